@@ -1,0 +1,62 @@
+"""What other libraries call the fields of a sample: the only list of aliases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mlflow_ragmetrics.core.sample import FIELDS
+
+__all__ = ["ALIASES", "FIELD_OF", "RECORD_FIELDS"]
+
+RECORD_FIELDS = ("id", *FIELDS)
+"""The canonical names that a record may use and a column mapping may name."""
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "id": ("qid", "question_id", "request_id", "respondent_id"),
+    "question": (
+        "input",
+        "inputs",
+        "query",
+        "prompt",
+        "user_input",
+        "userInput",
+        "request",
+        "guide_question",
+    ),
+    "answer": (
+        "output",
+        "outputs",
+        "response",
+        "prediction",
+        "predictions",
+        "actual_output",
+        "result",
+        "answer_rag",
+    ),
+    "reference": (
+        "groundTruth",
+        "ground_truth",
+        "expectedOutput",
+        "expected",
+        "expected_output",
+        "expected_response",
+        "target",
+        "targets",
+        "answer_ref",
+    ),
+    "contexts": (
+        "context",
+        "contextsList",
+        "retrieved_context",
+        "retrieved_contexts",
+        "retrieval_context",
+        "documents",
+        "source_documents",
+    ),
+    "retrieved_doc_ids": ("doc_ids", "retrieved_context_ids", "retrieved_ids"),
+    "gold_doc_ids": ("document_ids", "gold_docs", "reference_context_ids"),
+}
+"""Canonical field -> aliases, in the order in which they are looked for; the canonical name beats them all."""
+
+FIELD_OF: Mapping[str, str] = {name: field for field in RECORD_FIELDS for name in (field, *ALIASES[field])}
+"""Every accepted name (canonical or alias) -> canonical field."""

@@ -1,0 +1,145 @@
+"""Several metrics weighed into one score (seed 001 "Combining Evaluators", seed 004 weighted composite)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Union
+
+from mlflow_ragmetrics.core.language import render, say
+from mlflow_ragmetrics.core.score import Score, passes
+from mlflow_ragmetrics.errors import InvalidOptionError
+
+__all__ = ["Composite", "Weights", "check_weights", "combine", "composite", "to_unit"]
+
+Weights = Mapping[str, float]
+Span = tuple[float, float]
+Scores = Union[Mapping[str, Union[Score, float, None]], Iterable[Mapping[str, Any]]]
+
+
+def check_weights(weights: Weights, name: str | None = None) -> dict[str, float]:
+    """The weights as floats; ``InvalidOptionError`` for a negative or non-finite one, or when they sum to zero."""
+    label = f"{name}: " if name else ""
+    if not isinstance(weights, Mapping):
+        raise InvalidOptionError(f"{label}weights={weights!r} is no mapping from metric key to weight", param="weights")
+    for key, weight in weights.items():
+        number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+        if not number or not math.isfinite(weight) or weight < 0:
+            raise InvalidOptionError(f"{label}weight of {key!r} is {weight!r}; a weight is 0 or more", param="weights")
+    if math.fsum(weights.values()) <= 0:
+        raise InvalidOptionError(f"{label}the weights sum to zero; give some metric a weight", param="weights")
+    return {key: float(weight) for key, weight in weights.items()}
+
+
+def to_unit(value: float, span: Span) -> float:
+    """A value on ``span`` brought to 0–1; on a span that goes below zero (cosines), negative values count 0."""
+    low, high = span
+    return min(1.0, max(0.0, (value - max(0.0, low)) / (high - max(0.0, low))))
+
+
+def combine(scores: Scores, weights: Weights | None = None) -> Score:
+    """The weighted mean of the scored metrics, passed only if all of them pass that have a threshold.
+
+    ``scores`` maps a key to a ``Score``, a number or ``None`` (NaN counts as none), or is a list of mappings with
+    metric, score and threshold. ``weights`` defaults to equal ones; metrics without a weight do not count. The
+    weights of what has no score are shared out over the rest: ``details["coverage"]`` is the share of weight that
+    was present, ``details["skipped"]`` counts what was left out, ``details["scores"]`` holds each value. Without
+    any score of positive weight the result is skipped. ``InvalidOptionError`` for weights that cannot be used.
+
+    >>> combine({"a": 1.0, "b": 0.2}, {"a": 0.75, "b": 0.25}).value
+    0.8
+    """
+    given = _by_key(scores)
+    share = check_weights(weights if weights is not None else dict.fromkeys(given, 1.0)) if given or weights else {}
+    values = {key: score.value for key, score in given.items() if score.value is not None and key in share}
+    present = math.fsum(share[key] for key in values)
+    missing = [key for key, weight in share.items() if weight > 0 and key not in values]
+    details: dict[str, Any] = {
+        "scores": values,
+        "skipped": len(missing),
+        "coverage": present / math.fsum(share.values()) if share else 0.0,
+        "weights": share,
+    }
+    if present <= 0:
+        return Score(status="skipped", reason=say("combine.nothing"), details=details)
+    value = math.fsum(share[key] * number for key, number in values.items()) / present
+    verdicts = [given[key].passed for key in values if share[key] > 0 and given[key].passed is not None]
+    parts = ", ".join(f"{key} {number:.3f} × {share[key]:g}" for key, number in values.items() if share[key] > 0)
+    reason = say("combine.reason", n=sum(share[key] > 0 for key in values), parts=parts)
+    if missing:
+        reason = say("joined", first=reason, second=say("combine.skipped", names=", ".join(missing)))
+    return Score(value=value, reason=reason, details=details, passed=all(verdicts) if verdicts else None)
+
+
+def _by_key(scores: Scores) -> dict[str, Score]:
+    if not isinstance(scores, Mapping):
+        return {row["metric"]: Score(value=row.get("score"), threshold=row.get("threshold")) for row in scores}
+    return {key: score if isinstance(score, Score) else Score(value=score) for key, score in scores.items()}
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A weighted composite over other metrics of a suite, by their keys.
+
+    ``scaled``: the value is also shown on 1 to 5, as the white-paper family is.
+    """
+
+    name: str
+    weights: Weights
+    scaled: bool = False
+    threshold: float | None = None
+    summary: str = field(default="Weighted mean of other metrics, on 0 to 1.", compare=False)
+
+    @property
+    def key(self) -> str:
+        """The name under which scores appear."""
+        return self.name
+
+    @property
+    def spelling(self) -> str:
+        """How a suite's description shows it."""
+        return f"{self.name}(weights={dict(self.weights)!r})"
+
+    def __call__(self, **options: Any) -> Composite:
+        """The same composite with other weights, another threshold or another key."""
+        unknown = sorted(set(options) - {"weights", "threshold", "key"})
+        if unknown:
+            message = f"{self.name}: no option {unknown[0]!r}; a composite takes weights, threshold and key"
+            raise InvalidOptionError(message, param=unknown[0], metric=self.name)
+        changed = composite(options.pop("key", self.name), options.pop("weights", self.weights), **options)
+        return replace(changed, scaled=self.scaled, summary=self.summary)
+
+    def score(self, scores: Mapping[str, Score], spans: Mapping[str, Span], language: str = "en") -> Score:
+        """The composite of one sample; ``spans`` gives the range of each metric that is not on 0–1."""
+        present = {key: scores[key] for key in self.weights if key in scores}
+        units = {key: _on_unit(score, spans.get(key, (0.0, 1.0))) for key, score in present.items()}
+        score = combine(units, self.weights)
+        value = score.value
+        return replace(
+            score,
+            scaled=1.0 + 4.0 * value if self.scaled and value is not None else None,
+            threshold=self.threshold,
+            passed=score.passed if self.threshold is None or value is None else passes(value, self.threshold),
+            reason=render(score.reason, language),
+            judge=", ".join(dict.fromkeys(each.judge for each in present.values() if each.judge)) or None,
+        )
+
+
+def _on_unit(score: Score, span: Span) -> Score:
+    return score if score.value is None else replace(score, value=to_unit(score.value, span))
+
+
+def composite(name: str, weights: Weights, *, threshold: float | None = None) -> Composite:
+    """A composite metric over the metrics whose keys ``weights`` names.
+
+    >>> composite("overall", {"faithfulness": 2, "rouge1_f1": 1}).key
+    'overall'
+    """
+    if not name.isidentifier():
+        message = f"composite name {name!r} is no identifier, such as my_score"
+        raise InvalidOptionError(message, param="name", metric=name)
+    if threshold is not None and not 0 <= threshold <= 1:
+        message = f"{name}: threshold={threshold!r} must lie in 0 to 1"
+        raise InvalidOptionError(message, param="threshold", metric=name)
+    return Composite(name, check_weights(weights, name), threshold=threshold)

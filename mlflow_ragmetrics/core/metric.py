@@ -1,0 +1,239 @@
+"""What a metric is: a pure function of a sample's fields, with options, a key and a range.
+
+Positional parameters of the function name the fields it needs (a default of ``None`` makes one optional);
+keyword-only parameters are its options. A generator function asks a judge; a plain one computes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, overload
+
+from pydantic import BaseModel
+
+from mlflow_ragmetrics.core.definition import Asks, Definition, Key
+from mlflow_ragmetrics.core.language import render
+from mlflow_ragmetrics.core.options import Settings, check_options, options_model
+from mlflow_ragmetrics.core.question import Steps
+from mlflow_ragmetrics.core.sample import FIELDS, Sample
+from mlflow_ragmetrics.core.score import Evidence, Item, Score, passes
+from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
+
+__all__ = ["Metric", "metric"]
+
+_PARAMETERS = (*FIELDS, "metadata", "id")
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """A definition with options bound: a frozen value, equal to another with the same spelling.
+
+    Calling it with options gives a variant: ``rouge(rouge_type="rougeL")``.
+    """
+
+    definition: Definition
+    given: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, definition: Definition, given: Mapping[str, Any]) -> Metric:
+        """Bind and check options; ``InvalidOptionError`` names the option that is wrong."""
+        bound = cls(definition, dict(given))
+        _ = bound.options, bound.settings
+        if not bound.key.isidentifier():
+            message = f"{bound.name}: key {bound.key!r} is no identifier"
+            raise InvalidOptionError(message, param="key", metric=bound.name)
+        return bound
+
+    def __call__(self, **options: Any) -> Metric:
+        """The same metric with these options in place of those it has."""
+        return Metric.of(self.definition, {**self.given, **options})
+
+    @property
+    def name(self) -> str:
+        """The metric's own name, without options."""
+        return self.definition.name
+
+    @cached_property
+    def options(self) -> BaseModel:
+        """The metric's own options, checked, with their defaults."""
+        own = self.definition.options
+        given = {k: v for k, v in self.given.items() if k in own.model_fields or k not in Settings.model_fields}
+        return check_options(self.name, own, given)
+
+    @cached_property
+    def _given_options(self) -> dict[str, Any]:
+        return dict(self.options)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The options that all metrics share."""
+        own = self.definition.options.model_fields
+        common = {k: v for k, v in self.given.items() if k not in own and k in Settings.model_fields}
+        settings = check_options(self.name, Settings, common)
+        assert isinstance(settings, Settings)
+        if settings.preset and not self.definition.levels:
+            message = f"{self.name}: option preset={settings.preset!r}: this metric has none; use threshold="
+            raise InvalidOptionError(message, param="preset", metric=self.name)
+        return settings
+
+    @cached_property
+    def key(self) -> str:
+        """The name under which scores appear in tables and runs."""
+        if self.settings.key:
+            return self.settings.key
+        key = self.definition.key
+        if key is None:
+            return self.name
+        return key(self.options) if callable(key) else key.format(**dict(self.options))
+
+    @cached_property
+    def threshold(self) -> float | None:
+        """The value from which a score passes: ``threshold``, else the preset's, else the metric's own, else none."""
+        given: float | None = getattr(self.options, "threshold", self.settings.threshold)
+        if given is not None:
+            return given
+        levels = self.definition.levels
+        return levels[self.settings.preset or "balanced"] if levels else None
+
+    @cached_property
+    def spelling(self) -> str:
+        """Python that gives this metric back: ``rouge(rouge_type='rougeL')``."""
+        arguments = ", ".join(f"{name}={value!r}" for name, value in sorted(self.given.items()))
+        return f"{self.name}({arguments})" if arguments else self.name
+
+    def __repr__(self) -> str:
+        return self.spelling
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Metric) and (self.spelling, self.definition) == (other.spelling, other.definition)
+
+    def __hash__(self) -> int:
+        return hash((Metric, self.spelling))
+
+    def start(self, sample: Sample) -> Steps[Score]:
+        """The program that scores ``sample``: yields questions, returns a raw score.
+
+        Raises ``MissingFieldError`` or ``InvalidFieldError`` where a field is missing or cannot be read.
+        """
+        arguments = [self._field(sample, name) for name in (*self.definition.required, *self.definition.optional)]
+        result = self.definition.function(*arguments, **self._given_options)
+        if isinstance(result, Generator):
+            result = yield from result
+        return self._read(result)
+
+    def finish(self, score: Score, sample: Sample, language: str) -> Score:
+        """``score`` with threshold, 1–5 value, chunk ids and sentences in ``language``."""
+        language = self.settings.language or language
+        value = score.value
+        return score.changed(
+            threshold=self.threshold,
+            passed=None if value is None or self.threshold is None else passes(value, self.threshold),
+            scaled=1.0 + 4.0 * value if self.definition.scaled and value is not None else None,
+            reason=render(score.reason, language),
+            items=_identified(score.items, sample, language),
+            warnings=tuple((code, render(text, language)) for code, text in score.warnings),
+        )
+
+    def _field(self, sample: Sample, name: str) -> Any:
+        if name in sample.invalid:
+            raise InvalidFieldError(f"{self.name}: {sample.invalid[name]}", field=name, metric=self.name)
+        value = sample.texts if name == "contexts" else getattr(sample, name)
+        if value is None and name in self.definition.required:
+            message = f"{self.name} needs the field {name!r} and sample {sample.id or '?'!r} has no value for it"
+            raise MissingFieldError(message, field=name, metric=self.name)
+        return value
+
+    def _read(self, result: object) -> Score:
+        if result is None:
+            return Score(status="skipped", reason=f"{self.name} gave no score")
+        score = result if isinstance(result, Score) else Score(value=self._number(result))
+        low, high = self.definition.range
+        if score.value is not None and not low - 1e-9 <= score.value <= high + 1e-9:
+            message = f"{self.name}: score {score.value!r} lies outside its range {low} to {high}"
+            raise RagMetricsError(message, metric=self.name)
+        return score
+
+    def _number(self, result: object) -> float:
+        try:
+            number = float(result)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            message = f"{self.name} returned {result!r}; a metric returns a finite number, a Score or None"
+            raise RagMetricsError(message, metric=self.name)
+        return number
+
+
+def _identified(items: Sequence[Item], sample: Sample, language: str) -> tuple[Item, ...]:
+    ids = {number: chunk.id for number, chunk in enumerate(sample.contexts or (), 1)}
+    return tuple(
+        [item if type(item.reason) is str and not item.evidence else _said(item, ids, language) for item in items]
+    )
+
+
+def _said(item: Item, ids: Mapping[int, str | None], language: str) -> Item:
+    evidence = tuple(Evidence(each.chunk, each.id or ids.get(each.chunk or 0), each.quote) for each in item.evidence)
+    return Item(item.kind, item.text, item.verdict, render(item.reason, language), item.support, evidence)
+
+
+@overload
+def metric(function: Callable[..., Any], /) -> Metric: ...
+@overload
+def metric(
+    *,
+    name: str | None = None,
+    key: Key | None = None,
+    key_pattern: str | None = None,
+    asks: tuple[Asks, ...] | None = None,
+    range: tuple[float, float] = (0.0, 1.0),
+    thresholds: Mapping[str, float] | None = None,
+    scaled: bool = False,
+    seed: str = "",
+    aliases: tuple[str, ...] = (),
+) -> Callable[[Callable[..., Any]], Metric]: ...
+def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
+    """Make a metric out of a function of a sample's fields.
+
+    The function returns a number in ``range``, a ``Score``, or ``None`` for no score; as a generator it may ask a
+    judge. ``thresholds`` maps conservative, balanced and lenient to the value from which a score passes. Where ``key``
+    is made of options, ``key_pattern`` reads a key back into them.
+
+    >>> @metric
+    ... def brevity(answer: str, *, limit: int = 20) -> float:
+    ...     '''1.0 for an answer of at most ``limit`` words, less in proportion beyond.'''
+    ...     return min(1.0, limit / max(1, len(answer.split())))
+    >>> brevity(limit=5)
+    brevity(limit=5)
+    """
+    if function is None:
+        return lambda decorated: _define(decorated, **facts)
+    return _define(function)
+
+
+def _define(function: Callable[..., Any], **facts: Any) -> Metric:
+    name = facts.pop("name", None) or function.__name__
+    asks = facts.pop("asks", None)
+    if asks is None:
+        asks = ("judge",) if inspect.isgeneratorfunction(function) else ()
+    parameters = inspect.signature(function).parameters.values()
+    fields = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    for parameter in fields:
+        if parameter.name not in _PARAMETERS or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            known = ", ".join(_PARAMETERS)
+            message = f"metric {name}: parameter {parameter.name!r} is no sample field ({known}); options come after *"
+            raise InvalidOptionError(message, param=parameter.name, metric=name)
+    definition = Definition(
+        name=name,
+        function=function,
+        required=tuple(p.name for p in fields if p.default is p.empty),
+        optional=tuple(p.name for p in fields if p.default is not p.empty),
+        options=options_model(function),
+        asks=asks,
+        levels=facts.pop("thresholds", None),
+        **facts,
+    )
+    return Metric.of(definition, {})

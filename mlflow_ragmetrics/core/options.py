@@ -1,0 +1,90 @@
+"""Options of a metric: read from its signature, checked when they are given."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, field_validator
+
+from mlflow_ragmetrics.core.aggregate import Aggregate
+from mlflow_ragmetrics.core.language import LANGUAGES
+from mlflow_ragmetrics.errors import InvalidOptionError
+
+__all__ = ["OnMissing", "Settings", "check_options", "options_model", "spelled"]
+
+OnMissing = Literal["raise", "skip"]
+
+
+def spelled(**accepted: str) -> BeforeValidator:
+    """Read a word in any case, with ``-``, ``_`` and spaces ignored, as the value it stands for."""
+
+    def read(value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        return accepted.get("".join(c for c in value.lower() if c.isalnum()), value)
+
+    return BeforeValidator(read)
+
+
+class Settings(BaseModel):
+    """The options that every metric takes beside its own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    preset: Literal["conservative", "balanced", "lenient"] | None = None
+    key: str | None = None
+    language: str | None = None
+    on_missing: OnMissing | None = None
+    models: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    aggregate: Aggregate = "mean"
+    tolerance: Annotated[float, Field(ge=0)] = 0.1
+
+    @field_validator("key")
+    @classmethod
+    def _identifier(cls, key: str | None) -> str | None:
+        if key is not None and not key.isidentifier():
+            raise ValueError("a key is a Python identifier, such as my_metric")
+        return key
+
+    @field_validator("language")
+    @classmethod
+    def _known(cls, language: str | None) -> str | None:
+        if language is not None and language not in LANGUAGES:
+            raise ValueError(f"explanations exist in {' and '.join(LANGUAGES)}")
+        return language
+
+
+def options_model(function: Callable[..., Any]) -> type[BaseModel]:
+    """A pydantic model of the keyword-only parameters of ``function``."""
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except NameError:  # a type that exists only inside the function where the metric was defined
+        hints = {}
+    fields: dict[str, Any] = {
+        name: (hints.get(name, Any), parameter.default if parameter.default is not parameter.empty else ...)
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
+    return create_model(f"{function.__name__}_options", __config__=config, **fields)
+
+
+def check_options(metric: str, model: type[BaseModel], given: Mapping[str, Any]) -> BaseModel:
+    """``given`` as an instance of ``model``; ``InvalidOptionError`` with the first thing that is wrong."""
+    try:
+        return model(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, InvalidOptionError):  # a check over several options names what they have in common
+            raise InvalidOptionError(f"{metric}: {cause}", param=cause.param, metric=metric) from None
+        param = str(first["loc"][0]) if first["loc"] else "options"
+        said = first["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
+        if first["type"] == "extra_forbidden":
+            said = f"no such option; {metric} takes {', '.join(sorted(model.model_fields)) or 'none of its own'}"
+        message = f"{metric}: option {param}={given.get(param)!r}: {said}"
+        raise InvalidOptionError(message, param=param, metric=metric) from None

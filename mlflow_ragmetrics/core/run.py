@@ -1,0 +1,73 @@
+"""One metric's program on one sample for one judge, and all programs of one sample."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from mlflow_ragmetrics.core.alternatives import start
+from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.core.question import Outcome, Question, Steps
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Score
+
+__all__ = ["Job", "Row", "Run"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A sample with its scores by metric key, in the suite's order."""
+
+    sample: Sample
+    scores: dict[str, Score]
+    index: int = 0
+
+
+class Run:
+    """Drives one program: holds what it asked until all of it is answered."""
+
+    def __init__(self, metric: Metric, sample: Sample, judge: str | None) -> None:
+        self.metric = metric
+        self.judge = judge
+        self.asked: tuple[Question, ...] = ()
+        self.has_asked = False
+        self.score: Score | None = None
+        self.failure: Exception | None = None
+        self.began = time.perf_counter()
+        self._answers: dict[Question, Outcome] = {}
+        self._program: Steps[Score] = start(metric, sample)
+
+    def advance(self) -> None:
+        """Go on to the next questions, or to the end: then ``score`` or ``failure`` is set."""
+        outcomes = tuple(self._answers[question] for question in self.asked)
+        try:
+            self.asked = self._program.send(outcomes if self.has_asked else None)  # type: ignore[arg-type]
+            self.has_asked, self._answers = True, {}
+        except StopIteration as end:
+            score: Score = end.value
+            took = 1000.0 * (time.perf_counter() - self.began)
+            self.score, self.asked = score.changed(duration_ms=took), ()
+        except Exception as error:  # a metric's own bug fails its one score; the other scores go on
+            self.failure, self.asked = error, ()
+
+    def fill(self, question: Question, outcome: Outcome) -> bool:
+        """Take an outcome; True when everything that was asked is now answered."""
+        self._answers[question] = outcome
+        return len(self._answers) == len(set(self.asked))
+
+    @property
+    def done(self) -> bool:
+        """Whether the program has ended."""
+        return self.score is not None or self.failure is not None
+
+
+@dataclass(eq=False)
+class Job:
+    """All runs of one sample, and by judge which of its questions wait to be asked or are in flight."""
+
+    index: int
+    sample: Sample
+    runs: list[Run]
+    pending: dict[str, dict[Question, None]] = field(default_factory=dict)
+    in_flight: dict[str, dict[Question, None]] = field(default_factory=dict)
+    open_runs: int = 0

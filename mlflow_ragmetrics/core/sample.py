@@ -1,0 +1,50 @@
+"""The one row that every metric sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["FIELDS", "Chunk", "Sample"]
+
+FIELDS = ("question", "answer", "reference", "contexts", "retrieved_doc_ids", "gold_doc_ids")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A retrieved passage: its text, and its id and metadata where the retriever gave them."""
+
+    text: str
+    id: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One question with what a chain answered and what is known about the right answer.
+
+    ``None`` is a missing field, ``""`` a blank one. ``references`` are the accepted answers, usually one.
+    ``invalid`` maps a field that could not be read to the sentence that says why: only metrics which need
+    that field fail.
+    """
+
+    id: str = ""
+    question: str | None = None
+    answer: str | None = None
+    references: tuple[str, ...] | None = None
+    contexts: tuple[Chunk, ...] | None = None
+    retrieved_doc_ids: tuple[str, ...] | None = None
+    gold_doc_ids: tuple[str, ...] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    invalid: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def reference(self) -> str | None:
+        """The first accepted answer, or ``None``."""
+        return self.references[0] if self.references else None
+
+    @property
+    def texts(self) -> tuple[str, ...] | None:
+        """The texts of ``contexts`` in rank order, or ``None`` where no context field was given."""
+        return None if self.contexts is None else tuple(chunk.text for chunk in self.contexts)

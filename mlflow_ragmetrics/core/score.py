@@ -1,0 +1,102 @@
+"""The result of one metric on one sample: ``Score``, made of ``Item`` and ``Evidence``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+__all__ = ["Evidence", "Item", "Score", "Status", "Verdict", "passes", "token_item"]
+
+Status = Literal["ok", "skipped", "error"]
+Verdict = Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL", "RELATED", "UNRELATED", "FOUND", "NOT_FOUND"]
+Kind = Literal["claim", "token", "sentence", "chunk", "document"]
+
+_TOLERANCE = 1e-9
+
+
+def passes(value: float, threshold: float) -> bool:
+    """Whether ``value`` reaches ``threshold``, forgiving the last bits of floating point."""
+    return value >= threshold - _TOLERANCE
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A passage that decided a verdict: chunk number (from 1), the chunk's id if it has one, and a quote."""
+
+    chunk: int | None = None
+    id: str | None = None
+    quote: str = ""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One claim, token, sentence, chunk or document, with the verdict on it.
+
+    ``support`` is graded, 0 to 1, where the judge grades; else ``None``.
+    """
+
+    kind: Kind
+    text: str
+    verdict: Verdict | None = None
+    reason: str = ""
+    support: float | None = None
+    evidence: tuple[Evidence, ...] = ()
+
+
+@lru_cache(maxsize=1 << 14)
+def token_item(text: str, found: bool) -> Item:
+    """The item of a token; rows share those of frequent tokens."""
+    return Item("token", text, "FOUND" if found else "NOT_FOUND")
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric on one sample.
+
+    ``value`` is the raw score, ``None`` unless ``status`` is ``"ok"``, never NaN. ``scaled`` is the same on 1 to 5
+    for the white-paper family. ``passed`` is ``None`` without a threshold. ``details`` holds named counts,
+    ``warnings`` pairs of (code, text), ``error`` the class and message of what failed, ``judge`` who answered.
+    """
+
+    value: float | None = None
+    status: Status | None = None
+    scaled: float | None = None
+    passed: bool | None = None
+    threshold: float | None = None
+    reason: str = ""
+    items: tuple[Item, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    judge: str | None = None
+    model_scores: Mapping[str, float] = field(default_factory=dict)
+    excluded_models: tuple[str, ...] = ()
+    warnings: tuple[tuple[str, str], ...] = ()
+    error: str | None = None
+    duration_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.value is not None:
+            value = float(self.value)
+            object.__setattr__(self, "value", value if math.isfinite(value) else None)
+        if self.status is None:
+            unscored: Status = "error" if self.error else "skipped"
+            object.__setattr__(self, "status", "ok" if self.value is not None else unscored)
+        if self.passed is None and self.threshold is not None and self.value is not None:
+            object.__setattr__(self, "passed", passes(self.value, self.threshold))
+
+    @property
+    def scored(self) -> bool:
+        """Whether there is a value."""
+        return self.status == "ok"
+
+    def changed(self, **fields: Any) -> Score:
+        """The same score with other values in some fields, taken as they are: ``replace`` checks, at ten times the cost."""
+        copy = object.__new__(Score)
+        vars(copy).update(vars(self), **fields)
+        return copy
+
+    def with_details(self, **counts: Any) -> Score:
+        """The same score with more entries in ``details``."""
+        return self.changed(details={**self.details, **counts})

@@ -1,0 +1,168 @@
+"""Terms, words, sentences and indistinct answers: the only tokenisers of the package.
+
+All of them take time linear in the length of the text, whatever it holds.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from mlflow_ragmetrics.core.indistinct import is_non_answer
+
+__all__ = ["has_content", "is_indistinct", "normalize", "sentences", "terms", "words"]
+
+_SHORTEST_TERM = 3
+_LONGEST_CACHED = 20_000
+
+_CJK = (
+    "\u3005\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d\U0001aff0-\U0001b167\U00020000-\U000323af"
+)
+_MARKS = "\u3099\u309a\uff9e\uff9f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_CJK_CHARACTER = re.compile(f"[{_CJK}][{_MARKS}]*")
+_CJK_RUN = re.compile(f"((?:[{_CJK}][{_MARKS}]*)+)")
+_TERM = re.compile(r"[^\W_][\w-]+[^\W_]")  # in texts without marks, Han and Kana
+_CLOSING = r"""(?:[\])}"»›”“「」『』】〉》〕）］｝«]|['’‘](?!\w))"""
+_SENTENCE_END = re.compile(rf"(?:[.!?．](?=\s|\Z|{_CLOSING})|[。｡！？]+){_CLOSING}*")
+
+_combining = lru_cache(maxsize=4096)(unicodedata.combining)
+
+
+def normalize(form: str, text: str) -> str:
+    """The Unicode normal form (``"NFC"``, ``"NFKC"``) of ``text``, in linear time.
+
+    Runs of more than 30 combining marks, which would cost quadratic time, are broken up as the Stream-Safe Text
+    Format does (Unicode Standard Annex 15).
+    """
+    if text.isascii():
+        return text
+    marks = "".join(character for character in set(text) if _combining(character))
+    if marks:
+        run = f"[{re.escape(marks)}]"
+        text = re.sub(f"({run}{{30}})(?={run})", "\\1\u034f", text)
+    return unicodedata.normalize(form, text)  # type: ignore[arg-type]
+
+
+def has_content(text: str | None) -> bool:
+    """Whether ``text`` holds at least one letter or digit of any script."""
+    return text is not None and any(map(str.isalnum, text))
+
+
+def terms(text: str) -> list[str]:
+    """The terms of ``text`` in order, with repeats (seed 001, as the specification settles it).
+
+    NFKC and casefold; split at everything that is not a letter, mark, digit, ``-`` or ``_``, and those two stripped
+    at the ends; terms have 3 characters or more. Han and Kana runs become character bigrams (a run of one character
+    is that character).
+
+    >>> terms("The store opens at 9 AM: state-of-the-art vault.")
+    ['the', 'store', 'opens', 'state-of-the-art', 'vault']
+    >>> terms("巴黎是法国")
+    ['巴黎', '黎是', '是法', '法国']
+    """
+    return list(_cached_terms(text) if len(text) <= _LONGEST_CACHED else _terms(text))
+
+
+def words(text: str) -> list[str]:
+    """The words of ``text``: separated by whitespace, and each Han or Kana character a word of its own.
+
+    >>> words("It isn't 2.5!")
+    ['It', "isn't", '2.5!']
+    >>> words("東京 Tower。")
+    ['東', '京', 'Tower。']
+    """
+    tokens = text.split()
+    if text.isascii() or not _CJK_CHARACTER.search(text):
+        return tokens
+    return [word for token in tokens for word in _words_of(token)]
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of ``text``, each with its closing punctuation and without surrounding whitespace.
+
+    A sentence ends at ``. ! ?`` before whitespace, a closing quote or bracket, or the end of the text, and always at
+    a CJK full stop. A newline is no end. A piece without letter or digit is no sentence.
+
+    >>> sentences('Version 2.5 is out. He said "Go!" Then he left')
+    ['Version 2.5 is out.', 'He said "Go!"', 'Then he left']
+    """
+    return list(_cached_sentences(text) if len(text) <= _LONGEST_CACHED else _sentences(text))
+
+
+def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
+    """Whether ``text`` gives no answer: missing, blank, without letter or digit, or nothing but non-answers.
+
+    Every sentence must be a non-answer as a whole (English and Russian families, see ``core.indistinct``); a hedge
+    followed by content is distinct. ``extra`` are further phrases that count as non-answers. Source: seed 004.
+
+    >>> [is_indistinct(text) for text in ("(I don't know. No idea.)", "I'm not sure. It is Paris.", "no")]
+    [True, False, False]
+    """
+    if text is None or not has_content(text):
+        return True
+    phrases = tuple(extra)
+    return all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in _sentences(text))
+
+
+def _terms(text: str) -> Iterator[str]:
+    folded = normalize("NFKC", text).casefold()
+    if folded.isascii() or not (_CJK_CHARACTER.search(folded) or any(map(_is_mark, set(folded)))):
+        yield from _TERM.findall(folded)
+        return
+    separators = {ord(character): " " for character in set(folded) if not _in_term(character)}
+    for piece in folded.translate(separators).split():
+        for place, part in enumerate(_CJK_RUN.split(piece)):
+            if place % 2:
+                yield from _bigrams(part)
+            elif len(term := part.strip("-_")) >= _SHORTEST_TERM:
+                yield term
+
+
+def _bigrams(run: str) -> Iterator[str]:
+    characters = _CJK_CHARACTER.findall(run)
+    if len(characters) == 1:
+        yield characters[0]
+    for first, second in pairwise(characters):
+        yield first + second
+
+
+@lru_cache(maxsize=4096)
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character).startswith("M")
+
+
+def _in_term(character: str) -> bool:
+    return character.isalnum() or character in "-_" or _is_mark(character)
+
+
+def _words_of(token: str) -> list[str]:
+    if token.isascii() or not _CJK_CHARACTER.search(token):
+        return [token]
+    found: list[str] = []
+    for place, part in enumerate(_CJK_RUN.split(token)):
+        if place % 2:
+            found.extend(_CJK_CHARACTER.findall(part))
+        elif has_content(part):
+            found.append(part)
+    return found
+
+
+def _sentences(text: str) -> Iterator[str]:
+    start = 0
+    for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
+        piece = text[start:end].strip()
+        if has_content(piece):
+            yield piece
+        start = end
+
+
+def _cached(split: Callable[[str], Iterator[str]]) -> Callable[[str], tuple[str, ...]]:
+    return lru_cache(maxsize=1024)(lambda text: tuple(split(text)))
+
+
+_cached_terms = _cached(_terms)
+_cached_sentences = _cached(_sentences)

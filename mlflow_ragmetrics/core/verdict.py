@@ -1,0 +1,92 @@
+"""From the runs of one sample to its final scores: several judges merged, failures made data, composites added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mlflow_ragmetrics.core.aggregate import merge_judges
+from mlflow_ragmetrics.core.composite import Composite
+from mlflow_ragmetrics.core.language import say
+from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.core.run import Job, Run
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.errors import JudgeError, MissingFieldError, RagMetricsError
+
+__all__ = ["Ruling"]
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """How runs become scores. ``strict``: what leaves a score missing or in error is raised instead.
+
+    ``several``: a list of judges was given, so that a failure of all of them is an ``AllJudgesFailedError``.
+    ``caveats`` maps a judge's name to the sentence that results by this judge carry.
+    """
+
+    metrics: Sequence[Metric]
+    composites: Sequence[Composite] = ()
+    language: str = "en"
+    strict: bool = False
+    several: bool = False
+    prefix: str = ""
+    caveats: Mapping[str, str] = field(default_factory=dict)
+
+    def scores(self, job: Job) -> dict[str, Score]:
+        """The scores of one sample by key, composites last."""
+        by_metric: dict[Metric, list[Run]] = {}
+        for run in job.runs:
+            by_metric.setdefault(run.metric, []).append(run)
+        scores = {metric.key: self._score(metric, by_metric[metric], job) for metric in self.metrics}
+        spans = {metric.key: metric.definition.range for metric in self.metrics}
+        for composite in self.composites:
+            scores[composite.key] = composite.score(scores, spans, self.language)
+        return {self.prefix + key: score for key, score in scores.items()} if self.prefix else scores
+
+    def _score(self, metric: Metric, runs: list[Run], job: Job) -> Score:
+        try:
+            score = self._merged(metric, runs)
+        except Exception as error:  # raised again in strict mode; else it is the score's own, the other scores go on
+            if self._raises(metric, error):
+                raise
+            score = _unscored(error)
+        return metric.finish(score, job.sample, self.language)
+
+    def _merged(self, metric: Metric, runs: list[Run]) -> Score:
+        for run in runs:
+            if run.failure is not None and not isinstance(run.failure, JudgeError):
+                raise run.failure
+        outcomes = {run.judge: run.score or run.failure for run in runs}
+        asked = [run for run in runs if run.has_asked]
+        if not asked or runs[0].judge is None:
+            return _only(runs[0])
+        named = {str(name): outcome for name, outcome in outcomes.items() if isinstance(outcome, (Score, JudgeError))}
+        settings = metric.settings
+        merged = merge_judges(named, settings.aggregate, settings.tolerance, several=self.several)
+        for name in named:
+            if name in self.caveats:
+                merged = merged.changed(reason=say("joined", first=merged.reason, second=self.caveats[name]))
+        return merged.changed(duration_ms=max(run.score.duration_ms for run in runs if run.score))
+
+    def _raises(self, metric: Metric, error: Exception) -> bool:
+        on_missing = metric.settings.on_missing
+        if isinstance(error, MissingFieldError) and on_missing is not None:
+            return on_missing == "raise"
+        return self.strict and on_missing != "skip"
+
+
+def _only(run: Run) -> Score:
+    if run.failure is not None:
+        raise run.failure
+    assert run.score is not None
+    return run.score
+
+
+def _unscored(error: Exception) -> Score:
+    if isinstance(error, MissingFieldError):
+        return Score(status="skipped", reason=str(error))
+    said = str(error) if isinstance(error, RagMetricsError) else redact(str(error))
+    code = getattr(error, "code", None) if isinstance(error, JudgeError) else None
+    warnings = ((f"judge_{code}", said),) if code else ()
+    return Score(status="error", error=f"{type(error).__name__}: {said}", reason=said, warnings=warnings)

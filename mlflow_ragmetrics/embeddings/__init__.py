@@ -1,0 +1,78 @@
+"""Embedding models: ``"char-ngram"`` is built in, all others are extras or the user's own objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Union
+
+from mlflow_ragmetrics.core.judge import Embedding
+from mlflow_ragmetrics.errors import InvalidOptionError
+
+__all__ = ["EmbeddingLike", "embeddings_of", "resolve"]
+
+EmbeddingLike = Union[str, Path, Embedding, Any]
+
+_ACCEPTED = (
+    '"char-ngram", "wordllama", a model URI such as "openai:/text-embedding-3-small", the folder of a '
+    'sentence-transformers model (or "sentence-transformers:<hub id>"), LangChain Embeddings, or a list of these'
+)
+
+
+def embeddings_of(embeddings: EmbeddingLike | Sequence[EmbeddingLike]) -> list[Embedding]:
+    """The models that ``embeddings`` stands for, with different names.
+
+    ``InvalidOptionError`` names what is no embedding model, and two models of one name.
+    """
+    given = list(embeddings) if isinstance(embeddings, (list, tuple)) else [embeddings]
+    if not given:
+        message = "embeddings=[] holds no model; leave it out for the built-in char-ngram"
+        raise InvalidOptionError(message, param="embeddings")
+    models = [resolve(each) for each in given]
+    names = [model.name for model in models]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        message = f"two embedding models have the name {repeated[0]!r}; give each its own"
+        raise InvalidOptionError(message, param="embeddings")
+    return models
+
+
+def resolve(embedding: EmbeddingLike) -> Embedding:
+    """The one model that a spelling or an object stands for.
+
+    ``InvalidOptionError`` names what is no embedding model; ``MissingExtraError`` says what to install.
+    """
+    if isinstance(embedding, (str, Path)):
+        return _spelled(str(embedding))
+    if hasattr(embedding, "embed_documents"):
+        from mlflow_ragmetrics.embeddings.langchain import LangChainEmbedding
+
+        return LangChainEmbedding(embedding)
+    if isinstance(embedding, Embedding):
+        return embedding
+    if hasattr(embedding, "encode"):
+        from mlflow_ragmetrics.embeddings.sentence_transformers import SentenceTransformersEmbedding
+
+        return SentenceTransformersEmbedding(embedding)
+    raise InvalidOptionError(f"embeddings={embedding!r} is no embedding model; give {_ACCEPTED}", param="embeddings")
+
+
+def _spelled(spelling: str) -> Embedding:
+    if spelling == "char-ngram":
+        from mlflow_ragmetrics.embeddings.char_ngram import CharNgram
+
+        return CharNgram()
+    if spelling == "wordllama":
+        from mlflow_ragmetrics.embeddings.wordllama import Wordllama
+
+        return Wordllama()
+    scheme, colon, rest = spelling.partition(":")
+    if (scheme == "sentence-transformers" and colon) or Path(spelling).is_dir():
+        from mlflow_ragmetrics.embeddings.sentence_transformers import SentenceTransformersEmbedding
+
+        return SentenceTransformersEmbedding(rest if scheme == "sentence-transformers" and colon else spelling)
+    if ":/" in spelling:
+        from mlflow_ragmetrics.embeddings.langchain import LangChainEmbedding
+
+        return LangChainEmbedding.from_uri(spelling)
+    raise InvalidOptionError(f"embeddings={spelling!r} is no embedding model; give {_ACCEPTED}", param="embeddings")

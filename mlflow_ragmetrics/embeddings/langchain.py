@@ -1,0 +1,49 @@
+"""Any LangChain ``Embeddings``, given as an object or as a model URI such as ``openai:/text-embedding-3-small``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlflow_ragmetrics.errors import MissingExtraError
+
+__all__ = ["LangChainEmbedding"]
+
+
+class LangChainEmbedding:
+    """A LangChain embedding model under its own name: its ``model`` or ``model_name``, else its class's name."""
+
+    def __init__(self, model: Any, *, name: str | None = None) -> None:
+        self.model = model
+        self.name: str = name or _name_of(model)
+
+    @classmethod
+    def from_uri(cls, uri: str, *, name: str | None = None, **options: Any) -> LangChainEmbedding:
+        """The model of ``provider:/model`` through LangChain's ``init_embeddings``; its name is ``name``, else the URI.
+
+        ``options`` (dimensions, base_url, api_key, …) go to the model.
+        ``MissingExtraError`` where LangChain or the provider's package is not installed.
+        """
+        provider, _, model = uri.partition(":/")
+        try:
+            from langchain.embeddings import init_embeddings
+
+            return cls(init_embeddings(model.lstrip("/"), provider=provider, **options), name=name or uri)
+        except ImportError as error:
+            extra = "openai" if provider == "openai" else "langchain"
+            also = "" if provider == "openai" else f" and the LangChain package of {provider!r}"
+            message = f"embeddings={uri!r} needs more packages: pip install 'mlflow_ragmetrics[{extra}]'{also}"
+            raise MissingExtraError(message) from error
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector a text, from ``embed_documents``; what the model raises passes through."""
+        vectors: list[list[float]] = self.model.embed_documents(list(texts))
+        return vectors
+
+
+def _name_of(model: Any) -> str:
+    for attribute in ("model", "model_name"):
+        name = getattr(model, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    return type(model).__name__

@@ -1,0 +1,134 @@
+"""Claims verified by a local entailment model: a cross-encoder or a MiniCheck style checkpoint (extra ``nli``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlflow_ragmetrics.core.question import Finding, Outcome, Question, Verify
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingExtraError
+
+__all__ = ["NLIJudge"]
+
+_ENTAILMENT: Final = re.compile(r"entail|support|consistent|true|yes", re.IGNORECASE)
+_CONTRADICTION: Final = re.compile(r"contradict|refute", re.IGNORECASE)
+_DENIAL: Final = re.compile(r"^(?:not|un|in|non)[ _-]?", re.IGNORECASE)
+_PASSAGE_QUOTED: Final = 300
+
+
+class NLIJudge:
+    """Answers ``Verify`` with the entailment probability of each claim by its best passage, and nothing else.
+
+    ``model``: a folder or hub id of a sequence-classification checkpoint (loaded through transformers), or a loaded
+    sentence-transformers ``CrossEncoder``. ``entailment`` and ``contradiction`` are label numbers, read from the
+    checkpoint's label names where they tell; one single label is the probability of support. A claim is SUPPORTED
+    from ``threshold`` on, CONTRADICTED where the best contradiction is above it and above the support. Mix it with a
+    judge that splits claims by giving that one as ``splitter``.
+    """
+
+    local = True
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        name: str | None = None,
+        threshold: float = 0.5,
+        batch_size: int = 32,
+        entailment: int | None = None,
+        contradiction: int | None = None,
+        splitter: Any = None,
+    ) -> None:
+        self.model = _load(str(model)) if isinstance(model, (str, Path)) else model
+        self.name = name or (Path(model).name if isinstance(model, (str, Path)) else type(model).__name__)
+        self.threshold, self.batch_size, self.splitter = threshold, batch_size, splitter
+        self.entailment, self.contradiction = _labels(self.model, entailment, contradiction)
+        shown = (str(model) if isinstance(model, (str, Path)) else self.name, threshold, self.entailment)
+        self.fingerprint = f"nli {shown} {getattr(splitter, 'fingerprint', '')}"
+
+    def answer(self, questions: Sequence[Question]) -> Sequence[Outcome]:
+        """Findings for each ``Verify``; other questions go to the ``splitter``, or are a ``JudgeError`` without one."""
+        verifying = [question for question in questions if isinstance(question, Verify)]
+        others = [question for question in questions if not isinstance(question, Verify)]
+        verified = iter(self._verify(verifying))
+        answered = iter(self._hand_over(others))
+        return [next(verified if isinstance(question, Verify) else answered) for question in questions]
+
+    def _hand_over(self, questions: Sequence[Question]) -> Sequence[Outcome]:
+        if self.splitter is not None and questions:
+            outcomes: Sequence[Outcome] = self.splitter.answer(questions)
+            return outcomes
+        message = f"{self.name} only verifies claims; give NLIJudge(…, splitter=…) for other questions"
+        return [JudgeError(message) for _ in questions]
+
+    def _verify(self, questions: Sequence[Verify]) -> list[tuple[Finding, ...]]:
+        pairs = [(passage, claim) for each in questions for claim in each.claims for passage in each.passages]
+        rows = iter(self._probabilities(pairs))
+        return [
+            tuple(self._finding([next(rows) for _ in each.passages], each.passages) for _ in each.claims)
+            for each in questions
+        ]
+
+    def _probabilities(self, pairs: list[tuple[str, str]]) -> NDArray[np.float64]:
+        """Rows of (support, contradiction), 0 to 1, one a (passage, claim) pair."""
+        if not pairs:
+            return np.zeros((0, 2))
+        options = {"batch_size": self.batch_size, "show_progress_bar": False, "convert_to_numpy": True}
+        logits = np.asarray(self.model.predict(pairs, activation_fn=_identity, **options), dtype=np.float64)
+        logits = logits.reshape(len(pairs), -1)
+        if logits.shape[1] == 1:
+            return np.hstack([1 / (1 + np.exp(-logits)), np.zeros((len(pairs), 1))])
+        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        against = shares[:, self.contradiction] if self.contradiction is not None else np.zeros(len(pairs))
+        return np.column_stack([shares[:, self.entailment], against])
+
+    def _finding(self, rows: list[NDArray[np.float64]], passages: Sequence[str]) -> Finding:
+        if not rows:
+            return Finding("NEUTRAL", f"{self.name}: there is no passage.", 0.0)
+        table = np.vstack(rows)
+        best, worst = int(table[:, 0].argmax()), int(table[:, 1].argmax())
+        support, against = float(table[best, 0]), float(table[worst, 1])
+        verdict, place = "NEUTRAL", best
+        if support >= self.threshold and support >= against:
+            verdict = "SUPPORTED"
+        elif against >= self.threshold:
+            verdict, place = "CONTRADICTED", worst
+        shown = f"{self.name}: support {support:.2f} (passage {best + 1}), contradiction {against:.2f}."
+        quotes = () if verdict == "NEUTRAL" else ((place + 1, passages[place][:_PASSAGE_QUOTED]),)
+        return Finding(verdict, shown, round(support, 4), quotes)
+
+
+def _identity(logits: Any) -> Any:
+    return logits
+
+
+def _load(model: str) -> Any:
+    try:
+        from sentence_transformers import CrossEncoder
+    except ImportError as error:
+        message = f"NLIJudge({model!r}) needs sentence-transformers: pip install 'mlflow_ragmetrics[nli]'"
+        raise MissingExtraError(message) from error
+    return CrossEncoder(model)
+
+
+def _labels(model: Any, entailment: int | None, contradiction: int | None) -> tuple[int, int | None]:
+    """The label numbers of support and contradiction, from the checkpoint's label names where not given."""
+    config = getattr(model, "config", None) or getattr(getattr(model, "model", None), "config", None)
+    names = {int(place): str(label) for place, label in getattr(config, "id2label", {}).items()}
+    if entailment is None:
+        matching = [place for place, label in names.items() if _ENTAILMENT.search(label) and not _DENIAL.match(label)]
+        if not matching and len(names) > 2:
+            message = (
+                f"NLIJudge cannot tell which of the labels {sorted(names.values())} is entailment; give entailment="
+            )
+            raise InvalidOptionError(message, param="entailment")
+        entailment = matching[0] if matching else max(names, default=0)
+    if contradiction is None:
+        contradiction = next((place for place, label in names.items() if _CONTRADICTION.search(label)), None)
+    return entailment, contradiction

@@ -1,0 +1,61 @@
+"""From what a user writes to judges: ``"lexical"``, a model URI, a LangChain chat model, a judge, or a list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Union
+
+from mlflow_ragmetrics.core.judge import Judge
+from mlflow_ragmetrics.errors import InvalidOptionError
+
+__all__ = ["JudgeLike", "judges_of"]
+
+JudgeLike = Union[str, Judge, Any]
+
+
+def judges_of(judge: JudgeLike | Sequence[JudgeLike], *, language: str = "en", **chat_options: Any) -> list[Judge]:
+    """The judges that ``judge`` stands for, with different names.
+
+    ``language`` is that of their reasons; ``chat_options`` (calls, prompts, …) go to language-model judges made here.
+    ``InvalidOptionError`` names what cannot be a judge.
+    """
+    given = list(getattr(judge, "judges", judge if isinstance(judge, (list, tuple)) else [judge]))
+    if not given:
+        raise InvalidOptionError("judge=[] holds no judge; leave it out for the offline judge", param="judge")
+    judges = [_judge_of(each, language, chat_options) for each in given]
+    names = [each.name for each in judges]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        message = f"two judges have the name {repeated[0]!r}; give each its own with name=…"
+        raise InvalidOptionError(message, param="judge")
+    return judges
+
+
+def _judge_of(judge: JudgeLike, language: str, chat_options: dict[str, Any]) -> Judge:
+    if judge == "lexical":
+        return _lexical(language)
+    if isinstance(judge, str) and (":/" in judge or judge == "databricks"):
+        return _chat(judge, language, chat_options)
+    if not isinstance(judge, str) and isinstance(judge, Judge):
+        return judge
+    if hasattr(judge, "invoke") and hasattr(judge, "bind"):
+        return _chat(judge, language, chat_options)
+    message = (
+        f'judge={judge!r} is no judge; give "lexical", a model URI such as "openai:/gpt-4o-mini", '
+        "a LangChain chat model, a Judge, or a list of these"
+    )
+    raise InvalidOptionError(message, param="judge")
+
+
+def _chat(model: Any, language: str, chat_options: dict[str, Any]) -> Judge:
+    from mlflow_ragmetrics.judges.chat import ChatJudge
+
+    return ChatJudge(model, language=language, **chat_options)
+
+
+@lru_cache(maxsize=4)
+def _lexical(language: str) -> Judge:
+    from mlflow_ragmetrics.judges.lexical import LexicalJudge
+
+    return LexicalJudge(language=language)

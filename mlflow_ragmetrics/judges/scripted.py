@@ -1,0 +1,94 @@
+"""A judge that answers what it was told to: for tests and examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mlflow_ragmetrics.core.question import (
+    Claims,
+    Finding,
+    Grade,
+    Outcome,
+    Question,
+    Rating,
+    Related,
+    RelatedChunks,
+    Tone,
+    Verify,
+)
+from mlflow_ragmetrics.errors import JudgeError
+
+__all__ = ["ScriptedJudge"]
+
+_ABSENT: Any = object()
+
+
+class ScriptedJudge:
+    """Answers from its arguments and fails on a question that it has no answer for.
+
+    ``facts`` (each ``{"text", "ok"}``) answers the claims of either text and their verification against contexts;
+    ``used_chunks`` the related chunks; ``rating`` both grades (``None``, given, is a reply that cannot be parsed);
+    ``tone`` the tone; ``response_claims`` and ``reference_claims`` the claims of answer and reference,
+    ``response_verdicts`` and ``reference_verdicts`` their verdicts against the other text. ``error`` makes every
+    question fail with that text. ``asked`` lists the questions that came, for counting.
+    """
+
+    local = True
+
+    def __init__(
+        self,
+        *,
+        facts: Sequence[Mapping[str, Any]] | None = None,
+        used_chunks: Sequence[int] | None = None,
+        rating: Any = _ABSENT,
+        tone: Any = _ABSENT,
+        response_claims: Sequence[str] | None = None,
+        reference_claims: Sequence[str] | None = None,
+        response_verdicts: Sequence[str] | None = None,
+        reference_verdicts: Sequence[str] | None = None,
+        name: str = "scripted",
+        error: str | None = None,
+    ) -> None:
+        self.name = name
+        self.error = error
+        self.facts = facts
+        self.used_chunks = used_chunks
+        self.rating = rating
+        self.tone = tone
+        self.claims = {"answer": response_claims, "reference": reference_claims}
+        self.verdicts = {"answer": response_verdicts, "reference": reference_verdicts}
+        self.asked: list[Question] = []
+
+    def answer(self, questions: Sequence[Question]) -> list[Outcome]:
+        """One outcome a question, from the script."""
+        self.asked.extend(questions)
+        return [self._answer(question) for question in questions]
+
+    def _answer(self, question: Question) -> Outcome:
+        if self.error is not None:
+            return JudgeError(f"{self.name}: {self.error}")
+        answers = {
+            Claims: self._claims,
+            Verify: self._findings,
+            RelatedChunks: self._related,
+            Grade: lambda _: self.rating if self.rating is _ABSENT else Rating(self.rating),
+            Tone: lambda _: self.tone if self.tone is _ABSENT else Rating(self.tone),
+        }
+        answer = answers.get(type(question), lambda _: _ABSENT)(question)
+        return JudgeError(f"{self.name}: the script has no answer to {question.kind}") if answer is _ABSENT else answer
+
+    def _claims(self, question: Claims) -> Outcome:
+        claims = self.claims[question.role]
+        if claims is None and self.facts is not None:
+            claims = [str(fact["text"]) for fact in self.facts]
+        return _ABSENT if claims is None else tuple(claims)
+
+    def _findings(self, question: Verify) -> Outcome:
+        verdicts = self.verdicts[question.role]
+        if question.against == "contexts" and self.facts is not None:
+            verdicts = ["SUPPORTED" if fact["ok"] else "NEUTRAL" for fact in self.facts]
+        return _ABSENT if verdicts is None else tuple(Finding(str(verdict)) for verdict in verdicts)
+
+    def _related(self, question: RelatedChunks) -> Outcome:
+        return _ABSENT if self.used_chunks is None else tuple(Related(number) for number in self.used_chunks)

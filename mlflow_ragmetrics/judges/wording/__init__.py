@@ -1,0 +1,1 @@
+"""What the lexical judge knows about wording: sentences, claims, terms, coverage, disagreement, and how to say it."""

@@ -1,0 +1,150 @@
+"""Small closed word lists, English and Russian: function words, negators, opposites, abbreviations, aliases."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ABOUT_PASSAGES",
+    "ABBREVIATIONS",
+    "ALIASES",
+    "CLOSING_ABBREVIATIONS",
+    "IMPLICIT_NEGATIONS",
+    "NEGATORS",
+    "OPPOSITES",
+    "STOP_WORDS",
+    "SUBJECTS",
+]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+STOP_WORDS = _words(
+    """
+    a about above according after again all also although always am an and another any anyone anything are around as at
+    be because been before being below best between both but by can cannot could did do does doing done down due during
+    each either else etc even ever every few for from further get gets given good had has have having he hence her here
+    hers herself him himself his how however i if important in include includes including instead into is it its itself
+    just know let like make makes making many may me might mine more most much must my myself need needs neither never
+    no nor not now of off often on once one only onto or other others our ours ourselves out over own per please rather
+    same several shall she should since so some someone something such take than that the their theirs them themselves
+    then there therefore these they thing things this those though through thus to too under until up upon us use used
+    using usually various very via want was way ways we well were what when where whether which while who whom whose why
+    will with within without would yet you your yours yourself yourselves
+    а без более больше будет будто бы был была были было быть в вам вас весь во вот все всё всего всех вы где да даже
+    для до его ее её если есть еще ещё ею же за здесь и из или им ими их к как какая какой когда которая которого
+    которое которой который которые которых кто ли либо между меня мне может можно мой моя мы на над надо наш не него
+    нее неё нет ни них но ну о об однако он она они оно от очень по под после потому почти при про с сам свой свою
+    себе себя со так такая также такие такой там те тем то тогда того тоже той только том тот тут ты у уже хотя чего
+    чей чем через что чтобы эта эти это этого этой этом этот эту я является являются
+    """
+)
+
+ABOUT_PASSAGES = _words(
+    """passag provid mention base accord inform text context state given specif howev overal addit summari summar
+    conclus note answer question step follow отрывок отрывк текст контекст согласн упомянут указа ответ
+    вопрос"""
+)
+
+NEGATORS = _words(
+    """not no never neither nor cannot without none nobody nothing nowhere hardly не нет ни никогда нельзя без
+    никто ничто ничего нигде никакой никакая никакие"""
+)
+
+IMPLICIT_NEGATIONS = _words(
+    """avoid prevent fail refus lack unabl stop prohibit forbid deni reject избега избежа предотвра запрет отказа
+    отсутств"""
+)
+
+_OPPOSITES = """
+    increase decrease|increased decreased|rise fall|rose fell|rising falling|grow shrink|grew shrank|gain loss
+    gained lost|up down|high low|higher lower|highest lowest|more less|most least|major minor|large small|larger smaller
+    largest smallest|big small|bigger smaller|biggest smallest|long short|longer shorter|longest shortest
+    before after|earlier later|early late|first last|earliest latest|old new|older younger|oldest youngest|old young
+    hot cold|hotter colder|warm cool|wet dry|hard soft|strong weak|fast slow|faster slower|rich poor|heavy light
+    north south|northern southern|east west|eastern western|left right|top bottom|upper lower|inside outside
+    true false|always never|all none|possible impossible|legal illegal|safe unsafe|safe dangerous|able unable
+    allow forbid|allowed forbidden|permit prohibit|permitted prohibited|accept reject|accepted rejected|win lose
+    won lost|victory defeat|begin end|began ended|start finish|started finished|open close|opened closed|open closed
+    male female|man woman|men women|boy girl|son daughter|brother sister|father mother|husband wife|king queen
+    positive negative|active inactive|public private|buy sell|bought sold|import export|imported exported
+    maximum minimum|majority minority|present absent|present past|include exclude|included excluded|success failure
+    succeeded failed|same different|alive dead|born died|birth death|day night|good bad|better worse|best worst
+    visible invisible|regular irregular|complete incomplete|correct incorrect|common rare|expensive cheap
+    improve worsen|improved worsened|with without|full empty|above below|over under|cause prevent|causes prevents
+    acquired sold|raised lowered|raise lower|enable disable|enabled disabled|asymptomatic symptomatic
+    увеличить уменьшить|увеличился уменьшился|увеличение уменьшение|рост падение|вырос упал|выросли упали|расти падать
+    повысить понизить|повысил понизил|повышение понижение|больше меньше|большой маленький|высокий низкий|выше ниже
+    до после|раньше позже|ранний поздний|первый последний|старый новый|молодой старый|старший младший
+    горячий холодный|тёплый холодный|сильный слабый|быстрый медленный|длинный короткий|богатый бедный
+    северный южный|север юг|восток запад|восточный западный|левый правый|верхний нижний|внутри снаружи
+    всегда никогда|возможно невозможно|разрешить запретить|разрешено запрещено|принять отклонить
+    победа поражение|победил проиграл|выиграл проиграл|начало конец|начался закончился|открыть закрыть|открыт закрыт
+    мужчина женщина|мальчик девочка|сын дочь|брат сестра|отец мать|муж жена|родился умер|рождение смерть
+    положительный отрицательный|купить продать|купил продал|максимум минимум|дорогой дешёвый|лучший худший
+    """
+
+OPPOSITES: tuple[tuple[str, str], ...] = tuple(
+    (left, right)
+    for line in _OPPOSITES.split("\n")
+    for pair in line.split("|")
+    if pair.strip()
+    for left, right in [pair.split()]
+)
+
+ALIASES = {
+    "us": "usa",
+    "u.s": "usa",
+    "u.s.a": "usa",
+    "america": "usa",
+    "uk": "britain",
+    "u.k": "britain",
+    "tv": "television",
+    "сша": "usa",
+    "%": "percent",
+    "pct": "percent",
+    "процент": "percent",
+    "$": "dollar",
+    "€": "euro",
+    "£": "pound",
+    "₽": "рубл",
+    "km": "kilometr",
+    "kg": "kilogram",
+    "ft": "foot",
+    "feet": "foot",
+    "lb": "pound",
+    "lbs": "pound",
+    "hr": "hour",
+    "hrs": "hour",
+    "min": "minut",
+    "mins": "minut",
+    "sec": "second",
+    "secs": "second",
+    "oz": "ounc",
+    "children": "child",
+    "men": "man",
+    "women": "woman",
+    "people": "person",
+    "mum": "mother",
+    "mom": "mother",
+    "dad": "father",
+    "colour": "color",
+    "centre": "center",
+    "km/h": "kph",
+}
+
+ABBREVIATIONS = _words(
+    """mr mrs ms dr prof st gen col lt sgt capt rev hon sen rep gov pres vs e.g i.e cf no nos fig figs vol pp ed eds ch
+    approx ca al jan feb mar apr jun jul aug sep sept oct nov dec mt ft т г ул им см напр рис стр др акад проф д т.е
+    п гл"""
+)
+
+CLOSING_ABBREVIATIONS = _words(
+    """etc inc ltd co corp jr sr u.s u.k u.s.a a.m p.m ph.d b.c a.d d.c гг в вв руб млн млрд тыс т.д т.п н.э
+    км кг"""
+)
+
+SUBJECTS = _words(
+    """he she it they we you i this that these those there the his her its their он она оно они это этот эта эти мы вы
+    его её их"""
+)

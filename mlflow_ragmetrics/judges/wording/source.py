@@ -1,0 +1,85 @@
+"""The passages of one question as an index: which sentence holds which term."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Final, NamedTuple
+
+from mlflow_ragmetrics.judges.wording.analysis import Recent, sentences_of
+from mlflow_ragmetrics.judges.wording.terms import Term
+
+__all__ = ["Place", "Source", "source_of"]
+
+_CHARACTERS_KEPT: Final = 200_000
+_PREFIX: Final = 5
+_LONGEST: Final = 60
+_NEAR: Final = 4
+_MOST_PLACES: Final = 500  # of one key: what a claim costs stays bounded however long the passages are
+
+
+class Place(NamedTuple):
+    """One sentence of a passage: the passage's number from 1, the sentence's text and its content terms."""
+
+    passage: int
+    text: str
+    terms: tuple[Term, ...]
+
+
+class Source:
+    """Passages, indexed by the keys of their content terms.
+
+    ``places``: their sentences in order; one of more than 60 content terms (a table, a menu) is several places.
+    ``postings``: the places that hold a key. ``positions``: where a key stands in the row of all terms. ``prefixes``:
+    how longer words begin, for related words with another stem.
+    """
+
+    def __init__(self, passages: tuple[str, ...]) -> None:
+        self.places: list[Place] = []
+        self.postings: dict[str, list[int]] = {}
+        self.positions: dict[str, list[int]] = {}
+        self._end = 0
+        self.prefixes: dict[str, set[str]] = {}
+        for number, passage in enumerate(passages, start=1):
+            for sentence in sentences_of(passage):
+                terms = tuple(term for term in sentence.terms if term.content)
+                for first in range(0, len(terms), _LONGEST):
+                    piece = terms[first : first + _LONGEST]
+                    start = sentence.start if first == 0 else piece[0].start
+                    end = sentence.end if first + _LONGEST >= len(terms) else piece[-1].end
+                    self._add(Place(number, passage[start:end], piece))
+
+    def _add(self, place: Place) -> None:
+        keys = [term.key for term in place.terms]
+        for key in dict.fromkeys(keys):
+            if key not in self.postings:
+                self.postings[key] = []
+                if len(key) > _PREFIX:
+                    self.prefixes.setdefault(key[:_PREFIX], set()).add(key)
+            if len(self.postings[key]) < _MOST_PLACES:
+                self.postings[key].append(len(self.places))
+        for position, key in enumerate(keys, start=self._end):
+            positions = self.positions.setdefault(key, [])
+            if len(positions) < _MOST_PLACES:
+                positions.append(position)
+        self._end += len(keys) + _NEAR
+        self.places.append(place)
+
+    def nearness(self, left: str, right: str) -> float:
+        """1 where ``right`` follows ``left`` at once, 0.5 where they stand at most four apart, else 0."""
+        lefts, rights = self.positions.get(left, []), self.positions.get(right, [])
+        best = 0.0
+        for position in lefts:
+            first = bisect_left(rights, position - _NEAR)
+            near = rights[first : first + 2 * _NEAR + 1]
+            if position + 1 in near:
+                return 1.0
+            if any(abs(other - position) <= _NEAR and other != position for other in near):
+                best = 0.5
+        return best
+
+    def related(self, key: str) -> set[str]:
+        """Keys of the passages that begin like ``key``: "development" for "developer"."""
+        return self.prefixes.get(key[:_PREFIX], set()) if len(key) > _PREFIX else set()
+
+
+source_of = Recent(Source, lambda passages: sum(map(len, passages)), _CHARACTERS_KEPT)

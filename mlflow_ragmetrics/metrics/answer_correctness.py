@@ -1,0 +1,121 @@
+"""Facts and meaning of the answer against the reference, weighed together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import AfterValidator, ValidationInfo
+
+from mlflow_ragmetrics.core.correspondence import Correspondence, correspond
+from mlflow_ragmetrics.core.language import say
+from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.options import spelled
+from mlflow_ragmetrics.core.question import Steps, together
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.similarity import Similarity, similarity
+from mlflow_ragmetrics.errors import InvalidOptionError
+
+__all__ = ["answer_correctness"]
+
+_PRESETS = {
+    "default": (0.75, 0.25),
+    "equal_weights": (0.5, 0.5),
+    "factual_focused": (0.9, 0.1),
+    "semantic_focused": (0.1, 0.9),
+}
+_NAMES = {name.replace("_", ""): name for name in _PRESETS} | {"equal": "equal_weights", "defaultconfig": "default"}
+
+
+def _not_negative(weight: float | None) -> float | None:
+    if weight is not None and weight < 0:
+        raise InvalidOptionError(f"weight {weight} is negative; a weight is 0 or more", param="weights")
+    return weight
+
+
+def _not_both_zero(semantic_weight: float | None, info: ValidationInfo) -> float | None:
+    if not any(_weights({**info.data, "semantic_weight": semantic_weight})):
+        message = "factual_weight and semantic_weight sum to zero; give at least one of them some weight"
+        raise InvalidOptionError(message, param="weights")
+    return semantic_weight
+
+
+def _weights(options: Mapping[str, Any]) -> tuple[float, float]:
+    factual, semantic = _PRESETS[options.get("preset") or "default"]
+    given = options.get("factual_weight"), options.get("semantic_weight")
+    return factual if given[0] is None else given[0], semantic if given[1] is None else given[1]
+
+
+Preset = Annotated[Literal["default", "equal_weights", "factual_focused", "semantic_focused"], spelled(**_NAMES)]
+FactualWeight = Annotated[float | None, AfterValidator(_not_negative)]
+SemanticWeight = Annotated[float | None, AfterValidator(_not_negative), AfterValidator(_not_both_zero)]
+
+
+@metric(asks=("judge", "embeddings"), seed="002", aliases=("answer_correctness_metric",))
+def answer_correctness(
+    answer: str,
+    reference: str,
+    *,
+    preset: Preset = "default",
+    factual_weight: FactualWeight = None,
+    semantic_weight: SemanticWeight = None,
+) -> Steps[Score]:
+    """Weighted mean of the factual F1 and the semantic similarity to the reference.
+
+    Formula: (w_f × F1 + w_s × max(0, cosine)) / (w_f + w_s), with F1 as in ``factual_correctness`` and the cosine as
+    in ``semantic_similarity``; 0.75 and 0.25 by default. 0 to 1. A component of weight 0 is not asked for; one that
+    fails leaves the metric unscored, with the error. Unscored: answer or reference missing.
+
+    Options: ``preset`` default (.75/.25), equal_weights (.5/.5), factual_focused (.9/.1), semantic_focused (.1/.9);
+    ``factual_weight`` and ``semantic_weight`` (0 or more) beat the preset. Source: seed 002, AnswerCorrectness.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> judge = rm.ScriptedJudge(response_claims=["It is red."], response_verdicts=["NEUTRAL"],
+    ...                          reference_claims=["It is blue."], reference_verdicts=["NEUTRAL"])
+    >>> record = {"answer": "It is red.", "reference": "It is red."}
+    >>> round(rm.score("answer_correctness", record, judge=judge, preset="equal_weights").value, 6)
+    0.5
+    """
+    shares = _weights({"preset": preset, "factual_weight": factual_weight, "semantic_weight": semantic_weight})
+    facts, likeness = yield from _components(answer, reference, *shares)
+    return _weighed(facts, likeness, *shares)
+
+
+def _components(
+    answer: str, reference: str, factual_share: float, semantic_share: float
+) -> Steps[tuple[Correspondence | None, Similarity | None]]:
+    """Both components at once, as far as they have weight."""
+    programs: list[Steps[Union[Correspondence, Similarity]]] = []
+    if factual_share:
+        programs.append(correspond(answer, reference))
+    if semantic_share:
+        programs.append(similarity(answer, reference))
+    found = yield from together(*programs)
+    facts = next((each for each in found if isinstance(each, Correspondence)), None)
+    return facts, next((each for each in found if isinstance(each, Similarity)), None)
+
+
+def _weighed(
+    facts: Correspondence | None, likeness: Similarity | None, factual_share: float, semantic_share: float
+) -> Score:
+    total = factual_share + semantic_share
+    weights = {"factual_weight": factual_share / total, "semantic_weight": semantic_share / total}
+    parts = {}
+    if facts:
+        parts["factual"] = facts.f1
+    if likeness:
+        parts["semantic"] = max(0.0, likeness.value)
+    said = [
+        say(f"answer_correctness.{name}", value=value, weight=weights[f"{name}_weight"])
+        for name, value in parts.items()
+    ]
+    claims = facts or Correspondence()
+    return Score(
+        value=sum(weights[f"{name}_weight"] * value for name, value in parts.items()),
+        reason=said[0] if len(said) == 1 else say("joined", first=said[0], second=said[1]),
+        items=claims.items,
+        details={**weights, **parts, **claims.details, **({"band": likeness.band} if likeness else {})},
+        excluded_models=tuple(likeness.failures) if likeness else (),
+        warnings=(*claims.warnings, *(likeness.warnings if likeness else ())),
+    )

@@ -1,0 +1,43 @@
+"""Does the answer address the question?"""
+
+from __future__ import annotations
+
+from mlflow_ragmetrics.core.language import say
+from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.question import Grade, Steps, ask
+from mlflow_ragmetrics.core.reading import read_grade
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.states import Indistinct, states_of
+
+__all__ = ["answer_relevance"]
+
+
+@metric(scaled=True, seed="004", aliases=("rag_relevance",))
+def answer_relevance(
+    question: str, answer: str, reference: str | None = None, *, indistinct: Indistinct = "rules"
+) -> Steps[Score]:
+    """How well the answer addresses the question, as a judge grades it from 1 to 5.
+
+    Formula: (grade − 1) / 4. Raw 0 to 1, shown as the grade. A grade outside 1 to 5 or one that cannot be read is a
+    ``JudgeReplyError``, never clamped. An indistinct answer scores 0.0 without asking the judge. Unscored: no
+    question or no answer. The reference only tells the row's state.
+
+    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Source: seed 004, Relevance.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> record = {"question": "What colour is it?", "answer": "It is red."}
+    >>> rm.score("answer_relevance", record, judge=rm.ScriptedJudge(rating=4)).reason
+    'Relevance to the question: 4.0 of 5.'
+    """
+    states = states_of(answer, reference, indistinct)
+    if states.answer == "indistinct":
+        details = states.details("indistinct_answer")
+        return Score(value=0.0, reason=say("answer_relevance.indistinct"), details=details)
+    rating = yield from ask(Grade("answer_relevance", answer, question))
+    grade = read_grade(rating, "answer_relevance")
+    said = say("answer_relevance.judged", grade=grade)
+    if rating.reason:
+        said = say("joined", first=said, second=rating.reason)
+    return Score(value=(grade - 1.0) / 4.0, reason=said, details=states.details("judged", grade=grade))

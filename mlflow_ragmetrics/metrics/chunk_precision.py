@@ -1,0 +1,86 @@
+"""How much of what was retrieved is used?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mlflow_ragmetrics.core.language import say
+from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.question import Related, RelatedChunks, Role, Steps, ask
+from mlflow_ragmetrics.core.reading import read_related
+from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.core.states import (
+    Indistinct,
+    NoContext,
+    States,
+    has_context,
+    need_reference,
+    states_of,
+    without_context,
+)
+
+__all__ = ["chunk_precision"]
+
+
+@metric(scaled=True, seed="004", aliases=("rag_precision",))
+def chunk_precision(
+    answer: str,
+    reference: str | None = None,
+    contexts: Sequence[str] | None = None,
+    *,
+    indistinct: Indistinct = "rules",
+    no_context: NoContext = "vacuous",
+) -> Steps[Score]:
+    """Share of the retrieved chunks that state something which the answer says.
+
+    Formula: related chunks / retrieved chunks. Raw 0 to 1, shown as 1 + 4 × raw. Chunks are numbered from 1; each is
+    an item, RELATED or UNRELATED, with the quote that relates it.
+
+    An indistinct answer is replaced by the reference; when both are indistinct: 0.0. Unscored: no context
+    (``no_context="floor"``: 0.0), no answer, an indistinct answer without reference.
+
+    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text), ``no_context``.
+    Source: seed 004, Precision.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> record = {"answer": "It is red.", "contexts": ["It is red.", "It rains.", "Red it is."]}
+    >>> rm.score("chunk_precision", record, judge=rm.ScriptedJudge(used_chunks=[1, 3])).scaled
+    3.6666666666666665
+    """
+    states = states_of(answer, reference, indistinct)
+    chunks = tuple(contexts or ())
+    if not has_context(chunks):
+        return without_context(no_context, None, states.details("no_context", _counts({}, ())))
+    if states.answer == "clear":
+        return (yield from _compared(answer, chunks, "answer", states))
+    if reference is None:
+        raise need_reference("chunk_precision", "the answer says nothing and chunks are compared with it instead")
+    if states.reference == "clear":
+        return (yield from _compared(reference, chunks, "reference", states))
+    details = states.details("both_indistinct", _counts({}, chunks), no_context=False)
+    return Score(value=0.0, reason=say("chunk_precision.both_indistinct"), details=details)
+
+
+def _compared(text: str, chunks: tuple[str, ...], role: Role, states: States) -> Steps[Score]:
+    related = read_related((yield from ask(RelatedChunks(text, chunks, role))), len(chunks))
+    return Score(
+        value=len(related) / len(chunks),
+        reason=say(f"chunk_precision.{role}", n=len(chunks), related=len(related)),
+        items=_items(chunks, related),
+        details=states.details(f"on_{role}", _counts(related, chunks), no_context=False),
+    )
+
+
+def _counts(related: Mapping[int, Related], chunks: Sequence[str]) -> dict[str, int]:
+    return {"related": len(related), "unrelated": len(chunks) - len(related), "total": len(chunks)}
+
+
+def _items(chunks: Sequence[str], related: Mapping[int, Related]) -> tuple[Item, ...]:
+    items = []
+    for number, text in enumerate(chunks, 1):
+        found = related.get(number)
+        evidence = (Evidence(chunk=number, quote=found.quote if found else ""),)
+        reason = found.reason if found else ""
+        items.append(Item("chunk", text, "RELATED" if found else "UNRELATED", reason, evidence=evidence))
+    return tuple(items)

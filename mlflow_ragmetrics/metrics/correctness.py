@@ -1,0 +1,48 @@
+"""Does the answer agree with the reference?"""
+
+from __future__ import annotations
+
+from mlflow_ragmetrics.core.language import say
+from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.question import Grade, Steps, ask
+from mlflow_ragmetrics.core.reading import read_grade
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.states import Indistinct, states_of
+
+__all__ = ["correctness"]
+
+
+@metric(scaled=True, seed="004", aliases=("rag_correctness",))
+def correctness(
+    answer: str, reference: str, question: str | None = None, *, indistinct: Indistinct = "rules"
+) -> Steps[Score]:
+    """How well the answer agrees with the reference, as a judge grades it from 1 to 5.
+
+    Formula: (grade − 1) / 4. Raw 0 to 1, shown as the grade. A grade outside 1 to 5 or one that cannot be read is a
+    ``JudgeReplyError``, never clamped.
+
+    Without asking the judge: an indistinct answer scores 0.0 against a clear reference and 1.0 against an indistinct
+    one. Unscored: no answer or no reference.
+
+    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Source: seed 004, Correctness.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> record = {"answer": "Exciting, but tiring.", "reference": "Mostly exciting, with some risks."}
+    >>> score = rm.score("correctness", record, judge=rm.ScriptedJudge(rating="4/5"))
+    >>> score.value, score.scaled
+    (0.75, 4.0)
+    """
+    states = states_of(answer, reference, indistinct)
+    if states.answer == "indistinct":
+        both = states.reference == "indistinct"
+        rule = "both_indistinct" if both else "indistinct_answer"
+        said = say("correctness.both_indistinct" if both else "correctness.indistinct")
+        return Score(value=float(both), reason=said, details=states.details(rule))
+    rating = yield from ask(Grade("correctness", answer, question, reference))
+    grade = read_grade(rating, "correctness")
+    said = say("correctness.judged", grade=grade)
+    if rating.reason:
+        said = say("joined", first=said, second=rating.reason)
+    return Score(value=(grade - 1.0) / 4.0, reason=said, details=states.details("judged", grade=grade))

@@ -1,0 +1,94 @@
+"""Did retrieval bring what is needed to state the facts?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel
+
+from mlflow_ragmetrics.core.claims import Verified, verified_claims
+from mlflow_ragmetrics.core.language import say
+from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.question import Role, Steps
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.states import (
+    Indistinct,
+    NoContext,
+    States,
+    has_context,
+    need_reference,
+    states_of,
+    without_context,
+)
+
+__all__ = ["fact_recall"]
+
+
+def _key(options: BaseModel) -> str:
+    return "fact_recall_reference" if getattr(options, "target", None) == "reference" else "fact_recall"
+
+
+@metric(scaled=True, seed="004", aliases=("rag_recall",), key=_key, key_pattern="fact_recall_(?P<target>reference)")
+def fact_recall(
+    answer: str,
+    reference: str | None = None,
+    contexts: Sequence[str] | None = None,
+    *,
+    target: Literal["answer", "reference"] = "answer",
+    indistinct: Indistinct = "rules",
+    no_context: NoContext = "vacuous",
+) -> Steps[Score]:
+    """Share of the facts that the retrieved contexts cover.
+
+    Formula: facts SUPPORTED by ``contexts`` / facts, where the facts are the claims of the answer
+    (``target="answer"``, the seed's formula: equal to raw faithfulness on clear answers) or of the reference
+    (``target="reference"``, the seed's goal, elsewhere called context recall; key ``fact_recall_reference``). No
+    facts: 1.0 with a note. Raw 0 to 1, shown as 1 + 4 × raw.
+
+    Without context: 1.0 with the warning ``no_context`` (``no_context="floor"``: 0.0, ``"skip"``: unscored). An
+    indistinct answer is replaced by the reference, and an indistinct reference by the answer; both indistinct: 1.0
+    with a note. Unscored: no answer; no reference where the facts are the reference's.
+
+    Options: ``target``, ``indistinct`` ("rules", "off", further phrases, or a function), ``no_context``.
+    Source: seed 004, Recall.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> judge = rm.ScriptedJudge(facts=[{"text": "It is red.", "ok": True}, {"text": "It is old.", "ok": False}])
+    >>> record = {"answer": "Red.", "reference": "Red and old.", "contexts": ["It is red."]}
+    >>> rm.score("fact_recall", record, judge=judge, target="reference").value
+    0.5
+    """
+    states = states_of(answer, reference, indistinct)
+    if contexts is None or not has_context(contexts):
+        return without_context(no_context, 1.0, states.details("no_context", Verified().details, target=target))
+    role = _role(states, target)
+    if role is None:
+        details = states.details("both_indistinct", Verified().details, target=target, no_context=False)
+        return Score(value=1.0, reason=say("fact_recall.both_indistinct"), details=details)
+    verified = yield from verified_claims(answer if role == "answer" else str(reference), contexts, role=role)
+    return _covered(verified, role, states, target)
+
+
+def _covered(verified: Verified, role: Role, states: States, target: Role) -> Score:
+    said = say(f"fact_recall.{role}", n=len(verified.items), **verified.counts)
+    rule = f"on_{role}" if verified.items else "no_claims"
+    return Score(
+        value=verified.share(empty=1.0),
+        reason=said if verified.items else say("fact_recall.no_claims"),
+        items=verified.items,
+        details=states.details(rule, verified.details, target=target, no_context=False),
+        warnings=verified.warnings,
+    )
+
+
+def _role(states: States, target: Role) -> Role | None:
+    """Whose facts are checked; ``None`` where neither text states any."""
+    if states.reference == "missing" and target == "reference":
+        raise need_reference("fact_recall", "target='reference' checks its facts")
+    if states.answer == "clear":
+        return "reference" if target == "reference" and states.reference == "clear" else "answer"
+    if states.reference == "missing":
+        raise need_reference("fact_recall", "the answer states nothing and the reference's facts are checked instead")
+    return "reference" if states.reference == "clear" else None

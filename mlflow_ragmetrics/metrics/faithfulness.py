@@ -1,0 +1,80 @@
+"""Is every claim of the answer supported by what was retrieved?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlflow_ragmetrics.core.claims import Verified, verified_claims
+from mlflow_ragmetrics.core.language import say
+from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.question import Steps, Tone, ask
+from mlflow_ragmetrics.core.reading import read_tone
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.states import Indistinct, NoContext, States, has_context, states_of, without_context
+
+__all__ = ["faithfulness"]
+
+
+@metric(scaled=True, seed="004", aliases=("rag_faithfulness",))
+def faithfulness(
+    answer: str,
+    question: str | None = None,
+    reference: str | None = None,
+    contexts: Sequence[str] | None = None,
+    *,
+    indistinct: Indistinct = "rules",
+    no_context: NoContext = "vacuous",
+) -> Steps[Score]:
+    """Share of the answer's claims that the retrieved contexts support.
+
+    Formula: claims of the answer that are SUPPORTED by ``contexts`` / claims of the answer; 1.0 with a note when the
+    answer makes no claim. Raw 0 to 1, shown as 1 + 4 × raw. Each claim is an item with its verdict and the chunks
+    that decided it.
+
+    Without context: 1.0 with the warning ``no_context`` (``no_context="floor"``: 0.0, ``"skip"``: unscored); this
+    rewards missing retrieval, so the number of such rows is logged. An indistinct answer scores 0.0 against a clear
+    reference, and 1.0 without one; when both are indistinct, the judge rates the tone (1.0 cautious and consistent,
+    0.5 neutral, 0.0 misleading). Unscored: no answer at all.
+
+    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text), ``no_context``.
+    Source: seed 004, Faithfulness.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> judge = rm.ScriptedJudge(facts=[{"text": "It is red.", "ok": True}, {"text": "It is old.", "ok": False}])
+    >>> score = rm.score("faithfulness", {"answer": "Red and old.", "contexts": ["It is red."]}, judge=judge)
+    >>> score.value, score.scaled, score.reason
+    (0.5, 3.0, 'The contexts support 1 of 2 claims of the answer (0 contradicted, 1 not covered).')
+    """
+    states = states_of(answer, reference, indistinct)
+    if contexts is None or not has_context(contexts):
+        return without_context(no_context, 1.0, states.details("no_context", Verified().details))
+    if states.answer == "indistinct":
+        return (yield from _of_non_answer(answer, reference, question, states))
+    return _supported((yield from verified_claims(answer, contexts)), states)
+
+
+def _supported(verified: Verified, states: States) -> Score:
+    rule = "judged" if verified.items else "no_claims"
+    said = say("faithfulness.counts", n=len(verified.items), **verified.counts)
+    return Score(
+        value=verified.share(empty=1.0),
+        reason=said if verified.items else say("faithfulness.no_claims"),
+        items=verified.items,
+        details=states.details(rule, verified.details, no_context=False),
+        warnings=verified.warnings,
+    )
+
+
+def _of_non_answer(answer: str, reference: str | None, question: str | None, states: States) -> Steps[Score]:
+    counts = Verified().details
+    if reference is None:
+        details = states.details("indistinct_answer", counts, no_context=False)
+        return Score(value=1.0, reason=say("faithfulness.nothing_claimed"), details=details)
+    if states.reference == "clear":
+        details = states.details("indistinct_answer", counts, no_context=False)
+        return Score(value=0.0, reason=say("faithfulness.indistinct"), details=details)
+    rating = yield from ask(Tone(answer, reference, question))
+    tone = read_tone(rating, "faithfulness")
+    codes = {1.0: "faithfulness.tone_cautious", 0.5: "faithfulness.tone_neutral", 0.0: "faithfulness.tone_misleading"}
+    return Score(value=tone, reason=say(codes[tone]), details=states.details("tone", counts, no_context=False))

@@ -1,0 +1,73 @@
+"""Are the answer's words found in what it should be grounded in?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mlflow_ragmetrics.core.language import say
+from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.score import Score, token_item
+from mlflow_ragmetrics.core.text import terms
+from mlflow_ragmetrics.errors import MissingFieldError
+
+__all__ = ["lexical_groundedness"]
+
+Source = Literal["question", "reference", "contexts"]
+Grounding = Annotated[tuple[Source, ...], Field(min_length=1)]
+
+
+@metric(
+    thresholds={"conservative": 0.85, "balanced": 0.70, "lenient": 0.60},
+    seed="001",
+    aliases=("hallucination", "hallucination_evaluator", "groundedness"),
+)
+def lexical_groundedness(
+    answer: str,
+    question: str | None = None,
+    reference: str | None = None,
+    contexts: Sequence[str] | None = None,
+    *,
+    grounding: Grounding = ("question", "reference"),
+) -> Score:
+    """Share of the answer's words that occur in the question and the reference.
+
+    Formula: unique terms of the answer that occur in the grounding texts / unique terms of the answer. Terms are
+    casefolded, of 3 characters or more; Han and Kana count as character pairs. 0 to 1; a blank answer or one without
+    terms: 1.0. Unscored: answer missing, or all grounding texts missing or blank.
+
+    Options: ``grounding`` (any of "question", "reference", "contexts"); thresholds 0.85, 0.70, 0.60.
+    Source: seed 001, HallucinationEvaluator (whose example swaps its two counts).
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> record = {"question": "When does the store open?", "answer": "The store opens at 9.", "reference": "It is 9."}
+    >>> score = rm.score("lexical_groundedness", record)
+    >>> score.value, score.passed, score.reason
+    (0.6666666666666666, False, '2 of 3 distinct terms of the answer occur in the grounding texts.')
+    """
+    texts: dict[Source, str | None] = {"question": question, "reference": reference}
+    texts["contexts"] = "\n".join(contexts or ())
+    known = _known({source: texts[source] for source in grounding})
+    items = tuple(token_item(term, term in known) for term in dict.fromkeys(terms(answer)))
+    grounded = sum(item.text in known for item in items)
+    counts = {"grounded": grounded, "ungrounded": len(items) - grounded, "total": len(items)}
+    said = say("lexical_groundedness.counts", n=len(items), grounded=grounded)
+    return Score(
+        value=grounded / len(items) if items else 1.0,
+        reason=said if items else say("lexical_groundedness.no_terms"),
+        items=items,
+        details=counts,
+    )
+
+
+def _known(grounding: Mapping[Source, str | None]) -> set[str]:
+    """The terms of all grounding texts; ``MissingFieldError`` where each is missing or blank."""
+    texts = [text for text in grounding.values() if text and text.strip()]
+    if not texts:
+        field = "reference" if "reference" in grounding else list(grounding)[-1]
+        message = f"lexical_groundedness: {', '.join(grounding)} are all missing or blank; give the field {field!r}"
+        raise MissingFieldError(message, field=field, metric="lexical_groundedness")
+    return {term for text in texts for term in terms(text)}

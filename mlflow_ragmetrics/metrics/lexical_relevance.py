@@ -1,0 +1,44 @@
+"""Do question and answer use the same words?"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from mlflow_ragmetrics.core.language import say
+from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.score import Score, token_item
+from mlflow_ragmetrics.core.text import terms
+
+__all__ = ["lexical_relevance"]
+
+
+@metric(
+    thresholds={"conservative": 0.75, "balanced": 0.60, "lenient": 0.45},
+    seed="001",
+    aliases=("relevance_evaluator",),
+)
+def lexical_relevance(question: str, answer: str) -> Score:
+    """Cosine of the word counts of question and answer.
+
+    Formula: q · a / (|q| |a|) over the counts of terms (casefolded, 3 characters or more). 0 to 1; a blank side or
+    one without terms: 0.0. Unscored: question or answer missing. Thresholds: 0.75, 0.60, 0.45.
+    Source: seed 001, RelevanceEvaluator (the 0.72 of its example cannot come from its algorithm; it is 0.123).
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> rm.score("lexical_relevance", {"question": "cats", "answer": "dogs and cats"}).value
+    0.5773502691896258
+    """
+    asked, said = Counter(terms(question)), Counter(terms(answer))
+    shared = asked.keys() & said.keys()
+    dot = sum(asked[term] * said[term] for term in shared)
+    length = math.sqrt(sum(n * n for n in asked.values()) * sum(n * n for n in said.values()))
+    value = min(1.0, dot / length) if length else 0.0
+    counts = {"question_terms": asked.total(), "answer_terms": said.total(), "shared_terms": len(shared)}
+    return Score(
+        value=value,
+        reason=say("lexical_relevance.counts", value=value, n=len(shared), question=len(asked), answer=len(said)),
+        items=tuple(token_item(term, term in said) for term in asked),
+        details=counts,
+    )

@@ -1,0 +1,78 @@
+"""A progress bar on terminals and in notebooks, silence elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Protocol, TypeVar, Union
+
+__all__ = ["Progress", "progress_of"]
+
+T = TypeVar("T")
+
+
+class Progress(Protocol):
+    """Told of each row when it is done."""
+
+    def __enter__(self) -> Progress:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End."""
+
+    def advance(self, row: T) -> T:
+        """Note that ``row`` is done, and return it."""
+
+
+class _Silence:
+    def __enter__(self) -> _Silence:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def advance(self, row: T) -> T:
+        return row
+
+
+class _Bar:
+    def __init__(self, console: Any, total: int) -> None:
+        from rich import progress
+
+        self._progress = progress.Progress(
+            progress.TextColumn("scoring"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[rate]}"),
+            progress.TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("scoring", total=total, rate="")
+
+    def __enter__(self) -> _Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def advance(self, row: T) -> T:
+        speed = self._progress.tasks[0].speed
+        self._progress.update(self._task, advance=1, rate=f"{speed:.0f} rows/s" if speed else "")
+        return row
+
+
+def progress_of(wanted: Union[bool, Progress, None], total: int) -> Progress:
+    """The bar for ``total`` rows: ``True`` always, ``False`` never, ``None`` on a terminal or in a notebook."""
+    if wanted is False:
+        return _Silence()
+    if wanted is not None and wanted is not True:
+        return wanted
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if wanted or console.is_terminal or console.is_jupyter:
+        return _Bar(console, total)
+    return _Silence()

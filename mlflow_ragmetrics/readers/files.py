@@ -1,0 +1,94 @@
+"""Files of rows: which reader takes which extension, and what can be wrong with a file as such."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.readers.delimited import read_delimited
+from mlflow_ragmetrics.readers.json_files import read_json, read_json_lines
+from mlflow_ragmetrics.readers.parquet import read_parquet
+
+__all__ = ["read_file"]
+
+Row = dict[str, Any]
+
+
+def read_file(path: str | os.PathLike[str]) -> Iterator[Row]:
+    """The rows of a ``.tsv``, ``.csv``, ``.jsonl``, ``.json`` (each also ``.gz``) or ``.parquet`` file, streaming.
+
+    Text is UTF-8, with or without a byte order mark.
+
+    Raises:
+        InvalidDataError: one sentence that names the file, the line or row and what is accepted.
+    """
+    file = Path(path)
+    extension = _extension(file)
+    rows = 0
+    for row in _READERS[extension](file):
+        rows += 1
+        yield row
+    if not rows:
+        raise InvalidDataError(f"{file} has no rows: it is empty or holds nothing but a header.")
+
+
+def _extension(file: Path) -> str:
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    extension = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
+    if file.is_dir():
+        raise InvalidDataError(f"{file} is a directory; name a file in it.")
+    if not file.exists():
+        raise InvalidDataError(f"{file} does not exist; check the path (it is relative to {Path.cwd()}).")
+    if extension not in _READERS or (extension == ".parquet" and suffixes[-1] == ".gz"):
+        accepted = ", ".join(_READERS)
+        raise InvalidDataError(f"{file} has an extension that is not accepted; accepted are {accepted}.")
+    return extension
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[TextIO]:
+    """The file as text; what goes wrong while it is read becomes one sentence."""
+    try:
+        with _open(file) as stream:
+            yield stream
+    except UnicodeDecodeError as error:
+        raise InvalidDataError(f"{file} is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidDataError(f"{file} cannot be read: {reason}.") from error
+
+
+def _open(file: Path) -> TextIO:
+    if file.suffix.lower() == ".gz":
+        return cast(TextIO, gzip.open(file, "rt", encoding="utf-8-sig", newline=""))
+    return open(file, encoding="utf-8-sig", newline="")
+
+
+def _text_rows(read: Callable[[TextIO, Path], Iterator[Row]]) -> Callable[[Path], Iterator[Row]]:
+    def rows(file: Path) -> Iterator[Row]:
+        with _opened(file) as stream:
+            yield from read(stream, file)
+
+    return rows
+
+
+def _tsv(stream: TextIO, file: Path) -> Iterator[Row]:
+    return read_delimited(stream, file, "\t")
+
+
+def _csv(stream: TextIO, file: Path) -> Iterator[Row]:
+    return read_delimited(stream, file, ",")
+
+
+_READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
+    ".tsv": _text_rows(_tsv),
+    ".csv": _text_rows(_csv),
+    ".jsonl": _text_rows(read_json_lines),
+    ".json": _text_rows(read_json),
+    ".parquet": read_parquet,
+}

@@ -1,0 +1,90 @@
+"""Anything that holds rows -> rows, and rows -> samples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any
+
+from mlflow_ragmetrics.core.coercion import kind_of
+from mlflow_ragmetrics.core.record import check_columns, to_sample, with_ids
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.readers.files import read_file
+from mlflow_ragmetrics.tracking.trace_rows import record_of_trace
+
+__all__ = ["Data", "read_rows", "read_samples"]
+
+Data = Any
+"""A path, a pandas or polars frame, a pyarrow table, an MLflow dataset, or any iterable of mappings or samples."""
+
+_LOOK_AHEAD = 100
+
+
+def read_rows(data: Data) -> Iterator[Any]:
+    """The rows of ``data``, streaming where the source can: each a mapping, or a ``Sample`` that was given as one.
+
+    Raises:
+        InvalidDataError: where ``data`` or one of its rows is of a kind that holds no rows, or a file cannot be read.
+    """
+    if isinstance(data, (str, os.PathLike)):
+        yield from read_file(data)
+        return
+    for number, row in enumerate(_raw_rows(data), start=1):
+        if not isinstance(row, (Mapping, Sample)) and not callable(getattr(row, "to_dict", None)):
+            raise InvalidDataError(f"Row {number} is {kind_of(row)}, but must be a mapping from names to values.")
+        yield record_of_trace(row) or row
+
+
+def read_samples(data: Data, columns: Mapping[str, str] | None = None) -> Iterator[Sample]:
+    """The samples of ``data`` with distinct ids, streaming.
+
+    ``columns`` maps canonical fields to names in the data and beats every alias; a name must occur in one of the
+    first 100 rows, and a row without it misses that field.
+
+    Raises:
+        InvalidDataError: as ``read_rows``.
+        InvalidFieldError: (``field="id"``) where ids are given twice.
+        InvalidOptionError: (``param="columns"``) for unknown fields and names.
+    """
+    rows = read_rows(data)
+    return with_ids(_mapped(rows, columns) if columns else map(to_sample, rows))
+
+
+def _mapped(rows: Iterator[Any], columns: Mapping[str, str]) -> Iterator[Sample]:
+    first = list(islice(rows, _LOOK_AHEAD))
+    names = dict.fromkeys(name for row in first if not isinstance(row, Sample) for name in dict(row))
+    if names:
+        check_columns(columns, names)
+    absent = dict.fromkeys(columns.values())
+    for row in chain(first, rows):
+        yield row if isinstance(row, Sample) else to_sample({**absent, **row}, columns)
+
+
+def _raw_rows(data: Any) -> Iterable[Any]:
+    frame = getattr(data, "df", None)
+    if hasattr(frame, "itertuples"):
+        data = frame
+    if hasattr(data, "itertuples"):
+        return _frame_rows(data)
+    if callable(getattr(data, "iter_rows", None)):
+        rows: Iterable[Any] = data.iter_rows(named=True)
+        return rows
+    if callable(getattr(data, "to_batches", None)):
+        return (row for batch in data.to_batches() for row in batch.to_pylist())
+    if isinstance(data, Iterable) and not isinstance(data, (Mapping, bytes, Sample)):
+        return data
+    raise InvalidDataError(
+        f"The data is {kind_of(data)}, but must be a path, a frame, a table or an iterable of mappings "
+        "(one mapping is one row: put it into a list)."
+    )
+
+
+def _frame_rows(frame: Any) -> Iterator[dict[Any, Any]]:
+    names = list(frame.columns)
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise InvalidDataError(f"The frame has the column {repeated!r} twice; rename one of them.")
+    for values in frame.itertuples(index=False, name=None):
+        yield dict(zip(names, values, strict=True))

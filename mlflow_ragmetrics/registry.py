@@ -1,0 +1,147 @@
+"""From what a user writes to metrics: names, seeds' aliases, keys, spellings, dotted paths and plugins."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import pkgutil
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from importlib.metadata import entry_points
+from typing import Any, Union
+
+import mlflow_ragmetrics.metrics as metrics_package
+from mlflow_ragmetrics.core.composite import Composite
+from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.core.metric import metric as make_metric
+from mlflow_ragmetrics.errors import InvalidOptionError
+
+__all__ = ["GROUP", "Measure", "MetricLike", "all_metrics", "metric_of"]
+
+GROUP = "mlflow_ragmetrics.metrics"
+Measure = Union[Metric, Composite]
+MetricLike = Union[str, Measure, Mapping[str, Any], Callable[..., Any]]
+
+_AMBIGUOUS = {
+    "relevance": "answer_relevance, lexical_relevance",
+    "precision": "chunk_precision, context_precision, factual_correctness_precision, rouge1_precision",
+    "recall": "fact_recall, context_recall, factual_correctness_recall, rouge1_recall",
+    "f1": "context_f1, factual_correctness, rouge1_f1",
+}
+_PATH = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<spelling>[A-Za-z_]\w*.*)", re.DOTALL)
+
+
+def all_metrics() -> dict[str, Measure]:
+    """Every built-in and installed metric by name."""
+    return {**_builtin(), **_plugins()}
+
+
+def metric_of(spelled: MetricLike) -> Measure:
+    """The metric that ``spelled`` stands for.
+
+    Takes a metric, a function, a name or alias (``"faithfulness"``, ``"hallucination"``), a key (``"ndcg_5"``), a
+    spelling with options (``"rouge(rouge_type='rougeL')"``), a path (``"package.module:metric"``), or a mapping of
+    one of these to its options (``{"rouge": {"measure": "recall"}}``). ``InvalidOptionError`` for anything else.
+    """
+    if isinstance(spelled, (Metric, Composite)):
+        return spelled
+    if isinstance(spelled, str):
+        return _parse(spelled.strip())
+    if isinstance(spelled, Mapping) and len(spelled) == 1:
+        ((name, options),) = spelled.items()
+        return metric_of(name)(**(options or {}))
+    if callable(spelled):
+        return make_metric(spelled)
+    message = f"{spelled!r} is no metric; give a name, a spelling such as \"rouge(measure='recall')\", or a metric"
+    raise InvalidOptionError(message, param="metrics")
+
+
+def _parse(text: str) -> Measure:
+    if path := _PATH.fullmatch(text):
+        return _imported(path["module"], path["spelling"])
+    name, options = _split(text)
+    found = _named(name)
+    return found(**options) if options else found
+
+
+def _split(text: str) -> tuple[str, dict[str, Any]]:
+    try:
+        tree = ast.parse(text, mode="eval").body
+        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args:
+            return tree.func.id, {str(k.arg): ast.literal_eval(k.value) for k in tree.keywords if k.arg}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        if "(" in text:
+            message = f"cannot read the metric {text!r}; write it as name or name(option=value, …)"
+            raise InvalidOptionError(message, param="metrics") from None
+    return text, {}
+
+
+def _imported(module: str, spelling: str) -> Measure:
+    name, options = _split(spelling)
+    try:
+        value = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        message = f"cannot import the metric {module}:{name} ({error}); is its module on the Python path?"
+        raise InvalidOptionError(message, param="metrics") from None
+    found = metric_of(value)
+    return found(**options) if options else found
+
+
+def _named(name: str) -> Measure:
+    plain = _plain(name)
+    if plain in _AMBIGUOUS:
+        message = f"the metric name {name!r} is ambiguous; say which one: {_AMBIGUOUS[plain]}"
+        raise InvalidOptionError(message, param="metrics")
+    for known in (_builtin, _plugins):
+        metrics = known()
+        for found in metrics.values():
+            aliases = found.definition.aliases if isinstance(found, Metric) else ()
+            if plain in {_plain(found.name), *map(_plain, aliases)}:
+                return found
+        for found in metrics.values():
+            if isinstance(found, Metric) and (options := _from_key(found, name)) is not None:
+                return found(**options)
+    close = difflib.get_close_matches(name, all_metrics(), 1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(all_metrics()))}"
+    raise InvalidOptionError(f"unknown metric {name!r}; {hint} (`ragmetrics list` shows all)", param="metrics")
+
+
+def _from_key(found: Metric, name: str) -> dict[str, Any] | None:
+    pattern = found.definition.key_pattern
+    match = re.fullmatch(pattern, name) if pattern else None
+    if match is None:
+        return None
+    return {option: int(value) if value.isdigit() else value for option, value in match.groupdict().items() if value}
+
+
+def _plain(name: str) -> str:
+    return "".join(c for c in name.lower() if c.isalnum())
+
+
+@lru_cache(maxsize=1)
+def _builtin() -> dict[str, Measure]:
+    found: dict[str, Measure] = {}
+    for module in pkgutil.iter_modules(metrics_package.__path__):
+        loaded = importlib.import_module(f"{metrics_package.__name__}.{module.name}")
+        found |= {value.name: value for value in _measures(loaded)}
+    return found
+
+
+def _measures(module: Any) -> Iterator[Measure]:
+    return (value for value in vars(module).values() if isinstance(value, (Metric, Composite)))
+
+
+@lru_cache(maxsize=1)
+def _plugins() -> dict[str, Measure]:
+    found: dict[str, Measure] = {}
+    for entry in entry_points(group=GROUP):
+        try:
+            loaded = metric_of(entry.load())
+        except (ImportError, AttributeError, InvalidOptionError) as error:
+            warnings.warn(f"the metric plugin {entry.name} ({entry.value}) cannot be loaded: {error}", stacklevel=2)
+            continue
+        found[loaded.name] = loaded
+    return found

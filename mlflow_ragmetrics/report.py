@@ -1,0 +1,105 @@
+"""The outcome of one evaluation: rows, items, run metrics, and the way into MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+from mlflow_ragmetrics.core.retrieval import retrieval_summary
+from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.frames import items_frame, rows_frame
+from mlflow_ragmetrics.gates import check_figures, raise_failures
+from mlflow_ragmetrics.readers import digest
+from mlflow_ragmetrics.summary import summarize_rows
+from mlflow_ragmetrics.views.page import report_page
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Scores of every row, with what explains them.
+
+    ``description`` says what made it (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
+    ``warnings`` what was left out, ``source`` the file the rows came from.
+    """
+
+    rows: Sequence[Row]
+    description: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    usage: Mapping[str, float] = field(default_factory=dict)
+    source: Union[str, Path, None] = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The keys of the scores, in the suite's order."""
+        return list(dict.fromkeys(key for row in self.rows for key in row.scores))
+
+    def scores(self, key: str) -> list[Score]:
+        """One score a row for this key."""
+        return [row.scores[key] for row in self.rows]
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row a sample: id, fields, ``<key>``, ``<key>_1to5``, ``_passed``, ``_status``, ``_reason``, …."""
+        return rows_frame(self.rows)
+
+    @cached_property
+    def items(self) -> pd.DataFrame:
+        """One row a claim, token, sentence, chunk or document: verdict, reason, support and evidence."""
+        return items_frame(self.rows)
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """What is logged as run metrics: ``<key>/mean``, ``/ci_low``, ``/n_scored`` …, and the seeds' own names."""
+        scores = [row.scores for row in self.rows]
+        return {**summarize_rows(scores), **retrieval_summary(scores)}
+
+    @cached_property
+    def data_digest(self) -> str:
+        """16 hex digits that depend on the whole content of all samples."""
+        return digest(row.sample for row in self.rows)
+
+    def worst(self, count: int = 3, key: str | None = None) -> list[Row]:
+        """The ``count`` scored rows of lowest value: by ``key``, else by the composite, else by the last metric."""
+        key = key or next((k for k in reversed(self.keys) if any(s.scored for s in self.scores(k))), None)
+        scored = [row for row in self.rows if key is not None and row.scores[key].value is not None]
+        return sorted(scored, key=lambda row: row.scores[str(key)].value or 0.0)[:count]
+
+    def to_html(self, title: str = "RAG evaluation") -> str:
+        """One self-contained page: summary, distributions, a table of rows, and each row's claims and chunks."""
+        return report_page(
+            self.rows,
+            title=title,
+            description=self.description,
+            metrics=self.metrics,
+            usage=self.usage,
+            warnings=self.warnings,
+        )
+
+    def check(self, *, fail_on_error_rate: float | None = None, **fail_under: float) -> None:
+        """``GateError`` (an ``AssertionError``) when a mean is under its limit: ``report.check(faithfulness=0.8)``.
+
+        ``fail_on_error_rate``: the largest share of a metric's rows that may fail. Other figures than the mean are
+        named in full: ``report.check(**{"faithfulness/pass_rate": 0.9})``.
+        """
+        raise_failures(check_figures(self.metrics, fail_under, fail_on_error_rate))
+
+    def log(self, **options: Any) -> str:
+        """Write metrics, params, tags and tables into the active MLflow run, or into a new one; returns its id.
+
+        Options are those of ``tracking.log_report``: ``run_id``, ``run_name``, ``tags``.
+        """
+        from mlflow_ragmetrics.tracking import log_report
+
+        return log_report(self, **options)

@@ -1,0 +1,65 @@
+"""One metric on one sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from mlflow_ragmetrics.core.composite import Composite
+from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.embeddings import EmbeddingLike
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
+from mlflow_ragmetrics.judges.resolve import JudgeLike
+from mlflow_ragmetrics.readers import read_samples
+from mlflow_ragmetrics.registry import MetricLike, metric_of
+from mlflow_ragmetrics.suite import Suite
+
+__all__ = ["score"]
+
+_SCALES = {"0-1": (0.0, 1.0), "1-5": (1.0, 5.0)}
+
+
+def score(
+    metric: MetricLike,
+    sample: Any,
+    *,
+    judge: JudgeLike | Sequence[JudgeLike] = "lexical",
+    embeddings: EmbeddingLike | Sequence[EmbeddingLike] = "char-ngram",
+    on_missing: Literal["raise", "skip"] = "raise",
+    language: str = "en",
+    **options: Any,
+) -> Score:
+    """The ``Score`` of one sample by one metric.
+
+    ``sample`` is any record that ``to_sample`` reads; ``options`` are the metric's own. With ``on_missing="raise"``
+    a missing field is a ``MissingFieldError`` and a judge's failure its ``JudgeError``; with ``"skip"`` both are in
+    the score's ``status``. For a composite the sample may hold the component scores themselves, as
+    ``{"scores": {key: value}, "scale": "0-1" | "1-5"}``.
+
+    >>> import mlflow_ragmetrics as rm
+    >>> rm.score("rouge", {"answer": "the cat sat", "reference": "the cat"}, measure="recall").value
+    1.0
+    """
+    measure = metric_of(metric)
+    if on_missing not in ("raise", "skip"):
+        raise InvalidOptionError(f"on_missing={on_missing!r} is not one of raise, skip", param="on_missing")
+    measure = measure(**options) if options else measure
+    if isinstance(measure, Composite) and isinstance(sample, Mapping) and "scores" in sample:
+        return _composed(measure, sample, language)
+    suite = Suite([measure], judge=judge, embeddings=embeddings, language=language)
+    samples = read_samples([sample])
+    (row,) = suite.score_samples(samples, strict=on_missing == "raise" and isinstance(measure, Metric))
+    return row.scores[measure.key]
+
+
+def _composed(measure: Composite, record: Mapping[str, Any], language: str) -> Score:
+    scale = record.get("scale", "0-1")
+    if scale not in _SCALES:
+        raise InvalidOptionError(f"scale={scale!r} is not one of {', '.join(_SCALES)}", param="scale")
+    low, high = _SCALES[scale]
+    given = {key: Score(value=value) for key, value in record["scores"].items()}
+    if not given:
+        raise MissingFieldError(f"{measure.name} needs at least one entry in 'scores'", field="scores")
+    raw = {k: Score(value=None if s.value is None else (s.value - low) / (high - low)) for k, s in given.items()}
+    return measure.score(raw, {}, language)

@@ -1,0 +1,129 @@
+"""The metrics of a suite: resolved, with thresholds and weights applied, no two with one key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Union
+
+from mlflow_ragmetrics.core.composite import Composite, Weights, check_weights, composite
+from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
+
+__all__ = ["Selection", "Thresholds", "select"]
+
+Thresholds = Union[str, Mapping[str, float]]
+_LEVELS = ("conservative", "balanced", "lenient")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Metrics and composites; ``name`` is the preset's, whose metrics may be skipped when no row has their fields."""
+
+    metrics: tuple[Metric, ...]
+    composites: tuple[Composite, ...]
+    name: str | None = None
+
+    def without(self, keys: Sequence[str]) -> Selection:
+        """The same without the metrics of these keys."""
+        return replace(self, metrics=tuple(metric for metric in self.metrics if metric.key not in keys))
+
+    def check_models(self, names: Sequence[str]) -> None:
+        """``InvalidOptionError`` for a metric whose ``models`` names none of the configured ones."""
+        for metric in self.metrics:
+            own = getattr(metric.options, "models", None)
+            wanted = own if own is not None else metric.settings.models
+            unknown = [name for name in wanted or () if name not in names]
+            if unknown:
+                message = f"{metric.name}: models={unknown[0]!r} is not configured; there are {', '.join(names)}"
+                raise InvalidOptionError(message, param="models", metric=metric.name)
+
+    def describe(self) -> dict[str, Any]:
+        """Name, spellings, weights and thresholds."""
+        thresholds = {metric.key: metric.threshold for metric in self.metrics if metric.threshold is not None}
+        return {
+            "suite": self.name or "custom",
+            "metrics": [*(metric.spelling for metric in self.metrics), *(each.spelling for each in self.composites)],
+            "weights": {each.key: dict(each.weights) for each in self.composites},
+            "thresholds": thresholds,
+        }
+
+
+def select(
+    metrics: Iterable[MetricLike],
+    weights: Weights | None = None,
+    thresholds: Thresholds | None = None,
+    prefix: str = "",
+) -> Selection:
+    """Resolve ``metrics``; the metrics that a composite weighs are added when they are not there."""
+    if isinstance(metrics, (str, Mapping)):
+        metrics = [metrics]
+    measures: list[Measure] = [metric_of(each) for each in metrics]
+    if not measures:
+        raise InvalidOptionError("the suite has no metric; name at least one", param="metrics")
+    if prefix and not f"{prefix}x".isidentifier():
+        raise InvalidOptionError(f"name_prefix={prefix!r} must be the start of an identifier", param="name_prefix")
+    composites = _weighed([each for each in measures if isinstance(each, Composite)], weights)
+    chosen = _with_components([each for each in measures if isinstance(each, Metric)], composites)
+    _check_keys([*chosen, *composites])
+    return Selection(tuple(_with_thresholds(chosen, thresholds)), tuple(composites))
+
+
+def _weighed(composites: list[Composite], weights: Weights | None) -> list[Composite]:
+    if weights is None:
+        return composites
+    checked = check_weights(weights)
+    if not composites:
+        return [composite("composite", checked)]
+    if len(composites) > 1:
+        message = "weights is for one composite and the suite has several; write rag_score(weights={…}) for each"
+        raise InvalidOptionError(message, param="weights")
+    return [composites[0](weights=checked)]
+
+
+def _with_components(metrics: list[Metric], composites: Sequence[Composite]) -> list[Metric]:
+    keys = {metric.key for metric in metrics}
+    for each in composites:
+        for key in each.weights:
+            if key in keys:
+                continue
+            found = metric_of(key)
+            if not isinstance(found, Metric) or found.key != key:
+                message = f"{each.name}: weight for {key!r}, which is no metric's key in this suite"
+                raise InvalidOptionError(message, param="weights", metric=each.name)
+            metrics.append(found)
+            keys.add(key)
+    return metrics
+
+
+def _check_keys(measures: Sequence[Measure]) -> None:
+    seen: dict[str, Measure] = {}
+    for measure in measures:
+        if measure.key in seen:
+            message = (
+                f"{seen[measure.key].spelling} and {measure.spelling} have the same key {measure.key!r}; "
+                'give one of them another with key="…"'
+            )
+            raise InvalidOptionError(message, param="key")
+        seen[measure.key] = measure
+
+
+def _with_thresholds(metrics: Sequence[Metric], thresholds: Thresholds | None) -> list[Metric]:
+    if thresholds is None:
+        return list(metrics)
+    if isinstance(thresholds, str):
+        if thresholds not in _LEVELS:
+            message = f"thresholds={thresholds!r} is not one of {', '.join(_LEVELS)}, nor a mapping from metric key"
+            raise InvalidOptionError(message, param="thresholds")
+        return [_at_level(metric, thresholds) for metric in metrics]
+    unknown = sorted(set(thresholds) - {metric.key for metric in metrics})
+    if unknown:
+        message = f"thresholds: {unknown[0]!r} is no metric's key in this suite"
+        raise InvalidOptionError(message, param="thresholds")
+    return [metric(threshold=thresholds[metric.key]) if metric.key in thresholds else metric for metric in metrics]
+
+
+def _at_level(metric: Metric, level: str) -> Metric:
+    own = {"threshold", "preset"} & set(metric.given)
+    return metric if own or not metric.definition.levels else metric(preset=level)

@@ -1,0 +1,69 @@
+"""Is a difference more than noise: paired permutation, McNemar, Holm's correction, and how many rows it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import binom
+
+from mlflow_ragmetrics.statistics.resampling import Matrix, random_signs
+
+__all__ = ["effect_size", "holm", "mcnemar", "rows_needed", "sign_flip_tests"]
+
+
+def sign_flip_tests(differences: Matrix, *, resamples: int = 10_000, seed: int = 0) -> list[float]:
+    """The two-sided p-value of each column of a rows × metrics matrix of paired differences; NaN rows do not count.
+
+    Without a difference between the two sides each row's sign is a fair coin (Fisher 1935). p = (b + 1) / (B + 1),
+    where b of the B random sign patterns give a sum at least as far from 0 (Phipson and Smyth 2010): never 0, and at
+    most α in a share α of comparisons without a difference, whatever the distribution.
+    """
+    values = np.nan_to_num(differences, nan=0.0)
+    observed = np.abs(values.sum(axis=0))
+    single = values.astype(np.float32)
+    # A pattern that ties with what was observed counts; the slack is float32's rounding in a sum of that many terms.
+    reached = observed - 1e-5 * np.abs(values).sum(axis=0)
+    beyond = np.zeros(values.shape[1], dtype=int)
+    for signs in random_signs(values.shape[0], resamples, seed):
+        beyond += (np.abs(signs @ single) >= reached).sum(axis=0)
+    return [float(p) for p in (beyond + 1) / (resamples + 1)]
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted for their number (Holm 1979), in the order given: all below α holds by chance in α at most."""
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def mcnemar(lost: int, won: int) -> float:
+    """McNemar's exact two-sided p-value (1947), from the rows that passed before only and those that pass now only.
+
+    >>> mcnemar(1, 9)
+    0.021484375
+    """
+    return min(1.0, 2 * float(binom.cdf(min(lost, won), lost + won, 0.5))) if lost + won else 1.0
+
+
+def effect_size(differences: Sequence[float]) -> float | None:
+    """Cohen's d_z: mean over standard deviation of the paired differences, ``None`` where these do not vary."""
+    if len(differences) < 2:
+        return None
+    deviation = float(np.std(differences, ddof=1))
+    return float(np.mean(differences)) / deviation if deviation > 1e-12 else None
+
+
+def rows_needed(deviation: float, difference: float, *, alpha: float = 0.05, power: float = 0.8) -> int:
+    """Paired rows with which ``difference`` is seen at level ``alpha`` with probability ``power``.
+
+    ``deviation`` is the standard deviation of the paired differences. The normal formula with Guenther's (1981)
+    correction for Student's t; at least 6, below which no sign-flip test reaches 5 %.
+    """
+    z = float(ndtri(1 - alpha / 2))
+    return max(6, math.ceil(((z + float(ndtri(power))) * deviation / difference) ** 2 + z * z / 2))

@@ -1,0 +1,197 @@
+"""A suite: metrics with judges, embeddings and weights, applied to samples."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Union
+
+from mlflow_ragmetrics.core.composite import Composite, Weights
+from mlflow_ragmetrics.core.engine import Engine
+from mlflow_ragmetrics.core.judge import Judge
+from mlflow_ragmetrics.core.language import check_language
+from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.verdict import Ruling
+from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.judges.resolve import JudgeLike, judges_of
+from mlflow_ragmetrics.presence import check_presence
+from mlflow_ragmetrics.presets import preset_metrics
+from mlflow_ragmetrics.progress import Progress, progress_of
+from mlflow_ragmetrics.readers import Data, read_samples
+from mlflow_ragmetrics.registry import MetricLike
+from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.selection import Selection, Thresholds, select
+
+__all__ = ["Suite"]
+
+
+class Suite:
+    """Metrics that are scored together, so that what several of them ask is asked once.
+
+    ``metrics``: what ``registry.metric_of`` takes. ``judge``: ``"lexical"`` (offline), a model URI, a LangChain chat
+    model, a ``Judge``, or a list of these. ``embeddings``: ``"char-ngram"``, ``"wordllama"``, a model URI, LangChain
+    ``Embeddings``, or a list. ``weights``: those of ``rag_score``, or of a composite named ``composite`` when
+    ``rag_score`` is not in the suite. ``thresholds``: conservative, balanced, lenient, or a mapping from key to
+    threshold. ``language``: of reasons, ``"en"`` or ``"ru"``. ``name_prefix`` goes before every key. ``cache``: a
+    path for judges' answers; ``None`` stores nothing. ``concurrency``: judges' calls in flight at most. ``calls``
+    (``"full"`` or ``"compact"``) and ``prompts`` (a folder) go to language-model judges made from a URI or a model.
+
+    ``InvalidOptionError`` names what cannot be used, when the suite is made.
+    """
+
+    def __init__(
+        self,
+        metrics: Iterable[MetricLike],
+        *,
+        judge: JudgeLike | Sequence[JudgeLike] = "lexical",
+        embeddings: EmbeddingLike | Sequence[EmbeddingLike] = "char-ngram",
+        weights: Weights | None = None,
+        thresholds: Thresholds | None = None,
+        language: str = "en",
+        name_prefix: str = "",
+        cache: str | Path | None = None,
+        concurrency: int = 8,
+        **judge_options: Any,
+    ) -> None:
+        self.language = check_language(language)
+        self.selection: Selection = select(metrics, weights, thresholds, name_prefix)
+        self.name_prefix = name_prefix
+        self.cache = cache
+        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+            raise InvalidOptionError(f"concurrency={concurrency!r} must be a whole number from 1", param="concurrency")
+        self.concurrency = concurrency
+        self.several = isinstance(judge, (list, tuple)) or hasattr(judge, "judges")
+        self.judges: list[Judge] = judges_of(judge, language=language, **judge_options)
+        self.embeddings = embeddings_of(embeddings)
+        self.selection.check_models([*(j.name for j in self.judges), *(e.name for e in self.embeddings)])
+
+    @classmethod
+    def preset(cls, name: str, **options: Any) -> Suite:
+        """The suite ``white_paper``, ``lexical``, ``response``, ``retrieval`` or ``full``.
+
+        Metrics of a preset whose fields no row has are skipped with a warning, not refused.
+        """
+        suite = cls(preset_metrics(name), **options)
+        suite.selection = replace(suite.selection, name=name)
+        return suite
+
+    @classmethod
+    def from_yaml(cls, path: str | Path, **overrides: Any) -> Suite:
+        """The suite that a YAML file describes (``ragmetrics init`` writes one); ``overrides`` beat what it says.
+
+        ``InvalidOptionError`` names an unknown key, a value that is not accepted, or a variable that is not set.
+        """
+        from mlflow_ragmetrics.configuration import load_suite
+
+        arguments = load_suite(path, overrides)
+        preset = arguments.pop("preset", None)
+        return cls.preset(preset, **arguments) if preset is not None else cls(**arguments)
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics, without composites."""
+        return self.selection.metrics
+
+    @property
+    def composites(self) -> tuple[Composite, ...]:
+        """The weighted composites."""
+        return self.selection.composites
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of all scores, prefix included, in order."""
+        own = [*(metric.key for metric in self.metrics), *(composite.key for composite in self.composites)]
+        return [self.name_prefix + key for key in own]
+
+    def evaluate(
+        self, data: Data, *, columns: Mapping[str, str] | None = None, progress: Union[bool, Progress, None] = None
+    ) -> Report:
+        """Score every row of ``data`` (a DataFrame, records, a path, traces) and return the report.
+
+        ``columns`` maps sample fields to column names. ``progress``: show a bar (default: on a terminal).
+        A metric that the user named and whose field no row has is a ``MissingFieldError``; data that cannot be read
+        is an ``InvalidDataError``; all else that goes wrong is in the report's rows.
+        """
+        began = time.perf_counter()
+        samples = list(read_samples(data, columns))
+        selection, warnings = check_presence(self.selection, samples)
+        with progress_of(progress, len(samples)) as bar:
+            rows = [bar.advance(row) for row in self._rows(samples, selection)]
+        source = data if isinstance(data, (str, Path)) else None
+        return self.report(rows, warnings=warnings, source=source, seconds=time.perf_counter() - began)
+
+    def report(
+        self,
+        rows: Sequence[Row],
+        *,
+        warnings: tuple[str, ...] = (),
+        source: Union[str, Path, None] = None,
+        seconds: float = 0.0,
+    ) -> Report:
+        """The report on rows that this suite has scored, all at once or in parts."""
+        usage = self._usage(seconds)
+        return Report(rows=rows, description=self.describe(), warnings=warnings, usage=usage, source=source)
+
+    async def aevaluate(self, data: Data, **options: Any) -> Report:
+        """``evaluate`` in a worker thread, for callers in an event loop."""
+        return await asyncio.to_thread(self.evaluate, data, **options)
+
+    def stream(self, data: Data, *, columns: Mapping[str, str] | None = None) -> Iterator[Row]:
+        """Score rows as they come and yield each when it is done, in order, with bounded memory."""
+        return self._rows(read_samples(data, columns), self.selection)
+
+    def score_samples(self, samples: Iterable[Sample], *, strict: bool = False) -> Iterator[Row]:
+        """Score samples; ``strict`` raises what would leave a score missing or in error."""
+        return self._rows(samples, self.selection, strict=strict)
+
+    def describe(self) -> dict[str, Any]:
+        """What explains a difference between two runs: suite, judges, weights, thresholds, language."""
+        return {
+            **self.selection.describe(),
+            "judge": [judge.name for judge in self.judges],
+            "judge_versions": {j.name: str(getattr(j, "fingerprint", "")) for j in self.judges},
+            "embeddings": [embedding.name for embedding in self.embeddings],
+            "language": self.language,
+        }
+
+    def _rows(self, samples: Iterable[Sample], selection: Selection, *, strict: bool = False) -> Iterator[Row]:
+        ruling = Ruling(
+            selection.metrics,
+            selection.composites,
+            language=self.language,
+            strict=strict,
+            several=self.several,
+            prefix=self.name_prefix,
+            caveats={judge.name: judge.caveat for judge in self.judges if hasattr(judge, "caveat")},
+        )
+        store = self._store()
+        engine = Engine(
+            selection.metrics,
+            self.judges,
+            self.embeddings,
+            ruling=ruling,
+            concurrency=self.concurrency,
+            store=store,
+        )
+        return engine.rows(samples)
+
+    def _store(self) -> Any:
+        if self.cache is None:
+            return None
+        from mlflow_ragmetrics.stores.sqlite import SQLiteStore
+
+        return SQLiteStore(self.cache)
+
+    def _usage(self, seconds: float) -> dict[str, float]:
+        totals: Counter[str] = Counter()
+        for judge in self.judges:
+            if hasattr(judge, "usage"):
+                totals.update(judge.usage.snapshot())
+        return {**totals, "wall_seconds": seconds}

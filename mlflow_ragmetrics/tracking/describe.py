@@ -1,0 +1,147 @@
+"""What a run says about itself: params that explain a difference, the dataset with its real digest, run metrics."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Union
+
+from mlflow_ragmetrics import __version__
+from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.core.sample import FIELDS
+from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.tracking.plain import as_json, plain_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow.entities import DatasetInput
+
+__all__ = ["Loggable", "dataset_input", "description_of", "figures_of", "new_params", "params_of"]
+
+LONGEST_PARAM = 6000
+_LISTS = ("contexts", "retrieved_doc_ids", "gold_doc_ids")
+
+
+class Loggable(Protocol):
+    """What a report has that can be written: its public attributes."""
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The samples with their scores."""
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """What made it: suite, judges, weights, …."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was left out."""
+
+    @property
+    def usage(self) -> Mapping[str, float]:
+        """What it cost."""
+
+    @property
+    def source(self) -> Union[str, Path, None]:
+        """The file that the rows came from."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a sample."""
+
+    @property
+    def items(self) -> pd.DataFrame:
+        """One row a claim, chunk, …."""
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Run metrics by name."""
+
+    @property
+    def data_digest(self) -> str:
+        """Hex digits that depend on the whole content."""
+
+
+def figures_of(report: Loggable) -> dict[str, float]:
+    """The run metrics: the report's own and ``usage/*``; what is not finite is left out."""
+    figures = {**report.metrics, **{f"usage/{name}": value for name, value in report.usage.items()}}
+    return {name: float(value) for name, value in figures.items() if value is not None and math.isfinite(value)}
+
+
+def description_of(report: Loggable) -> dict[str, Any]:
+    """All that explains the run: suite, judges, weights, versions, data; without secrets and machine paths."""
+    import mlflow
+
+    source = {"source": Path(report.source).name} if report.source is not None else {}
+    return {
+        **report.description,
+        "n_rows": len(report.rows),
+        "data_digest": report.data_digest,
+        **source,
+        "ragmetrics_version": __version__,
+        "mlflow_version": mlflow.__version__,
+    }
+
+
+def params_of(description: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """The description as params: lists joined, mappings as JSON, nothing empty, none longer than MLflow takes."""
+    given = {**description, **(extra or {})}
+    texts = {name: redact(_param(value)) for name, value in given.items()}
+    return {name: _shortened(text) for name, text in texts.items() if text}
+
+
+def new_params(wanted: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
+    """Those of ``wanted`` that the run does not have yet; MLflow's params cannot be changed.
+
+    Where the run has another value under a name, ours goes under ``ragmetrics.<name>``.
+    """
+    fresh: dict[str, str] = {}
+    kept: list[str] = []
+    for name, value in wanted.items():
+        free = next((key for key in (name, f"ragmetrics.{name}") if present.get(key, value) == value), None)
+        if free is None:
+            kept.append(name)
+        elif free not in present:
+            fresh[free] = value
+    if kept:
+        message = f"the run already has other values of the params {', '.join(kept)}, which MLflow does not let change"
+        warnings.warn(message, stacklevel=2)
+    return fresh
+
+
+def dataset_input(report: Loggable) -> DatasetInput:
+    """The dataset of the rows, with a digest that depends on every field (MLflow's own ignores lists and dicts)."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    name = Path(report.source).name if report.source is not None else None
+    columns = [column for column in ("id", *FIELDS) if column in report.table.columns]
+    schema = [_column(column) for column in columns]
+    dataset = Dataset(
+        name=Path(name).stem if name else "samples",
+        digest=report.data_digest,
+        source_type="local" if name else "code",
+        source=as_json({"uri": name} if name else {"tags": {}}),
+        schema=as_json({"mlflow_colspec": schema}),
+        profile=as_json({"num_rows": len(report.rows), "num_elements": len(report.rows) * len(columns)}),
+    )
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", "evaluation")])
+
+
+def _column(name: str) -> dict[str, Any]:
+    if name in _LISTS:
+        return {"type": "array", "items": {"type": "string"}, "name": name, "required": False}
+    return {"type": "string", "name": name, "required": False}
+
+
+def _param(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return as_json(value) if value else ""
+    if isinstance(value, (list, tuple)):
+        return plain_text(", ".join(map(str, value)))
+    return "" if value is None else plain_text(str(value))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_PARAM else text[: LONGEST_PARAM - 1] + "…"

@@ -1,0 +1,77 @@
+"""A score as MLflow feedback, with the claims behind it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.tracking.plain import as_json, plain_text
+
+if TYPE_CHECKING:
+    from mlflow.entities import Assessment, Feedback
+
+__all__ = ["SOURCE_RUN", "assessments_of", "feedback_of", "feedback_of_row"]
+
+SOURCE_RUN = "mlflow.assessment.sourceRunId"
+
+
+def feedback_of(key: str, score: Score) -> Feedback:
+    """``score`` as the feedback ``key``: the raw value, the reason, and claims as JSON in the metadata.
+
+    A skipped score has the value ``None`` and the rationale ``"skipped: …"``; one in error has the error. The value is
+    never NaN: one NaN makes all traces of an experiment unreadable.
+    """
+    from mlflow.entities import AssessmentError, AssessmentSource, Feedback
+
+    reason = plain_text(score.reason)
+    error = None
+    if score.status == "error":
+        code, _, message = plain_text(score.error or f"Error: {reason}").partition(": ")
+        error = AssessmentError(error_code=code, error_message=message or code)
+    return Feedback(
+        name=key,
+        value=score.value,
+        error=error,
+        rationale=f"skipped: {reason}" if score.status == "skipped" else reason,
+        source=AssessmentSource(source_type="LLM_JUDGE" if score.judge else "CODE", source_id=score.judge or key),
+        metadata=_metadata(score),
+    )
+
+
+def feedback_of_row(row: Row, run_id: str) -> list[Feedback]:
+    """The scores of ``row`` as feedback that ``run_id`` gave."""
+    found = [feedback_of(key, score) for key, score in row.scores.items()]
+    for each in found:
+        each.metadata = {**(each.metadata or {}), SOURCE_RUN: run_id}
+    return found
+
+
+def assessments_of(row: Row, run_id: str) -> list[Assessment]:
+    """The scores of ``row`` as feedback of ``run_id``, and its reference as expectation."""
+    from mlflow.entities import AssessmentSource, Expectation
+
+    found: list[Assessment] = list(feedback_of_row(row, run_id))
+    if row.sample.reference is not None:
+        source = AssessmentSource(source_type="HUMAN", source_id="dataset")
+        value = plain_text(row.sample.reference)
+        metadata = {SOURCE_RUN: run_id}
+        found.append(Expectation(name="expected_response", value=value, source=source, metadata=metadata))
+    return found
+
+
+def _metadata(score: Score) -> dict[str, str]:
+    items = [asdict(item) for item in score.items]
+    entries = {
+        "ragmetrics.status": score.status,
+        "ragmetrics.scaled": score.scaled,
+        "ragmetrics.passed": score.passed,
+        "ragmetrics.threshold": score.threshold,
+        "ragmetrics.items": items or None,
+        "ragmetrics.details": dict(score.details) or None,
+        "ragmetrics.model_scores": dict(score.model_scores) or None,
+        "ragmetrics.warnings": [text for _, text in score.warnings] or None,
+    }
+    texts = {name: value if isinstance(value, str) else as_json(value) for name, value in entries.items()}
+    return {name: text for name, text in texts.items() if entries[name] is not None}

@@ -1,0 +1,205 @@
+"""Rows into an MLflow run while they come: metrics with steps, tables that grow, feedback on the chain's traces."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.tracking.describe import new_params, params_of
+from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of
+from mlflow_ragmetrics.tracking.plain import as_json, plain_text
+from mlflow_ragmetrics.tracking.write import CLAIMS, ROWS, table_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow.entities import Metric
+
+__all__ = ["LiveRun", "TraceAbsentError", "end_run", "log_feedback", "new_run"]
+
+WINDOW = 50
+_METRICS_A_BATCH = 900
+_TABLES_TAG = "mlflow.loggedArtifacts"
+
+
+class TraceAbsentError(RagMetricsError):
+    """There is no trace of that id in the store (yet)."""
+
+
+class LiveRun:
+    """A run that rows are appended to. Each method may be called again after it failed, and repeats nothing.
+
+    ``rows`` counts those in its table; who writes holds ``lock``. Every method raises a ``RagMetricsError`` of one
+    sentence when the store does not take it.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self.rows = 0
+        self.begun = False
+        self.lock = threading.Lock()
+        self._step = 0
+        self._sums: dict[str, tuple[float, int]] = {}
+        self._windows: dict[str, deque[float]] = {}
+        self._doubtful = False
+
+    def begin(self, description: Mapping[str, Any]) -> None:
+        """Log what explains the run as params, and go on from the rows that it has already."""
+        import mlflow
+
+        with _explained(self.run_id):
+            client = mlflow.MlflowClient()
+            run = client.get_run(self.run_id)
+            for name, value in new_params(params_of(description), run.data.params).items():
+                client.log_param(self.run_id, name, value)
+            table = self._table(ROWS)
+            self.rows = self._step = len(table["data"])
+            for column, values in zip(table["columns"], zip(*table["data"], strict=True), strict=False):
+                numbers = [value for value in values if isinstance(value, float)]
+                self._sums[column] = (sum(numbers), len(numbers))
+                self._windows[column] = deque(numbers[-WINDOW:], WINDOW)
+        self.begun = True
+
+    def check(self) -> None:
+        """Nothing where the store answers; else the error."""
+        import mlflow
+
+        with _explained(self.run_id):
+            mlflow.MlflowClient().get_run(self.run_id)
+
+    def points(self, scores: Mapping[str, Score], time_ms: int) -> list[Metric]:
+        """The metrics of the next row: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50)."""
+        from mlflow.entities import Metric
+
+        figures: dict[str, float] = {}
+        for key, score in scores.items():
+            if score.value is None:
+                continue
+            total, count = self._sums.get(key, (0.0, 0))
+            self._sums[key] = total, count = total + score.value, count + 1
+            window = self._windows.setdefault(key, deque(maxlen=WINDOW))
+            window.append(score.value)
+            figures |= {key: score.value, f"{key}/mean": total / count, f"{key}/rolling_mean": fmean(window)}
+        step, self._step = self._step, self._step + 1
+        return [Metric(name, value, time_ms, step) for name, value in figures.items()]
+
+    def log_points(self, points: Sequence[Metric]) -> None:
+        """Write metrics; the store knows a point that it has already."""
+        import mlflow
+
+        with _explained(self.run_id):
+            for start in range(0, len(points), _METRICS_A_BATCH):
+                batch = points[start : start + _METRICS_A_BATCH]
+                mlflow.MlflowClient().log_batch(self.run_id, metrics=batch, synchronous=True)
+
+    def append(self, rows: pd.DataFrame, items: pd.DataFrame) -> None:
+        """Append to the tables ``rag_rows.json`` and ``rag_claims.json``."""
+        import mlflow
+
+        with _explained(self.run_id), tempfile.TemporaryDirectory() as folder:
+            for name, frame in ((ROWS, rows), (CLAIMS, items)):
+                merged = self._appended(self._table(name), json.loads(table_json(frame)))
+                Path(folder, name).write_text(as_json(merged), encoding="utf-8")
+            self._doubtful = True
+            mlflow.MlflowClient().log_artifacts(self.run_id, folder)
+            self._mark_tables()
+        self._doubtful = False
+        self.rows += len(rows)
+
+    def _appended(self, table: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+        columns = list(dict.fromkeys([*table["columns"], *more["columns"]]))
+        old, new = _under(columns, table), _under(columns, more)
+        there = self._doubtful and bool(new) and old[-len(new) :] == new  # the write that seemed to fail did not
+        return {"columns": columns, "data": old if there else [*old, *new]}
+
+    def _table(self, name: str) -> dict[str, Any]:
+        import mlflow
+
+        client = mlflow.MlflowClient()
+        if not any(artifact.path == name for artifact in client.list_artifacts(self.run_id)):
+            return {"columns": [], "data": []}
+        with tempfile.TemporaryDirectory() as folder:
+            path = client.download_artifacts(self.run_id, name, folder)
+            table: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+        return table
+
+    def _mark_tables(self) -> None:
+        import mlflow
+
+        client = mlflow.MlflowClient()
+        known = json.loads(client.get_run(self.run_id).data.tags.get(_TABLES_TAG, "[]"))
+        missing = [table for name in (ROWS, CLAIMS) if (table := {"path": name, "type": "table"}) not in known]
+        if missing:
+            client.set_tag(self.run_id, _TABLES_TAG, json.dumps([*known, *missing]))
+
+
+def new_run(name: str) -> str:
+    """The id of a new run in the active experiment. It stays open until ``end_run``, and is active in no thread."""
+    import mlflow
+
+    with _explained("(new)"):
+        with mlflow.start_run(run_name=name) as run:
+            run_id = str(run.info.run_id)
+        mlflow.MlflowClient().update_run(run_id, status="RUNNING")
+    return run_id
+
+
+def end_run(run_id: str) -> None:
+    """Mark a run as finished."""
+    import mlflow
+
+    with _explained(run_id):
+        mlflow.MlflowClient().set_terminated(run_id)
+
+
+def log_feedback(trace_id: str, key: str, score: Score, run_id: str | None = None) -> None:
+    """Put ``score`` on the trace as the feedback ``key``.
+
+    Raises:
+        TraceAbsentError: the store has no such trace, even after MLflow has exported what was under way.
+        RagMetricsError: the store does not take it.
+    """
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    assessment = feedback_of(key, score)
+    if run_id is not None:
+        assessment.metadata = {**(assessment.metadata or {}), SOURCE_RUN: run_id}
+    with _explained(run_id or "(none)"):
+        for exported in (False, True):
+            try:
+                mlflow.log_assessment(trace_id=trace_id, assessment=assessment)
+                return
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                    raise
+                if exported:
+                    raise TraceAbsentError(f"there is no trace {trace_id} in the store") from error
+                mlflow.flush_trace_async_logging()
+
+
+def _under(columns: Sequence[str], table: Mapping[str, Any]) -> list[list[Any]]:
+    places = {name: place for place, name in enumerate(table["columns"])}
+    return [[row[places[name]] if name in places else None for name in columns] for row in table["data"]]
+
+
+@contextmanager
+def _explained(run_id: str) -> Iterator[None]:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except RagMetricsError:
+        raise
+    except (MlflowException, OSError, ValueError, TypeError, RuntimeError) as error:
+        reason = redact(plain_text(" ".join(str(error).split()) or type(error).__name__))
+        raise RagMetricsError(f"run {run_id} cannot be written: {reason[:500]}") from error

@@ -1,0 +1,41 @@
+"""Values as JSON that every reader takes: no NaN, no NUL, no half of a surrogate pair."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["as_json", "plain", "plain_text"]
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def plain_text(text: str) -> str:
+    """``text`` with U+FFFD in place of NUL and lone surrogates, which databases and JSON readers refuse."""
+    return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else str(text)
+
+
+def plain(value: Any) -> Any:
+    """``value`` made of str, int, finite float, bool, None, list and dict only; NaN and ``pandas.NA`` become None."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        return plain_text(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {plain_text(str(key)): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(each) for each in value]
+    if hasattr(value, "tolist"):  # NumPy arrays and scalars
+        return plain(value.tolist())
+    text = plain_text(str(value))
+    return None if text in ("<NA>", "NaT") else text
+
+
+def as_json(value: Any, indent: int | None = None) -> str:
+    """``value`` as JSON text; letters of any script stay readable."""
+    return json.dumps(plain(value), ensure_ascii=False, indent=indent, allow_nan=False)

@@ -1,0 +1,97 @@
+"""One trace a row with its scores as assessments, as ``mlflow.genai.evaluate`` leaves them, for MLflow's pages."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.tracking import traces_direct, traces_public
+from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of_row
+from mlflow_ragmetrics.tracking.run import TRACES_TAG, TraceTarget
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+__all__ = ["log_feedback", "log_traces"]
+
+_A_BATCH = 100
+_RUN_TYPE = "mlflow.runType"
+
+
+def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) -> list[str]:
+    """Write one trace a row into the experiment of ``run_id``, link it to the run, and return the traces' ids.
+
+    A trace holds question, answer, retrieved chunks as a retriever span, the scores as feedback and the reference as
+    expectation; its client request id is the sample's id, by which MLflow pairs the rows of two runs. Traces that an
+    earlier call wrote for this run are replaced. A store without assessments gets no traces and a warning.
+    """
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    client = MlflowClient()
+    run = client.get_run(run_id)
+    experiment_id = run.info.experiment_id
+    if _RUN_TYPE in run.data.tags:
+        _remove_traces(client, experiment_id, run_id)
+    write = traces_direct.write_trace_batch if traces_direct.is_possible() else traces_public.write_trace_batch
+    target = TraceTarget(experiment_id, run_id, model_id)
+    ids: list[str] = []
+    try:
+        for batch in _batches(rows):
+            ids += write(batch, target)
+    except (MlflowException, NotImplementedError) as error:
+        if ids:
+            raise
+        _remove_traces(client, experiment_id, run_id)
+        warnings.warn(f"no traces were written, since this store does not take them: {error}", stacklevel=3)
+        return []
+    _link(client, ids, run_id)
+    client.set_tag(run_id, _RUN_TYPE, "genai_evaluate")
+    return ids
+
+
+def log_feedback(rows: Sequence[Row], run_id: str) -> list[str]:
+    """Write the scores of ``rows`` onto the traces that they come from, in place of those that this run wrote before.
+
+    Returns the traces' ids. ``InvalidOptionError`` when no row comes from a trace.
+    """
+    import mlflow
+
+    traced = {str(row.sample.metadata["trace_id"]): row for row in rows if "trace_id" in row.sample.metadata}
+    if not traced:
+        message = "feedback=True writes scores back onto traces, and no row comes from one; evaluate search_traces(…)"
+        raise InvalidOptionError(message, param="feedback")
+    client = mlflow.MlflowClient()
+    for trace_id, row in traced.items():
+        for earlier in client.get_trace(trace_id).info.assessments:
+            if earlier.name in row.scores and (earlier.metadata or {}).get(SOURCE_RUN) == run_id:
+                mlflow.delete_assessment(trace_id=trace_id, assessment_id=str(earlier.assessment_id))
+        for feedback in feedback_of_row(row, run_id):
+            mlflow.log_assessment(trace_id=trace_id, assessment=feedback)
+    _link(client, list(traced), run_id)
+    return list(traced)
+
+
+def _link(client: MlflowClient, ids: Sequence[str], run_id: str) -> None:
+    if hasattr(client, "link_traces_to_run"):
+        for batch in _batches(ids):
+            client.link_traces_to_run(trace_ids=batch, run_id=run_id)
+
+
+def _remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None:
+    import mlflow
+
+    mine = f"tags.`{TRACES_TAG}` = '{run_id}'"
+    found = mlflow.search_traces([experiment_id], mine, return_type="list", include_spans=False)
+    for batch in _batches([trace.info.trace_id for trace in found]):
+        client.delete_traces(experiment_id, trace_ids=batch)
+
+
+def _batches(entries: Sequence[Any]) -> Iterator[list[Any]]:
+    source = iter(entries)
+    while batch := list(islice(source, _A_BATCH)):
+        yield batch

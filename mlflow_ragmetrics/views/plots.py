@@ -1,0 +1,64 @@
+"""Plots for runs: score distributions, and what a composite is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mlflow_ragmetrics.core.score import Score
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["composite_plot", "distribution_plot"]
+
+_BARS = "#3b7dd8"
+_MEAN = "#1b1f24"
+_COLUMNS = 3
+
+
+def distribution_plot(scores: Mapping[str, Sequence[Score]]) -> Figure | None:
+    """A histogram a metric, with its mean; ``None`` when nothing is scored."""
+    values = {key: [score.value for score in column if score.value is not None] for key, column in scores.items()}
+    values = {key: column for key, column in values.items() if column}
+    if not values:
+        return None
+    rows = -(-len(values) // _COLUMNS)
+    figure = _figure(min(len(values), _COLUMNS) * 3.4, rows * 2.3)
+    for position, (key, column) in enumerate(values.items(), 1):
+        axes = figure.add_subplot(rows, min(len(values), _COLUMNS), position)
+        mean = sum(column) / len(column)
+        axes.hist(column, bins=20, range=(min(0.0, *column), 1.0), color=_BARS)
+        axes.axvline(mean, color=_MEAN, linewidth=1, linestyle="--")
+        axes.set_title(f"{key}\nmean {mean:.3f}, n = {len(column)}", fontsize=9)
+        axes.tick_params(labelsize=8)
+    return figure
+
+
+def composite_plot(name: str, scores: Sequence[Score]) -> Figure | None:
+    """The mean of each weighted part of a composite, its weight beside it; ``None`` when nothing is scored."""
+    parts: dict[str, list[float]] = {}
+    weights: dict[str, float] = {}
+    for score in scores:
+        weights |= score.details.get("weights", {})
+        for key, value in score.details.get("scores", {}).items():
+            parts.setdefault(key, []).append(value)
+    parts = {key: column for key, column in parts.items() if weights.get(key, 0) > 0}
+    if not parts:
+        return None
+    figure = _figure(6.0, 0.9 + 0.45 * len(parts))
+    axes = figure.add_subplot(1, 1, 1)
+    labels = [f"{key} × {weights[key]:g}" for key in parts]
+    bars = axes.barh(labels, [sum(column) / len(column) for column in parts.values()], color=_BARS)
+    axes.bar_label(bars, fmt="%.3f", padding=3, fontsize=8)
+    axes.set_xlim(0, 1.12)
+    axes.invert_yaxis()
+    axes.set_title(f"{name}: mean of its parts", fontsize=10)
+    axes.tick_params(labelsize=8)
+    return figure
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained", dpi=110)

@@ -1,0 +1,217 @@
+"use strict";
+const data = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+const ROW_HEIGHT = 31, MARGIN = 15;
+const state = { sort: null, descending: false, shown: [], chosen: -1 };
+
+function element(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (name === "class") made.className = value; else made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+const number = (value, digits = 3) => value === null || value === undefined ? "–" : value.toFixed(digits);
+const metric = (key, name) => data.metrics[key + "/" + name];
+
+function histogram(values, low, high) {
+  const bins = new Array(20).fill(0);
+  for (const value of values) bins[Math.min(19, Math.max(0, Math.floor(20 * (value - low) / (high - low))))]++;
+  const top = Math.max(1, ...bins), space = "http://www.w3.org/2000/svg";
+  const drawing = document.createElementNS(space, "svg");
+  drawing.setAttribute("viewBox", "0 0 200 42");
+  drawing.setAttribute("preserveAspectRatio", "none");
+  drawing.setAttribute("role", "img");
+  drawing.setAttribute("aria-label", `Distribution of ${values.length} scores from ${low} to ${high}`);
+  bins.forEach((count, index) => {
+    const bar = document.createElementNS(space, "rect"), height = 40 * count / top;
+    const box = { x: 10 * index + 1, y: 41 - height, width: 8, height: count ? Math.max(height, 1) : 0 };
+    for (const [name, value] of Object.entries(box)) bar.setAttribute(name, value);
+    drawing.append(bar);
+  });
+  return drawing;
+}
+
+function summary() {
+  byId("title").textContent = data.title;
+  const about = data.description, usage = data.usage;
+  byId("about").textContent = [
+    `${data.rows.length} rows`,
+    about.suite && `suite ${about.suite}`,
+    about.judge && `judge ${[].concat(about.judge).join(", ")}`,
+    usage.calls && `${usage.calls} calls`,
+    usage.prompt_tokens && `${usage.prompt_tokens} prompt tokens`,
+    usage.cost && `cost ${usage.cost.toFixed(4)}`,
+    usage.wall_seconds && `${usage.wall_seconds.toFixed(1)} s`,
+  ].filter(Boolean).join(" · ");
+  for (const warning of data.warnings) byId("warnings").append(element("li", {}, warning));
+  for (const key of data.keys) {
+    const values = data.rows.map((row) => row.scores[key] && row.scores[key].value).filter((v) => v !== null && v !== undefined);
+    const low = Math.min(0, ...values.slice(0, 100000)), counts = ["scored", "skipped", "error"];
+    const interval = metric(key, "ci_low") === undefined ? "" : `95 %: ${number(metric(key, "ci_low"))} to ${number(metric(key, "ci_high"))}`;
+    const scaled = metric(key + "_1to5", "mean"), rate = metric(key, "pass_rate");
+    byId("summary").append(element("div", { class: "card" },
+      element("div", { class: "name" }, key),
+      element("div", { class: "mean" }, number(metric(key, "mean")), scaled === undefined ? null : element("span", { class: "small" }, `  ${number(scaled, 1)} of 5`)),
+      element("div", { class: "small" }, interval),
+      element("div", { class: "small" }, counts.map((name) => `${metric(key, "n_" + name) || 0} ${name}`).join(" · ") + (rate === undefined ? "" : ` · ${(100 * rate).toFixed(0)} % pass`)),
+      values.length ? histogram(values, low, 1) : null));
+  }
+}
+
+const FILTERS = {
+  "all rows": () => true,
+  "with an unsupported claim": (row) => claims(row).some((item) => item.verdict !== "SUPPORTED"),
+  "with a contradicted claim": (row) => claims(row).some((item) => item.verdict === "CONTRADICTED"),
+  "below a threshold": (row) => Object.values(row.scores).some((score) => score.passed === false),
+  "skipped or failed": (row) => Object.values(row.scores).some((score) => score.status !== "ok"),
+};
+const claims = (row) => Object.values(row.scores).flatMap((score) => score.items).filter((item) => item.kind === "claim");
+
+function select() {
+  const wanted = byId("search").value.toLowerCase(), keep = FILTERS[byId("filter").value];
+  const text = (row) => `${row.id}\n${row.question || ""}\n${row.answer || ""}`.toLowerCase();
+  state.shown = data.rows.filter((row) => keep(row) && (!wanted || text(row).includes(wanted)));
+  if (state.sort !== null) {
+    const value = (row) => state.sort === "id" || state.sort === "question" ? row[state.sort] || "" : (row.scores[state.sort] || {}).value;
+    const sign = state.descending ? -1 : 1;
+    state.shown.sort((first, second) => {
+      const a = value(first), b = value(second);
+      if (a === null || a === undefined) return b === null || b === undefined ? 0 : 1;
+      if (b === null || b === undefined) return -1;
+      return sign * (a < b ? -1 : a > b ? 1 : 0);
+    });
+  }
+  byId("count").textContent = `${state.shown.length} of ${data.rows.length} rows`;
+  byId("scroller").scrollTop = 0;
+  state.chosen = -1;
+  draw();
+  if (state.shown.length) choose(0, false); else byId("detail").replaceChildren();
+}
+
+function headings() {
+  byId("head").replaceChildren(...["id", "question", ...data.keys].map((name) => {
+    const sorted = state.sort === name, arrow = sorted ? (state.descending ? " ▾" : " ▴") : "";
+    const button = element("button", { type: "button" }, name + arrow);
+    button.addEventListener("click", () => {
+      state.descending = sorted && !state.descending;
+      state.sort = name;
+      headings();
+      select();
+    });
+    return element("th", { scope: "col", "aria-sort": sorted ? (state.descending ? "descending" : "ascending") : "none" }, button);
+  }));
+}
+
+function cell(score) {
+  if (!score) return element("td", { class: "number unscored" }, "");
+  if (score.value === null) return element("td", { class: "number unscored", title: score.reason }, score.status);
+  return element("td", { class: "number" + (score.passed === false ? " failed" : ""), title: score.reason }, number(score.value));
+}
+
+function draw() {
+  const scroller = byId("scroller"), total = state.shown.length;
+  const first = Math.max(0, Math.floor(scroller.scrollTop / ROW_HEIGHT) - MARGIN);
+  const last = Math.min(total, first + Math.ceil(scroller.clientHeight / ROW_HEIGHT) + 2 * MARGIN);
+  const space = (rows) => element("tr", { class: "space", "aria-hidden": "true" }, element("td", { colspan: data.keys.length + 2, style: `height:${rows * ROW_HEIGHT}px` }));
+  const lines = state.shown.slice(first, last).map((row, offset) => {
+    const index = first + offset;
+    const line = element("tr", { class: "row" + (index === state.chosen ? " chosen" : ""), "aria-rowindex": index + 1 },
+      element("td", {}, row.id), element("td", {}, row.question || ""), ...data.keys.map((key) => cell(row.scores[key])));
+    line.addEventListener("click", () => choose(index, false));
+    return line;
+  });
+  byId("body").replaceChildren(space(first), ...lines, space(total - last));
+}
+
+function choose(index, scroll) {
+  state.chosen = Math.min(Math.max(index, 0), state.shown.length - 1);
+  const scroller = byId("scroller"), top = state.chosen * ROW_HEIGHT;
+  if (scroll && (top < scroller.scrollTop || top > scroller.scrollTop + scroller.clientHeight - 3 * ROW_HEIGHT)) {
+    scroller.scrollTop = top - scroller.clientHeight / 2;
+  }
+  draw();
+  detail(state.shown[state.chosen]);
+}
+
+function marked(text, spans) {
+  const found = [];
+  for (const span of spans) {
+    const start = span.text ? text.indexOf(span.text) : -1;
+    if (start >= 0 && !found.some((other) => start < other.end && start + span.text.length > other.start)) {
+      found.push({ start, end: start + span.text.length, name: span.name, title: span.title });
+    }
+  }
+  found.sort((a, b) => a.start - b.start);
+  const block = element("p", { class: "text" });
+  let position = 0;
+  for (const span of found) {
+    block.append(text.slice(position, span.start), element("mark", { class: span.name, title: span.title || "" }, text.slice(span.start, span.end)));
+    position = span.end;
+  }
+  block.append(text.slice(position));
+  return block;
+}
+
+function detail(row) {
+  const parts = [element("h2", {}, row.question || row.id)];
+  const items = claims(row);
+  if (row.answer !== null) {
+    const spans = items.map((item) => ({ text: item.text.replace(/[.!?]+$/, ""), name: item.verdict, title: item.verdict + ": " + item.reason }));
+    parts.push(element("h3", {}, "Answer"), marked(row.answer, spans));
+  }
+  if (row.references.length) parts.push(element("h3", {}, "Reference"), ...row.references.map((text) => marked(text, [])));
+  for (const key of data.keys) if (row.scores[key]) parts.push(scoreBlock(key, row.scores[key]));
+  if (row.chunks.length) parts.push(element("h3", {}, "Retrieved chunks"), ...chunkBlocks(row));
+  byId("detail").replaceChildren(...parts);
+  byId("detail").scrollTop = 0;
+}
+
+function scoreBlock(key, score) {
+  const shown = score.value === null ? element("span", { class: "badge " + score.status }, score.status) : `${number(score.value)}${score.scaled === null ? "" : ` (${number(score.scaled, 1)} of 5)`}`;
+  const listed = score.items.filter((item) => item.kind !== "chunk");
+  const block = element("details", {}, element("summary", {}, element("strong", {}, key), " ", shown, score.judge ? ` · ${score.judge}` : ""),
+    element("p", { class: "why" }, score.reason));
+  block.open = listed.some((item) => item.kind === "claim" && item.verdict !== "SUPPORTED");
+  for (const item of listed) {
+    const where = item.evidence.filter((each) => each.chunk).map((each) => {
+      const link = element("a", { href: "#chunk-" + each.chunk }, `chunk ${each.chunk}`);
+      link.addEventListener("click", (event) => { event.preventDefault(); byId("chunk-" + each.chunk)?.scrollIntoView({ block: "center" }); });
+      return element("p", { class: "why" }, link, each.quote ? ` “${each.quote}”` : "");
+    });
+    block.append(element("div", { class: "item" }, element("p", {}, element("span", { class: "badge " + item.verdict }, item.verdict || ""), " ", item.text,
+      item.support === null ? "" : ` (${number(item.support, 2)})`), element("p", { class: "why" }, item.reason), ...where));
+  }
+  return block;
+}
+
+function chunkBlocks(row) {
+  const all = Object.values(row.scores).flatMap((score) => score.items);
+  const used = new Set(), quotes = new Map();
+  for (const item of all) {
+    if (item.verdict !== "SUPPORTED" && item.verdict !== "RELATED" && item.verdict !== "CONTRADICTED") continue;
+    for (const each of item.evidence) {
+      used.add(each.chunk);
+      quotes.set(each.chunk, [...(quotes.get(each.chunk) || []), { text: each.quote, name: item.verdict === "CONTRADICTED" ? "CONTRADICTED" : "quote" }]);
+    }
+  }
+  return row.chunks.map((chunk, index) => {
+    const label = `${index + 1}${chunk.id ? " · " + chunk.id : ""}${used.has(index + 1) ? "" : " · unused"}`;
+    return element("div", { class: "chunk" + (used.has(index + 1) ? "" : " unused"), id: "chunk-" + (index + 1) }, element("strong", {}, label), marked(chunk.text, quotes.get(index + 1) || []));
+  });
+}
+
+summary();
+byId("filter").append(...Object.keys(FILTERS).map((name) => element("option", {}, name)));
+byId("filter").addEventListener("change", select);
+byId("search").addEventListener("input", select);
+byId("scroller").addEventListener("scroll", () => requestAnimationFrame(draw));
+byId("scroller").addEventListener("keydown", (event) => {
+  const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
+  if (!(event.key in steps)) return;
+  event.preventDefault();
+  choose(state.chosen + steps[event.key], true);
+});
+headings();
+select();

@@ -1,0 +1,73 @@
+"""Every test that speaks of MLflow has a SQLite store of its own, copied from one made once a session."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+_SPEAKS_OF_MLFLOW = re.compile(r"\bmlflow\b", re.IGNORECASE)
+
+
+@pytest.fixture(autouse=True)
+def mlflow_store(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """The tracking URI of the test's own store; ``None`` where the test's file does not speak of MLflow."""
+    if not _speaks_of_mlflow(request.path):
+        yield None
+        return
+    template: Path = request.getfixturevalue("mlflow_template")
+    folder: Path = request.getfixturevalue("tmp_path")
+    uri = _copied(template, folder)
+    monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+    try:
+        yield uri
+    finally:
+        _forget()
+
+
+@pytest.fixture(scope="session")
+def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh store with its tables: making them takes MLflow seconds, copying them nothing."""
+    from mlflow import MlflowClient
+
+    path = tmp_path_factory.mktemp("template") / "mlflow.db"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path.parent)
+        MlflowClient(f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@lru_cache
+def _speaks_of_mlflow(path: Path) -> bool:
+    return path.suffix == ".py" and bool(_SPEAKS_OF_MLFLOW.search(path.read_text(encoding="utf-8")))
+
+
+def _copied(template: Path, folder: Path) -> str:
+    path = folder / "mlflow.db"
+    shutil.copyfile(template, path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE experiments SET artifact_location = ?", [str(folder / "mlruns" / "0")])
+    connection.close()
+    return f"sqlite:///{path}"
+
+
+def _forget() -> None:
+    mlflow = sys.modules.get("mlflow")
+    if mlflow is None:
+        return
+    while mlflow.active_run():
+        mlflow.end_run()
+    mlflow.set_tracking_uri(None)
+    mlflow.tracking.fluent._active_experiment_id = None
+    mlflow.clear_active_model()
+    mlflow.tracing.reset()

@@ -1,0 +1,61 @@
+"""Several accepted answers: the best one counts and is named."""
+
+from __future__ import annotations
+
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.question import Grade, Outcome, Question, Rating
+from mlflow_ragmetrics.errors import JudgeError
+
+RECORD = {"answer": "the red house", "reference": ["a blue boat", "the red house", "the house"]}
+
+
+def test_the_best_counts_and_is_named() -> None:
+    score = rm.score("rouge", RECORD)
+    assert (score.value, score.details["matched_reference"]) == (1.0, "the red house")
+    assert "the red house" in score.reason
+    russian = rm.score("rouge", RECORD, language="ru")
+    assert "допустимым ответом" in russian.reason
+
+
+def test_equal_ones_are_not_told_apart() -> None:
+    score = rm.score("rouge", {**RECORD, "reference": ["x", "y"]})
+    assert (score.value, "matched_reference" in score.details) == (0.0, False)
+
+
+def test_metrics_without_reference_see_one_program() -> None:
+    assert "matched_reference" not in rm.score("coherence", RECORD).details
+
+
+class PickyJudge:
+    """Grades agreement with each reference by its length, and fails on one of them."""
+
+    name = "picky"
+    local = True
+
+    def __init__(self, fails_on: str) -> None:
+        self.fails_on = fails_on
+        self.rounds = 0
+
+    def answer(self, questions: list[Question]) -> list[Outcome]:
+        self.rounds += 1
+        return [self._grade(question) for question in questions if isinstance(question, Grade)]
+
+    def _grade(self, question: Grade) -> Outcome:
+        if question.reference == self.fails_on:
+            return JudgeError("no reply")
+        return Rating({"the red house": 5, "the house": 3}.get(str(question.reference), 1))
+
+
+def test_references_are_judged_side_by_side_and_a_failed_one_has_no_say() -> None:
+    judge = PickyJudge(fails_on="a blue boat")
+    score = rm.score("correctness", RECORD, judge=judge)
+    assert (score.value, judge.rounds) == (1.0, 1)
+    assert ("reference_failed", "1 accepted answer could not be judged.") in score.warnings
+
+
+def test_all_failed() -> None:
+    judge = PickyJudge(fails_on="x")
+    with pytest.raises(rm.JudgeError, match="no reply"):
+        rm.score("correctness", {**RECORD, "reference": ["x", "x"]}, judge=judge)

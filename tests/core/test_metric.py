@@ -1,0 +1,180 @@
+"""Metrics as values: fields and options from the signature, keys, spellings, and what a function may return."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.metric import Metric, metric
+from mlflow_ragmetrics.core.question import Claims, Steps, ask
+from mlflow_ragmetrics.core.score import Score
+
+
+@metric
+def brevity(
+    answer: str, *, limit: Annotated[int, Field(ge=1)] = 4, unit: Literal["words", "letters"] = "words"
+) -> float:
+    """Short answers score high."""
+    return min(1.0, limit / max(1, len(answer.split() if unit == "words" else answer)))
+
+
+@metric(thresholds={"conservative": 0.9, "balanced": 0.5, "lenient": 0.1}, key="graded_{level}")
+def graded(answer: str, question: str | None = None, *, level: int = 1) -> Score:
+    """1.0 where there is a question."""
+    return Score(value=float(question is not None), details={"level": level})
+
+
+def given(returned: Any) -> Metric:
+    @metric
+    def mine(answer: str) -> Any:
+        """Returns what it was told to."""
+        return returned
+
+    return mine
+
+
+def test_signature_says_fields_and_options() -> None:
+    assert (brevity.definition.required, brevity.definition.optional) == (("answer",), ())
+    assert (graded.definition.required, graded.definition.optional) == (("answer",), ("question",))
+    assert set(brevity.definition.options.model_fields) == {"limit", "unit"}
+    assert brevity.definition.summary == "Short answers score high."
+    assert rm.score(brevity, {"answer": "a b c d e f g h"}).value == 0.5
+    assert rm.score(brevity, {"answer": "a b c d e f g h"}, limit=8).value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "param"),
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": "many"}, "limit"),
+        ({"unit": "lines"}, "unit"),
+        ({"size": 1}, "size"),
+        ({"threshold": 1.5}, "threshold"),
+        ({"threshold": math.nan}, "threshold"),
+        ({"preset": "lenient"}, "preset"),
+        ({"key": "not a name"}, "key"),
+        ({"language": "fr"}, "language"),
+        ({"on_missing": "warn"}, "on_missing"),
+        ({"aggregate": "vote"}, "aggregate"),
+        ({"tolerance": -1}, "tolerance"),
+        ({"models": []}, "models"),
+    ],
+)
+def test_options_that_are_refused(options: dict[str, object], param: str) -> None:
+    with pytest.raises(rm.InvalidOptionError) as caught:
+        brevity(**options)
+    assert (caught.value.param, caught.value.metric) == (param, "brevity")
+    assert param in str(caught.value)
+
+
+def test_an_unknown_option_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(rm.InvalidOptionError, match="limit, unit"):
+        brevity(size=3)
+
+
+def test_variants_are_values() -> None:
+    assert brevity(limit=2) == brevity(limit=2)
+    assert brevity(limit=2) != brevity(limit=3)
+    assert len({brevity(limit=2), brevity(limit=2), brevity}) == 2
+    assert brevity(limit=2)(unit="letters") == brevity(unit="letters", limit=2)
+    assert repr(brevity(unit="letters", limit=2)) == "brevity(limit=2, unit='letters')"
+    assert brevity.spelling == "brevity"
+
+
+def test_keys() -> None:
+    assert (brevity(limit=2).key, brevity(key="short").key) == ("brevity", "short")
+    assert (graded.key, graded(level=3).key) == ("graded_1", "graded_3")
+
+
+def test_thresholds() -> None:
+    assert (brevity.threshold, brevity(threshold=0.3).threshold) == (None, 0.3)
+    levels = [graded(preset=preset).threshold for preset in ("conservative", "balanced", "lenient")]
+    assert levels == [0.9, 0.5, 0.1]
+    assert graded.threshold == 0.5
+    assert graded(preset="lenient", threshold=0.0).threshold == 0.0
+    assert rm.score(graded, {"answer": "a", "question": "q"}).passed is True
+    assert rm.score(graded, {"answer": "a"}).passed is False
+    assert rm.score(brevity, {"answer": "a"}).passed is None
+
+
+@pytest.mark.parametrize(
+    ("returned", "value"), [(0.5, 0.5), (1, 1.0), (True, 1.0), (0, 0.0), (Score(value=0.25), 0.25), (None, None)]
+)
+def test_what_a_function_may_return(returned: object, value: float | None) -> None:
+    score = rm.score(given(returned), {"answer": "a"})
+    assert score.value == value
+    assert score.status == ("skipped" if value is None else "ok")
+
+
+@pytest.mark.parametrize("returned", [math.nan, math.inf, "high", [0.5], {}, 1.5, -0.1])
+def test_what_it_may_not_return(returned: object) -> None:
+    with pytest.raises(rm.RagMetricsError, match="mine"):
+        rm.score(given(returned), {"answer": "a"})
+    kept = rm.score(given(returned), {"answer": "a"}, on_missing="skip")
+    assert (kept.status, kept.value) == ("error", None)
+
+
+def test_a_bug_in_one_metric_is_its_own() -> None:
+    @metric
+    def broken(answer: str) -> float:
+        """Divides by zero."""
+        return 1 / 0
+
+    row = rm.Suite([broken, brevity]).evaluate([{"answer": "a"}], progress=False).rows[0]
+    assert row.scores["broken"].status == "error"
+    assert "ZeroDivisionError" in str(row.scores["broken"].error)
+    assert row.scores["brevity"].value == 1.0
+
+
+def test_a_generator_asks_the_judge() -> None:
+    @metric
+    def claims(answer: str) -> Steps[float]:
+        """1.0 where there are two claims."""
+        found = yield from ask(Claims(answer))
+        return float(len(found) == 2)
+
+    assert claims.definition.asks == ("judge",)
+    judge = rm.ScriptedJudge(response_claims=["a", "b"])
+    score = rm.score(claims, {"answer": "x"}, judge=judge)
+    assert (score.value, score.judge) == (1.0, "scripted")
+
+
+def test_positional_parameters_are_fields() -> None:
+    with pytest.raises(rm.InvalidOptionError) as caught:
+
+        @metric
+        def mine(text: str) -> float:
+            """Asks for a field that no sample has."""
+            return 1.0
+
+    assert caught.value.param == "text"
+    with pytest.raises(rm.InvalidOptionError):
+        metric(lambda *answer: 1.0)
+
+
+def test_missing_and_invalid_fields() -> None:
+    for record, error in (({}, rm.MissingFieldError), ({"answer": None}, rm.MissingFieldError)):
+        with pytest.raises(error) as caught:
+            rm.score(brevity, {"id": "r1", **record})
+        assert (caught.value.field, caught.value.metric) == ("answer", "brevity")
+        assert "r1" in str(caught.value)
+    with pytest.raises(rm.InvalidFieldError) as invalid:
+        rm.score(brevity, {"answer": ["a"]})
+    assert invalid.value.field == "answer"
+
+
+def test_on_missing_of_a_metric_beats_the_call() -> None:
+    assert rm.score(brevity(on_missing="skip"), {}).status == "skipped"
+    assert rm.score(brevity, {}, on_missing="skip").status == "skipped"
+
+
+def test_finish_renders_ids_and_sentences() -> None:
+    chunks = [{"id": "doc-a", "text": "It is red."}]
+    judge = rm.ScriptedJudge(used_chunks=[1])
+    score = rm.score("chunk_precision", {"answer": "Red.", "contexts": chunks}, judge=judge, language="ru")
+    assert score.items[0].evidence[0].id == "doc-a"
+    assert score.reason.startswith("С ответом связан 1 из 1")

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlflow_ragmetrics.core.secrets import redact
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("Incorrect API key provided: sk-proj-abcdef1234567890.", "abcdef1234567890"),
+        ("Authorization: Bearer eyJhbGciOi.J9.sig", "eyJhbGciOi"),
+        ("https://user:hunter2pass@host/v1", "hunter2pass"),
+        ("GET /v1?api_key=9f8e7d6c5b", "9f8e7d6c5b"),
+        ("token ghp_abcdefghijklmnop1234", "abcdefghijklmnop"),
+        ("AKIAIOSFODNN7EXAMPLE was refused", "IOSFODNN7EXAMPLE"),
+    ],
+)
+def test_what_looks_like_a_key_is_blotted_out(text: str, secret: str) -> None:
+    assert secret not in redact(text)
+    assert "[redacted]" in redact(text)
+
+
+def test_the_environments_secrets_are_blotted_out_whatever_they_look_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_SERVICE_API_KEY", "correct horse battery")
+    monkeypatch.setenv("MY_SERVICE_REGION", "eu-central-9")
+    assert redact("rejected: correct horse battery in eu-central-9") == "rejected: [redacted] in eu-central-9"
+
+
+@given(st.text(st.characters(categories=["Ll", "Zs"]), max_size=60))
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    assert redact(text) == text

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mlflow_ragmetrics.core.question import Claims, Verify
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
+from mlflow_ragmetrics.judges.lexical import LexicalJudge
+from mlflow_ragmetrics.judges.nli import NLIJudge
+
+
+class Config:
+    def __init__(self, *labels):
+        self.id2label = dict(enumerate(labels))
+
+
+class WordModel:
+    """Entails what it has seen word for word, contradicts what says "not"."""
+
+    config = Config("contradiction", "entailment", "neutral")
+
+    def predict(self, pairs, **options):
+        return np.array([[5.0 * ("not" in claim), 5.0 * (claim in passage), 1.0] for passage, claim in pairs])
+
+
+def test_the_best_passage_decides_and_is_quoted():
+    (findings,) = NLIJudge(WordModel()).answer([Verify(("b", "not", "z"), ("a", "a b"))])
+    assert [each.verdict for each in findings] == ["SUPPORTED", "CONTRADICTED", "NEUTRAL"]
+    assert findings[0].quotes == ((2, "a b"),)
+    assert findings[0].support > 0.9
+
+
+def test_other_questions_go_to_the_splitter():
+    questions = [Claims("A cat. A dog."), Verify(("b",), ("b",))]
+    refused, verified = NLIJudge(WordModel()).answer(questions)
+    assert isinstance(refused, JudgeError)
+    claims, again = NLIJudge(WordModel(), splitter=LexicalJudge()).answer(questions)
+    assert claims == ("A cat.", "A dog.")
+    assert again == verified
+
+
+def test_labels_that_say_nothing_must_be_given():
+    model = WordModel()
+    model.config = Config("LABEL_0", "LABEL_1", "LABEL_2")
+    with pytest.raises(InvalidOptionError, match="entailment"):
+        NLIJudge(model)
+    assert NLIJudge(model, entailment=1).answer([Verify(("b",), ("b",))])[0][0].verdict == "SUPPORTED"
+
+
+@pytest.mark.parametrize("labels", [1, 2, 3])
+def test_a_tiny_checkpoint_from_a_folder(tmp_path, labels):
+    pytest.importorskip("torch")
+    pytest.importorskip("sentence_transformers")
+    transformers = pytest.importorskip("transformers")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cats", "like", "milk", "dogs"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    transformers.BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    names = dict(enumerate(["unsupported", "supported", "contradiction"][:labels]))
+    config = transformers.BertConfig(vocab_size=len(words), num_labels=labels, id2label=names, **shape)
+    transformers.BertForSequenceClassification(config).save_pretrained(tmp_path)
+    judge = NLIJudge(str(tmp_path))
+    (findings,) = judge.answer([Verify(("cats like milk", "dogs"), ("dogs like milk", "cats"))])
+    assert judge.name == tmp_path.name
+    assert [0 <= each.support <= 1 for each in findings] == [True, True]
+    assert judge.answer([Verify(("cats",), ())])[0][0].verdict == "NEUTRAL"

@@ -1,0 +1,101 @@
+"""Claims in both directions, read from replies of any quality."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.metrics.factual_correctness import factual_correctness
+
+RECORD = {"answer": "A.", "reference": "B."}
+
+
+def judge(answer: list[str], reference: list[str], **options: object) -> rm.ScriptedJudge:
+    script = {
+        "response_claims": [f"a{i}" for i in range(len(answer))],
+        "reference_claims": [f"r{i}" for i in range(len(reference))],
+        "response_verdicts": answer,
+        "reference_verdicts": reference,
+    }
+    return rm.ScriptedJudge(**{**script, **options})
+
+
+def test_both_directions_are_in_details_and_items() -> None:
+    spy = judge(["supported", "Contradicted"], ["SUPPORTED", "neutral", "neutral"])
+    score = rm.score("factual_correctness", RECORD, judge=spy)
+    assert (score.details["precision"], score.details["recall"]) == (0.5, pytest.approx(1 / 3))
+    assert score.value == pytest.approx(0.4)
+    assert score.details["answer_contradicted"] == 1
+    assert score.details["reference_neutral"] == 2
+    assert [item.reason for item in score.items] == ["Claim of the answer."] * 2 + ["Claim of the reference."] * 3
+    assert "1 of 2 claims of the answer (1 contradicted)" in score.reason
+    assert [question.kind for question in spy.asked] == ["claims", "claims", "verify", "verify"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(*[st.lists(st.sampled_from(["SUPPORTED", "CONTRADICTED", "NEUTRAL", "what?"]), max_size=6)] * 2)
+def test_shares_and_their_harmonic_mean(answer: list[str], reference: list[str]) -> None:
+    details = rm.score("factual_correctness", RECORD, judge=judge(answer, reference)).details
+    supported, covered = answer.count("SUPPORTED"), reference.count("SUPPORTED")
+    assert details["precision"] == (supported / len(answer) if answer else 0.0)
+    assert details["recall"] == (covered / len(reference) if reference else 0.0)
+    total = details["precision"] + details["recall"]
+    assert details["f1"] == pytest.approx(2 * details["precision"] * details["recall"] / total if total else 0.0)
+
+
+def test_f1_equals_scikit_learn_on_a_confusion() -> None:
+    truth, guess = [1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 1, 0]
+    answer = ["SUPPORTED" if t else "NEUTRAL" for t, g in zip(truth, guess, strict=True) if g]
+    reference = ["SUPPORTED" if g else "NEUTRAL" for t, g in zip(truth, guess, strict=True) if t]
+    found = rm.score("factual_correctness", RECORD, judge=judge(answer, reference)).value
+    assert found == pytest.approx(f1_score(truth, guess))
+
+
+def test_missing_unknown_and_extra_verdicts() -> None:
+    short = judge(["SUPPORTED", "maybe"], ["SUPPORTED"] * 3, response_claims=["a", "b", "c"], reference_claims=["r"])
+    score = rm.score("factual_correctness", RECORD, judge=short)
+    assert (score.details["precision"], score.details["recall"]) == (pytest.approx(1 / 3), 1.0)
+    assert [code for code, _ in score.warnings] == ["verdict_missing", "verdict_unknown"]
+
+
+def test_modes_and_keys() -> None:
+    scripted = judge(["SUPPORTED"], ["SUPPORTED", "NEUTRAL"])
+    expected = {"F1": 2 / 3, "precision": 1.0, "Recall": 0.5}
+    for mode, value in expected.items():
+        assert rm.score("factual_correctness", RECORD, judge=scripted, mode=mode).value == pytest.approx(value)
+    assert factual_correctness(mode="F1").key == "factual_correctness"
+    assert factual_correctness(mode="precision").key == "factual_correctness_precision"
+    assert rm.score("factual_correctness_recall", RECORD, judge=scripted).value == 0.5
+    with pytest.raises(rm.InvalidOptionError) as caught:
+        factual_correctness(mode="F2")
+    assert caught.value.param == "mode"
+
+
+@pytest.mark.parametrize("record", [{"answer": " ", "reference": "B."}, {"answer": "A.", "reference": "\n"}])
+def test_a_blank_side_costs_no_call(record: dict[str, str]) -> None:
+    silent = rm.ScriptedJudge()
+    score = rm.score("factual_correctness", record, judge=silent)
+    assert (score.value, silent.asked) == (0.0, [])
+    assert score.details["answer_total"] == 0
+
+
+def test_a_side_without_claims_has_share_zero() -> None:
+    score = rm.score("factual_correctness", RECORD, judge=judge([], ["SUPPORTED"]))
+    assert (score.value, score.details["precision"], score.details["recall"]) == (0.0, 0.0, 1.0)
+
+
+def test_several_judges() -> None:
+    good, bad = judge(["SUPPORTED"], ["SUPPORTED"], name="good"), judge(["NEUTRAL"], ["NEUTRAL"], name="bad")
+    failed = rm.ScriptedJudge(name="failed", error="rate limit")
+    score = rm.score("factual_correctness", RECORD, judge=[good, bad, failed])
+    assert (score.value, score.excluded_models) == (0.5, ("failed",))
+    assert score.model_scores == {"good": 1.0, "bad": 0.0}
+    assert rm.score("factual_correctness", RECORD, judge=[good, bad], aggregate="min").value == 0.0
+    assert rm.score("factual_correctness", RECORD, judge=[good, bad], models=["good"]).value == 1.0
+    with pytest.raises(rm.NoConsensusError):
+        rm.score("factual_correctness", RECORD, judge=[good, bad], aggregate="consensus")
+    with pytest.raises(rm.AllJudgesFailedError):
+        rm.score("factual_correctness", RECORD, judge=[failed])

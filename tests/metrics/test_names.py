@@ -1,0 +1,95 @@
+"""The one namespace: every metric's key, aliases, fields, range and threshold, as the specification has them."""
+
+from __future__ import annotations
+
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.composite import Composite
+from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.registry import all_metrics, metric_of
+
+TABLE = {
+    "rouge1_f1": ("000", {"answer", "reference"}, (), None),
+    "lexical_groundedness": ("001", {"answer"}, (), 0.70),
+    "lexical_factuality": ("001", {"answer", "reference"}, (), 0.80),
+    "lexical_relevance": ("001", {"question", "answer"}, (), 0.60),
+    "coherence": ("001", {"answer"}, (), 0.70),
+    "content_safety": ("001", {"answer"}, (), 0.90),
+    "semantic_similarity": ("002", {"answer", "reference"}, ("embeddings",), None),
+    "factual_correctness": ("002", {"answer", "reference"}, ("judge",), None),
+    "answer_correctness": ("002", {"answer", "reference"}, ("judge", "embeddings"), None),
+    "context_recall": ("003", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "context_precision": ("003", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "context_f1": ("003", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "ndcg_10": ("003", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "correctness": ("004", {"answer", "reference"}, ("judge",), None),
+    "faithfulness": ("004", {"answer"}, ("judge",), None),
+    "chunk_precision": ("004", {"answer"}, ("judge",), None),
+    "fact_recall": ("004", {"answer"}, ("judge",), None),
+    "answer_relevance": ("004", {"question", "answer"}, ("judge",), None),
+}
+ALIASES = {
+    "RougeScoreEvaluator": "rouge",
+    "HallucinationEvaluator": "lexical_groundedness",
+    "hallucination": "lexical_groundedness",
+    "FactualityEvaluator": "lexical_factuality",
+    "RelevanceEvaluator": "lexical_relevance",
+    "CoherenceEvaluator": "coherence",
+    "SafetyEvaluator": "content_safety",
+    "SemanticSimilarity": "semantic_similarity",
+    "FactualCorrectness": "factual_correctness",
+    "AnswerCorrectness": "answer_correctness",
+    "ContextRecall": "context_recall",
+    "NDCG": "ndcg",
+    "ndcg@10": "ndcg",
+    "Faithfulness": "faithfulness",
+    "rag_correctness": "correctness",
+    "rag_faithfulness": "faithfulness",
+    "rag_precision": "chunk_precision",
+    "rag_recall": "fact_recall",
+    "rag_relevance": "answer_relevance",
+}
+
+
+@pytest.mark.parametrize("key", TABLE)
+def test_table(key: str) -> None:
+    found = metric_of(key)
+    assert isinstance(found, Metric)
+    seed, required, asks, threshold = TABLE[key]
+    definition = found.definition
+    assert found.key == key
+    assert (definition.seed, set(definition.required), definition.asks) == (seed, required, asks)
+    assert found.threshold == threshold
+    assert definition.range == ((-1.0, 1.0) if key == "semantic_similarity" else (0.0, 1.0))
+    assert definition.scaled is (seed == "004")
+
+
+def test_nothing_else_is_built_in() -> None:
+    own = [
+        measure.key
+        for measure in all_metrics().values()
+        if isinstance(measure, Composite) or measure.definition.function.__module__.startswith("mlflow_ragmetrics.")
+    ]
+    assert sorted(own) == sorted([*TABLE, "rag_score"])
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_aliases(alias: str) -> None:
+    assert metric_of(alias).name == ALIASES[alias]
+
+
+@pytest.mark.parametrize("name", ["relevance", "Precision", "recall", "F1"])
+def test_ambiguous_names_are_refused_with_the_candidates(name: str) -> None:
+    with pytest.raises(rm.InvalidOptionError, match="ambiguous") as caught:
+        metric_of(name)
+    candidates = str(caught.value).rpartition(": ")[2].split(", ")
+    assert len(candidates) >= 2
+    for candidate in candidates:
+        assert metric_of(candidate).key == candidate
+
+
+def test_keys_read_back() -> None:
+    variants = ["rougeLsum_recall", "rouge2_precision", "fact_recall_reference", "ndcg_5"]
+    variants += ["factual_correctness_precision", "factual_correctness_recall"]
+    assert [metric_of(key).key for key in variants] == variants

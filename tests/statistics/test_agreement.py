@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
+
+GENERATOR = np.random.default_rng(6)
+BAD = GENERATOR.random(200) < 0.3
+FLAGGED = np.where(GENERATOR.random(200) < 0.75, BAD, ~BAD)
+SCORES = np.round(GENERATOR.beta(2, 2, 200) - 0.25 * BAD, 1)
+
+
+def test_figures_are_scikit_learns() -> None:
+    found = agreement(FLAGGED, BAD)
+    assert found.rows == 200
+    assert found.accuracy == pytest.approx(metrics.accuracy_score(BAD, FLAGGED))
+    assert found.balanced_accuracy == pytest.approx(metrics.balanced_accuracy_score(BAD, FLAGGED))
+    assert found.precision == pytest.approx(metrics.precision_score(BAD, FLAGGED))
+    assert found.recall == pytest.approx(metrics.recall_score(BAD, FLAGGED))
+    assert found.f1 == pytest.approx(metrics.f1_score(BAD, FLAGGED))
+    assert found.kappa is not None
+    assert found.kappa.value == pytest.approx(metrics.cohen_kappa_score(BAD, FLAGGED))
+
+
+def test_kappas_interval_is_as_wide_as_its_standard_error_says() -> None:
+    kappa = agreement(FLAGGED, BAD).kappa
+    assert kappa is not None
+    assert kappa.low is not None
+    assert kappa.high is not None
+    draws = GENERATOR.integers(0, 200, (1000, 200))
+    error = np.std([metrics.cohen_kappa_score(BAD[draw], FLAGGED[draw]) for draw in draws])
+    assert kappa.high - kappa.low == pytest.approx(2 * 1.96 * error, rel=0.1)
+
+
+def test_what_is_not_defined_is_none() -> None:
+    one_class = agreement([False, False], [False, False])
+    assert (one_class.precision, one_class.recall, one_class.balanced_accuracy, one_class.kappa) == (None,) * 4
+    assert one_class.accuracy == 1.0
+    assert agreement([], []).accuracy is None
+
+
+def test_auroc_is_scikit_learns_with_ties() -> None:
+    area = auroc(SCORES, BAD)
+    assert area is not None
+    assert area.value == pytest.approx(metrics.roc_auc_score(BAD, -SCORES))
+
+
+def test_aurocs_interval_is_that_of_resampling() -> None:
+    area = auroc(SCORES, BAD)
+    assert area is not None
+    draws = GENERATOR.integers(0, 200, (1000, 200))
+    areas = [metrics.roc_auc_score(BAD[draw], -SCORES[draw]) for draw in draws]
+    assert (area.low, area.high) == pytest.approx(tuple(np.quantile(areas, [0.025, 0.975])), abs=0.02)
+
+
+def test_auroc_without_two_classes_and_with_perfect_order() -> None:
+    assert auroc(np.array([0.1, 0.9]), np.array([True, True])) is None
+    perfect = auroc(np.array([0.1, 0.2, 0.8, 0.9]), np.array([True, True, False, False]))
+    assert perfect is not None
+    assert (perfect.value, perfect.low) == (1.0, None)
+
+
+@pytest.mark.parametrize("kind", ["pearson", "spearman"])
+def test_nineteen_of_twenty_intervals_of_a_correlation_hold_the_truth(kind: str) -> None:
+    generator, truth, held = np.random.default_rng(3), 0.6, []
+    expected = truth if kind == "pearson" else 6 / np.pi * np.arcsin(truth / 2)
+    for _ in range(500):
+        x = generator.normal(size=60)
+        found = correlation(x, truth * x + np.sqrt(1 - truth**2) * generator.normal(size=60), kind)
+        assert found is not None
+        assert found.low is not None
+        assert found.high is not None
+        held.append(found.low <= expected <= found.high)
+    assert 0.92 <= np.mean(held) <= 0.98
+
+
+def test_a_side_that_does_not_vary_has_no_correlation() -> None:
+    assert correlation(np.array([1.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.5]), "pearson") is None

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest, permutation_test, ttest_1samp
+
+from mlflow_ragmetrics.statistics.significance import effect_size, holm, mcnemar, rows_needed, sign_flip_tests
+
+
+def test_it_is_scipys_permutation_test() -> None:
+    differences = np.random.default_rng(2).normal(0.15, 0.3, 14)
+    exact = permutation_test((differences,), np.sum, permutation_type="samples", n_resamples=np.inf).pvalue
+    assert sign_flip_tests(differences[:, None], resamples=50_000)[0] == pytest.approx(exact, abs=0.01)
+
+
+def test_ties_count_as_far_as_observed() -> None:
+    differences = np.array([[0.1]] * 6)
+    assert sign_flip_tests(differences, resamples=50_000)[0] == pytest.approx(2 / 64, abs=0.004)
+
+
+def test_without_a_difference_p_is_one_and_it_is_never_zero() -> None:
+    assert sign_flip_tests(np.column_stack([np.zeros(50), np.full(50, 0.5)]), resamples=999) == [1.0, 0.001]
+
+
+def test_missing_pairs_do_not_count() -> None:
+    differences = np.random.default_rng(4).normal(0.1, 0.3, 40)
+    padded = np.concatenate([differences, np.full(17, np.nan)])
+    (alone,), (with_gaps,) = sign_flip_tests(differences[:, None]), sign_flip_tests(padded[:, None])
+    assert with_gaps == pytest.approx(alone, abs=0.02)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_at_most_one_of_twenty_comparisons_without_a_difference_is_significant(binary: bool) -> None:
+    generator = np.random.default_rng(11)
+    a, b = generator.beta(0.5, 2, (2, 40, 1500))
+    differences = (a > 0.3).astype(float) - (b > 0.3) if binary else a - b
+    share = np.mean(np.array(sign_flip_tests(differences, resamples=2000)) < 0.05)
+    assert share <= 0.05 + 3 * (0.05 * 0.95 / 1500) ** 0.5
+    assert share >= (0.01 if binary else 0.05 - 3 * (0.05 * 0.95 / 1500) ** 0.5)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_keeps_the_order_and_lies_between_p_and_bonferroni(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+    for p, q in zip(p_values, adjusted, strict=True):
+        assert p <= q <= 1
+        assert q >= min(1.0, len(p_values) * min(p_values)) - 1e-12
+    order = np.argsort(p_values, kind="stable")
+    assert list(np.array(adjusted)[order]) == sorted(adjusted)
+
+
+@given(st.integers(0, 30), st.integers(0, 30))
+def test_mcnemar_is_the_sign_test(lost: int, won: int) -> None:
+    expected = binomtest(lost, lost + won).pvalue if lost + won else 1.0
+    assert mcnemar(lost, won) == pytest.approx(expected)
+
+
+def test_effect_size_is_the_t_statistic_over_the_root_of_the_rows() -> None:
+    differences = np.random.default_rng(9).normal(0.2, 0.5, 30)
+    expected = ttest_1samp(differences, 0).statistic / np.sqrt(30)
+    assert effect_size(differences.tolist()) == pytest.approx(expected)
+    assert effect_size([0.1, 0.1, 0.1]) is None
+    assert effect_size([0.1]) is None
+
+
+def test_the_rows_needed_show_the_difference_in_four_of_five_samples() -> None:
+    rows = rows_needed(deviation=0.3, difference=0.1)
+    assert 72 <= rows <= 75
+    samples = np.random.default_rng(0).normal(0.1, 0.3, (rows, 2000))
+    assert np.mean(ttest_1samp(samples, 0).pvalue < 0.05) == pytest.approx(0.8, abs=0.03)
+    assert rows_needed(0.0, 0.1) == 6

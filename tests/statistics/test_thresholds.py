@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlflow_ragmetrics.statistics.thresholds import best_threshold, threshold_gain
+
+
+def balanced(values: np.ndarray, bad: np.ndarray, cut: float) -> float:
+    flagged = values < cut - 1e-9
+    return float((flagged[bad].mean() + (~flagged[~bad]).mean()) / 2)
+
+
+def scored(rows: int, shift: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    bad = generator.random(rows) < 0.4
+    return np.clip(generator.normal(0.75 - shift * bad, 0.12, rows), 0, 1), bad
+
+
+def test_the_best_threshold_lies_between_the_classes_with_few_decimals() -> None:
+    values, bad = np.array([0.1, 0.2, 0.61, 0.9]), np.array([True, True, False, False])
+    assert best_threshold(values, bad, default=0.95) == 0.4
+    assert best_threshold(values, bad, default=0.5) == 0.5
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), st.booleans()), min_size=2, max_size=30))
+def test_no_other_threshold_is_better(rows: list[tuple[float, bool]]) -> None:
+    values, bad = np.array([v for v, _ in rows]), np.array([b for _, b in rows])
+    if bad.all() or not bad.any():
+        return
+    reached = balanced(values, bad, best_threshold(values, bad, 0.5))
+    assert all(balanced(values, bad, cut) <= reached + 1e-9 for cut in (-0.1, 0.1, 0.3, 0.5, 0.6, 0.9, 1.1))
+
+
+def test_a_clearly_better_threshold_beats_the_default() -> None:
+    gain = threshold_gain(*scored(300, 0.3), default=0.2)
+    assert gain is not None
+    assert gain.beats_default
+    assert 0.5 < gain.chosen < 0.7
+    assert gain.held_out > gain.default + 0.2
+
+
+def test_a_default_that_is_as_good_is_kept() -> None:
+    values, bad = scored(300, 0.3)
+    gain = threshold_gain(values, bad, default=0.6)
+    assert gain is not None
+    assert not gain.beats_default
+
+
+def test_scores_that_know_nothing_hardly_ever_beat_a_default() -> None:
+    beaten = 0
+    for seed in range(40):
+        values, bad = scored(120, 0.0, seed)
+        gain = threshold_gain(values, bad, default=0.75, seed=seed)
+        assert gain is not None
+        beaten += gain.beats_default
+    assert beaten <= 4
+
+
+def test_too_few_rows_of_a_class_give_no_threshold() -> None:
+    assert threshold_gain(np.linspace(0, 1, 30), np.arange(30) < 9, default=0.5) is None
+
+
+def test_groups_stay_together_and_count_as_one() -> None:
+    values, bad = scored(60, 0.3)
+    many = threshold_gain(values, bad, 0.2)
+    groups = [f"g{row % 60}" for row in range(240)]
+    copied = threshold_gain(np.tile(values, 4), np.tile(bad, 4), 0.2, groups=groups)
+    assert many is not None
+    assert copied is not None
+    assert copied.high - copied.low == pytest.approx(many.high - many.low, rel=0.25)

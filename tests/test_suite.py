@@ -1,0 +1,191 @@
+"""A suite over data: what is shared, what is skipped, what fails and what goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import mlflow_ragmetrics as rm
+
+RECORD = {
+    "id": "1",
+    "question": "Where is the Eiffel Tower?",
+    "answer": "The Eiffel Tower is in Paris. It is 330 metres tall.",
+    "reference": "It stands in Paris.",
+    "contexts": ["The Eiffel Tower stands in Paris, France.", "Bananas are yellow."],
+}
+
+
+def scripted(**changes: Any) -> rm.ScriptedJudge:
+    script: dict[str, Any] = {
+        "facts": [{"text": "a", "ok": True}, {"text": "b", "ok": False}],
+        "used_chunks": [1],
+        "rating": 4,
+        "response_verdicts": ["SUPPORTED", "NEUTRAL"],
+        "reference_verdicts": ["SUPPORTED", "SUPPORTED"],
+    }
+    return rm.ScriptedJudge(**{**script, **changes})
+
+
+def test_a_question_of_several_metrics_is_asked_once() -> None:
+    judge = scripted()
+    report = rm.Suite.preset("white_paper", judge=judge).evaluate([RECORD])
+    kinds = sorted(question.kind for question in judge.asked)
+    assert kinds == ["claims", "grade", "grade", "related_chunks", "verify"]
+    scores = report.rows[0].scores
+    assert {key: scores[key].value for key in scores} == {
+        "correctness": 0.75,
+        "faithfulness": 0.5,
+        "chunk_precision": 0.5,
+        "fact_recall": 0.5,
+        "answer_relevance": 0.75,
+        "rag_score": pytest.approx(0.4 * 0.75 + 0.6 * 0.5),
+    }
+    assert scores["rag_score"].scaled == pytest.approx(1 + 4 * 0.6)
+
+
+def test_rows_keep_their_order_and_ids() -> None:
+    rows = [{**RECORD, "id": str(i)} for i in range(700)]
+    report = rm.Suite(["rouge"]).evaluate(rows)
+    assert [row.sample.id for row in report.rows] == [str(i) for i in range(700)]
+    assert len(report) == len(report.table) == 700
+
+
+def test_a_field_that_no_row_has() -> None:
+    rows = [{"question": "q", "answer": "an answer of words"}]
+    with pytest.raises(rm.MissingFieldError, match="rouge1_f1 needs the field 'reference' and no row") as caught:
+        rm.Suite(["rouge", "coherence"]).evaluate(rows)
+    assert caught.value.field == "reference"
+    report = rm.Suite.preset("lexical").evaluate(rows)
+    assert "rouge1_f1 (no row has 'reference')" in report.warnings[0]
+    assert report.metrics["coherence/n_scored"] == 1
+    with pytest.raises(rm.MissingFieldError):
+        rm.Suite.preset("retrieval").evaluate(rows)
+
+
+def test_a_missing_cell_is_skipped_with_the_reason() -> None:
+    report = rm.Suite(["rouge"]).evaluate([RECORD, {**RECORD, "id": "2", "reference": None}])
+    assert report.table["rouge1_f1_status"].tolist() == ["ok", "skipped"]
+    assert "reference" in report.table["rouge1_f1_reason"][1]
+    assert report.table["rouge1_f1"].isna().tolist() == [False, True]
+    assert report.metrics["rouge1_f1/n_skipped"] == 1
+
+
+def test_a_metric_of_ones_own_fails_alone() -> None:
+    @rm.metric
+    def fragile(answer: str) -> float:
+        return 1.0 / (len(answer) - 1)
+
+    report = rm.Suite([fragile, "coherence"]).evaluate([{"answer": "x"}, {"answer": "This is a whole sentence."}])
+    assert report.table["fragile_status"].tolist() == ["error", "ok"]
+    assert "ZeroDivisionError" in report.table["fragile_reason"][0]
+    assert report.metrics["coherence/n_scored"] == 2
+
+
+@pytest.mark.parametrize("returned", [float("nan"), float("inf"), "text", 7.0])
+def test_a_score_that_is_no_number_in_range_is_an_error(returned: object) -> None:
+    @rm.metric
+    def odd(answer: str) -> Any:
+        return returned
+
+    score = rm.Suite([odd]).evaluate([{"answer": "x"}]).rows[0].scores["odd"]
+    assert (score.status, score.value) == ("error", None)
+    assert "odd" in str(score.error)
+
+
+def test_name_prefix_reaches_every_key() -> None:
+    report = rm.Suite.preset("white_paper", judge=scripted(), name_prefix="rag_").evaluate([RECORD])
+    assert all(key.startswith("rag_") for key in report.keys)
+    assert "rag_faithfulness/mean" in report.metrics
+
+
+def test_several_judges_vote_and_a_failed_one_does_not() -> None:
+    judges = [scripted(name="a", rating=5), scripted(name="b", rating=3), scripted(name="c", error="down")]
+    score = rm.Suite(["correctness"], judge=judges).evaluate([RECORD]).rows[0].scores["correctness"]
+    assert score.value == 0.75
+    assert score.model_scores == {"a": 1.0, "b": 0.5}
+    assert score.excluded_models == ("c",)
+    assert score.details["agreement"] == 0.5
+    picked = rm.Suite(["correctness(models=['b'])"], judge=judges).evaluate([RECORD]).rows[0].scores["correctness"]
+    assert picked.value == 0.5
+    with pytest.raises(rm.InvalidOptionError, match="models='z' is not configured"):
+        rm.Suite(["correctness(models=['z'])"], judge=judges)
+
+
+def test_all_judges_failed() -> None:
+    judges = [scripted(name="a", error="down"), scripted(name="b", error="away")]
+    with pytest.raises(rm.AllJudgesFailedError, match=r"down.*away"):
+        rm.score("correctness", RECORD, judge=judges)
+    score = rm.score("correctness", RECORD, judge=judges, on_missing="skip")
+    assert score.status == "error"
+
+
+def test_accepted_answers_the_best_one_counts() -> None:
+    record = {"answer": "in Paris", "reference": ["in Rome", "in Paris", "somewhere"]}
+    score = rm.score("rouge", record)
+    assert score.value == 1.0
+    assert score.details["matched_reference"] == "in Paris"
+    assert "in Paris" in score.reason
+
+
+def test_inside_a_running_loop_and_from_threads() -> None:
+    suite = rm.Suite.preset("white_paper", judge=scripted())
+
+    async def both() -> list[rm.Report]:
+        return [suite.evaluate([RECORD]), await suite.aevaluate([RECORD])]
+
+    first, second = asyncio.run(both())
+    assert first.metrics["rag_score/mean"] == second.metrics["rag_score/mean"]
+    reports: list[rm.Report] = []
+    threads = [threading.Thread(target=lambda: reports.append(suite.evaluate([RECORD] * 1))) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {report.metrics["rag_score/mean"] for report in reports} == {first.metrics["rag_score/mean"]}
+
+
+def test_streams_are_lazy() -> None:
+    taken: list[int] = []
+
+    def source() -> Any:
+        for number in range(100_000):
+            taken.append(number)
+            yield {"answer": f"Sentence number {number} is here."}
+
+    rows = rm.Suite(["coherence"]).stream(source())
+    assert next(rows).scores["coherence"].value == 1.0
+    assert len(taken) < 5_000
+
+
+def test_frames_and_columns() -> None:
+    frame = pd.DataFrame({"frage": ["q"], "antwort": ["a b c"], "gold": ["a b d"]})
+    columns = {"question": "frage", "answer": "antwort", "reference": "gold"}
+    report = rm.Suite(["rouge"]).evaluate(frame, columns=columns)
+    assert report.metrics["rouge1_f1/mean"] == pytest.approx(2 / 3)
+
+
+def test_no_rows() -> None:
+    with pytest.raises(rm.InvalidDataError, match="no rows"):
+        rm.Suite(["coherence"]).evaluate([])
+
+
+@pytest.mark.parametrize(
+    ("options", "param"),
+    [
+        ({"judge": "gpt-4o"}, "judge"),
+        ({"judge": []}, "judge"),
+        ({"embeddings": "nothing"}, "embeddings"),
+        ({"language": "fr"}, "language"),
+        ({"concurrency": 0}, "concurrency"),
+        ({"name_prefix": "1-"}, "name_prefix"),
+    ],
+)
+def test_bad_options_name_themselves(options: dict[str, Any], param: str) -> None:
+    with pytest.raises(rm.InvalidOptionError) as caught:
+        rm.Suite(["coherence"], **options)
+    assert caught.value.param == param
