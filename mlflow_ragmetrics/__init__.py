@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.adapters.mlflow_genai import scorer as scorer
     from mlflow_ragmetrics.adapters.mlflow_genai import scorers as scorers
     from mlflow_ragmetrics.adapters.mlflow_models import extra_metrics as extra_metrics
+    from mlflow_ragmetrics.adapters.spark import log_spark as log_spark
+    from mlflow_ragmetrics.adapters.spark import score_spark as score_spark
+    from mlflow_ragmetrics.adapters.spark import spark_udf as spark_udf
+    from mlflow_ragmetrics.adapters.spark import summarize_spark as summarize_spark
     from mlflow_ragmetrics.calibration import Calibration as Calibration
     from mlflow_ragmetrics.calibration import calibrate as calibrate
     from mlflow_ragmetrics.comparison import Comparison as Comparison
@@ -47,6 +51,7 @@ _HOMES = {
     "adapters.langchain.handler": ("RagMetricsCallback",),
     "adapters.mlflow_genai": ("scorer", "scorers"),
     "adapters.mlflow_models": ("extra_metrics",),
+    "adapters.spark": ("log_spark", "score_spark", "spark_udf", "summarize_spark"),
     "calibration": ("Calibration", "calibrate"),
     "comparison": ("Comparison", "compare"),
     "core.aggregate": ("aggregate",),

@@ -19,6 +19,8 @@ Each message is one sentence that names the metric, the field or option, and the
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "AllJudgesFailedError",
     "BudgetExceededError",
@@ -75,6 +77,7 @@ class JudgeError(RagMetricsError):
 
     ``fatal``: it will not answer any other either (a refused key, a spent budget), so it is not asked again.
     ``code`` names the kind of failure where there is one: ``"refused"``, ``"cut_short"``, ``"timeout"``, ….
+    ``report``: the ``Report`` of what was done, where the error ends an evaluation.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class JudgeError(RagMetricsError):
         super().__init__(message, metric=metric)
         self.fatal = fatal
         self.code = code
+        self.report: Any = None
 
 
 class JudgeReplyError(JudgeError):

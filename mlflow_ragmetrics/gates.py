@@ -12,7 +12,16 @@ from xml.sax.saxutils import quoteattr
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 
-__all__ = ["Check", "GateError", "check_comparison", "check_figures", "raise_failures", "to_json", "to_junit"]
+__all__ = [
+    "Check",
+    "GateError",
+    "check_comparison",
+    "check_figures",
+    "check_names",
+    "raise_failures",
+    "to_json",
+    "to_junit",
+]
 
 _FIGURES = ("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored")
 _OUTCOMES = ("improved", "regressed", "unchanged", "too few rows to tell")
@@ -52,6 +61,17 @@ class Outcome(Protocol):
         """Metric, verdict and figures in one line."""
 
 
+def check_names(
+    keys: Sequence[str], fail_under: Mapping[str, float] | None = None, fail_on_error_rate: float | None = None
+) -> None:
+    """``InvalidOptionError`` for limits that no report with these ``keys`` can be checked against."""
+    for name in fail_under or {}:
+        _figure(keys, name)
+    if fail_on_error_rate is not None and not 0 <= fail_on_error_rate <= 1:
+        message = f"fail_on_error_rate={fail_on_error_rate!r} must lie in 0 to 1"
+        raise InvalidOptionError(message, param="fail_on_error_rate")
+
+
 def check_figures(
     figures: Mapping[str, float],
     fail_under: Mapping[str, float] | None = None,
@@ -64,13 +84,10 @@ def check_figures(
     or a figure that there is not.
     """
     keys = [name.removesuffix("/n_scored") for name in figures if name.endswith("/n_scored")]
-    checks = [_reached(figures, keys, name, least) for name, least in (fail_under or {}).items()]
-    if fail_on_error_rate is None:
-        return checks
-    if not 0 <= fail_on_error_rate <= 1:
-        message = f"fail_on_error_rate={fail_on_error_rate!r} must lie in 0 to 1"
-        raise InvalidOptionError(message, param="fail_on_error_rate")
-    return [*checks, *(_erring(figures, key, fail_on_error_rate) for key in keys)]
+    check_names(keys, fail_under, fail_on_error_rate)
+    checks = [_reached(figures, _figure(keys, name), least) for name, least in (fail_under or {}).items()]
+    erring = [] if fail_on_error_rate is None else [_erring(figures, key, fail_on_error_rate) for key in keys]
+    return [*checks, *erring]
 
 
 def check_comparison(outcomes: Iterable[Outcome], fail_on: Iterable[str], name: str = "") -> list[Check]:
@@ -107,21 +124,24 @@ def to_junit(checks: Sequence[Check], suite: str = "ragmetrics") -> str:
     )
 
 
-def _reached(figures: Mapping[str, float], keys: Sequence[str], name: str, least: float) -> Check:
+def _figure(keys: Sequence[str], name: str) -> str:
     key, _, figure = name.partition("/")
     figure = figure or "mean"
     if key not in keys:
-        message = f"fail_under: {key!r} is no metric of this report, which has {', '.join(keys) or 'none'}"
+        message = f"fail_under {name}: {key!r} is no metric here; there are {', '.join(keys) or 'none'}"
         raise InvalidOptionError(message, param="fail_under")
     if figure not in _FIGURES:
         message = f"fail_under {name}: {figure!r} is no figure; there are {', '.join(_FIGURES)}"
         raise InvalidOptionError(message, param="fail_under")
-    value = figures.get(f"{key}/{figure}")
-    told = f"{key}/{figure}"
+    return f"{key}/{figure}"
+
+
+def _reached(figures: Mapping[str, float], name: str, least: float) -> Check:
+    value = figures.get(name)
     if value is None:
-        return Check(told, False, f"{told} could not be computed and must be at least {least:g}")
+        return Check(name, False, f"{name} could not be computed and must be at least {least:g}")
     reached = passes(value, least)
-    return Check(told, reached, f"{told} is {value:.4f} and {'reaches' if reached else 'must be at least'} {least:g}")
+    return Check(name, reached, f"{name} is {value:.4f} and {'reaches' if reached else 'must be at least'} {least:g}")
 
 
 def _erring(figures: Mapping[str, float], key: str, most: float) -> Check:

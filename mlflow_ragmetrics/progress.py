@@ -9,6 +9,8 @@ __all__ = ["Progress", "progress_of"]
 
 T = TypeVar("T")
 
+_SETTLED = 0.5  # seconds before a rate means anything
+
 
 class Progress(Protocol):
     """Told of each row when it is done."""
@@ -59,8 +61,10 @@ class _Bar:
         self._progress.stop()
 
     def advance(self, row: T) -> T:
-        speed = self._progress.tasks[0].speed
-        self._progress.update(self._task, advance=1, rate=f"{speed:.0f} rows/s" if speed else "")
+        task = self._progress.tasks[0]
+        seconds = task.elapsed or 0.0
+        rate = f"{(task.completed + 1) / seconds:.0f} rows/s" if seconds > _SETTLED else ""
+        self._progress.update(self._task, advance=1, rate=rate)
         return row
 
 

@@ -15,6 +15,8 @@ from mlflow_ragmetrics.frames import items_frame, rows_frame
 from mlflow_ragmetrics.gates import check_figures, raise_failures
 from mlflow_ragmetrics.readers import digest
 from mlflow_ragmetrics.summary import summarize_rows
+from mlflow_ragmetrics.tracking.plain import plain
+from mlflow_ragmetrics.views.notebook import report_markup
 from mlflow_ragmetrics.views.page import report_page
 
 if TYPE_CHECKING:
@@ -81,11 +83,18 @@ class Report:
         return report_page(
             self.rows,
             title=title,
-            description=self.description,
+            description=plain(self.description),
             metrics=self.metrics,
-            usage=self.usage,
+            usage=plain(self.usage),
             warnings=self.warnings,
         )
+
+    def __repr__(self) -> str:
+        means = (f"{key} {self.metrics[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in self.metrics)
+        return f"<Report of {len(self)} rows: {', '.join(means)}>"
+
+    def _repr_html_(self) -> str:
+        return report_markup(self.keys, self.metrics, self.warnings, len(self), self.worst())
 
     def check(self, *, fail_on_error_rate: float | None = None, **fail_under: float) -> None:
         """``GateError`` (an ``AssertionError``) when a mean is under its limit: ``report.check(faithfulness=0.8)``.
@@ -96,10 +105,11 @@ class Report:
         raise_failures(check_figures(self.metrics, fail_under, fail_on_error_rate))
 
     def log(self, **options: Any) -> str:
-        """Write metrics, params, tags and tables into the active MLflow run, or into a new one; returns its id.
+        """Write metrics, params, tags, tables and page into the active MLflow run, or into a new one; returns its id.
 
         Options are those of ``tracking.log_report``: ``run_id``, ``run_name``, ``tags``.
         """
         from mlflow_ragmetrics.tracking import log_report
 
-        return log_report(self, **options)
+        files = {"ragmetrics_report.html": self.to_html(), **(options.pop("files", None) or {})}
+        return log_report(self, files=files, **options)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
+from mlflow_ragmetrics.core.aggregate import Aggregate, check_aggregate
 from mlflow_ragmetrics.core.composite import Composite, Weights
+from mlflow_ragmetrics.core.desk import Store
 from mlflow_ragmetrics.core.engine import Engine
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.language import check_language
@@ -29,6 +31,9 @@ from mlflow_ragmetrics.registry import MetricLike
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.selection import Selection, Thresholds, select
 
+if TYPE_CHECKING:
+    from mlflow_ragmetrics.judges.plan import Plan
+
 __all__ = ["Suite"]
 
 
@@ -40,8 +45,10 @@ class Suite:
     ``Embeddings``, or a list. ``weights``: those of ``rag_score``, or of a composite named ``composite`` when
     ``rag_score`` is not in the suite. ``thresholds``: conservative, balanced, lenient, or a mapping from key to
     threshold. ``language``: of reasons, ``"en"`` or ``"ru"``. ``name_prefix`` goes before every key. ``cache``: a
-    path for judges' answers; ``None`` stores nothing. ``concurrency``: judges' calls in flight at most. ``calls``
-    (``"full"`` or ``"compact"``) and ``prompts`` (a folder) go to language-model judges made from a URI or a model.
+    path for judges' answers; ``None`` stores nothing. ``concurrency``: judges' calls in flight at most.
+    ``aggregate`` and ``tolerance``: how several judges' scores become one, unless a metric or a ``Panel`` says it.
+    Further options (``calls="compact"``, ``prompts=folder``, ``max_calls``, …) are those of ``ChatJudge``, for judges
+    made here from a URI or a chat model.
 
     ``InvalidOptionError`` names what cannot be used, when the suite is made.
     """
@@ -58,6 +65,8 @@ class Suite:
         name_prefix: str = "",
         cache: str | Path | None = None,
         concurrency: int = 8,
+        aggregate: Aggregate = "mean",
+        tolerance: float = 0.1,
         **judge_options: Any,
     ) -> None:
         self.language = check_language(language)
@@ -68,6 +77,8 @@ class Suite:
             raise InvalidOptionError(f"concurrency={concurrency!r} must be a whole number from 1", param="concurrency")
         self.concurrency = concurrency
         self.several = isinstance(judge, (list, tuple)) or hasattr(judge, "judges")
+        self.aggregate, self.tolerance = getattr(judge, "aggregate", aggregate), getattr(judge, "tolerance", tolerance)
+        check_aggregate(self.aggregate, self.tolerance)
         self.judges: list[Judge] = judges_of(judge, language=language, **judge_options)
         self.embeddings = embeddings_of(embeddings)
         self.selection.check_models([*(j.name for j in self.judges), *(e.name for e in self.embeddings)])
@@ -117,15 +128,22 @@ class Suite:
 
         ``columns`` maps sample fields to column names. ``progress``: show a bar (default: on a terminal).
         A metric that the user named and whose field no row has is a ``MissingFieldError``; data that cannot be read
-        is an ``InvalidDataError``; all else that goes wrong is in the report's rows.
+        is an ``InvalidDataError``. When no judge is left to ask (a refused key, a spent budget), the ``JudgeError``
+        that says so has what was done as its ``report``. All else that goes wrong is in the report's rows.
         """
-        began = time.perf_counter()
+        began, spent = time.perf_counter(), self._spent()
         samples = list(read_samples(data, columns))
         selection, warnings = check_presence(self.selection, samples)
+        engine = self._engine(selection)
         with progress_of(progress, len(samples)) as bar:
-            rows = [bar.advance(row) for row in self._rows(samples, selection)]
+            rows = [bar.advance(row) for row in engine.rows(samples)]
+        usage = {**(self._spent() - spent), "cached": engine.cached, "wall_seconds": time.perf_counter() - began}
         source = data if isinstance(data, (str, Path)) else None
-        return self.report(rows, warnings=warnings, source=source, seconds=time.perf_counter() - began)
+        report = Report(rows=rows, description=self.describe(), warnings=warnings, usage=usage, source=source)
+        if engine.stopped is not None:
+            engine.stopped.report = report
+            raise engine.stopped
+        return report
 
     def report(
         self,
@@ -136,7 +154,7 @@ class Suite:
         seconds: float = 0.0,
     ) -> Report:
         """The report on rows that this suite has scored, all at once or in parts."""
-        usage = self._usage(seconds)
+        usage = {**self._spent(), "wall_seconds": seconds}
         return Report(rows=rows, description=self.describe(), warnings=warnings, usage=usage, source=source)
 
     async def aevaluate(self, data: Data, **options: Any) -> Report:
@@ -145,11 +163,25 @@ class Suite:
 
     def stream(self, data: Data, *, columns: Mapping[str, str] | None = None) -> Iterator[Row]:
         """Score rows as they come and yield each when it is done, in order, with bounded memory."""
-        return self._rows(read_samples(data, columns), self.selection)
+        return self._engine(self.selection).rows(read_samples(data, columns))
 
     def score_samples(self, samples: Iterable[Sample], *, strict: bool = False) -> Iterator[Row]:
         """Score samples; ``strict`` raises what would leave a score missing or in error."""
-        return self._rows(samples, self.selection, strict=strict)
+        return self._engine(self.selection, strict=strict).rows(samples)
+
+    def plan(self, data: Data, *, columns: Mapping[str, str] | None = None) -> dict[str, Plan]:
+        """What an evaluation of ``data`` would cost each language-model judge, by its name; nothing is sent.
+
+        Calls and tokens are upper bounds where a cache holds answers already; a judge that costs nothing is left out.
+        """
+        from mlflow_ragmetrics.judges.chat import ChatJudge
+        from mlflow_ragmetrics.judges.plan import PlanJudge, plan_judge
+
+        samples = list(read_samples(data, columns))
+        selection, _ = check_presence(self.selection, samples)
+        planned = [plan_judge(judge) if isinstance(judge, ChatJudge) else judge for judge in self.judges]
+        deque(self._engine(selection, judges=planned, stored=False).rows(samples), maxlen=0)
+        return {judge.name: judge.plan for judge in planned if isinstance(judge, PlanJudge)}
 
     def describe(self) -> dict[str, Any]:
         """What explains a difference between two runs: suite, judges, weights, thresholds, language."""
@@ -161,37 +193,38 @@ class Suite:
             "language": self.language,
         }
 
-    def _rows(self, samples: Iterable[Sample], selection: Selection, *, strict: bool = False) -> Iterator[Row]:
+    def _engine(
+        self, selection: Selection, *, judges: list[Judge] | None = None, strict: bool = False, stored: bool = True
+    ) -> Engine:
         ruling = Ruling(
             selection.metrics,
             selection.composites,
             language=self.language,
             strict=strict,
             several=self.several,
+            aggregate=self.aggregate,
+            tolerance=self.tolerance,
             prefix=self.name_prefix,
-            caveats={judge.name: judge.caveat for judge in self.judges if hasattr(judge, "caveat")},
         )
-        store = self._store()
-        engine = Engine(
+        return Engine(
             selection.metrics,
-            self.judges,
+            judges or self.judges,
             self.embeddings,
             ruling=ruling,
             concurrency=self.concurrency,
-            store=store,
+            store=self._store() if stored else None,
         )
-        return engine.rows(samples)
 
-    def _store(self) -> Any:
+    def _store(self) -> Store | None:
         if self.cache is None:
             return None
         from mlflow_ragmetrics.stores.sqlite import SQLiteStore
 
         return SQLiteStore(self.cache)
 
-    def _usage(self, seconds: float) -> dict[str, float]:
+    def _spent(self) -> Counter[str]:
         totals: Counter[str] = Counter()
         for judge in self.judges:
             if hasattr(judge, "usage"):
                 totals.update(judge.usage.snapshot())
-        return {**totals, "wall_seconds": seconds}
+        return totals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sqlite3
@@ -68,6 +69,7 @@ def _forget() -> None:
     while mlflow.active_run():
         mlflow.end_run()
     mlflow.set_tracking_uri(None)
+    os.environ.pop("MLFLOW_EXPERIMENT_ID", None)  # set_experiment leaves it for child processes
     mlflow.tracking.fluent._active_experiment_id = None
     mlflow.clear_active_model()
     mlflow.tracing.reset()

@@ -116,6 +116,39 @@ def test_several_judges_vote_and_a_failed_one_does_not() -> None:
         rm.Suite(["correctness(models=['z'])"], judge=judges)
 
 
+def test_a_panel_says_how_its_judges_scores_become_one() -> None:
+    judges = [scripted(name="a", rating=5), scripted(name="b", rating=3), scripted(name="c", rating=2)]
+    panel = rm.Panel(judges, aggregate="median")
+    suite = rm.Suite(["correctness", "correctness(aggregate='max', key='highest')"], judge=panel)
+    scores = suite.evaluate([RECORD]).rows[0].scores
+    assert (scores["correctness"].value, scores["highest"].value) == (0.5, 1.0)
+    assert rm.Suite(["correctness"], judge=judges, aggregate="min").evaluate([RECORD]).metrics["correctness/mean"] == 0.25
+
+
+class SpentJudge:
+    """Answers twice, then never again."""
+
+    name = "spent"
+
+    def __init__(self) -> None:
+        self.left = 2
+
+    def answer(self, questions: Any) -> list[Any]:
+        if not self.left:
+            raise rm.BudgetExceededError("spent: max_calls=2 is reached", fatal=True)
+        self.left -= 1
+        return scripted().answer(questions)
+
+
+def test_a_spent_budget_ends_the_run_and_keeps_what_is_done() -> None:
+    rows = [{**RECORD, "id": str(i), "answer": f"Answer number {i}."} for i in range(9)]
+    with pytest.raises(rm.BudgetExceededError, match="max_calls") as caught:
+        rm.Suite(["correctness"], judge=SpentJudge(), concurrency=1).evaluate(rows)
+    report = caught.value.report
+    assert report.table["correctness_status"].tolist() == ["ok", "ok"] + ["error"] * 7
+    assert "max_calls" in report.table["correctness_reason"][8]
+
+
 def test_all_judges_failed() -> None:
     judges = [scripted(name="a", error="down"), scripted(name="b", error="away")]
     with pytest.raises(rm.AllJudgesFailedError, match=r"down.*away"):
@@ -182,6 +215,9 @@ def test_no_rows() -> None:
         ({"embeddings": "nothing"}, "embeddings"),
         ({"language": "fr"}, "language"),
         ({"concurrency": 0}, "concurrency"),
+        ({"jugde": "lexical"}, "jugde"),
+        ({"aggregate": "best"}, "aggregate"),
+        ({"tolerance": -1}, "tolerance"),
         ({"name_prefix": "1-"}, "name_prefix"),
     ],
 )
@@ -189,3 +225,15 @@ def test_bad_options_name_themselves(options: dict[str, Any], param: str) -> Non
     with pytest.raises(rm.InvalidOptionError) as caught:
         rm.Suite(["coherence"], **options)
     assert caught.value.param == param
+
+
+def test_a_plan_counts_the_calls_that_an_evaluation_makes() -> None:
+    from langchain_core.language_models import FakeListChatModel
+
+    judge = rm.ChatJudge(FakeListChatModel(responses=["never asked"]), name="fake")
+    suite = rm.Suite.preset("white_paper", judge=judge)
+    plan = suite.plan([RECORD, {**RECORD, "id": "2", "answer": "Another answer."}])["fake"]
+    assert plan.calls == 8
+    assert plan.prompt_tokens > 500
+    assert judge.usage.calls == 0
+    assert rm.Suite(["rouge"]).plan([RECORD]) == {}

@@ -17,7 +17,7 @@ from mlflow_ragmetrics.errors import (
     NoConsensusError,
 )
 
-__all__ = ["Aggregate", "aggregate", "agreement", "merge_judges"]
+__all__ = ["Aggregate", "aggregate", "agreement", "check_aggregate", "merge_judges"]
 
 Aggregate = Literal["mean", "median", "min", "max", "majority", "consensus"]
 
@@ -31,10 +31,7 @@ def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float
     >>> aggregate([0.2, 0.4, 0.9], "median")
     0.4
     """
-    if how not in get_args(Aggregate):
-        raise InvalidOptionError(f"aggregate={how!r} is not one of {', '.join(get_args(Aggregate))}", param="aggregate")
-    if not tolerance >= 0:
-        raise InvalidOptionError(f"tolerance={tolerance!r} must be 0 or more", param="tolerance")
+    check_aggregate(how, tolerance)
     numbers = [float(value) for value in values if value is not None and math.isfinite(value)]
     if not numbers:
         raise AllJudgesFailedError("no judge gave a score to aggregate")
@@ -45,6 +42,14 @@ def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float
         raise NoConsensusError(f"the judges' scores go from {spread}, further apart than tolerance={tolerance}")
     reductions: dict[str, Callable[[list[float]], float]] = {"median": statistics.median, "min": min, "max": max}
     return float(reductions.get(how, statistics.fmean)(numbers))
+
+
+def check_aggregate(how: str, tolerance: float) -> None:
+    """``InvalidOptionError`` for an unknown way to aggregate or a tolerance below zero."""
+    if how not in get_args(Aggregate):
+        raise InvalidOptionError(f"aggregate={how!r} is not one of {', '.join(get_args(Aggregate))}", param="aggregate")
+    if not tolerance >= 0:
+        raise InvalidOptionError(f"tolerance={tolerance!r} must be 0 or more", param="tolerance")
 
 
 def agreement(values: Sequence[float]) -> float:

@@ -75,6 +75,11 @@ class Engine:
             self._workers.close()
 
     @property
+    def cached(self) -> int:
+        """How many answers came out of the store."""
+        return sum(desk.cached for desk in self.desks.values())
+
+    @property
     def stopped(self) -> JudgeError | None:
         """Why no judge answers any more (keys refused, budgets spent), or ``None`` while one does."""
         closed = [desk.closed for desk in self.desks.values()]

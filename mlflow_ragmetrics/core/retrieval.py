@@ -47,12 +47,19 @@ def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:
     if pattern is not None:
         found = pattern.search(chunk_id)
         return chunk_id if found is None else (found[1] if pattern.groups and found[1] is not None else found[0])
+    if "::chunk-" not in chunk_id and "<urn:uuid:" not in chunk_id:
+        return chunk_id
     match = _CHUNK.fullmatch(chunk_id) or _WRAPPED.fullmatch(chunk_id)
     return match["document"] if match else chunk_id
 
 
 def match_documents(retrieved: Sequence[str], gold: Sequence[str], pattern: re.Pattern[str] | None = None) -> Match:
     """The distinct documents of both lists; of repeats the first rank counts."""
+    return _matched(tuple(retrieved), tuple(gold), pattern)
+
+
+@lru_cache(maxsize=4)  # several metrics look at the same row
+def _matched(retrieved: tuple[str, ...], gold: tuple[str, ...], pattern: re.Pattern[str] | None) -> Match:
     documents = tuple(dict.fromkeys(document_id(each, pattern) for each in retrieved))
     relevant = tuple(dict.fromkeys(document_id(each, pattern) for each in gold))
     return Match(documents, relevant, frozenset(documents).intersection(relevant))

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
+from mlflow_ragmetrics.core.markup import score_markup
+
 __all__ = ["Evidence", "Item", "Score", "Status", "Verdict", "passes", "token_item"]
 
 Status = Literal["ok", "skipped", "error"]
@@ -96,6 +98,9 @@ class Score:
         copy = object.__new__(Score)
         vars(copy).update(vars(self), **fields)
         return copy
+
+    def _repr_html_(self) -> str:
+        return score_markup(self)
 
     def with_details(self, **counts: Any) -> Score:
         """The same score with more entries in ``details``."""

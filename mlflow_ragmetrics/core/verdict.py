@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from mlflow_ragmetrics.core.aggregate import merge_judges
+from mlflow_ragmetrics.core.aggregate import Aggregate, merge_judges
 from mlflow_ragmetrics.core.composite import Composite
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.run import Job, Run
 from mlflow_ragmetrics.core.score import Score
@@ -22,7 +21,7 @@ class Ruling:
     """How runs become scores. ``strict``: what leaves a score missing or in error is raised instead.
 
     ``several``: a list of judges was given, so that a failure of all of them is an ``AllJudgesFailedError``.
-    ``caveats`` maps a judge's name to the sentence that results by this judge carry.
+    ``aggregate`` and ``tolerance`` are a panel's: they hold for metrics that were given none of their own.
     """
 
     metrics: Sequence[Metric]
@@ -31,7 +30,8 @@ class Ruling:
     strict: bool = False
     several: bool = False
     prefix: str = ""
-    caveats: Mapping[str, str] = field(default_factory=dict)
+    aggregate: Aggregate = "mean"
+    tolerance: float = 0.1
 
     def scores(self, job: Job) -> dict[str, Score]:
         """The scores of one sample by key, composites last."""
@@ -62,12 +62,14 @@ class Ruling:
         if not asked or runs[0].judge is None:
             return _only(runs[0])
         named = {str(name): outcome for name, outcome in outcomes.items() if isinstance(outcome, (Score, JudgeError))}
-        settings = metric.settings
-        merged = merge_judges(named, settings.aggregate, settings.tolerance, several=self.several)
-        for name in named:
-            if name in self.caveats:
-                merged = merged.changed(reason=say("joined", first=merged.reason, second=self.caveats[name]))
+        how, tolerance = self._aggregation(metric)
+        merged = merge_judges(named, how, tolerance, several=self.several)
         return merged.changed(duration_ms=max(run.score.duration_ms for run in runs if run.score))
+
+    def _aggregation(self, metric: Metric) -> tuple[Aggregate, float]:
+        settings, given = metric.settings, metric.given
+        how = settings.aggregate if "aggregate" in given else self.aggregate
+        return how, settings.tolerance if "tolerance" in given else self.tolerance
 
     def _raises(self, metric: Metric, error: Exception) -> bool:
         on_missing = metric.settings.on_missing

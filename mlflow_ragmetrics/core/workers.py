@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import heapq
 import queue
 import threading
 import time
@@ -36,14 +36,17 @@ class Workers(Generic[T]):
         self.in_flight = 0
         self._threads = 0
         self._closing = threading.Event()
-        self._jobs: queue.PriorityQueue[tuple[float, int, Callable[[], T] | None]] = queue.PriorityQueue()
+        self._backlog: list[tuple[float, int, Callable[[], T]]] = []
         self._sequence = count()
+        self._handed = 0
+        self._jobs: queue.SimpleQueue[Callable[[], T] | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[T] = queue.SimpleQueue()
 
     def submit(self, job: Callable[[], T], priority: float = 0) -> None:
-        """Queue ``job``, which must not raise; the lowest ``priority`` goes first, equal ones in order."""
+        """Queue ``job``, which must not raise; of those waiting the lowest ``priority`` goes first."""
         self.in_flight += 1
-        self._jobs.put((priority, next(self._sequence), job))
+        heapq.heappush(self._backlog, (priority, next(self._sequence), job))
+        self._hand_out()
         if self._threads < min(self.limit, self.in_flight):
             self._threads += 1
             threading.Thread(target=self._work, daemon=True, name=f"ragmetrics-{self._threads}").start()
@@ -54,18 +57,27 @@ class Workers(Generic[T]):
         while not self._results.empty():
             results.append(self._results.get())
         self.in_flight -= len(results)
+        self._handed -= len(results)
+        self._hand_out()
         return results
 
     def close(self) -> None:
         """Drop what has not begun and let the threads end when they are done; those that wait to try again stop."""
         self._closing.set()
+        self._backlog.clear()
         while not self._jobs.empty():
             try:
                 self._jobs.get_nowait()
             except queue.Empty:  # a thread took it in between
                 break
         for _ in range(self._threads):
-            self._jobs.put((math.inf, next(self._sequence), None))
+            self._jobs.put(None)
+
+    def _hand_out(self) -> None:
+        """Keep twice as many jobs with the threads as there are threads: none is idle, and the rest can be sorted."""
+        while self._backlog and self._handed < 2 * self.limit:
+            self._jobs.put(heapq.heappop(self._backlog)[-1])
+            self._handed += 1
 
     def _wait(self) -> T:
         while True:  # in slices: a blocking get cannot be interrupted by Ctrl-C on every platform
@@ -76,5 +88,5 @@ class Workers(Generic[T]):
 
     def _work(self) -> None:
         _local.closing = self._closing
-        while (job := self._jobs.get()[-1]) is not None:
+        while (job := self._jobs.get()) is not None:
             self._results.put(job())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Union
@@ -21,6 +22,8 @@ def judges_of(judge: JudgeLike | Sequence[JudgeLike], *, language: str = "en", *
     ``InvalidOptionError`` names what cannot be a judge.
     """
     given = list(getattr(judge, "judges", judge if isinstance(judge, (list, tuple)) else [judge]))
+    if chat_options:
+        _check_names(chat_options)
     if not given:
         raise InvalidOptionError("judge=[] holds no judge; leave it out for the offline judge", param="judge")
     judges = [_judge_of(each, language, chat_options) for each in given]
@@ -46,6 +49,18 @@ def _judge_of(judge: JudgeLike, language: str, chat_options: dict[str, Any]) -> 
         "a LangChain chat model, a Judge, or a list of these"
     )
     raise InvalidOptionError(message, param="judge")
+
+
+def _check_names(options: dict[str, Any]) -> None:
+    """Refuse a misspelled option even where no language model is there to take it."""
+    from mlflow_ragmetrics.judges.chat import ChatJudge
+    from mlflow_ragmetrics.judges.connection import Terms
+
+    known = {*inspect.signature(ChatJudge).parameters, *Terms.__dataclass_fields__} - {"model", "language", "terms"}
+    unknown = next((name for name in options if name not in known), None)
+    if unknown is not None:
+        message = f"there is no option {unknown!r}; of language-model judges there are {', '.join(sorted(known))}"
+        raise InvalidOptionError(message, param=unknown)
 
 
 def _chat(model: Any, language: str, chat_options: dict[str, Any]) -> Judge:

@@ -8,13 +8,11 @@ from typing import Any
 from mlflow_ragmetrics.core.question import (
     Claims,
     Finding,
-    Grade,
     Outcome,
     Question,
     Rating,
     Related,
     RelatedChunks,
-    Tone,
     Verify,
 )
 from mlflow_ragmetrics.errors import JudgeError
@@ -68,15 +66,18 @@ class ScriptedJudge:
     def _answer(self, question: Question) -> Outcome:
         if self.error is not None:
             return JudgeError(f"{self.name}: {self.error}")
-        answers = {
-            Claims: self._claims,
-            Verify: self._findings,
-            RelatedChunks: self._related,
-            Grade: lambda _: self.rating if self.rating is _ABSENT else Rating(self.rating),
-            Tone: lambda _: self.tone if self.tone is _ABSENT else Rating(self.tone),
-        }
-        answer = answers.get(type(question), lambda _: _ABSENT)(question)
+        answer = self._scripted(question)
         return JudgeError(f"{self.name}: the script has no answer to {question.kind}") if answer is _ABSENT else answer
+
+    def _scripted(self, question: Question) -> Outcome:
+        if isinstance(question, Claims):
+            return self._claims(question)
+        if isinstance(question, Verify):
+            return self._findings(question)
+        if isinstance(question, RelatedChunks):
+            return self._related()
+        rating = {"grade": self.rating, "tone": self.tone}.get(question.kind, _ABSENT)
+        return rating if rating is _ABSENT else Rating(rating)
 
     def _claims(self, question: Claims) -> Outcome:
         claims = self.claims[question.role]
@@ -90,5 +91,5 @@ class ScriptedJudge:
             verdicts = ["SUPPORTED" if fact["ok"] else "NEUTRAL" for fact in self.facts]
         return _ABSENT if verdicts is None else tuple(Finding(str(verdict)) for verdict in verdicts)
 
-    def _related(self, question: RelatedChunks) -> Outcome:
+    def _related(self) -> Outcome:
         return _ABSENT if self.used_chunks is None else tuple(Related(number) for number in self.used_chunks)

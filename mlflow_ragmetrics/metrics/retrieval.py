@@ -167,6 +167,7 @@ def _scored(
     return Score(value=value, reason=said, details=counts, items=_items(match))
 
 
+@lru_cache(maxsize=4)  # several metrics look at the same row
 def _items(match: Match) -> tuple[Item, ...]:
     """The retrieved documents in rank order, FOUND among the relevant ones or not, then those that were missed."""
     ranked = (

@@ -86,10 +86,11 @@ def agreement(flagged: Sequence[bool] | Booleans, bad: Sequence[bool] | Booleans
 
 
 def _kappa(cells: Values, seed: int) -> Estimate | None:
-    rows = int(cells.sum())
-    value = _kappas(cells[None, :]) if rows else np.array([np.nan])
-    if np.isnan(value[0]):
+    """``None`` for labels of one kind, where κ says nothing of the verdicts."""
+    rows, bad = int(cells.sum()), int(cells[0] + cells[2])
+    if bad in (0, rows):
         return None
+    value = _kappas(cells[None, :])
     drawn = _kappas(np.random.default_rng(seed).multinomial(rows, cells / rows, size=_RESAMPLES))
     low, high = np.quantile(drawn[~np.isnan(drawn)], [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     return Estimate(float(value[0]), float(low), float(high))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
-from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.core.run import Row
 from mlflow_ragmetrics.core.sample import FIELDS
 from mlflow_ragmetrics.core.secrets import redact
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import DatasetInput
 
-__all__ = ["Loggable", "dataset_input", "description_of", "figures_of", "new_params", "params_of"]
+__all__ = ["Loggable", "dataset_input", "description_of", "figures_of", "new_params", "package_version", "params_of"]
 
 LONGEST_PARAM = 6000
 _LISTS = ("contexts", "retrieved_doc_ids", "gold_doc_ids")
@@ -64,6 +64,11 @@ class Loggable(Protocol):
         """Hex digits that depend on the whole content."""
 
 
+def package_version() -> str:
+    """The installed version of this package."""
+    return version("mlflow_ragmetrics")
+
+
 def figures_of(report: Loggable) -> dict[str, float]:
     """The run metrics: the report's own and ``usage/*``; what is not finite is left out."""
     figures = {**report.metrics, **{f"usage/{name}": value for name, value in report.usage.items()}}
@@ -80,7 +85,7 @@ def description_of(report: Loggable) -> dict[str, Any]:
         "n_rows": len(report.rows),
         "data_digest": report.data_digest,
         **source,
-        "ragmetrics_version": __version__,
+        "ragmetrics_version": package_version(),
         "mlflow_version": mlflow.__version__,
     }
 

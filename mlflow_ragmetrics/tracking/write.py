@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.tracking.describe import (
     Loggable,
@@ -17,6 +16,7 @@ from mlflow_ragmetrics.tracking.describe import (
     description_of,
     figures_of,
     new_params,
+    package_version,
     params_of,
 )
 from mlflow_ragmetrics.tracking.plain import as_json, plain, plain_text
@@ -85,7 +85,7 @@ def log_report(
 def _log_params(client: MlflowClient, run: Run, wanted: Mapping[str, str]) -> None:
     from mlflow.entities import Param
 
-    _log_tags(client, run, {STATUS_TAG: "writing", "ragmetrics.version": __version__})
+    _log_tags(client, run, {STATUS_TAG: "writing", "ragmetrics.version": package_version()})
     fresh = [Param(name, value) for name, value in new_params(wanted, run.data.params).items()]
     for batch in _batches(fresh, _PARAMS_A_BATCH):
         client.log_batch(run.info.run_id, params=batch, synchronous=True)

@@ -190,3 +190,12 @@ def test_an_interrupt_ends_cleanly_and_keeps_what_is_done() -> None:
     assert len(judge.asked) == asked < 100
     assert len(done) == 20
     assert len(seen) >= 20
+
+
+def test_a_panels_way_of_aggregating_holds_where_the_metric_has_none() -> None:
+    judges = [Judge(name="a"), Judge(name="b")]
+    judges[1]._answer = lambda question: ("one",)  # type: ignore[method-assign]
+    for chosen, value in ((n_claims, 0.1), (n_claims(aggregate="max"), 0.2)):
+        ruling = Ruling([chosen], several=True, aggregate="min")
+        (row,) = Engine([chosen], judges, [], ruling=ruling).rows([Sample(id="1", answer="a.b")])
+        assert row.scores["n_claims"].value == value

@@ -39,14 +39,14 @@ def test_lower_priorities_go_first_and_equal_ones_in_order() -> None:
     order: list[str] = []
     workers: Workers[None] = Workers(1)
     workers.submit(lambda: (gate.wait(5), None)[1])
-    time.sleep(0.02)
+    workers.submit(lambda: order.append("handed out"))
     for name, priority in (("late", 9.0), ("first", 1.0), ("second", 1.0)):
         workers.submit(lambda name=name: order.append(name), priority)
     gate.set()
     while workers.in_flight:
         workers.finished()
     workers.close()
-    assert order == ["first", "second", "late"]
+    assert order == ["handed out", "first", "second", "late"]
 
 
 def test_closing_drops_what_has_not_begun_and_wakes_what_waits() -> None:

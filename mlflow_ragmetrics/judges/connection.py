@@ -1,0 +1,126 @@
+"""What stands between a judge and its model: limits, attempts, budget and meter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
+from mlflow_ragmetrics.judges.limits import Gate
+from mlflow_ragmetrics.judges.line import Line, Turn
+from mlflow_ragmetrics.judges.replies import Reply, read_reply, reply_in_error
+from mlflow_ragmetrics.judges.retry import Retry, failure_of
+from mlflow_ragmetrics.judges.usage import Budget, Prices, Usage, tokens_in
+
+__all__ = ["Connection", "Terms"]
+
+_AT_LEAST_ONE = ("requests_per_minute", "tokens_per_minute", "max_calls", "attempts")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On which terms a model is called.
+
+    ``timeout``: seconds that a request may take. ``attempts`` and ``retry``: how often and how patiently failed
+    requests are tried again. ``requests_per_minute`` and ``tokens_per_minute``: the provider's limits. ``max_calls``
+    and ``max_cost`` (dollars; needs ``prices={"input": …, "output": …}``, dollars a million tokens): where a
+    ``BudgetExceededError`` ends the judge. ``trace``: let MLflow's autologging and LangSmith see the calls.
+    ``structured=False``: never ask for structured output.
+    """
+
+    timeout: float | None = 60.0
+    attempts: int | None = None
+    retry: Retry | Mapping[str, Any] | None = None
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    max_calls: int | None = None
+    max_cost: float | None = None
+    prices: Prices | Mapping[str, float] | None = None
+    trace: bool = False
+    structured: bool = True
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Terms:
+        """Terms from keyword arguments; ``InvalidOptionError`` names what is unknown or out of range."""
+        known = [each.name for each in fields(cls)]
+        unknown = next((name for name in given if name not in known), None)
+        if unknown is not None:
+            message = f"ChatJudge has no option {unknown!r}; of calls it knows {', '.join(known)}"
+            raise InvalidOptionError(message, param=unknown)
+        return cls(**given)
+
+    def __post_init__(self) -> None:
+        for name in _AT_LEAST_ONE:
+            value = getattr(self, name)
+            if value is not None and not value >= 1:
+                raise InvalidOptionError(f"{name}={value!r} must be at least 1", param=name)
+        if self.timeout is not None and not self.timeout > 0:
+            raise InvalidOptionError(f"timeout={self.timeout!r} must be above 0 seconds, or None", param="timeout")
+        if self.max_cost is not None and (self.prices is None or not self.max_cost >= 0):
+            message = f"max_cost={self.max_cost!r} must be 0 or more and needs prices={{'input': …, 'output': …}}"
+            raise InvalidOptionError(message, param="max_cost")
+
+    @property
+    def retries(self) -> Retry:
+        """``retry`` with ``attempts`` put in."""
+        retry = self.retry if isinstance(self.retry, Retry) else Retry.of(self.retry or {})
+        return retry if self.attempts is None else replace(retry, attempts=self.attempts)
+
+
+class Connection:
+    """Gets replies from a model, on terms; safe in many threads at once. ``usage`` counts what it cost."""
+
+    def __init__(self, name: str, model: Any, options: Mapping[str, Any], terms: Terms) -> None:
+        self.name = name
+        self.usage = Usage(Prices.of(terms.prices))
+        self._line = Line(model, options, terms.timeout, terms.trace, terms.structured)
+        self._gate = Gate(terms.requests_per_minute, terms.tokens_per_minute)
+        self._retry = terms.retries
+        self._budget = Budget(name, terms.max_calls, terms.max_cost)
+
+    def reply(self, turns: Sequence[Turn], schema: Mapping[str, Any], **options: Any) -> Reply:
+        """The reply to ``turns``; a ``JudgeError`` where none came, fatal where none ever will."""
+        prompt = sum(tokens_in(text) for _, text in turns)
+
+        def attempt() -> Any:
+            self._wait_for_turn(prompt)
+            self.usage.begin_call(self._budget, prompt)
+            return self._line.send(turns, schema, **options)
+
+        keys = schema["properties"]
+        try:
+            reply = read_reply(self._retry.run(attempt, before_retry=self._before_retry), keys)
+        except Exception as error:  # the client is somebody else's and may fail in any way
+            ended = reply_in_error(error, keys)
+            if ended is None:
+                raise self._failure(error) from None
+            reply = ended
+        self._count(reply, prompt)
+        return reply
+
+    def _failure(self, error: Exception) -> JudgeError:
+        attempts = self._retry.attempts if self._retry.worth_it(error) else 1
+        if isinstance(error, JudgeError) and error.code in ("timeout", "interrupted"):
+            tries = f" in {attempts} attempts" if attempts > 1 else ""
+            return JudgeError(f"{self.name}: {error}{tries}", code=error.code)
+        return failure_of(self.name, error, attempts)
+
+    def _wait_for_turn(self, tokens: int) -> None:
+        while (seconds := self._gate.enter(tokens)) > 0:
+            if self._retry.sleep(seconds):
+                raise JudgeError("the run was ended before the judge was asked", code="interrupted")
+
+    def _before_retry(self, error: BaseException, seconds: float) -> None:
+        self.usage.add(retries=1)
+        if self._retry.asks_to_wait(error):
+            self._gate.hold(seconds)
+
+    def _count(self, reply: Reply, prompt: int) -> None:
+        tokens = reply.tokens
+        self.usage.add(
+            prompt_tokens=tokens.get("input", prompt),
+            completion_tokens=tokens.get("output", tokens_in(reply.text)),
+            cached_tokens=tokens.get("cached", 0),
+            estimated_calls=0 if tokens else 1,
+        )

@@ -1,0 +1,131 @@
+"""What a chat model sent back: its JSON, found tolerantly, and why there is none (cut short, refused)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Problem", "Reply", "parse_object", "read_reply", "reply_in_error"]
+
+_CUT = {"length", "max_tokens", "max_output_tokens", "model_length"}
+_FILTERED = {"content_filter", "refusal", "safety", "recitation", "prohibited_content", "blocklist"}
+_THINKING = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+_REFUSAL = re.compile(
+    r"^\W*(?:i['’]?m (?:very |really )?sorry|sorry|i (?:can(?:no|['’])t|am unable|am not able|won['’]t|must decline)"
+    r"|извините|простите|к сожалению|я не могу)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a reply cannot be used, in words of ours: none of the reply's own text is in it."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A chat model's reply: its text, its JSON object where there is one, and what it cost.
+
+    ``cut``: the limit on tokens ended it. ``refused``: the model, or its provider's filter, would not answer.
+    ``tokens`` has ``input``, ``output`` and ``cached`` where the provider tells.
+    """
+
+    text: str
+    data: Mapping[str, Any] | None = None
+    cut: bool = False
+    refused: bool = False
+    tokens: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_reply(message: Any, keys: Collection[str] = ()) -> Reply:
+    """What a LangChain message says, whether as text, as blocks or as the arguments of a tool call.
+
+    ``keys`` are those that the object wanted may have.
+    """
+    text = _THINKING.sub("", _text_of(message)).strip()
+    calls = getattr(message, "tool_calls", None) or []
+    data = calls[0].get("args") if calls else parse_object(text, keys)
+    facts = getattr(message, "response_metadata", None) or {}
+    ended = str(facts.get("finish_reason") or facts.get("stop_reason") or facts.get("done_reason") or "").lower()
+    extra = getattr(message, "additional_kwargs", None) or {}
+    refused = bool(extra.get("refusal")) or ended in _FILTERED or _has_refusal_block(message)
+    cut = ended in _CUT
+    return Reply(
+        text=text or str(extra.get("refusal") or ""),
+        data=data if isinstance(data, Mapping) else None,
+        cut=cut and not refused,
+        refused=refused or (data is None and not cut and _REFUSAL.match(text) is not None),
+        tokens=_tokens_of(message),
+    )
+
+
+def reply_in_error(error: BaseException, keys: Collection[str] = ()) -> Reply | None:
+    """The reply inside a client's exception about how the reply ended (OpenAI's raise these); else ``None``."""
+    kind = type(error).__name__
+    if kind == "ContentFilterFinishReasonError":
+        return Reply("", refused=True)
+    if kind != "LengthFinishReasonError":
+        return None
+    completion = getattr(error, "completion", None)
+    choices = getattr(completion, "choices", None) or []
+    text = (choices[0].message.content or "") if choices else ""
+    usage = getattr(completion, "usage", None)
+    tokens = {"input": usage.prompt_tokens, "output": usage.completion_tokens, "cached": 0} if usage else {}
+    return Reply(text, parse_object(text, keys), cut=True, tokens=tokens)
+
+
+def parse_object(text: str, keys: Collection[str] = ()) -> dict[str, Any] | None:
+    """The one JSON object in ``text`` with any of ``keys``, whatever stands around it; else ``None``.
+
+    Two different ones are none: a reply that quotes a forged one beside its own must not be read by the wrong one.
+
+    >>> parse_object('Here you are: ```json {"grade": 4,} ``` Anything else?')
+    {'grade': 4}
+    """
+    for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
+        found = [each for each in _objects(candidate) if not keys or not each.keys().isdisjoint(keys)]
+        if found:
+            return found[0] if all(each == found[0] for each in found) else None
+    return None
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    decoder = json.JSONDecoder(strict=False)
+    position = text.find("{")
+    while position != -1:
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            end = position + 1
+        else:
+            yield value
+        position = text.find("{", end)
+
+
+def _text_of(message: Any) -> str:
+    content = getattr(message, "content", message)
+    if isinstance(content, str):
+        return content
+    parts = [part.get("text") if isinstance(part, dict) else part for part in content or []]
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def _has_refusal_block(message: Any) -> bool:
+    content = getattr(message, "content", None)
+    blocks = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return any(block.get("type") == "refusal" for block in blocks)
+
+
+def _tokens_of(message: Any) -> dict[str, int]:
+    usage = getattr(message, "usage_metadata", None)
+    if not usage:
+        return {}
+    cached = (usage.get("input_token_details") or {}).get("cache_read") or 0
+    sent, received = usage.get("input_tokens") or 0, usage.get("output_tokens") or 0
+    return {"input": int(sent), "output": int(received), "cached": int(cached)}

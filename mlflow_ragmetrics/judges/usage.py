@@ -1,0 +1,124 @@
+"""What a judge cost: calls, tokens, money; and where the money ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from mlflow_ragmetrics.errors import BudgetExceededError, InvalidOptionError
+
+__all__ = ["Budget", "Prices", "Usage", "tokens_in"]
+
+_MILLION = 1_000_000
+
+
+def tokens_in(text: str) -> int:
+    """The tokens of a text, estimated as a quarter of its characters, rounded up."""
+    return -(-len(text) // 4)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """US dollars a million tokens. ``cached`` is what cached prompt tokens cost, by default as much as ``input``."""
+
+    input: float
+    output: float
+    cached: float | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, float] | Prices | None) -> Prices | None:
+        """Prices from ``{"input": 0.15, "output": 0.6}``; ``InvalidOptionError`` names what is wrong."""
+        if given is None or isinstance(given, Prices):
+            return given
+        if not {"input", "output"} <= set(given) <= {"input", "output", "cached"} or min(given.values()) < 0:
+            message = f"prices={dict(given)!r} must be {{'input': …, 'output': …}}, dollars a million tokens"
+            raise InvalidOptionError(message, param="prices")
+        return cls(**given)
+
+    def cost(self, prompt: int, completion: int, cached: int = 0) -> float:
+        """The cost in dollars."""
+        cached_price = self.input if self.cached is None else self.cached
+        return ((prompt - cached) * self.input + cached * cached_price + completion * self.output) / _MILLION
+
+
+@dataclass
+class _Counts:
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    estimated_calls: int = 0
+    retries: int = 0
+    repairs: int = 0
+
+
+class Usage:
+    """A meter that many threads read and advance at once.
+
+    ``calls`` are requests that were sent, answered or not; ``estimated_calls`` those whose provider told no tokens,
+    so that they are counted at a quarter of the characters.
+    """
+
+    def __init__(self, prices: Prices | None = None) -> None:
+        self.prices = prices
+        self._counts = _Counts()
+        self._lock = threading.Lock()
+
+    def add(self, **counts: int) -> None:
+        """Add to the counts of these names."""
+        with self._lock:
+            for name, count in counts.items():
+                setattr(self._counts, name, getattr(self._counts, name) + count)
+
+    @property
+    def calls(self) -> int:
+        """Requests sent so far."""
+        return self._counts.calls
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars spent so far; ``None`` where the prices are not known."""
+        with self._lock:
+            return self._cost()
+
+    def snapshot(self) -> dict[str, float]:
+        """All counts by name, and ``cost`` where the prices are known."""
+        with self._lock:
+            counts: dict[str, float] = asdict(self._counts)
+            cost = self._cost()
+        return counts if cost is None else {**counts, "cost": cost}
+
+    def begin_call(self, budget: Budget, prompt_tokens: int) -> None:
+        """Count a request before it is sent; ``BudgetExceededError`` where the budget does not cover it."""
+        with self._lock:
+            spent = self._cost()
+            expected = None if self.prices is None or spent is None else spent + self.prices.cost(prompt_tokens, 0)
+            budget.check(self._counts.calls, expected)
+            self._counts.calls += 1
+
+    def _cost(self) -> float | None:
+        counts = self._counts
+        if self.prices is None:
+            return None
+        return self.prices.cost(counts.prompt_tokens, counts.completion_tokens, counts.cached_tokens)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that a judge may cost over its life: requests and dollars."""
+
+    judge: str
+    max_calls: int | None = None
+    max_cost: float | None = None
+
+    def check(self, calls: int, cost: float | None) -> None:
+        """``BudgetExceededError`` where one more request after ``calls``, making ``cost`` dollars, is too much."""
+        if self.max_calls is not None and calls >= self.max_calls:
+            raise self._exceeded(f"max_calls={self.max_calls} is reached")
+        if self.max_cost is not None and cost is not None and cost > self.max_cost:
+            raise self._exceeded(f"max_cost={self.max_cost} is reached")
+
+    def _exceeded(self, limit: str) -> BudgetExceededError:
+        message = f"{self.judge}: {limit}; what was answered before is kept, raise the limit to go on"
+        return BudgetExceededError(message, fatal=True, code="budget")

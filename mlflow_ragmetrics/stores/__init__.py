@@ -1,0 +1,1 @@
+"""Where judges' answers are kept between runs."""

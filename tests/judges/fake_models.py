@@ -1,0 +1,103 @@
+"""LangChain chat models without a network: one that answers as its message asks, one that says what it was given."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import Field
+
+Reply = Callable[[list[BaseMessage]], Any]
+
+
+class FakeChatModel(BaseChatModel):
+    """Replies with what ``reply`` makes of the messages: text, an ``AIMessage``, or an exception to raise."""
+
+    reply: Any
+    model: str = "fake"
+    latency: float = 0.0
+    sent: list[list[BaseMessage]] = Field(default_factory=list)
+    arguments: list[dict[str, Any]] = Field(default_factory=list)
+    in_flight: int = 0
+    most_in_flight: int = 0
+
+    @property
+    def _llm_type(self) -> str:
+        return "fake"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return {"model": self.model}
+
+    def _generate(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        with _lock:
+            self.sent.append(messages)
+            self.arguments.append(kwargs)
+            self.in_flight += 1
+            self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            if self.latency:
+                time.sleep(self.latency)
+            replied = self.reply(messages)
+        finally:
+            with _lock:
+                self.in_flight -= 1
+        if isinstance(replied, BaseException):
+            raise replied
+        message = replied if isinstance(replied, AIMessage) else AIMessage(replied)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+_lock = threading.Lock()
+
+
+def scripted(*replies: Any, **options: Any) -> FakeChatModel:
+    """A model that gives these replies, one after the other."""
+    waiting = list(replies)
+    return FakeChatModel(reply=lambda messages: waiting.pop(0), **options)
+
+
+def dutiful(**options: Any) -> FakeChatModel:
+    """A model that answers whatever it is asked in the right form."""
+    return FakeChatModel(reply=lambda said: json.dumps(dutiful_reply(said[0].content, said[1].content)), **options)
+
+
+def blocks_in(data: str) -> list[tuple[str, str]]:
+    """The labels and texts of a message, as a reader who knows the fence sees them."""
+    mark = data[1:17]
+    parts = re.split(rf"^\[{mark} (.*)\]$\n?", data, flags=re.MULTILINE)
+    return [(label, text.rstrip("\n")) for label, text in zip(parts[1::2], parts[2::2], strict=True) if label != "end"]
+
+
+def dutiful_reply(system: str, data: str) -> dict[str, Any]:
+    """Each sentence a claim, each claim supported by its first passage, all passages related, grade 4."""
+    blocks = blocks_in(data)
+    reply: dict[str, Any] = {}
+    if '"texts"' in system:
+        reply["texts"] = [{"id": i, "claims": re.split(r"(?<=[.!?])\s+", text.strip())} for i, text in blocks]
+    if '"verdicts"' in system:
+        reply["verdicts"] = [verdict for label, text in blocks for verdict in _verdicts(label, text)]
+    if '"related"' in system:
+        passages = [label for label, _ in blocks if re.fullmatch(r"p\d+", label)]
+        reply["related"] = [{"passage": label, "quote": "", "reason": ""} for label in passages]
+    if '"grades"' in system:
+        aspects = re.findall(r"^(correctness|answer_relevance|tone):", system, flags=re.MULTILINE)
+        reply["grades"] = [{"id": each, "reason": "Fair.", "grade": 0.5 if each == "tone" else 4} for each in aspects]
+    return reply
+
+
+def _verdicts(label: str, text: str) -> list[dict[str, Any]]:
+    if not label.startswith("claims on "):
+        return []
+    passage = label.removeprefix("claims on ").split("-")[0]
+    ids = [line.split(":")[0] for line in text.splitlines()]
+    return [{"id": i, "quotes": [{"passage": passage, "text": ""}], "reason": "", "verdict": "SUPPORTED"} for i in ids]

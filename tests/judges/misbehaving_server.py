@@ -1,0 +1,133 @@
+"""A real HTTP server that speaks OpenAI's chat protocol and misbehaves as a script tells it to."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from .fake_models import dutiful_reply
+
+
+@dataclass
+class Fault:
+    """How one request is answered: a status, headers, a reply, a delay, a cut connection."""
+
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    content: str | None = None
+    finish_reason: str = "stop"
+    refusal: str | None = None
+    delay: float = 0.0
+    reset: bool = False
+    body: bytes | None = None
+
+
+@dataclass
+class Script:
+    """Faults for the next requests, in order; without one a request is answered dutifully. ``requests`` keeps all."""
+
+    faults: list[Fault] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    delay: float = 0.0
+    rejects_schemas: bool = False
+    in_flight: int = 0
+    most_in_flight: int = 0
+    url: str = ""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def next_fault(self, request: dict[str, Any]) -> Fault:
+        """What to do with this request."""
+        with self.lock:
+            self.requests.append(request)
+            self.times.append(time.monotonic())
+            if self.rejects_schemas and "response_format" in request:
+                return Fault(status=400, body=_error("response_format is not supported"))
+            return self.faults.pop(0) if self.faults else Fault(delay=self.delay)
+
+
+def _error(message: str) -> bytes:
+    return json.dumps({"error": {"message": message, "type": "invalid_request_error"}}).encode()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    script: Script
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.script.lock:
+            self.script.in_flight += 1
+            self.script.most_in_flight = max(self.script.most_in_flight, self.script.in_flight)
+        try:
+            self._answer(request, self.script.next_fault(request))
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+        finally:
+            with self.script.lock:
+                self.script.in_flight -= 1
+
+    def _answer(self, request: dict[str, Any], fault: Fault) -> None:
+        time.sleep(fault.delay)
+        if fault.reset:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.close_connection = True
+            self.connection.close()
+            return
+        body = fault.body or (_completion(request, fault) if fault.status == 200 else _error(f"status {fault.status}"))
+        self.send_response(fault.status)
+        for name, value in {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            **fault.headers,
+        }.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep quiet."""
+
+
+def _completion(request: dict[str, Any], fault: Fault) -> bytes:
+    said = request["messages"]
+    content = fault.content
+    if content is None and fault.refusal is None:
+        content = json.dumps(dutiful_reply(said[0]["content"], said[1]["content"]))
+    message = {"role": "assistant", "content": content, "refusal": fault.refusal}
+    tokens = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+    return json.dumps(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 0,
+            "model": request["model"],
+            "choices": [{"index": 0, "message": message, "finish_reason": fault.finish_reason, "logprobs": None}],
+            "usage": {**tokens, "prompt_tokens_details": {"cached_tokens": 64}},
+        }
+    ).encode()
+
+
+@contextmanager
+def misbehaving_server(*faults: Fault, **options: Any) -> Iterator[Script]:
+    """A server on loopback; its address is ``script.url``."""
+    script = Script(list(faults), **options)
+    handler = type("Handler", (_Handler,), {"script": script})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    script.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield script
+    finally:
+        server.shutdown()
+        server.server_close()
