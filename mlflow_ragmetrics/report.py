@@ -30,7 +30,8 @@ class Report:
     """Scores of every row, with what explains them.
 
     ``description`` says what made it (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
-    ``warnings`` what was left out, ``source`` the file the rows came from.
+    ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
+    where the judge was asked more than once.
     """
 
     rows: Sequence[Row]
@@ -38,6 +39,7 @@ class Report:
     warnings: tuple[str, ...] = ()
     usage: Mapping[str, float] = field(default_factory=dict)
     source: Union[str, Path, None] = None
+    repeats: Mapping[str, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -65,7 +67,7 @@ class Report:
     def metrics(self) -> dict[str, float]:
         """What is logged as run metrics: ``<key>/mean``, ``/ci_low``, ``/n_scored`` …, and the seeds' own names."""
         scores = [row.scores for row in self.rows]
-        return {**summarize_rows(scores), **retrieval_summary(scores)}
+        return {**summarize_rows(scores), **retrieval_summary(scores), **self.repeats}
 
     @cached_property
     def data_digest(self) -> str:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.aggregate import Aggregate, check_aggregate
 from mlflow_ragmetrics.core.composite import Composite, Weights
-from mlflow_ragmetrics.core.desk import Store
 from mlflow_ragmetrics.core.engine import Engine
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.language import check_language
@@ -30,6 +29,7 @@ from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.registry import MetricLike
 from mlflow_ragmetrics.report import Report
 from mlflow_ragmetrics.selection import Selection, Thresholds, select
+from mlflow_ragmetrics.stores import open_store
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.judges.plan import Plan
@@ -122,24 +122,56 @@ class Suite:
         return [self.name_prefix + key for key in own]
 
     def evaluate(
-        self, data: Data, *, columns: Mapping[str, str] | None = None, progress: Union[bool, Progress, None] = None
+        self,
+        data: Data,
+        *,
+        columns: Mapping[str, str] | None = None,
+        progress: Union[bool, Progress, None] = None,
+        repeat: int = 1,
     ) -> Report:
         """Score every row of ``data`` (a DataFrame, records, a path, traces) and return the report.
 
-        ``columns`` maps sample fields to column names. ``progress``: show a bar (default: on a terminal).
+        ``columns`` maps sample fields to column names. ``progress``: show a bar (default: on a terminal). ``repeat``:
+        ask the judge so many times, without the cache; the report is that of the first time, and its metrics say how
+        far the others differ (``<key>/repeat_sd``, ``<key>/flip_rate``).
+
         A metric that the user named and whose field no row has is a ``MissingFieldError``; data that cannot be read
         is an ``InvalidDataError``. When no judge is left to ask (a refused key, a spent budget), the ``JudgeError``
         that says so has what was done as its ``report``. All else that goes wrong is in the report's rows.
         """
-        began, spent = time.perf_counter(), self._spent()
+        if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
+            raise InvalidOptionError(f"repeat={repeat!r} must be a whole number from 1", param="repeat")
         samples = list(read_samples(data, columns))
         selection, warnings = check_presence(self.selection, samples)
-        engine = self._engine(selection)
+        frame = Report(
+            rows=(),
+            description=self.describe(),
+            warnings=warnings,
+            source=data if isinstance(data, (str, Path)) else None,
+        )
+        if repeat == 1:
+            return self._evaluated(frame, samples, selection, progress)
+        from mlflow_ragmetrics.comparison.repeats import repeatability
+
+        reports = [self._evaluated(frame, samples, selection, progress, stored=False) for _ in range(repeat)]
+        usage = sum((Counter(report.usage) for report in reports), Counter())
+        return replace(reports[0], repeats=repeatability(reports), usage=usage)
+
+    def _evaluated(
+        self,
+        frame: Report,
+        samples: list[Sample],
+        selection: Selection,
+        progress: Union[bool, Progress, None],
+        *,
+        stored: bool = True,
+    ) -> Report:
+        began, spent = time.perf_counter(), self._spent()
+        engine = self._engine(selection, stored=stored)
         with progress_of(progress, len(samples)) as bar:
             rows = [bar.advance(row) for row in engine.rows(samples)]
         usage = {**(self._spent() - spent), "cached": engine.cached, "wall_seconds": time.perf_counter() - began}
-        source = data if isinstance(data, (str, Path)) else None
-        report = Report(rows=rows, description=self.describe(), warnings=warnings, usage=usage, source=source)
+        report = replace(frame, rows=rows, usage=usage)
         if engine.stopped is not None:
             engine.stopped.report = report
             raise engine.stopped
@@ -212,19 +244,8 @@ class Suite:
             self.embeddings,
             ruling=ruling,
             concurrency=self.concurrency,
-            store=self._store() if stored else None,
+            store=open_store(self.cache if stored else None),
         )
 
-    def _store(self) -> Store | None:
-        if self.cache is None:
-            return None
-        from mlflow_ragmetrics.stores.sqlite import SQLiteStore
-
-        return SQLiteStore(self.cache)
-
     def _spent(self) -> Counter[str]:
-        totals: Counter[str] = Counter()
-        for judge in self.judges:
-            if hasattr(judge, "usage"):
-                totals.update(judge.usage.snapshot())
-        return totals
+        return sum((Counter(judge.usage.snapshot()) for judge in self.judges if hasattr(judge, "usage")), Counter())

@@ -122,7 +122,8 @@ def test_a_panel_says_how_its_judges_scores_become_one() -> None:
     suite = rm.Suite(["correctness", "correctness(aggregate='max', key='highest')"], judge=panel)
     scores = suite.evaluate([RECORD]).rows[0].scores
     assert (scores["correctness"].value, scores["highest"].value) == (0.5, 1.0)
-    assert rm.Suite(["correctness"], judge=judges, aggregate="min").evaluate([RECORD]).metrics["correctness/mean"] == 0.25
+    lowest = rm.Suite(["correctness"], judge=judges, aggregate="min").evaluate([RECORD])
+    assert lowest.metrics["correctness/mean"] == 0.25
 
 
 class SpentJudge:
@@ -237,3 +238,26 @@ def test_a_plan_counts_the_calls_that_an_evaluation_makes() -> None:
     assert plan.prompt_tokens > 500
     assert judge.usage.calls == 0
     assert rm.Suite(["rouge"]).plan([RECORD]) == {}
+
+
+class MoodyJudge:
+    """Grades 5 and 3 by turns."""
+
+    name = "moody"
+
+    def __init__(self) -> None:
+        self.turn = 0
+
+    def answer(self, questions: Any) -> list[Any]:
+        self.turn += 1
+        return scripted(rating=5 if self.turn % 2 else 3).answer(questions)
+
+
+def test_repeating_says_how_far_the_judge_varies() -> None:
+    suite = rm.Suite(["correctness(threshold=0.8)"], judge=MoodyJudge(), concurrency=1)
+    report = suite.evaluate([RECORD], repeat=2)
+    assert report.metrics["correctness/mean"] == 1.0
+    assert report.metrics["correctness/flip_rate"] == 1.0
+    assert report.metrics["correctness/repeat_sd"] == pytest.approx(0.5 / 2**0.5)
+    with pytest.raises(rm.InvalidOptionError, match="repeat=0"):
+        suite.evaluate([RECORD], repeat=0)

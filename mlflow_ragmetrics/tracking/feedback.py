@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.core.run import Row
@@ -21,12 +22,15 @@ def feedback_of(key: str, score: Score) -> Feedback:
     """``score`` as the feedback ``key``: the raw value, the reason, and claims as JSON in the metadata.
 
     A skipped score has the value ``None`` and the rationale ``"skipped: …"``; one in error has the error. The value is
-    never NaN: one NaN makes all traces of an experiment unreadable.
+    never NaN: one NaN makes all traces of an experiment unreadable. Where MLflow takes no feedback without a value, a
+    skipped score has the error ``SKIPPED``.
     """
     from mlflow.entities import AssessmentError, AssessmentSource, Feedback
 
     reason = plain_text(score.reason)
     error = None
+    if score.status == "skipped" and not _takes_no_value():
+        error = AssessmentError(error_code="SKIPPED", error_message=reason)
     if score.status == "error":
         code, _, message = plain_text(score.error or f"Error: {reason}").partition(": ")
         error = AssessmentError(error_code=code, error_message=message or code)
@@ -38,6 +42,18 @@ def feedback_of(key: str, score: Score) -> Feedback:
         source=AssessmentSource(source_type="LLM_JUDGE" if score.judge else "CODE", source_id=score.judge or key),
         metadata=_metadata(score),
     )
+
+
+@lru_cache(maxsize=1)
+def _takes_no_value() -> bool:
+    from mlflow.entities import Feedback
+    from mlflow.exceptions import MlflowException
+
+    try:
+        Feedback(name="probe", value=None)
+    except MlflowException:
+        return False
+    return True
 
 
 def feedback_of_row(row: Row, run_id: str) -> list[Feedback]:

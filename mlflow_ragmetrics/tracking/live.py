@@ -17,7 +17,8 @@ from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking.describe import new_params, params_of
 from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of
-from mlflow_ragmetrics.tracking.plain import as_json, plain_text
+from mlflow_ragmetrics.tracking.growing import GrowingTable
+from mlflow_ragmetrics.tracking.plain import plain_text
 from mlflow_ragmetrics.tracking.write import CLAIMS, ROWS, table_json
 
 if TYPE_CHECKING:
@@ -38,19 +39,23 @@ class TraceAbsentError(RagMetricsError):
 class LiveRun:
     """A run that rows are appended to. Each method may be called again after it failed, and repeats nothing.
 
-    ``rows`` counts those in its table; who writes holds ``lock``. Every method raises a ``RagMetricsError`` of one
-    sentence when the store does not take it.
+    Who writes holds ``lock``. What goes to the store raises a ``RagMetricsError`` of one sentence when it does not.
     """
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self.rows = 0
         self.begun = False
         self.lock = threading.Lock()
         self._step = 0
         self._sums: dict[str, tuple[float, int]] = {}
         self._windows: dict[str, deque[float]] = {}
-        self._doubtful = False
+        self._folder = tempfile.TemporaryDirectory(prefix="ragmetrics-")
+        self._tables = [GrowingTable(Path(self._folder.name), name) for name in (ROWS, CLAIMS)]
+
+    @property
+    def rows(self) -> int:
+        """How many rows the table has."""
+        return self._tables[0].rows
 
     def begin(self, description: Mapping[str, Any]) -> None:
         """Log what explains the run as params, and go on from the rows that it has already."""
@@ -61,13 +66,19 @@ class LiveRun:
             run = client.get_run(self.run_id)
             for name, value in new_params(params_of(description), run.data.params).items():
                 client.log_param(self.run_id, name, value)
-            table = self._table(ROWS)
-            self.rows = self._step = len(table["data"])
-            for column, values in zip(table["columns"], zip(*table["data"], strict=True), strict=False):
-                numbers = [value for value in values if isinstance(value, float)]
-                self._sums[column] = (sum(numbers), len(numbers))
-                self._windows[column] = deque(numbers[-WINDOW:], WINDOW)
+            for table in self._tables:
+                stored = None if table.rows else self._stored(table.name)
+                if stored is not None:
+                    table.extend(stored)
+                    self._continue_from(stored)
         self.begun = True
+
+    def _continue_from(self, table: Mapping[str, Any]) -> None:
+        self._step = self.rows
+        for column, values in zip(table["columns"], zip(*table["data"], strict=True), strict=False):
+            numbers = [value for value in values if isinstance(value, float)]
+            self._sums[column] = (sum(numbers), len(numbers))
+            self._windows[column] = deque(numbers[-WINDOW:], WINDOW)
 
     def check(self) -> None:
         """Nothing where the store answers; else the error."""
@@ -102,31 +113,26 @@ class LiveRun:
                 mlflow.MlflowClient().log_batch(self.run_id, metrics=batch, synchronous=True)
 
     def append(self, rows: pd.DataFrame, items: pd.DataFrame) -> None:
-        """Append to the tables ``rag_rows.json`` and ``rag_claims.json``."""
+        """Add to the tables, here for now: ``publish`` takes them to the store."""
+        for table, frame in zip(self._tables, (rows, items), strict=True):
+            table.extend(json.loads(table_json(frame)))
+
+    def publish(self) -> None:
+        """Write the tables ``rag_rows.json`` and ``rag_claims.json``, whole, in place of what the run has."""
         import mlflow
 
         with _explained(self.run_id), tempfile.TemporaryDirectory() as folder:
-            for name, frame in ((ROWS, rows), (CLAIMS, items)):
-                merged = self._appended(self._table(name), json.loads(table_json(frame)))
-                Path(folder, name).write_text(as_json(merged), encoding="utf-8")
-            self._doubtful = True
+            for table in self._tables:
+                table.write(Path(folder))
             mlflow.MlflowClient().log_artifacts(self.run_id, folder)
             self._mark_tables()
-        self._doubtful = False
-        self.rows += len(rows)
 
-    def _appended(self, table: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-        columns = list(dict.fromkeys([*table["columns"], *more["columns"]]))
-        old, new = _under(columns, table), _under(columns, more)
-        there = self._doubtful and bool(new) and old[-len(new) :] == new  # the write that seemed to fail did not
-        return {"columns": columns, "data": old if there else [*old, *new]}
-
-    def _table(self, name: str) -> dict[str, Any]:
+    def _stored(self, name: str) -> dict[str, Any] | None:
         import mlflow
 
         client = mlflow.MlflowClient()
         if not any(artifact.path == name for artifact in client.list_artifacts(self.run_id)):
-            return {"columns": [], "data": []}
+            return None
         with tempfile.TemporaryDirectory() as folder:
             path = client.download_artifacts(self.run_id, name, folder)
             table: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -185,11 +191,6 @@ def log_feedback(trace_id: str, key: str, score: Score, run_id: str | None = Non
                 if exported:
                     raise TraceAbsentError(f"there is no trace {trace_id} in the store") from error
                 mlflow.flush_trace_async_logging()
-
-
-def _under(columns: Sequence[str], table: Mapping[str, Any]) -> list[list[Any]]:
-    places = {name: place for place, name in enumerate(table["columns"])}
-    return [[row[places[name]] if name in places else None for name in columns] for row in table["data"]]
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from mlflow_ragmetrics.tracking.spans import documents_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, TraceInfo
+    from mlflow.tracing.client import TracingClient
 
 __all__ = ["is_possible", "write_trace_batch"]
 
@@ -42,15 +43,25 @@ def write_trace_batch(rows: Sequence[Row], target: TraceTarget) -> list[str]:
     from mlflow.tracing.client import TracingClient
 
     client = TracingClient()
-    spans: list[Span] = []
+    spans: list[list[Span]] = []
     ids: list[str] = []
     for row in rows:
         trace_id, root_id = f"tr-{uuid.uuid4().hex}", uuid.uuid4().hex[:16]
         client.start_trace(_info(row, target, trace_id, root_id))
-        spans += _spans(row, trace_id, root_id, _time(row, target))
+        spans.append(_spans(row, trace_id, root_id, _time(row, target)))
         ids.append(trace_id)
-    client.log_spans(target.experiment_id, spans)
+    _log_spans(client, target.experiment_id, spans)
     return ids
+
+
+def _log_spans(client: TracingClient, experiment_id: str, spans: Sequence[list[Span]]) -> None:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.log_spans(experiment_id, [span for of_trace in spans for span in of_trace])
+    except MlflowException:  # older stores take the spans of one trace at a time
+        for of_trace in spans:
+            client.log_spans(experiment_id, of_trace)
 
 
 def _info(row: Row, target: TraceTarget, trace_id: str, root_id: str) -> TraceInfo:

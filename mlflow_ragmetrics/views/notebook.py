@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from mlflow_ragmetrics.core.markup import details, element, score_markup, table
 from mlflow_ragmetrics.core.run import Row
@@ -10,7 +10,16 @@ from mlflow_ragmetrics.core.run import Row
 __all__ = ["report_markup"]
 
 _NONE = "–"
-_HEAD = ("metric", "mean", "95 % interval", "1–5", "passed", "scored", "skipped", "failed")
+_FIGURES = {
+    "mean": ("{}/mean", ".3f"),
+    "from": ("{}/ci_low", ".3f"),
+    "to": ("{}/ci_high", ".3f"),
+    "1–5": ("{}_1to5/mean", ".1f"),
+    "passed": ("{}/pass_rate", ".0%"),
+    "scored": ("{}/n_scored", ".0f"),
+    "skipped": ("{}/n_skipped", ".0f"),
+    "failed": ("{}/n_error", ".0f"),
+}
 
 
 def report_markup(
@@ -18,25 +27,22 @@ def report_markup(
 ) -> str:
     """HTML for one cell; ``metrics`` are a report's run metrics, ``worst`` its rows to look at first."""
     said = [element("p", f"Warning: {text}", "color: #9a6700") for text in warnings]
-    parts = [element("p", f"{rows} rows"), table(_HEAD, (_figures(key, metrics) for key in keys)), *said]
+    shown = {title: form for title, form in _FIGURES.items() if any(form[0].format(key) in metrics for key in keys)}
+    figures = table(("metric", *shown), ([_name(key), *_cells(key, metrics, shown)] for key in keys))
+    parts = [element("p", f"{rows} rows; from and to: the 95 % interval of the mean"), figures, *said]
     if worst:
         parts += [element("p", f"The {len(worst)} lowest by {_measured_by(worst)}"), *map(_row, worst)]
     return f"<div>{''.join(parts)}</div>"
 
 
-def _figures(key: str, metrics: Mapping[str, float]) -> list[str]:
-    def shown(name: str, form: str) -> str:
-        return format(metrics[name], form) if name in metrics else _NONE
+def _name(key: str) -> str:
+    return element("td", key, "text-align: left")
 
-    low, high = shown(f"{key}/ci_low", ".3f"), shown(f"{key}/ci_high", ".3f")
-    cells = [
-        shown(f"{key}/mean", ".3f"),
-        _NONE if low == _NONE else f"{low} – {high}",
-        shown(f"{key}_1to5/mean", ".1f"),
-        shown(f"{key}/pass_rate", ".0%"),
-        *(shown(f"{key}/n_{count}", ".0f") for count in ("scored", "skipped", "error")),
-    ]
-    return [element("td", key, "text-align: left"), *(element("td", cell) for cell in cells)]
+
+def _cells(key: str, metrics: Mapping[str, float], shown: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    for name, form in shown.values():
+        value = metrics.get(name.format(key))
+        yield element("td", _NONE if value is None else format(value, form))
 
 
 def _measured_by(worst: Sequence[Row]) -> str:

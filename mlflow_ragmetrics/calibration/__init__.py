@@ -1,0 +1,8 @@
+"""How far can a metric be trusted: its scores against people's labels."""
+
+from __future__ import annotations
+
+from mlflow_ragmetrics.calibration.calibrate_scores import calibrate
+from mlflow_ragmetrics.calibration.result import Calibration
+
+__all__ = ["Calibration", "calibrate"]

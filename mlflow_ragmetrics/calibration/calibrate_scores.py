@@ -1,0 +1,129 @@
+"""``calibrate``: a metric's scores and people's labels to a ``Calibration``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mlflow_ragmetrics.calibration.labels import Labels, as_number
+from mlflow_ragmetrics.calibration.reliability import reliability
+from mlflow_ragmetrics.calibration.result import Beside, Calibration
+from mlflow_ragmetrics.calibration.rows import Labelled, labelled
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.runs import Results, Source, results_of
+from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
+from mlflow_ragmetrics.statistics.thresholds import threshold_gain
+
+__all__ = ["calibrate"]
+
+_DEFAULT = 0.5
+_SLACK = 1e-9
+
+
+def calibrate(
+    report: Source,
+    labels: Labels,
+    *,
+    key: str | None = None,
+    default: float | None = None,
+    good_from: float | None = None,
+    column: str = "label",
+    groups: str | Sequence[str] | None = None,
+    beside: Sequence[str] = (),
+    seed: int = 0,
+) -> Calibration:
+    """How well the metric ``key`` of ``report`` agrees with people, and the threshold that agrees best.
+
+    ``labels``: a mapping from id to label, one label a row, the name of a column of the data, a file or frame with
+    ``id`` and ``column``, or traces with people's feedback. True, 1 and words like "supported" are good. Where labels
+    are grades, those from ``good_from`` on are good. ``default``: the threshold in use (the suite's, else 0.5); it is
+    kept unless cross-validation finds one that beats it beyond noise. ``groups``: a column, or a name a row, of rows
+    that belong together, such as answers to one question. ``beside``: further columns of the data with the verdicts of
+    others, true or false or scores judged at 0.5. The same ``seed`` gives the same intervals and folds.
+    ``InvalidDataError`` when no scored row is labelled.
+    """
+    results = results_of(report)
+    rows = labelled(results, _key(results, key), labels, column)
+    usual = _default(results, rows.key, default)
+    found = Calibration(
+        key=rows.key,
+        rows=rows.values.size,
+        unlabelled=rows.unlabelled,
+        unscored=rows.unscored,
+        default=usual,
+        pearson=correlation(rows.values, rows.grades, "pearson"),
+        spearman=correlation(rows.values, rows.grades, "spearman"),
+    )
+    good = _good(rows.grades, good_from)
+    if good is None:
+        return found
+    others = tuple(_beside(results, name, rows, good) for name in beside)
+    return _judged(found, rows, good, _groups(results, groups, rows), others, seed)
+
+
+def _judged(
+    found: Calibration, rows: Labelled, good: Any, groups: list[str] | None, others: tuple[Beside, ...], seed: int
+) -> Calibration:
+    gain = threshold_gain(rows.values, ~good, found.default, groups=groups, seed=seed)
+    return replace(
+        found,
+        at_default=agreement(rows.values < found.default - _SLACK, ~good, seed=seed),
+        at_chosen=agreement(rows.values < gain.chosen - _SLACK, ~good, seed=seed) if gain else None,
+        gain=gain,
+        auroc=auroc(rows.values, ~good),
+        bins=reliability(rows.values, good),
+        beside=others,
+    )
+
+
+def _key(results: Results, key: str | None) -> str:
+    if key is None and len(results.keys) == 1:
+        return results.keys[0]
+    if key in results.keys:
+        return str(key)
+    what = "name the metric" if key is None else f"{key!r} is no metric of the report"
+    raise InvalidOptionError(f"key: {what}; there are {', '.join(results.keys) or 'none'}", param="key")
+
+
+def _default(results: Results, key: str, default: float | None) -> float:
+    if default is not None:
+        return default
+    thresholds = results.description.get("thresholds") or {}
+    return float(thresholds.get(key, _DEFAULT)) if isinstance(thresholds, dict) else _DEFAULT
+
+
+def _good(grades: Any, good_from: float | None) -> Any:
+    """Which rows are good; ``None`` for grades that nobody said how to read."""
+    if good_from is not None:
+        return grades >= good_from
+    return grades > 0.5 if np.isin(grades, (0.0, 1.0)).all() else None
+
+
+def _groups(results: Results, groups: str | Sequence[str] | None, rows: Labelled) -> list[str] | None:
+    if groups is None:
+        return None
+    if isinstance(groups, str):
+        _check_column(results, groups, "groups")
+        groups = results.table[groups].tolist()
+    if len(groups) != len(rows.known):
+        message = f"groups: {len(groups)} names for {len(rows.known)} rows; give one a row, or a column"
+        raise InvalidOptionError(message, param="groups")
+    return [str(name) for name, here in zip(groups, rows.known, strict=True) if here]
+
+
+def _beside(results: Results, name: str, rows: Labelled, good: Any) -> Beside:
+    _check_column(results, name, "beside")
+    given = [as_number(value) for value in results.table[name]]
+    both = np.array([verdict is not None for verdict in given]) & rows.known
+    verdicts = np.array([verdict for verdict, here in zip(given, both, strict=True) if here], dtype=float)
+    bad = ~good[both[rows.known]]
+    is_graded = not np.isin(verdicts, (0.0, 1.0)).all()
+    return Beside(name, agreement(verdicts < _DEFAULT, bad), auroc(verdicts, bad) if is_graded else None)
+
+
+def _check_column(results: Results, name: str, param: str) -> None:
+    if name not in results.table.columns:
+        raise InvalidOptionError(f"{param}: the data has no column {name!r}", param=param)

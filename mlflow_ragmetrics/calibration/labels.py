@@ -1,0 +1,98 @@
+"""People's labels in the forms that they come in, as one list beside the rows of a report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union, cast
+
+from mlflow_ragmetrics.calibration.feedback import feedback_labels, has_feedback
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.runs import Results, read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Label", "Labels", "as_number", "labels_of"]
+
+Label = Union[float, None]
+Labels = Union[str, Path, Mapping[str, Any], Sequence[Any], "pd.DataFrame", "pd.Series[Any]"]
+
+_WORDS = {
+    **dict.fromkeys(("true", "yes", "pass", "good", "supported", "correct", "entailed", "faithful", "related"), 1.0),
+    **dict.fromkeys(("false", "no", "fail", "bad", "unsupported", "incorrect", "hallucinated", "not supported"), 0.0),
+    **dict.fromkeys(("contradicted", "neutral", "unfaithful", "unrelated", "wrong"), 0.0),
+}
+
+
+def labels_of(labels: Labels, results: Results, key: str, column: str = "label") -> list[Label]:
+    """One number a row of ``results``: 1 good, 0 bad, or a grade; ``None`` where nobody labelled it.
+
+    ``labels``: a mapping from id, one label a row in order, the name of a column of the data, a file or a frame with
+    ``id`` and ``column``, or MLflow traces with people's feedback named ``key``.
+    """
+    rows = _names(results)
+    if isinstance(labels, str) and labels in results.table.columns:
+        return [as_number(value) for value in results.table[labels]]
+    by_id = _mapping(read_table(Path(labels)) if isinstance(labels, (str, Path)) else labels, key, column)
+    if by_id is not None:
+        return _matched(by_id, rows)
+    given = list(cast("Sequence[Any]", labels))
+    if len(given) != len(rows):
+        message = f"labels: {len(given)} labels for {len(rows)} rows; give one a row, or a mapping from id to label"
+        raise InvalidDataError(message)
+    return [as_number(value) for value in given]
+
+
+def _mapping(labels: Any, key: str, column: str) -> Mapping[str, Any] | None:
+    """Labels by id, where ``labels`` says whose they are."""
+    if has_feedback(labels):
+        return feedback_labels(labels, key)
+    if hasattr(labels, "columns"):
+        return _by_id(labels, column)
+    if hasattr(labels, "index") and hasattr(labels, "to_dict"):
+        labels = labels.to_dict()
+    return labels if isinstance(labels, Mapping) else None
+
+
+def as_number(value: Any) -> Label:
+    """A label as a number, ``None`` where it is missing; ``InvalidDataError`` for a word that means nothing here."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if not word:
+            return None
+        if word in _WORDS:
+            return _WORDS[word]
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        message = f"label {value!r} is neither a number nor a word such as true, yes, supported, unsupported"
+        raise InvalidDataError(message) from None
+    return number if math.isfinite(number) else None
+
+
+def _by_id(frame: Any, column: str) -> dict[str, Any]:
+    if "id" not in frame.columns or column not in frame.columns:
+        has = ", ".join(map(str, frame.columns))
+        raise InvalidDataError(f"labels need the columns id and {column}; there are {has} (name another with column=)")
+    return dict(zip(map(str, frame["id"]), frame[column], strict=True))
+
+
+def _names(results: Results) -> list[list[str]]:
+    """What each row may be called by: its id, and the id of the trace that it comes from."""
+    columns = [results.table[name].tolist() for name in ("id", "trace_id") if name in results.table.columns]
+    return [[str(name) for name in row if name is not None] for row in zip(*columns, strict=True)] or [[]] * len(
+        results.table
+    )
+
+
+def _matched(labels: Mapping[Any, Any], rows: Iterable[Iterable[str]]) -> list[Label]:
+    known = {str(name): as_number(value) for name, value in labels.items()}
+    found = [next((known[name] for name in names if name in known), None) for names in rows]
+    if all(label is None for label in found):
+        some = ", ".join(list(known)[:3]) or "none"
+        raise InvalidDataError(f"no label belongs to a row of the report; labels are for the ids {some}, …")
+    return found

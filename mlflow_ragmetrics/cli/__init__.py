@@ -1,0 +1,90 @@
+"""The command ``ragmetrics``: evaluate a file, and look up what there is to evaluate with.
+
+Exit codes: 0 done, 1 a gate not reached, 2 a mistake in what was given or nothing scored, 130 stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from importlib import import_module
+from typing import Any, TextIO
+
+import click
+
+from mlflow_ragmetrics import __version__
+from mlflow_ragmetrics.errors import RagMetricsError
+
+__all__ = ["main"]
+
+_COMMANDS = {
+    "evaluate": ("evaluate", "Score the rows of a file and log them to MLflow."),
+    "compare": ("compare", "Tell whether one run is better than another, beyond noise."),
+    "calibrate": ("calibrate", "Measure a metric against human labels, and its best threshold."),
+    "list": ("listing", "Show the metrics and the presets."),
+    "explain": ("explain", "Show one metric: formula, options, thresholds, an example."),
+    "doctor": ("doctor", "Check versions, extras, the MLflow store and the judge."),
+    "init": ("init", "Write a commented suite.yaml to start from."),
+}
+_STOPPED = 130
+
+
+class _Refusal(click.ClickException):
+    exit_code = 2
+
+
+class _Commands(click.Group):
+    """Loads a command's module only when that command is called, and turns errors into one sentence."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = import_module(f"{__name__}.{_COMMANDS[cmd_name][0]}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except RagMetricsError as error:
+            raise _Refusal(str(error)) from None
+        except KeyboardInterrupt:
+            click.echo("Stopped before the end; nothing more was written.", err=True)
+            ctx.exit(_STOPPED)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="ragmetrics")
+def main() -> None:
+    """Evaluate RAG answers: what is wrong with each, and whether one version is better than another.
+
+    \b
+    Examples:
+      ragmetrics evaluate answers.jsonl --suite white_paper
+      ragmetrics evaluate answers.csv --metric rouge --metric "ndcg(k=5)"
+      ragmetrics explain faithfulness
+    """
+    sys.path.insert(0, os.getcwd())
+    warnings.showwarning = _say_warning
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _say_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    if issubclass(category, UserWarning):
+        click.echo(f"Warning: {message}", err=True)

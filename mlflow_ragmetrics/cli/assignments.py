@@ -1,0 +1,42 @@
+"""Values of the form ``name=value,name=value`` on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlflow_ragmetrics.errors import InvalidOptionError
+
+__all__ = ["numbers_of", "pairs_of"]
+
+
+def pairs_of(given: Sequence[str], option: str) -> dict[str, str]:
+    """What ``--option a=x,b=y`` assigns, over all times it was given; ``InvalidOptionError`` for another form.
+
+    >>> pairs_of(["question=prompt,answer=output"], "columns")
+    {'question': 'prompt', 'answer': 'output'}
+    """
+    pairs: dict[str, str] = {}
+    for part in (part.strip() for each in given for part in each.split(",")):
+        name, sign, value = (piece.strip() for piece in part.partition("="))
+        if not (name and sign and value):
+            message = f"--{option} {part!r} is not of the form name=value; write --{option} name=value,name=value"
+            raise InvalidOptionError(message, param=option)
+        if name in pairs:
+            raise InvalidOptionError(f"--{option} gives {name!r} twice", param=option)
+        pairs[name] = value
+    return pairs
+
+
+def numbers_of(given: Sequence[str], option: str) -> dict[str, float]:
+    """``pairs_of`` where every value is a number.
+
+    >>> numbers_of(["faithfulness=0.8"], "fail-under")
+    {'faithfulness': 0.8}
+    """
+    numbers: dict[str, float] = {}
+    for name, value in pairs_of(given, option).items():
+        try:
+            numbers[name] = float(value)
+        except ValueError:
+            raise InvalidOptionError(f"--{option} {name}={value}: {value!r} is no number", param=option) from None
+    return numbers

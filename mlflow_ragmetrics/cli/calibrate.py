@@ -1,0 +1,101 @@
+"""``ragmetrics calibrate``: how far can a metric be trusted, and which threshold to use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlflow_ragmetrics.cli.stored_runs import open_store
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+
+if TYPE_CHECKING:
+    from mlflow_ragmetrics.calibration import Calibration
+    from mlflow_ragmetrics.runs import Results
+
+__all__ = ["calibrate", "command"]
+
+
+@click.command("calibrate")
+@click.argument("run")
+@click.argument("labels", required=False)
+@click.option("--key", "-k", metavar="METRIC", help="The metric [default: the only one].")
+@click.option("--column", default="label", show_default=True, metavar="NAME", help="The labels' column in a file.")
+@click.option("--good-from", type=float, metavar="NUMBER", help="Where labels are grades: the lowest good one.")
+@click.option("--default", type=float, metavar="NUMBER", help="Threshold in use [default: the suite's or 0.5].")
+@click.option("--groups", metavar="COLUMN", help="Rows that belong together, such as answers to one question.")
+@click.option("--beside", multiple=True, metavar="COLUMN", help="Verdicts of others in the data, to be shown beside.")
+@click.option("--feedback", is_flag=True, help="Labels are people's feedback on the traces of the run's experiment.")
+@click.option("--save", metavar="SUITE.yaml", help="Write a threshold that beats the default into the suite's file.")
+@click.option("--plot", metavar="FILE", help="Write the reliability plot (.png, .svg or .pdf).")
+@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+@click.option("--log/--no-log", default=None, help="Log into the run [default: where RUN is a run].")
+def command(
+    run: str,
+    labels: str | None,
+    feedback: bool,
+    save: str | None,
+    plot: str | None,
+    tracking_uri: str | None,
+    log: bool | None,
+    **options: Any,
+) -> None:
+    """Compare a metric of RUN with people's LABELS, and find the threshold that agrees best.
+
+    RUN is a run's id or name in MLflow, or a file that `ragmetrics evaluate --output` wrote. LABELS is a column of its
+    data, or a file with the columns id and label.
+
+    \b
+    Examples:
+      ragmetrics calibrate rows.parquet human_supported --key faithfulness
+      ragmetrics calibrate my-run labels.csv --key faithfulness --save suite.yaml
+      ragmetrics calibrate my-run --feedback --key correctness
+    """
+    from mlflow_ragmetrics.calibration import calibrate as calibrate_run
+
+    if save is not None and not Path(save).is_file():
+        raise InvalidDataError(f"there is no suite {save}; `ragmetrics init` writes one")
+    results = _results(run, tracking_uri)
+    found = calibrate_run(results, _labels(labels, feedback, results), **options)
+    click.echo(f"{found}\n")
+    _write(found, save, plot)
+    if log or (log is None and results.run_id is not None):
+        click.echo(f"Logged into MLflow run {found.log(results.run_id)}")
+
+
+calibrate = command
+
+
+def _results(run: str, tracking_uri: str | None) -> Results:
+    from mlflow_ragmetrics.runs import is_file, results_of
+
+    if tracking_uri is not None or not is_file(run):
+        open_store(tracking_uri)
+    return results_of(run)
+
+
+def _labels(labels: str | None, feedback: bool, results: Results) -> Any:
+    if feedback == (labels is not None):
+        raise InvalidOptionError("give either LABELS (a column or a file) or --feedback", param="labels")
+    if labels is not None:
+        return labels
+    if results.run_id is None:
+        raise InvalidOptionError("--feedback needs a run in MLflow, not a file", param="feedback")
+    import mlflow
+
+    experiment = mlflow.get_run(results.run_id).info.experiment_id
+    return mlflow.search_traces(locations=[experiment], max_results=100_000)
+
+
+def _write(found: Calibration, save: str | None, plot: str | None) -> None:
+    if save is not None:
+        said = f"written into {save}" if found.save(save) else f"not written into {save}: the default stays"
+        click.echo(f"Threshold {found.threshold:g} {said}.")
+    if plot is not None:
+        from mlflow_ragmetrics.calibration.plot import reliability_plot
+
+        figure = reliability_plot(found)
+        if figure is None:
+            raise InvalidOptionError("there is no reliability plot for grades; give --good-from", param="plot")
+        figure.savefig(plot)

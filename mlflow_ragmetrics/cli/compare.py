@@ -1,0 +1,100 @@
+"""``ragmetrics compare``: is one version better than another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlflow_ragmetrics.cli.gate_results import GATE_NOT_REACHED, check_writable, tell, write_text
+from mlflow_ragmetrics.cli.stored_runs import open_store
+from mlflow_ragmetrics.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from mlflow_ragmetrics.comparison import Comparison
+    from mlflow_ragmetrics.runs import Results
+
+__all__ = ["command", "compare"]
+
+
+@click.command("compare")
+@click.argument("runs", nargs=-1, metavar="RUN_A RUN_B [RUN_C …]")
+@click.option(
+    "--tolerance", type=float, default=0.05, show_default=True, help="Largest difference that does not matter."
+)
+@click.option("--fail-on", multiple=True, metavar="VERDICT", help='Exit code 1 on it: regressed, "too few", ….')
+@click.option("--allow-different", is_flag=True, help="Compare although judge, prompts or suite differ.")
+@click.option("--resamples", type=int, default=10_000, show_default=True, help="Of bootstrap and permutation test.")
+@click.option(
+    "--rows", type=click.IntRange(min=0), default=10, show_default=True, help="How many changed rows to show."
+)
+@click.option("--html", metavar="FILE", help="Write the page (of the last comparison).")
+@click.option("--json", "json_file", metavar="FILE", help="Write all figures and rows as JSON.")
+@click.option("--junit", metavar="FILE", help="Write the gates as JUnit XML.")
+@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+@click.option("--log/--no-log", default=None, help="Log into the run of B [default: where B is a run].")
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    runs: Sequence[str],
+    fail_on: Sequence[str],
+    html: str | None,
+    json_file: str | None,
+    junit: str | None,
+    tracking_uri: str | None,
+    log: bool | None,
+    **options: Any,
+) -> None:
+    """Compare RUN_B (and each further run) with RUN_A, row by row.
+
+    A run is an id or a name in MLflow, or a file that `ragmetrics evaluate --output` wrote. The words
+    `latest two of experiment NAME` stand for the last two evaluated runs of an experiment, older first.
+
+    \b
+    Examples:
+      ragmetrics compare baseline.parquet candidate.parquet
+      ragmetrics compare 5f0c…a1 candidate --fail-on regressed --tolerance 0.02
+      ragmetrics compare latest two of experiment support-bot --html compare.html
+    Exit codes: 0 done, 1 a --fail-on gate not reached, 2 a mistake in what was given.
+    """
+    from mlflow_ragmetrics.comparison import compare as compare_runs
+
+    check_writable(html, json_file, junit)
+    baseline, *others = _results(runs, tracking_uri)
+    comparisons = [compare_runs(baseline, other, **options) for other in others]
+    checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]
+    for comparison in comparisons:
+        click.echo(f"{comparison}\n")
+    _write(comparisons, html, json_file, log)
+    if not tell(checks, junit):
+        context.exit(GATE_NOT_REACHED)
+
+
+compare = command
+
+
+def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Results]:
+    from mlflow_ragmetrics.runs import is_file, latest_results, results_of
+
+    if not runs or tracking_uri is not None or not all(map(is_file, runs)):
+        open_store(tracking_uri)
+    found = latest_results(" ".join(runs)) or [results_of(run) for run in runs]
+    if len(found) < 2:
+        message = "compare takes at least two runs or files, or: latest two of experiment NAME"
+        raise InvalidOptionError(message, param="runs")
+    return found
+
+
+def _write(comparisons: Sequence[Comparison], html: str | None, json_file: str | None, log: bool | None) -> None:
+    if html is not None:
+        write_text(html, comparisons[-1].to_html())
+    if json_file is not None:
+        content = [comparison.to_dict() for comparison in comparisons]
+        text = json.dumps(content[0] if len(content) == 1 else content, ensure_ascii=False, indent=1)
+        write_text(json_file, f"{text}\n")
+    for comparison in comparisons:
+        if log or (log is None and comparison.run_b is not None):
+            click.echo(f"Logged into MLflow run {comparison.log()}")

@@ -1,0 +1,39 @@
+"""``ragmetrics init``: a suite.yaml to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
+
+__all__ = ["command"]
+
+
+@click.command("init")
+@click.argument("path", default="suite.yaml")
+@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
+def command(path: str, force: bool) -> None:
+    """Write a commented suite to PATH [suite.yaml], ready for: ragmetrics evaluate FILE --suite suite.yaml.
+
+    \b
+    Examples:
+      ragmetrics init
+      ragmetrics init suites/nightly.yaml
+    """
+    from importlib.resources import files
+
+    target = Path(path)
+    text = (files("mlflow_ragmetrics.cli") / "suite.yaml").read_text(encoding="utf-8")
+    if target.is_dir():
+        raise InvalidOptionError(f"{target} is a folder; name a file in it", param="path")
+    try:
+        with target.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        message = f"{target} exists and stays as it is; give another name, or --force to overwrite it"
+        raise InvalidOptionError(message, param="path") from None
+    except OSError as error:
+        raise RagMetricsError(f"cannot write {target}: {error.strerror or error}") from None
+    click.echo(f"Wrote {target}. Try: ragmetrics evaluate FILE --suite {target}")

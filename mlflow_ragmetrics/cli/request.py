@@ -1,0 +1,128 @@
+"""What ``ragmetrics evaluate`` was asked, as one value; its options and their help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import click
+
+__all__ = ["CACHE", "Request", "asked"]
+
+CACHE = "ragmetrics-cache.db"
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of ``ragmetrics evaluate`` by their names; ``None`` or empty where not given."""
+
+    data: str | None
+    results: str | None
+    reference: str | None
+    on: str
+    columns: Sequence[str]
+    limit: int | None
+    suite: str | None
+    metric: Sequence[str]
+    judge: Sequence[str]
+    embeddings: Sequence[str]
+    weights: Sequence[str]
+    thresholds: Sequence[str]
+    language: str | None
+    calls: str | None
+    prompts: str | None
+    cache: str | None
+    no_cache: bool
+    concurrency: int | None
+    max_calls: int | None
+    repeat: int
+    dry_run: bool
+    tracking_uri: str | None
+    experiment: str | None
+    run_name: str | None
+    log: bool
+    output: str | None
+    fail_under: Sequence[str]
+    fail_on_error_rate: float | None
+    junit: str | None
+    json_file: str | None
+    worst: int
+    progress: bool | None
+
+
+_DATA = (
+    click.argument("data", required=False),
+    click.option("--results", metavar="FILE", help="What a system gave, to be joined by id with --reference."),
+    click.option("--reference", metavar="FILE", help="What is right, to be joined by id with --results."),
+    click.option(
+        "--on", metavar="COLUMN", default="qid", show_default=True, help="The id by which two files are joined."
+    ),
+    click.option("--columns", metavar="FIELD=COLUMN,…", multiple=True, help="Where the file has other names."),
+    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N rows."),
+)
+_SUITE = (
+    click.option(
+        "--suite",
+        metavar="NAME|FILE",
+        help="white_paper, lexical, response, retrieval, full, or a suite.yaml [default: white_paper].",
+    ),
+    click.option("--metric", "-m", multiple=True, metavar="METRIC", help="A metric by name, spelling or module:name."),
+    click.option(
+        "--judge", "-j", multiple=True, metavar="JUDGE", help="lexical (offline) or a model URI; repeat it for a panel."
+    ),
+    click.option(
+        "--embeddings", multiple=True, metavar="MODEL", help="char-ngram (built in), wordllama or a model URI."
+    ),
+    click.option("--weights", metavar="METRIC=NUMBER,…", multiple=True, help="The weights of rag_score."),
+    click.option(
+        "--thresholds",
+        metavar="LEVEL|METRIC=NUMBER,…",
+        multiple=True,
+        help="conservative, balanced, lenient, or one a metric.",
+    ),
+    click.option("--language", metavar="en|ru", help="The language of the explanations."),
+    click.option(
+        "--calls", type=click.Choice(["full", "compact"]), help="compact: fewer, larger calls to a language model."
+    ),
+    click.option("--prompts", metavar="FOLDER", help="Your own prompts in place of those with the same name."),
+    click.option(
+        "--cache", metavar="FILE", help=f"Where a language model's answers are kept and found again [default: {CACHE}]."
+    ),
+    click.option("--no-cache", is_flag=True, help="No cache, whatever the suite's file says."),
+    click.option("--max-calls", type=click.IntRange(min=1), metavar="N", help="Stop after so many calls to a model."),
+    click.option(
+        "--repeat", type=click.IntRange(min=1), default=1, metavar="N", help="Ask N times and say how far that differs."
+    ),
+    click.option("--dry-run", is_flag=True, help="Only say what calls, tokens and money it would take."),
+    click.option("--concurrency", type=int, metavar="N", help="Calls to language models at the same time."),
+)
+_OUTCOME = (
+    click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]"),
+    click.option("--experiment", metavar="NAME", help="[default: MLFLOW_EXPERIMENT_NAME, else ragmetrics]"),
+    click.option("--run-name", metavar="NAME", help="The run's name in MLflow."),
+    click.option("--log/--no-log", default=True, help="Log to MLflow, or only show."),
+    click.option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write the rows to a .csv, .json, .jsonl or .parquet file, or an .html page.",
+    ),
+    click.option("--fail-under", metavar="METRIC=NUMBER,…", multiple=True, help="Exit code 1 when a mean is lower."),
+    click.option("--fail-on-error-rate", type=float, metavar="SHARE", help="Exit code 1 when more rows fail."),
+    click.option("--junit", metavar="FILE", help="Write the gates as JUnit XML."),
+    click.option("--json", "json_file", metavar="FILE", help="Write the gates as JSON."),
+    click.option(
+        "--worst", type=click.IntRange(min=0), default=3, show_default=True, help="How many bad rows to show."
+    ),
+    click.option("--progress/--no-progress", default=None, help="The bar [default: on terminals]."),
+)
+
+
+def asked(function: F) -> F:
+    """Give a command all options of ``Request``, in the order in which ``--help`` shows them."""
+    for option in reversed((*_DATA, *_SUITE, *_OUTCOME)):
+        function = option(function)
+    return function

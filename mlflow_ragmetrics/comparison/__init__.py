@@ -1,0 +1,9 @@
+"""Is one version better than another: two evaluations of the same rows, paired."""
+
+from __future__ import annotations
+
+from mlflow_ragmetrics.comparison.compare_runs import compare
+from mlflow_ragmetrics.comparison.repeats import repeatability
+from mlflow_ragmetrics.comparison.result import Comparison
+
+__all__ = ["Comparison", "compare", "repeatability"]

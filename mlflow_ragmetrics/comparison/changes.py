@@ -1,0 +1,111 @@
+"""The rows that changed most, with the claims, chunks and documents that are now judged otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlflow_ragmetrics.comparison.difference import Values
+from mlflow_ragmetrics.comparison.pairing import Pairing
+from mlflow_ragmetrics.runs import Results
+
+__all__ = ["ChangedItem", "ChangedRow", "changed_rows"]
+
+_GOOD = ("SUPPORTED", "RELATED", "FOUND")
+
+
+@dataclass(frozen=True)
+class ChangedItem:
+    """A claim, chunk or document, the metrics that judge it, and its verdicts; ``None`` where a side lacks it."""
+
+    metric: str
+    kind: str
+    text: str
+    verdict_a: str | None
+    verdict_b: str | None
+
+
+@dataclass(frozen=True)
+class ChangedRow:
+    """One row of both evaluations; ``change`` is the mean over the metrics of how far its score moved, B minus A."""
+
+    id: str
+    question: str
+    answer_a: str
+    answer_b: str
+    change: float
+    scores: Mapping[str, tuple[float | None, float | None]]
+    items: tuple[ChangedItem, ...] = ()
+
+
+def changed_rows(
+    a: Results, b: Results, pairing: Pairing, scores: Mapping[str, tuple[Values, Values]], count: int
+) -> tuple[ChangedRow, ...]:
+    """The ``count`` rows whose scores moved farthest, summed over the metrics; rows that did not move are left out."""
+    moved = np.nan_to_num(np.column_stack([y - x for x, y in scores.values()]), nan=0.0)
+    distance = np.abs(moved).sum(axis=1)
+    farthest = [int(row) for row in np.argsort(-distance, kind="stable")[:count] if distance[row] > 0]
+    ids_a, ids_b = _column(a, "id"), _column(b, "id")
+    items_a = _items(a, {ids_a[pairing.rows_a[row]] for row in farthest})
+    items_b = _items(b, {ids_b[pairing.rows_b[row]] for row in farthest})
+    texts = {name: (_column(a, name), _column(b, name)) for name in ("question", "answer")}
+    return tuple(
+        ChangedRow(
+            id=pairing.ids[row],
+            question=texts["question"][1][pairing.rows_b[row]],
+            answer_a=texts["answer"][0][pairing.rows_a[row]],
+            answer_b=texts["answer"][1][pairing.rows_b[row]],
+            change=float(moved[row].mean()),
+            scores={key: (_number(x[row]), _number(y[row])) for key, (x, y) in scores.items()},
+            items=_changed_items(
+                items_a.get(ids_a[pairing.rows_a[row]], {}), items_b.get(ids_b[pairing.rows_b[row]], {})
+            ),
+        )
+        for row in farthest
+    )
+
+
+ItemKey = tuple[str, str, str]
+Verdicts = dict[ItemKey, str | None]
+
+
+def _items(results: Results, ids: set[str]) -> dict[str, Verdicts]:
+    found: dict[str, Verdicts] = {}
+    items = results.items
+    if not ids or not len(items):
+        return found
+    for record in items[items["id"].astype(str).isin(ids)].to_dict("records"):
+        name = str(record["metric"]), str(record.get("kind", "claim")), str(record["text"])
+        found.setdefault(str(record["id"]), {})[name] = _verdict(record["verdict"])
+    return found
+
+
+def _changed_items(a: Verdicts, b: Verdicts) -> tuple[ChangedItem, ...]:
+    """Items whose verdict changed first, then those of one side only; what was judged bad before what was good."""
+    metrics: dict[tuple[str, str, str | None, str | None], list[str]] = {}
+    for metric, kind, text in {**a, **b}:
+        before, after = a.get((metric, kind, text)), b.get((metric, kind, text))
+        if before != after:
+            metrics.setdefault((kind, text, before, after), []).append(metric)
+    return tuple(sorted((ChangedItem(", ".join(names), *item) for item, names in metrics.items()), key=_rank))
+
+
+def _rank(item: ChangedItem) -> tuple[bool, bool]:
+    return None in (item.verdict_a, item.verdict_b), not {item.verdict_a, item.verdict_b} - {*_GOOD, None}
+
+
+def _verdict(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _column(results: Results, name: str) -> list[str]:
+    if name not in results.table.columns:
+        return [""] * len(results.table)
+    return ["" if value is None or value != value else str(value) for value in results.table[name].tolist()]

@@ -1,0 +1,93 @@
+"""``compare``: two evaluations to a ``Comparison``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from mlflow_ragmetrics.comparison.changes import changed_rows
+from mlflow_ragmetrics.comparison.difference import TOLERANCE, Difference, Passes, Values, differences_of
+from mlflow_ragmetrics.comparison.likeness import check_alike
+from mlflow_ragmetrics.comparison.pairing import Pairing, pair
+from mlflow_ragmetrics.comparison.result import Comparison
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.runs import Results, Source, results_of
+from mlflow_ragmetrics.statistics.significance import mcnemar
+
+__all__ = ["compare"]
+
+
+def compare(
+    run_a: Source,
+    run_b: Source,
+    *,
+    tolerance: float = TOLERANCE,
+    allow_different: bool = False,
+    resamples: int = 10_000,
+    seed: int = 0,
+    rows: int = 10,
+) -> Comparison:
+    """Whether B is better than A: paired differences (B minus A) with intervals, tests and a verdict for each metric.
+
+    ``run_a`` and ``run_b``: reports, MLflow runs by id or name, or files of ``ragmetrics evaluate --output``.
+    ``tolerance``: the largest difference of a mean that does not matter (0.05 is a fifth of a grade on 1 to 5).
+    ``resamples`` of bootstrap and permutation test, drawn from ``seed``; ``rows``: how many of those that changed most to keep.
+    ``InvalidOptionError`` when judge, prompts or suite differ, unless ``allow_different``; ``InvalidDataError`` when
+    the two have no row or no metric in common.
+    """
+    _check_options(tolerance, resamples)
+    a, b = _told_apart(results_of(run_a, "A"), results_of(run_b, "B"))
+    warnings = check_alike(a, b, allow_different)
+    pairing = pair(a, b)
+    scores = {key: pairing.select(a.table[key], b.table[key]) for key in _shared(a, b)}
+    found = differences_of(scores, tolerance=tolerance, resamples=resamples, seed=seed)
+    alone = sorted(set(a.keys) ^ set(b.keys))
+    return Comparison(
+        name_a=a.name,
+        name_b=b.name,
+        differences=tuple(_with_passes(each, a, b, pairing) for each in found),
+        rows=changed_rows(a, b, pairing, scores, rows),
+        pairing=pairing,
+        warnings=(*warnings, *pairing.warnings, *([f"only one side has {', '.join(alone)}"] if alone else [])),
+        tolerance=tolerance,
+        resamples=resamples,
+        run_a=a.run_id,
+        run_b=b.run_id,
+    )
+
+
+def _told_apart(a: Results, b: Results) -> tuple[Results, Results]:
+    if a.name != b.name:
+        return a, b
+    return replace(a, name=f"{a.name} (A)"), replace(b, name=f"{b.name} (B)")
+
+
+def _shared(a: Results, b: Results) -> list[str]:
+    keys = [key for key in a.keys if key in b.keys]
+    if not keys:
+        message = f"{a.name} and {b.name} have no metric in common ({', '.join(a.keys)} / {', '.join(b.keys)})"
+        raise InvalidDataError(message)
+    return keys
+
+
+def _check_options(tolerance: float, resamples: int) -> None:
+    if not (math.isfinite(tolerance) and tolerance >= 0):
+        raise InvalidOptionError(f"tolerance={tolerance!r} must be a number from 0", param="tolerance")
+    if resamples < 100:
+        raise InvalidOptionError(f"resamples={resamples!r} must be at least 100", param="resamples")
+
+
+def _with_passes(difference: Difference, a: Results, b: Results, pairing: Pairing) -> Difference:
+    column = f"{difference.key}_passed"
+    if column not in a.table.columns or column not in b.table.columns:
+        return difference
+    before, after = pairing.select(a.table[column], b.table[column])
+    known = ~(np.isnan(before) | np.isnan(after))
+    return replace(difference, passes=_passes(before[known] > 0, after[known] > 0)) if known.any() else difference
+
+
+def _passes(before: Values, after: Values) -> Passes:
+    won, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    return Passes(float(before.mean()), float(after.mean()), won, lost, mcnemar(lost, won))

@@ -1,0 +1,113 @@
+"""Which row of one evaluation is which of the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.runs import Results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Pairing", "pair"]
+
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Positions of the paired rows in both tables, and the names of the rows that have no partner."""
+
+    ids: tuple[str, ...]
+    rows_a: tuple[int, ...]
+    rows_b: tuple[int, ...]
+    by: Literal["id", "content"]
+    only_a: tuple[str, ...] = ()
+    only_b: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def select(self, a: pd.Series[Any], b: pd.Series[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """A column of each table in the order of the pairs; what is missing is NaN."""
+        return _numbers(a)[list(self.rows_a)], _numbers(b)[list(self.rows_b)]
+
+
+def pair(a: Results, b: Results) -> Pairing:
+    """Rows paired by id; by question and reference where ids lack, repeat or have nothing in common.
+
+    ``InvalidDataError`` when no row has a partner.
+    """
+    pairing = _by("id", a, _ids(a.table), b, _ids(b.table))
+    if not len(pairing):
+        pairing = _by("content", a, _contents(a.table), b, _contents(b.table))
+    if not len(pairing):
+        message = f"{a.name} and {b.name} have no row in common, by id or by question; compare runs over the same data"
+        raise InvalidDataError(message)
+    return pairing
+
+
+def _by(how: Literal["id", "content"], a: Results, names_a: list[str], b: Results, names_b: list[str]) -> Pairing:
+    places = {name: place for place, name in enumerate(names_b)}
+    shared = [(name, place, places[name]) for place, name in enumerate(names_a) if name in places]
+    common = {name for name, _, _ in shared}
+    only_a = tuple(name for name in names_a if name not in common)
+    only_b = tuple(name for name in names_b if name not in common)
+    rows_a, rows_b = tuple(row for _, row, _ in shared), tuple(row for _, _, row in shared)
+    warnings = [_unmatched(each.name, only) for each, only in ((a, only_a), (b, only_b)) if only]
+    changed = _asked_otherwise(a.table, rows_a, b.table, rows_b)
+    if changed:
+        warnings.append(f"{len(changed)} rows with the same id have another question ({_listed(changed)})")
+    ids = tuple(name.splitlines()[0] if name else str(place) for name, place, _ in shared)
+    return Pairing(ids, rows_a, rows_b, how, only_a, only_b, tuple(warnings))
+
+
+def _unmatched(name: str, rows: Sequence[str]) -> str:
+    return f"{len(rows)} rows of {name} have no partner and are left out ({_listed(rows)})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(" ".join(name.split()) for name in names[:_NAMED])
+    return f"{shown}, …" if len(names) > _NAMED else shown
+
+
+def _asked_otherwise(a: pd.DataFrame, rows_a: Sequence[int], b: pd.DataFrame, rows_b: Sequence[int]) -> list[str]:
+    if "question" not in a.columns or "question" not in b.columns or "id" not in a.columns:
+        return []
+    asked_a, asked_b, ids = a["question"].tolist(), b["question"].tolist(), a["id"].tolist()
+    return [str(ids[i]) for i, j in zip(rows_a, rows_b, strict=True) if _text(asked_a[i]) != _text(asked_b[j])]
+
+
+def _ids(table: pd.DataFrame) -> list[str]:
+    if "id" not in table.columns:
+        return []
+    ids = [_text(value) for value in table["id"]]
+    return [] if "" in ids or len(set(ids)) < len(ids) else ids
+
+
+def _contents(table: pd.DataFrame) -> list[str]:
+    columns = [table[name].tolist() for name in ("question", "reference") if name in table.columns]
+    seen: Counter[str] = Counter()
+    names = []
+    for row in zip(*columns, strict=True):
+        name = "\n".join(map(_text, row))
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name}\n{seen[name]}")
+    return [] if not any(name.strip() for name in names) else names
+
+
+def _text(value: object) -> str:
+    return "" if value is None or value != value else str(value)
+
+
+def _numbers(column: pd.Series[Any]) -> np.ndarray[Any, Any]:
+    import pandas as pd
+
+    return pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)

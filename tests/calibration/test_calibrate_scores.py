@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import cohen_kappa_score, f1_score, roc_auc_score
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.calibration.plot import reliability_plot
+
+from .reports import labelled_report
+
+REPORT, GOOD = labelled_report()
+VALUES = np.array([row.scores["faithfulness"].value for row in REPORT.rows])
+
+
+def test_agreement_is_scikit_learns_for_finding_bad_rows() -> None:
+    found = rm.calibrate(REPORT, GOOD)
+    bad = ~np.array(GOOD)
+    assert found.at_default is not None
+    assert found.auroc is not None
+    assert found.at_default.f1 == pytest.approx(f1_score(bad, VALUES < 0.5))
+    assert found.at_default.kappa is not None
+    assert found.at_default.kappa.value == pytest.approx(cohen_kappa_score(bad, VALUES < 0.5))
+    assert found.auroc.value == pytest.approx(roc_auc_score(bad, -VALUES))
+
+
+def test_a_threshold_that_beats_the_default_is_taken() -> None:
+    found = rm.calibrate(REPORT, GOOD)
+    assert found.beats_default
+    assert 0.6 < found.threshold < 0.75
+    assert found.agreement is found.at_chosen
+    assert "beats 0.5" in str(found)
+    assert found.metrics["calibration/faithfulness/threshold"] == found.threshold
+
+
+def test_a_default_that_is_as_good_is_kept_and_said_to_be() -> None:
+    found = rm.calibrate(REPORT, GOOD, default=0.68)
+    assert not found.beats_default
+    assert found.threshold == 0.68
+    assert found.agreement is found.at_default
+    assert "0.68 is kept" in str(found)
+
+
+def test_the_default_is_the_suites_threshold() -> None:
+    report, good = labelled_report(threshold=0.68)
+    assert rm.calibrate(report, good).default == 0.68
+
+
+def test_few_labels_choose_no_threshold() -> None:
+    report, good = labelled_report(20)
+    found = rm.calibrate(report, good)
+    assert found.gain is None
+    assert found.threshold == 0.5
+    assert "too few" in str(found)
+
+
+def test_grades_are_correlated_and_can_be_parted() -> None:
+    grades = np.clip(np.round(5 * VALUES + np.random.default_rng(0).normal(0, 0.5, VALUES.size)), 1, 5)
+    found = rm.calibrate(REPORT, grades.tolist())
+    assert found.pearson is not None
+    assert found.spearman is not None
+    assert found.pearson.value == pytest.approx(pearsonr(VALUES, grades)[0])
+    assert found.spearman.value == pytest.approx(spearmanr(VALUES, grades)[0])
+    assert found.at_default is None
+    assert reliability_plot(found) is None
+    assert "good_from" in str(found)
+    parted = rm.calibrate(REPORT, grades.tolist(), good_from=4)
+    assert parted.at_default is not None
+    assert parted.at_default.missed + parted.at_default.found == int((grades < 4).sum())
+
+
+def test_rows_of_a_group_stay_together_and_others_verdicts_stand_beside() -> None:
+    found = rm.calibrate(REPORT, "human", groups="document", beside=["bem"])
+    (bem,) = found.beside
+    assert bem.agreement.accuracy == 1.0
+    assert bem.auroc is not None
+    assert bem.auroc.value == 1.0
+    assert list(found.table["verdicts"])[-1] == "bem"
+    assert found.gain is not None
+    assert found.gain.low > 0
+
+
+def test_the_reliability_plot_shows_every_row_once() -> None:
+    found = rm.calibrate(REPORT, GOOD)
+    assert sum(each.rows for each in found.bins) == 200
+    assert [each.score for each in found.bins] == sorted(each.score for each in found.bins)
+    assert found.bins[0].good < 0.2 < 0.9 < found.bins[-1].good
+    assert reliability_plot(found) is not None
+
+
+def test_what_cannot_be_used_is_refused_by_name() -> None:
+    with pytest.raises(rm.InvalidOptionError, match="'nonsense' is no metric of the report"):
+        rm.calibrate(REPORT, GOOD, key="nonsense")
+    with pytest.raises(rm.InvalidOptionError, match="no column 'nowhere'"):
+        rm.calibrate(REPORT, GOOD, groups="nowhere")
+    with pytest.raises(rm.InvalidOptionError, match="3 names for 200 rows"):
+        rm.calibrate(REPORT, GOOD, groups=["a", "b", "c"])
+    with pytest.raises(rm.InvalidDataError, match="no row with a label has a score"):
+        rm.calibrate(REPORT, [None] * 200)
+
+
+def test_labels_of_one_kind_only_still_give_what_can_be_known() -> None:
+    found = rm.calibrate(REPORT, [True] * 200)
+    assert found.auroc is None
+    assert found.at_default is not None
+    assert found.at_default.recall is None
+    assert found.gain is None
+    assert "kappa at 0.5: not defined" in str(found)

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import mlflow
+import pandas as pd
+import pytest
+import yaml
+
+from ..calibration.reports import labelled_report
+from .conftest import Run
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> str:
+    report, good = labelled_report()
+    report.table.to_parquet(tmp_path / "rows.parquet")
+    pd.DataFrame({"id": report.table["id"], "label": good}).to_csv(tmp_path / "labels.csv", index=False)
+    return "rows.parquet"
+
+
+@pytest.mark.parametrize("labels", ["human", "labels.csv"])
+def test_agreement_and_threshold_are_shown(ragmetrics: Run, rows: str, labels: str) -> None:
+    result = ragmetrics("calibrate", rows, labels, "--beside", "bem", "--groups", "document")
+    assert result.exit_code == 0, result.output
+    for said in ("200 rows", "kappa", "AUROC", "bem", "beats 0.5"):
+        assert said in result.output
+
+
+def test_the_threshold_goes_into_the_suite(ragmetrics: Run, rows: str, tmp_path: Path) -> None:
+    suite = tmp_path / "suite.yaml"
+    suite.write_text("preset: white_paper  # ours\n", encoding="utf-8")
+    result = ragmetrics("calibrate", rows, "human", "--save", "suite.yaml", "--plot", "plot.png")
+    assert result.exit_code == 0, result.output
+    assert 0.6 < yaml.safe_load(suite.read_text(encoding="utf-8"))["thresholds"]["faithfulness"] < 0.75
+    assert "# ours" in suite.read_text(encoding="utf-8")
+    assert (tmp_path / "plot.png").stat().st_size > 1000
+
+
+def test_a_default_that_is_kept_is_not_written(ragmetrics: Run, rows: str, tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text("preset: white_paper\n", encoding="utf-8")
+    result = ragmetrics("calibrate", rows, "human", "--default", "0.68", "--save", "suite.yaml")
+    assert "not written into suite.yaml" in result.output
+    assert (tmp_path / "suite.yaml").read_text(encoding="utf-8") == "preset: white_paper\n"
+
+
+def test_peoples_feedback_on_the_experiments_traces_are_labels(ragmetrics: Run, mlflow_store: str) -> None:
+    report, good = labelled_report(8)
+    source = mlflow.entities.AssessmentSource(source_type="HUMAN", source_id="ann")
+    ids = []
+    for label in good:
+        with mlflow.start_span("answer") as span:  # feedback on a trace that is still open is stored with it
+            mlflow.log_feedback(trace_id=span.trace_id, name="faithfulness", value=label, source=source)
+        ids.append(span.trace_id)
+    mlflow.flush_trace_async_logging()
+    for row, trace_id in zip(report.rows, ids, strict=True):
+        object.__setattr__(row.sample, "metadata", {"trace_id": trace_id})
+    run_id = report.log(run_name="production")
+    result = ragmetrics("calibrate", "production", "--feedback")
+    assert result.exit_code == 0, result.output
+    assert "8 rows" in result.output
+    assert f"Logged into MLflow run {run_id}" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give either LABELS"),
+        (["human", "--feedback"], "either LABELS"),
+        (["--feedback"], "needs a run in MLflow"),
+        (["nowhere.csv"], "there is no file nowhere.csv"),
+        (["human", "--save", "gone.yaml"], "there is no suite gone.yaml"),
+        (["human", "--key", "rouge"], "'rouge' is no metric"),
+    ],
+)
+def test_mistakes_end_with_2_and_one_sentence(ragmetrics: Run, rows: str, arguments: list[str], said: str) -> None:
+    result = ragmetrics("calibrate", rows, *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr

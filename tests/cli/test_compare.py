@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import mlflow
+import pytest
+
+from ..comparison.reports import noisy, report_of
+from .conftest import Run
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    shifts = {"old": 0.0, "better": 0.15, "worse": -0.15}
+    for seed, (name, shift) in enumerate(shifts.items()):
+        report_of(noisy(80, shift=shift, seed=seed)).table.to_parquet(tmp_path / f"{name}.parquet")
+    return [f"{name}.parquet" for name in shifts]
+
+
+def test_files_are_compared_without_a_store(ragmetrics: Run, files: list[str], tmp_path: Path) -> None:
+    result = ragmetrics("compare", *files[:2])
+    assert result.exit_code == 0
+    assert "better (B) against old (A): 80 rows paired by id" in result.output
+    assert "improved" in result.output
+    assert "Logged" not in result.output
+
+
+def test_a_regression_ends_with_1_and_one_line_a_reason(ragmetrics: Run, files: list[str]) -> None:
+    result = ragmetrics("compare", *files, "--fail-on", "regressed")
+    assert result.exit_code == 1
+    (reason,) = [line for line in result.stderr.splitlines() if "Gate" in line]
+    assert reason.startswith("Gate not reached: worse vs old: faithfulness: regressed, ")
+
+
+def test_the_same_without_a_gate_ends_with_0(ragmetrics: Run, files: list[str]) -> None:
+    assert ragmetrics("compare", files[0], files[2]).exit_code == 0
+
+
+def test_page_json_and_junit_are_written(ragmetrics: Run, files: list[str], tmp_path: Path) -> None:
+    written = ("--html", "c.html", "--json", "c.json", "--junit", "c.xml", "--fail-on", "regressed")
+    assert ragmetrics("compare", files[0], files[2], *written).exit_code == 1
+    assert "regressed" in (tmp_path / "c.html").read_text(encoding="utf-8")
+    content: dict[str, Any] = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))
+    assert content["metrics"][0]["verdict"] == "regressed"
+    assert content["n_pairs"] == 80
+    (suite,) = ElementTree.fromstring((tmp_path / "c.xml").read_text(encoding="utf-8"))
+    assert suite.get("failures") == "1"
+
+
+def test_the_tolerance_decides(ragmetrics: Run, files: list[str]) -> None:
+    result = ragmetrics("compare", files[0], files[2], "--fail-on", "regressed", "--tolerance", "0.3")
+    assert result.exit_code == 0
+    assert "unchanged" in result.output
+
+
+def test_the_latest_two_runs_are_compared_and_logged(ragmetrics: Run, mlflow_store: str) -> None:
+    mlflow.set_experiment("bot")
+    report_of(noisy(40)).log(run_name="one")
+    newer = report_of(noisy(40, shift=0.2, seed=1)).log(run_name="two")
+    result = ragmetrics("compare", "latest", "two", "of", "experiment", "bot")
+    assert result.exit_code == 0, result.output
+    assert "two (B) against one (A)" in result.output
+    assert f"Logged into MLflow run {newer}" in result.output
+    assert mlflow.get_run(newer).data.metrics["vs_one/faithfulness/difference"] > 0.1
+    assert ragmetrics("compare", "one", "two", "--no-log").output.count("Logged") == 0
+
+
+def test_different_judges_are_refused_with_the_way_out(ragmetrics: Run, tmp_path: Path) -> None:
+    for name in ("lexical", "gpt"):
+        table = report_of(noisy(20)).table.assign(faithfulness_judge=name)
+        table.to_json(tmp_path / f"{name}.json", orient="records")
+    refused = ragmetrics("compare", "lexical.json", "gpt.json")
+    assert refused.exit_code == 2
+    assert "judge (lexical / gpt)" in refused.stderr
+    assert "--allow-different" in refused.stderr
+    assert ragmetrics("compare", "lexical.json", "gpt.json", "--allow-different").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["old.parquet"], "at least two runs"),
+        (["old.parquet", "gone.parquet"], "there is no file gone.parquet"),
+        (["old.parquet", "nobody"], "'nobody' is neither a file"),
+        (["old.parquet", "better.parquet", "--fail-on", "worse"], "'worse' is not one of"),
+        (["old.parquet", "better.parquet", "--html", "no/where.html"], "there is no folder no"),
+        (["old.parquet", "better.parquet", "--tolerance", "-1"], "tolerance=-1.0"),
+    ],
+)
+def test_mistakes_end_with_2_and_one_sentence(
+    ragmetrics: Run, files: list[str], mlflow_store: str, arguments: list[str], said: str
+) -> None:
+    result = ragmetrics("compare", *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1

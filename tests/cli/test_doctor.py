@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from mlflow_ragmetrics import __version__
+from mlflow_ragmetrics.cli.checks import Check
+from mlflow_ragmetrics.cli.destination import Destination
+from mlflow_ragmetrics.cli.store_checks import check_pool
+
+
+def test_a_sound_installation_has_no_fault(ragmetrics, mlflow_store):
+    result = ragmetrics("doctor", "--judge", "lexical")
+    assert result.exit_code == 0, result.output
+    assert f"mlflow_ragmetrics: {__version__}" in result.stdout
+    assert f"MLflow store {mlflow_store}: answers" in result.stdout
+    assert "judge lexical: answers" in result.stdout
+
+
+def test_a_store_is_not_made_by_looking(ragmetrics, tmp_path):
+    result = ragmetrics("doctor", "--tracking-uri", "sqlite:///new.db")
+    assert result.exit_code == 0
+    assert "does not exist yet" in result.stdout
+    assert not (tmp_path / "new.db").exists()
+
+
+@pytest.mark.parametrize("uri", ["sqlite:////dev/null/all.db", "http://127.0.0.1:9"])
+def test_a_store_that_cannot_be_used_is_a_fault(ragmetrics, uri):
+    result = ragmetrics("doctor", "--tracking-uri", uri)
+    assert result.exit_code == 1
+    assert f"✗ MLflow store {uri}" in result.stdout
+
+
+def test_a_judge_that_is_none_is_a_fault(ragmetrics):
+    result = ragmetrics("doctor", "--judge", "nobody")
+    assert result.exit_code == 1
+    assert "✗ judge nobody" in result.stdout
+
+
+@pytest.mark.parametrize(("workers", "level"), [("", "note"), ("10", "ok"), ("15", "note")])
+def test_more_threads_than_connections_are_noted(monkeypatch, workers, level):
+    for name in ("MLFLOW_SQLALCHEMYSTORE_POOL_SIZE", "MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", workers)
+    (check,) = check_pool(Destination("sqlite:///mlflow.db", "any"))
+    assert isinstance(check, Check)
+    assert check.level == level
+    assert list(check_pool(Destination("http://server", "any"))) == []

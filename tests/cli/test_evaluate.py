@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import mlflow
+import pandas as pd
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "data"
+
+
+def runs() -> list[mlflow.entities.Run]:
+    client = mlflow.MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
+    return client.search_runs([each.experiment_id for each in client.search_experiments()])
+
+
+def test_the_example_is_scored_and_logged_and_shown(ragmetrics, tmp_path):
+    result = ragmetrics("evaluate", EXAMPLES / "ragtruth_llama-2-13b.jsonl", "--suite", "white_paper", "--limit", 20)
+    assert result.exit_code == 0, result.output
+    (run,) = runs()
+    assert run.info.status == "FINISHED"
+    for key in ("correctness", "faithfulness", "chunk_precision", "fact_recall", "answer_relevance", "rag_score"):
+        assert f"{key} " in result.stdout
+        mean = run.data.metrics[f"{key}/mean"]
+        assert 0 <= mean <= 1
+        assert f"{mean:.3f}" in result.stdout
+    assert run.data.params["suite"] == "white_paper"
+    artifacts = {each.path for each in mlflow.MlflowClient().list_artifacts(run.info.run_id)}
+    assert {"rag_rows.json", "rag_claims.json"} <= artifacts
+    assert run.info.run_id in result.stdout
+    assert run.info.run_name in result.stdout
+    assert f"mlflow ui --backend-store-uri sqlite:///{tmp_path}/mlflow.db" in result.stdout
+
+
+def test_what_is_shown_names_weights_faults_and_the_judge(ragmetrics, written, rows):
+    result = ragmetrics("evaluate", written(rows), "--no-log")
+    assert "rag_score = 0.4 correctness + 0.2 faithfulness" in result.stdout
+    assert "95 % interval" in result.stdout
+    assert "  “It was built in 1925.”" in result.stdout
+    assert "nearest: chunk 2" in result.stdout
+    assert "lexical, offline" in result.stdout
+    assert result.stdout.index("tower") < result.stdout.index("river")
+    assert "Traceback" not in result.output
+
+
+def test_without_a_log_no_run_is_made(ragmetrics, written, rows):
+    assert ragmetrics("evaluate", written(rows), "--no-log").exit_code == 0
+    assert runs() == []
+
+
+def test_store_experiment_and_name_are_the_ones_asked_for(ragmetrics, written, rows, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    uri = f"sqlite:///{tmp_path}/elsewhere/my.db"
+    result = ragmetrics(
+        "evaluate", written(rows), "-m", "rouge", "--tracking-uri", uri, "--experiment", "tower", "--run-name", "first"
+    )
+    assert result.exit_code == 0, result.output
+    client = mlflow.MlflowClient(uri)
+    experiment = client.get_experiment_by_name("tower")
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert run.info.run_name == "first"
+    assert (tmp_path / "elsewhere" / "mlruns").is_dir()
+    assert not (tmp_path / "mlruns" / "tower").exists()
+
+
+def test_the_environment_names_the_experiment(ragmetrics, written, rows, monkeypatch):
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "from the environment")
+    assert ragmetrics("evaluate", written(rows), "-m", "rouge").exit_code == 0
+    assert mlflow.MlflowClient().get_experiment_by_name("from the environment") is not None
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "said"),
+    [
+        (None, [], ["missing.jsonl", "does not exist"]),
+        ([], [], ["answers.jsonl", "no rows"]),
+        (['{"answer": "a"}', "[1, 2]"], [], ["answers.jsonl", "line 2"]),
+        (['{"answer": "a"}', "{broken"], [], ["answers.jsonl", "line 2", "JSON"]),
+        (
+            ['{"question": "q", "answer": "a"}'],
+            ["-m", "rouge"],
+            ["answers.jsonl", "rouge1_f1", "'reference'", "--columns"],
+        ),
+        (['{"answer": "a"}'], ["--suite", "lexical", "-m", "correctness"], ["correctness", "'reference'"]),
+        (['{"answer": "a"}'], ["-m", "rogue"], ["'rogue'", "did you mean 'rouge'"]),
+        (['{"answer": "a"}'], ["-m", "recall"], ["ambiguous", "context_recall"]),
+        (['{"answer": "a"}'], ["--suite", "white"], ["'white'", "white_paper"]),
+        (['{"answer": "a"}'], ["--judge", "nobody"], ["'nobody'", "lexical", "openai:/"]),
+        (['{"answer": "a"}'], ["--embeddings", "nothing"], ["'nothing'", "char-ngram"]),
+        (['{"answer": "a"}'], ["--language", "fr"], ["'fr'", "en and ru"]),
+        (['{"answer": "a"}'], ["--weights", "faithfulness"], ["--weights", "name=value"]),
+        (['{"answer": "a"}'], ["--weights", "faithfulness=-1"], ["faithfulness", "-1"]),
+        (['{"answer": "a"}'], ["--thresholds", "strict"], ["'strict'", "balanced"]),
+        (['{"answer": "a"}'], ["--columns", "answr=a"], ["answr"]),
+        (['{"answer": "a"}'], ["--fail-under", "faith=1"], ["'faith'", "faithfulness"]),
+        (['{"answer": "a"}'], ["--fail-under", "faithfulness=high"], ["'high'", "number"]),
+        (['{"answer": "a"}'], ["--output", "rows.xls"], ["rows.xls", ".parquet"]),
+        (['{"answer": "a"}'], ["--output", "nowhere/rows.csv"], ["nowhere"]),
+        (['{"answer": "a"}'], ["--tracking-uri", "sqlite:////dev/null/all.db"], ["/dev/null", "--no-log"]),
+        (['{"answer": "a"}'], ["--results", "other.tsv"], ["--reference"]),
+        (['{"answer": "a"}'], ["-m", "no_module_of_mine:metric"], ["no_module_of_mine"]),
+        (['{"id": "x", "question": 5, "answer": [1]}'], ["-m", "coherence"], ["answers.jsonl", "'x'", "answer"]),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_leaves_no_run(ragmetrics, written, lines, options, said):
+    data = "missing.jsonl" if lines is None else written(lines)
+    result = ragmetrics("evaluate", data, *options)
+    assert result.exit_code == 2, result.output
+    (sentence,) = result.stderr.splitlines()
+    assert sentence.startswith("Error: ")
+    for part in said:
+        assert part in sentence
+    assert "Traceback" not in result.output
+    assert runs() == []
+
+
+def test_no_file_at_all_says_what_to_give(ragmetrics):
+    result = ragmetrics("evaluate")
+    assert result.exit_code == 2
+    assert "--results FILE --reference FILE" in result.stderr
+
+
+def test_a_preset_leaves_out_what_it_cannot_score(ragmetrics, written):
+    result = ragmetrics("evaluate", written([{"question": "q?", "answer": "It is so."}]), "--suite", "lexical")
+    assert result.exit_code == 0
+    assert "left out of the preset 'lexical'" in result.stdout
+    (run,) = runs()
+    assert "lexical_relevance/mean" in run.data.metrics
+    assert "rouge1_f1/mean" not in run.data.metrics
+
+
+@pytest.mark.parametrize(("least", "code"), [("0.5", 0), ("0.99", 1)])
+def test_a_gate_decides_on_the_exit_code(ragmetrics, written, rows, least, code):
+    result = ragmetrics("evaluate", written(rows), "-m", "faithfulness", "--fail-under", f"faithfulness={least}")
+    assert result.exit_code == code
+    assert ("Gate not reached: faithfulness/mean is 0.7500" in result.stderr) == (code == 1)
+    assert len(runs()) == 1
+
+
+def test_two_files_are_joined_and_what_does_not_match_is_named(ragmetrics, tmp_path):
+    results = (EXAMPLES / "retrieval_results.tsv").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "runs.tsv").write_text("\n".join(results[:11]) + "\n", encoding="utf-8")
+    gold = EXAMPLES / "retrieval_reference.tsv"
+    result = ragmetrics("evaluate", "--results", "runs.tsv", "--reference", gold, "--suite", "retrieval")
+    assert result.exit_code == 0, result.output
+    assert "50 of 60 references have no result" in " ".join(result.stdout.split())
+    (run,) = runs()
+    assert run.data.metrics["context_recall/n_scored"] == 10
+    assert f"{run.data.metrics['pct_records_with_all_refs']:.1f}" in result.stdout
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "jsonl", "parquet"])
+def test_rows_are_written_to_a_file(ragmetrics, written, rows, tmp_path, ending):
+    result = ragmetrics("evaluate", written(rows), "-m", "faithfulness", "--no-log", "-o", f"rows.{ending}")
+    assert result.exit_code == 0, result.output
+    read = {
+        "csv": pd.read_csv,
+        "json": pd.read_json,
+        "jsonl": lambda path: pd.read_json(path, lines=True),
+        "parquet": pd.read_parquet,
+    }
+    table = read[ending](tmp_path / f"rows.{ending}")
+    assert table["id"].tolist() == ["tower", "river"]
+    assert table["faithfulness"].tolist() == [0.5, 1.0]
+
+
+def test_the_page_is_written_to_a_file(ragmetrics, written, rows, tmp_path):
+    result = ragmetrics("evaluate", written(rows), "-m", "faithfulness", "--no-log", "-o", "page.html")
+    assert result.exit_code == 0, result.output
+    assert "It was built in 1925." in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_columns_may_have_other_names(ragmetrics, written):
+    data = written([{"gesagt": "It is so.", "wahr": "It is so."}])
+    result = ragmetrics("evaluate", data, "-m", "rouge", "--columns", "answer=gesagt,reference=wahr", "--no-log")
+    assert result.exit_code == 0
+    assert "1.000" in result.stdout
+
+
+def test_a_metric_of_the_working_folder_is_found(ragmetrics, written, rows, tmp_path):
+    source = "import mlflow_ragmetrics as rm\n@rm.metric\ndef brevity(answer: str) -> float:\n    return 0.25\n"
+    (tmp_path / "metric_of_mine.py").write_text(source, encoding="utf-8")
+    result = ragmetrics("evaluate", written(rows), "-m", "metric_of_mine:brevity", "--no-log")
+    assert result.exit_code == 0, result.output
+    assert "0.250" in result.stdout
+
+
+def test_a_named_metric_replaces_the_one_of_the_preset(ragmetrics, written, rows):
+    named = "faithfulness(threshold=0.9)"
+    result = ragmetrics("evaluate", written(rows), "--suite", "white_paper", "-m", named, "-m", "rouge", "--no-log")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("\nfaithfulness ") == 1
+    assert "50%" in result.stdout
+    assert "rouge1_f1" in result.stdout
+
+
+def test_explanations_may_be_russian(ragmetrics, written, rows):
+    result = ragmetrics("evaluate", written(rows), "-m", "faithfulness", "--language", "ru", "--no-log")
+    assert "why: " in result.stdout
+    assert any("а" <= letter <= "я" for letter in result.stdout)
+
+
+def test_texts_of_others_cannot_steer_the_terminal(ragmetrics, written, rows):
+    rows[0]["id"] = "to\x1b[31mwer\x07"
+    rows[0]["question"] = "[bold]How\x1b]0;title\x07 high\u202e?[/bold]\r\nfaithfulness  1.000"
+    rows[0]["answer"] = "The tower is [red]930[/red] metres \x1b[2Jhigh."
+    result = ragmetrics("evaluate", written(rows), "-m", "faithfulness", "--no-log")
+    assert result.exit_code == 0
+    assert "\x1b" not in result.stdout
+    assert "\x07" not in result.stdout
+    assert "\u202e" not in result.stdout
+    assert "[bold]How high?[/bold] faithfulness 1.000" in result.stdout
+
+
+def test_an_interruption_ends_with_130(ragmetrics, written, rows, monkeypatch):
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mlflow_ragmetrics.suite.Suite.evaluate", interrupt)
+    result = ragmetrics("evaluate", written(rows))
+    assert result.exit_code == 130
+    assert len(result.stderr.splitlines()) == 1
+    assert runs() == []
+
+
+def test_the_command_itself_prints_no_noise_on_a_fresh_store(written, rows, tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    (tmp_path / "mlflow.db").unlink()
+    data = written(rows)
+    command = [sys.executable, "-c", "from mlflow_ragmetrics.cli import main; main()", "evaluate", data, "-m", "rouge"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+    assert "mlflow ui --backend-store-uri sqlite:///mlflow.db" in done.stdout
+    assert (tmp_path / "mlflow.db").exists()
+
+
+def test_a_suite_file_is_read_and_the_command_line_beats_it(ragmetrics, written, rows, tmp_path):
+    suite = "metrics: [faithfulness, {rouge: {measure: recall}}]\nthresholds: {faithfulness: 0.9}\nlanguage: ru\n"
+    (tmp_path / "suite.yaml").write_text(suite, encoding="utf-8")
+    result = ragmetrics(
+        "evaluate", written(rows), "--suite", "suite.yaml", "--language", "en", "-o", "rows.json", "--no-log"
+    )
+    assert result.exit_code == 0, result.output
+    first = json.loads((tmp_path / "rows.json").read_text(encoding="utf-8"))[0]
+    assert first["faithfulness_passed"] is False
+    assert first["rouge1_recall"] == 1.0
+    assert first["faithfulness_reason"].isascii()
+
+
+def test_a_dry_run_says_what_it_would_take_and_does_nothing(ragmetrics, written, rows, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none-of-your-business")
+    before = sorted(each.name for each in tmp_path.rglob("*"))
+    result = ragmetrics("evaluate", written(rows), "--judge", "openai:/gpt-4o-mini", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "openai:/gpt-4o-mini: at most" in result.stdout
+    assert "Nothing was sent" in result.stdout
+    after = sorted(each.name for each in tmp_path.rglob("*"))
+    assert [name for name in after if name not in before and not name.endswith(".jsonl")] == []
+    free = ragmetrics("evaluate", written(rows), "--dry-run")
+    assert "No language model is asked" in free.stdout

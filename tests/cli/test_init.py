@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import re
+
+from mlflow_ragmetrics.configuration.settings import SuiteSettings
+
+
+def test_the_file_is_written_and_works(ragmetrics, written, rows):
+    assert ragmetrics("init").exit_code == 0
+    result = ragmetrics("evaluate", written(rows), "--suite", "suite.yaml", "--no-log")
+    assert result.exit_code == 0, result.output
+    assert "suite white_paper" in result.stdout
+
+
+def test_a_file_that_is_there_stays_as_it_is(ragmetrics, tmp_path):
+    (tmp_path / "suite.yaml").write_text("mine", encoding="utf-8")
+    result = ragmetrics("init")
+    assert result.exit_code == 2
+    assert "suite.yaml exists" in result.stderr
+    assert (tmp_path / "suite.yaml").read_text(encoding="utf-8") == "mine"
+    assert ragmetrics("init", "--force").exit_code == 0
+    assert (tmp_path / "suite.yaml").read_text(encoding="utf-8") != "mine"
+
+
+def test_every_key_of_a_suite_is_in_the_file(ragmetrics, tmp_path):
+    ragmetrics("init", "all.yaml")
+    text = (tmp_path / "all.yaml").read_text(encoding="utf-8")
+    named = set(re.findall(r"^(?:# )?(\w+):", text, re.MULTILINE))
+    assert set(SuiteSettings.model_fields) - {"name_prefix"} <= named
+
+
+def test_a_folder_that_does_not_exist_is_named(ragmetrics):
+    result = ragmetrics("init", "nowhere/suite.yaml")
+    assert result.exit_code == 2
+    assert "nowhere" in result.stderr

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from mlflow_ragmetrics import __version__
+
+HEAVY = ("mlflow", "pandas", "langchain_core", "numpy", "pydantic", "rich")
+
+
+def test_help_names_every_command_and_loads_nothing_heavy():
+    code = (
+        "import sys\nfrom mlflow_ragmetrics.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        f"print('loaded', [name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=True)
+    for command in ("evaluate", "list", "explain", "doctor", "init"):
+        assert f"\n  {command} " in done.stdout
+    assert "loaded []" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["evaluate", "list", "explain", "doctor", "init"])
+def test_every_command_explains_itself(ragmetrics, command):
+    result = ragmetrics(command, "--help")
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"Usage: main {command}")
+
+
+def test_the_version_is_the_package_s(ragmetrics):
+    assert ragmetrics("--version").stdout.split()[-1] == __version__
+
+
+def test_an_unknown_command_is_refused(ragmetrics):
+    result = ragmetrics("evalute")
+    assert result.exit_code == 2
+    assert "evalute" in result.stderr

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlflow_ragmetrics.cli.terminal import clean, kept, shorten, wrapped
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07after", "after"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("a\rb\tc\n d", "a b c d"),
+        ("\x9b31mred", "31mred"),
+        ("left\u202eright", "leftright"),
+        ("[bold]markup[/bold]", "[bold]markup[/bold]"),
+    ],
+)
+def test_what_steers_a_terminal_is_gone(text, shown):
+    assert clean(text) == shown
+
+
+@given(st.text())
+def test_clean_text_is_one_line_without_controls(text):
+    shown = clean(text)
+    assert not any(unicodedata.category(character) == "Cc" for character in shown)
+    assert clean(shown) == shown
+
+
+@given(st.text(), st.integers(min_value=1, max_value=40))
+def test_shortened_text_fits(text, length):
+    assert len(shorten(text, length)) <= length
+
+
+def test_wrapped_text_keeps_together_what_belongs_together():
+    lines = wrapped(f"first {kept('a b c d e f')} last", 22, indent=2)
+    assert lines == ["  first a b c d e f", "    last"]

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.report import Report
+
+from .reports import noisy, report_of
+
+
+def test_a_better_version_improved() -> None:
+    before, after = noisy(120), noisy(120, shift=0.1, seed=1)
+    found = rm.compare(report_of(before), report_of(after))
+    difference = found["faithfulness"]
+    assert found.verdict == {"faithfulness": "improved"}
+    assert difference.difference == pytest.approx(np.mean(after) - np.mean(before))
+    assert (difference.mean_a, difference.mean_b) == pytest.approx((np.mean(before), np.mean(after)))
+    assert difference.low is not None
+    assert difference.high is not None
+    assert 0 < difference.low < 0.1 < difference.high + 0.02
+    assert difference.wins + difference.ties + difference.losses == difference.rows == 120
+
+
+def test_swapped_sides_regressed_by_the_same() -> None:
+    a, b = report_of(noisy(120)), report_of(noisy(120, shift=0.1, seed=1))
+    there, back = rm.compare(a, b)["faithfulness"], rm.compare(b, a)["faithfulness"]
+    assert back.verdict == "regressed"
+    assert back.difference == pytest.approx(-(there.difference or 0))
+    assert (back.low, back.high) == pytest.approx((-(there.high or 0), -(there.low or 0)), abs=0.005)
+    assert (back.wins, back.losses) == (there.losses, there.wins)
+
+
+def test_a_version_against_itself_is_unchanged() -> None:
+    found = rm.compare(report_of(noisy(40)), report_of(noisy(40)))
+    assert found.verdict == {"faithfulness": "unchanged"}
+    assert found["faithfulness"].ties == 40
+    assert found.rows == ()
+
+
+def test_noise_within_the_tolerance_is_unchanged_and_of_few_rows_not_told() -> None:
+    many = rm.compare(report_of(noisy(400)), report_of(noisy(400, seed=1)))
+    few = rm.compare(report_of(noisy(8, noise=0.3)), report_of(noisy(8, noise=0.3, seed=1)))
+    assert many.verdict == {"faithfulness": "unchanged"}
+    assert few.verdict == {"faithfulness": "too few rows to tell"}
+    assert (few["faithfulness"].needed or 0) > 8
+
+
+def test_a_difference_that_is_sure_but_within_the_tolerance_is_unchanged() -> None:
+    found = rm.compare(report_of(noisy(500)), report_of(noisy(500, shift=0.02, noise=0.02, seed=1)))
+    assert (found["faithfulness"].p_holm or 1) < 0.001
+    assert found.verdict == {"faithfulness": "unchanged"}
+    strict = rm.compare(report_of(noisy(500)), report_of(noisy(500, shift=0.02, noise=0.02, seed=1)), tolerance=0.001)
+    assert strict.verdict == {"faithfulness": "improved"}
+
+
+def test_five_rows_never_tell() -> None:
+    found = rm.compare(report_of([0.1] * 5), report_of([0.9] * 5))
+    assert found.verdict == {"faithfulness": "too few rows to tell"}
+
+
+def test_rows_unscored_on_a_side_are_left_out_and_counted() -> None:
+    before: list[float | None] = [*noisy(60)]
+    after: list[float | None] = [*noisy(60, shift=0.2, seed=1)]
+    before[3], after[4], after[5] = None, None, None
+    difference = rm.compare(report_of(before), report_of(after))["faithfulness"]
+    assert (difference.rows, difference.unscored_a, difference.unscored_b) == (57, 1, 2)
+    assert difference.verdict == "improved"
+
+
+def test_a_metric_that_nothing_was_scored_for_is_told_so() -> None:
+    found = rm.compare(report_of([None] * 10), report_of([0.5] * 10))
+    assert found.verdict == {"faithfulness": "too few rows to tell"}
+    assert found["faithfulness"].difference is None
+    assert "no row is scored on both sides" in found["faithfulness"].sentence
+
+
+def test_thresholds_have_mcnemars_test() -> None:
+    before = report_of([0.4] * 9 + [0.8] * 31, threshold=0.6)
+    after = report_of([0.7] * 8 + [0.4] * 2 + [0.8] * 30, threshold=0.6)
+    passes = rm.compare(before, after)["faithfulness"].passes
+    assert passes is not None
+    assert (passes.newly_passed, passes.newly_failed) == (8, 1)
+    assert (passes.rate_a, passes.rate_b) == pytest.approx((31 / 40, 38 / 40))
+    assert passes.p_value == pytest.approx(2 * (1 + 9) / 2**9)
+
+
+def test_p_values_are_adjusted_for_the_number_of_metrics() -> None:
+    def report(seed: int, shift: float) -> Report:
+        columns = [noisy(50, shift=shift, noise=0.2, seed=seed + each) for each in range(5)]
+        rows = [
+            Row(Sample(id=str(i), question="q"), {f"m{k}": Score(column[i]) for k, column in enumerate(columns)})
+            for i in range(50)
+        ]
+        return Report(rows)
+
+    for each in rm.compare(report(0, 0.0), report(10, 0.07)).differences:
+        assert each.p_value is not None
+        assert each.p_holm is not None
+        assert each.p_value <= each.p_holm <= min(1.0, 5 * each.p_value)
+
+
+def test_the_rows_that_changed_most_come_first_with_their_changed_claims() -> None:
+    def claims(*verdicts: str) -> tuple[Item, ...]:
+        return tuple(Item("claim", f"claim {n}", verdict) for n, verdict in enumerate(verdicts))  # type: ignore[arg-type]
+
+    before = report_of([0.9, 0.5, 0.5], items=[claims("SUPPORTED"), claims("NEUTRAL", "SUPPORTED"), claims()])
+    after = report_of([0.9, 1.0, 0.4], items=[claims("SUPPORTED"), claims("SUPPORTED", "SUPPORTED"), claims("NEUTRAL")])
+    first, second = rm.compare(before, after).rows
+    assert (first.id, first.change, second.id) == ("1", 0.5, "2")
+    assert [(item.text, item.verdict_a, item.verdict_b) for item in first.items] == [
+        ("claim 0", "NEUTRAL", "SUPPORTED")
+    ]
+    assert [(item.text, item.verdict_a, item.verdict_b) for item in second.items] == [("claim 0", None, "NEUTRAL")]
+    assert first.scores == {"faithfulness": (0.5, 1.0)}
+
+
+def test_the_table_and_the_figures_say_the_same() -> None:
+    found = rm.compare(report_of(noisy(50)), report_of(noisy(50, shift=0.1, seed=1)))
+    (row,) = found.table.to_dict("records")
+    assert row["metric"] == "faithfulness"
+    assert row["verdict"] == "improved"
+    assert found.metrics["faithfulness/difference"] == row["difference"]
+    assert found.metrics["faithfulness/n_pairs"] == 50
+    assert "improved" in str(found)
+    assert len(found.changes) == 10
+
+
+def test_metrics_of_one_side_are_named_and_none_in_common_is_refused() -> None:
+    values: Sequence[float] = [0.5] * 10
+    with pytest.raises(rm.InvalidDataError, match="no metric in common"):
+        rm.compare(report_of(values), report_of(values, key="rouge1_f1"), allow_different=True)
+
+
+@pytest.mark.parametrize("options", [{"tolerance": -0.1}, {"tolerance": float("nan")}, {"resamples": 5}])
+def test_options_are_checked(options: dict[str, float]) -> None:
+    with pytest.raises(rm.InvalidOptionError, match=next(iter(options))):
+        rm.compare(report_of([0.5] * 10), report_of([0.5] * 10), **options)  # type: ignore[arg-type]
+
+
+def test_ten_thousand_rows_of_twenty_metrics_take_seconds() -> None:
+    from mlflow_ragmetrics.comparison.difference import differences_of
+
+    generator = np.random.default_rng(0)
+    scores = {f"m{k}": (generator.beta(5, 2, 10_000), generator.beta(5, 2, 10_000)) for k in range(20)}
+    began = time.perf_counter()
+    found = differences_of(scores, tolerance=0.05, resamples=10_000, seed=0)
+    assert time.perf_counter() - began < 20
+    assert {each.verdict for each in found} == {"unchanged"}

@@ -1,0 +1,42 @@
+"""Scores as MLflow feedback."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.tracking.feedback import assessments_of, feedback_of
+
+
+def test_a_score_with_claims() -> None:
+    claim = Item("claim", "It is tall.", "SUPPORTED", support=0.9, evidence=(Evidence(1, "d1", "tall"),))
+    score = Score(0.5, scaled=3.0, threshold=0.4, reason="1 of 2", items=(claim,), judge="words", details={"n": 2})
+    feedback = feedback_of("faithfulness", score)
+    assert (feedback.name, feedback.value, feedback.rationale, feedback.error) == ("faithfulness", 0.5, "1 of 2", None)
+    assert (feedback.source.source_type, feedback.source.source_id) == ("LLM_JUDGE", "words")
+    assert feedback.metadata["ragmetrics.passed"] == "true"
+    (item,) = json.loads(feedback.metadata["ragmetrics.items"])
+    assert item["evidence"] == [{"chunk": 1, "id": "d1", "quote": "tall"}]
+
+
+def test_nan_is_no_value_but_a_skipped_score() -> None:
+    feedback = feedback_of("m", Score(math.nan, reason="nothing to score"))
+    assert (feedback.value, feedback.rationale) == (None, "skipped: nothing to score")
+    assert feedback.error is None or feedback.error.error_code == "SKIPPED"
+
+
+def test_an_error_has_its_class_as_code() -> None:
+    feedback = feedback_of("m", Score(status="error", error="JudgeError: no answer: later", reason="no answer: later"))
+    assert feedback.value is None
+    assert (feedback.error.error_code, feedback.error.error_message) == ("JudgeError", "no answer: later")
+
+
+def test_the_reference_is_an_expectation() -> None:
+    row = Row(Sample(id="a", references=("Paris\x00",)), {"m": Score(1.0)})
+    feedback, expectation = assessments_of(row, "run")
+    assert expectation.expectation.value == "Paris\ufffd"
+    assert feedback.metadata["mlflow.assessment.sourceRunId"] == "run"
+    assert len(assessments_of(Row(Sample(), {"m": Score(1.0)}), "run")) == 1

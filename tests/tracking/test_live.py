@@ -1,0 +1,72 @@
+"""Rows into an MLflow run while they come."""
+
+from __future__ import annotations
+
+import mlflow
+import pandas as pd
+import pytest
+
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, end_run, log_feedback, new_run
+
+
+@pytest.fixture
+def live() -> LiveRun:
+    run = LiveRun(new_run("live"))
+    run.begin({"suite": "custom"})
+    return run
+
+
+def test_tables_grow_and_take_new_columns(live: LiveRun) -> None:
+    items = pd.DataFrame({"id": [], "text": []})
+    live.append(pd.DataFrame({"id": ["001"], "answer": ["42"]}), items)
+    live.append(pd.DataFrame({"id": ["002"], "score": [0.5]}), items)
+
+    live.publish()
+    live.publish()
+
+    table = mlflow.artifacts.load_dict(f"runs:/{live.run_id}/rag_rows.json")
+    assert table == {"columns": ["id", "answer", "score"], "data": [["001", "42", None], ["002", None, 0.5]]}
+    assert live.rows == 2
+
+
+def test_unscored_rows_take_a_step_and_no_point(live: LiveRun) -> None:
+    first = live.points({"a": Score(value=0.5), "b": Score(status="skipped")}, 1)
+    second = live.points({"a": Score(error="E: x"), "b": Score(value=1.0)}, 2)
+    assert [(point.key, point.step, point.value) for point in first] == [
+        ("a", 0, 0.5),
+        ("a/mean", 0, 0.5),
+        ("a/rolling_mean", 0, 0.5),
+    ]
+    assert {point.key: point.step for point in second} == {"b": 1, "b/mean": 1, "b/rolling_mean": 1}
+
+
+def test_points_may_be_written_again(live: LiveRun) -> None:
+    points = live.points({"a": Score(value=0.5)}, 1_700_000_000_000)
+    live.log_points(points)
+    live.log_points(points)
+    assert len(mlflow.MlflowClient().get_metric_history(live.run_id, "a")) == 1
+
+
+def test_a_new_run_is_open_until_it_is_ended(live: LiveRun) -> None:
+    assert mlflow.active_run() is None
+    assert mlflow.get_run(live.run_id).info.status == "RUNNING"
+    end_run(live.run_id)
+    assert mlflow.get_run(live.run_id).info.status == "FINISHED"
+
+
+def test_errors_are_one_sentence() -> None:
+    with pytest.raises(RagMetricsError, match=r"run 0+ cannot be written"):
+        LiveRun("0" * 32).begin({})
+
+
+def test_feedback_on_a_trace_and_on_none(live: LiveRun) -> None:
+    with mlflow.start_span("call") as span:
+        pass
+    log_feedback(span.trace_id, "faithfulness", Score(value=0.5, reason="half"), live.run_id)
+    (found,) = mlflow.get_trace(span.trace_id).info.assessments
+    assert (found.name, found.value, found.rationale) == ("faithfulness", 0.5, "half")
+    assert found.metadata["mlflow.assessment.sourceRunId"] == live.run_id
+    with pytest.raises(TraceAbsentError):
+        log_feedback("tr-" + "0" * 32, "faithfulness", Score(value=0.5))

@@ -1,0 +1,110 @@
+"""The same over HTTP: an ``mlflow server`` with PostgreSQL behind it, both started here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlflow
+import pytest
+
+import mlflow_ragmetrics as rm
+
+pytestmark = pytest.mark.slow
+
+RECORDS = [
+    {"id": "a", "question": "Where?", "answer": "In Paris.", "reference": "Paris.", "contexts": ["It is in Paris."]},
+    {"id": "b", "question": "When? \x00", "answer": "In 1889 \ud800", "contexts": ["It was built in 1889."]},
+]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pytest.importorskip("psycopg2", reason="pip install psycopg2-binary")
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    folder = Path(os.path.dirname(shutil.which("postgres") or "") or (programs[-1] if programs else "."))
+    if not (folder / "postgres").exists():
+        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    data, port = tmp_path_factory.mktemp("postgresql"), free_port()
+    user = {"user": "postgres"} if os.geteuid() == 0 else {}  # PostgreSQL refuses to run as root
+    if user:
+        shutil.chown(data, "postgres")
+        for parent in data.parents[:3]:
+            parent.chmod(parent.stat().st_mode | 0o055)
+    subprocess.run([folder / "initdb", "-D", data, "-U", "postgres", "-A", "trust"], check=True, cwd=data, **user)
+    options = ["-D", data, "-p", str(port), "-k", data, "-c", "listen_addresses=127.0.0.1"]
+    with subprocess.Popen([folder / "postgres", *map(str, options)], cwd=data, **user) as server:
+        try:
+            wait_for(lambda: socket.create_connection(("127.0.0.1", port), 1).close())
+            yield f"postgresql+psycopg2://postgres@127.0.0.1:{port}/postgres"
+        finally:
+            server.terminate()
+
+
+@pytest.fixture(scope="module")
+def server(postgresql: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    port, folder = free_port(), tmp_path_factory.mktemp("server")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    options = ["--backend-store-uri", postgresql, "--artifacts-destination", folder / "artifacts", "--workers", "1"]
+    command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), *map(str, options)]
+    with subprocess.Popen(command, cwd=folder, env=environment) as process:
+        try:
+            wait_for(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close())
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def wait_for(attempt: object, seconds: float = 90.0) -> None:
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            attempt()  # type: ignore[operator]
+        except (OSError, ValueError):
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.3)
+        else:
+            return
+
+
+def test_everything_arrives_and_logging_twice_changes_nothing(server: str) -> None:
+    mlflow.set_tracking_uri(server)
+    judge = rm.ScriptedJudge(facts=[{"text": "one", "ok": True}], used_chunks=[1])
+    report = rm.Suite(["faithfulness", "chunk_precision", "rouge"], judge=judge).evaluate(RECORDS)
+    run_id = report.log(run_name="over HTTP")
+    report.log(run_id=run_id)
+    run = mlflow.get_run(run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics.items() >= report.metrics.items()
+    assert mlflow.load_table("rag_rows.json", run_ids=[run_id])["id"].tolist() == ["a", "b"]
+    traces = mlflow.search_traces(run_id=run_id, return_type="list")
+    assert sorted(len(trace.info.assessments) for trace in traces) == [3, 4]
+
+
+def test_the_doors_of_mlflow_over_http(server: str) -> None:
+    import pandas as pd
+
+    mlflow.set_tracking_uri(server)
+    suite = rm.Suite(["rouge"])
+    data = pd.DataFrame([{"answer": "In Paris.", "reference": "Paris."}, {"answer": "a", "reference": "b"}])
+    options = {"data": data, "predictions": "answer", "targets": "reference"}
+    first = mlflow.models.evaluate(**options, extra_metrics=rm.extra_metrics(suite))
+    second = mlflow.models.evaluate(
+        **options, model_type="rag", evaluators="ragmetrics", evaluator_config={"suite": suite}
+    )
+    assert first.metrics["rouge1_f1/mean"] == second.metrics["rouge1_f1/mean"]
+    assert len(second.tables["rag_rows"]) == 2

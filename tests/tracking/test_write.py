@@ -1,0 +1,221 @@
+"""Reports in real SQLite MLflow stores: complete, valid, written once."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import mlflow
+import pytest
+from mlflow import MlflowClient
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.tracking import log_report
+from mlflow_ragmetrics.tracking.run import STATUS_TAG
+
+RECORDS = [
+    {"id": "a", "question": "Where?", "answer": "In Paris.", "reference": "Paris.", "contexts": ["It is in Paris."]},
+    {"id": "b", "question": "When?", "answer": "In 1889.", "contexts": ["It was built in 1889.", "It is tall."]},
+    {"id": "c", "question": "Who?", "answer": "Eiffel \x00 \ud800", "reference": "Eiffel", "contexts": []},
+]
+
+
+@pytest.fixture
+def report() -> rm.Report:
+    judge = rm.ScriptedJudge(facts=[{"text": "one", "ok": True}, {"text": "two", "ok": False}], used_chunks=[1])
+    overall = rm.composite("overall", {"faithfulness": 3, "rouge1_f1": 1})
+    return rm.Suite(["faithfulness", "chunk_precision", "rouge", overall], judge=judge).evaluate(RECORDS)
+
+
+def artifact(run_id: str, name: str) -> dict:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{name} holds {constant}, which is no JSON")
+
+    path = mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=name)
+    return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+def test_a_new_run_is_finished_and_holds_everything(report: rm.Report) -> None:
+    run = mlflow.get_run(report.log(run_name="first", tags={"team": "search", "number": 3}, params={"k": 5}))
+    assert (run.info.status, run.info.run_name) == ("FINISHED", "first")
+    assert run.data.metrics.items() >= report.metrics.items()
+    assert run.data.metrics["usage/wall_seconds"] > 0
+    assert run.data.params.items() >= {"k": "5", "judge": "scripted", "language": "en", "n_rows": "3"}.items()
+    assert json.loads(run.data.params["weights"]) == {"overall": {"faithfulness": 3.0, "rouge1_f1": 1.0}}
+    assert run.data.params["data_digest"] == report.data_digest
+    assert run.data.tags.items() >= {"team": "search", "number": "3", STATUS_TAG: "complete"}.items()
+    assert mlflow.active_run() is None
+
+
+def test_tables_open_as_tables(report: rm.Report) -> None:
+    run_id = report.log()
+    tags = mlflow.get_run(run_id).data.tags
+    expected = [{"path": name, "type": "table"} for name in ("rag_rows.json", "rag_claims.json")]
+    assert json.loads(tags["mlflow.loggedArtifacts"]) == expected
+    assert mlflow.load_table("rag_rows.json", run_ids=[run_id])["id"].tolist() == ["a", "b", "c"]
+    claims = mlflow.load_table("rag_claims.json", run_ids=[run_id])
+    assert len(claims) == len(report.items)
+    assert claims["evidence"].map(type).eq(list).all()
+
+
+def test_log_table_appends_but_logging_twice_does_not(report: rm.Report) -> None:
+    run_id = report.log()
+    mlflow.log_table({"x": [1]}, "mine.json", run_id=run_id)
+    assert report.log(run_id=run_id) == run_id
+    assert len(artifact(run_id, "rag_rows.json")["data"]) == 3
+    run = mlflow.get_run(run_id)
+    assert [table["path"] for table in json.loads(run.data.tags["mlflow.loggedArtifacts"])] == [
+        "rag_rows.json",
+        "rag_claims.json",
+        "mine.json",
+    ]
+    assert len(run.inputs.dataset_inputs) == 1
+
+
+def test_no_nan_anywhere_and_text_that_databases_refuse_is_replaced(report: rm.Report) -> None:
+    run_id = replace(report, usage={"cost": math.nan, "calls": 2}).log()
+    run = mlflow.get_run(run_id)
+    assert all(math.isfinite(value) for value in run.data.metrics.values())
+    assert "usage/cost" not in run.data.metrics
+    rows = artifact(run_id, "rag_rows.json")
+    table = {name: [row[i] for row in rows["data"]] for i, name in enumerate(rows["columns"])}
+    assert table["rouge1_f1"][1] is None
+    assert table["rouge1_f1_status"][1] == "skipped"
+    assert table["answer"][2] == "Eiffel \ufffd \ufffd"
+
+
+def test_the_dataset_has_the_digest_of_the_whole_content(report: rm.Report) -> None:
+    other = rm.Suite(["faithfulness"], judge=rm.ScriptedJudge(facts=[], used_chunks=[])).evaluate(
+        [{**RECORDS[0], "contexts": ["Another passage."]}, *RECORDS[1:]]
+    )
+    first, second = (mlflow.get_run(each.log()).inputs.dataset_inputs[0].dataset for each in (report, other))
+    assert first.digest == report.data_digest
+    assert first.digest != second.digest
+    assert json.loads(first.profile)["num_rows"] == 3
+
+
+def test_the_file_is_named_without_the_path_of_this_machine(report: rm.Report, tmp_path: Path) -> None:
+    run = mlflow.get_run(replace(report, source=tmp_path / "answers.jsonl").log())
+    assert run.data.params["source"] == "answers.jsonl"
+    dataset = run.inputs.dataset_inputs[0].dataset
+    assert (dataset.name, json.loads(dataset.source)) == ("answers", {"uri": "answers.jsonl"})
+    assert str(tmp_path) not in json.dumps([run.data.params, artifact(run.info.run_id, "ragmetrics_suite.json")])
+
+
+def test_further_files_become_artifacts(report: rm.Report) -> None:
+    run_id = report.log(files={"report.html": "<p>привет</p>", "plot.png": b"\x89PNG"})
+    names = {each.path for each in mlflow.MlflowClient().list_artifacts(run_id)}
+    ours = {"rag_rows.json", "rag_claims.json", "ragmetrics_suite.json", "ragmetrics_report.html"}
+    assert names == {"report.html", "plot.png", *ours}
+    assert mlflow.artifacts.load_text(f"runs:/{run_id}/report.html") == "<p>привет</p>"
+
+
+def test_a_param_too_long_for_mlflow_is_cut_and_whole_in_the_artifact(report: rm.Report) -> None:
+    long = "x" * 20_000
+    run = mlflow.get_run(replace(report, description={**report.description, "prompt_version": long}).log())
+    assert run.data.params["prompt_version"] == "x" * 5_999 + "…"
+    assert artifact(run.info.run_id, "ragmetrics_suite.json")["suite"]["prompt_version"] == long
+
+
+def test_the_active_run_is_used_and_left_open(report: rm.Report) -> None:
+    with mlflow.start_run(run_name="outer") as outer, mlflow.start_run(run_name="inner", nested=True) as inner:
+        mlflow.log_param("judge", "the chain's own")
+        assert report.log() == inner.info.run_id
+        assert mlflow.active_run().info.run_id == inner.info.run_id
+        assert MlflowClient().get_run(inner.info.run_id).info.status == "RUNNING"
+    params = mlflow.get_run(inner.info.run_id).data.params
+    assert (params["judge"], params["ragmetrics.judge"]) == ("the chain's own", "scripted")
+    assert mlflow.get_run(outer.info.run_id).data.metrics == {}
+
+
+def test_a_finished_run_is_resumed_by_its_id_beside_an_active_one(report: rm.Report) -> None:
+    run_id = mlflow.MlflowClient().create_run("0").info.run_id
+    with mlflow.start_run() as active:
+        report.log(run_id=run_id)
+    assert "faithfulness/mean" in mlflow.get_run(run_id).data.metrics
+    assert mlflow.get_run(active.info.run_id).data.metrics == {}
+
+
+def test_other_params_of_a_second_report_are_kept_apart_with_a_warning(report: rm.Report) -> None:
+    run_id = report.log()
+    for language in ("ru", "de"):
+        changed = replace(report, description={**report.description, "language": language})
+        if language == "ru":
+            changed.log(run_id=run_id)
+        else:
+            with pytest.warns(UserWarning, match="language"):
+                changed.log(run_id=run_id)
+    params = mlflow.get_run(run_id).data.params
+    assert (params["language"], params["ragmetrics.language"]) == ("en", "ru")
+
+
+def test_what_cannot_be_written_fails_the_run_and_says_why(report: rm.Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORE_PASSWORD", "hunter2hunter2")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("disk full\nat https://me:hunter2hunter2@host/")
+
+    monkeypatch.setattr(MlflowClient, "log_artifacts", refuse)
+    with pytest.raises(rm.RagMetricsError, match=r"could not be written into run \w+: disk full at") as raised:
+        report.log()
+    (run,) = MlflowClient().search_runs(["0"])
+    assert run.info.status == "FAILED"
+    assert run.data.metrics == {}
+    assert run.data.tags[STATUS_TAG].startswith("failed: disk full")
+    assert "hunter2" not in run.data.tags[STATUS_TAG] + str(raised.value)
+
+
+def test_an_interruption_does_not_leave_a_run_that_looks_finished(
+    report: rm.Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(MlflowClient, "log_artifacts", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        report.log()
+    (run,) = MlflowClient().search_runs(["0"])
+    assert (run.info.status, run.data.tags[STATUS_TAG]) == ("FAILED", "failed: interrupted")
+
+
+def test_a_run_that_is_not_there_is_one_clear_sentence(report: rm.Report) -> None:
+    with pytest.raises(rm.RagMetricsError, match="nowhere"):
+        report.log(run_id="nowhere")
+
+
+def test_metrics_beyond_one_batch(report: rm.Report) -> None:
+    many = {f"m{i}": float(i) for i in range(1_850)}
+    run = mlflow.get_run(log_report(replace(report, usage=many)))
+    assert sum(name.startswith("usage/m") for name in run.data.metrics) == 1_850
+
+
+def test_an_active_model_is_linked(report: rm.Report) -> None:
+    model = mlflow.create_external_model(name="chain")
+    run = mlflow.get_run(report.log(model_id=model.model_id))
+    assert [each.model_id for each in run.inputs.model_inputs] == [model.model_id]
+    logged = {metric.key: metric for metric in mlflow.get_logged_model(model.model_id).metrics}
+    assert logged["faithfulness/mean"].value == report.metrics["faithfulness/mean"]
+    assert logged["faithfulness/mean"].dataset_digest == report.data_digest
+
+
+def test_autologging_neither_changes_the_run_nor_is_changed(report: rm.Report) -> None:
+    plain = set(mlflow.get_run(report.log()).data.params)
+    mlflow.autolog(silent=True)
+    try:
+        run = mlflow.get_run(report.log())
+    finally:
+        mlflow.autolog(disable=True, silent=True)
+    assert set(run.data.params) == plain
+    assert len(mlflow.MlflowClient().search_runs(["0"])) == 2
+
+
+def test_two_hundred_rows_without_traces_take_under_half_a_second(report: rm.Report) -> None:
+    rows = [replace(row, sample=replace(row.sample, id=str(i))) for i, row in enumerate([*report.rows] * 67)]
+    many = replace(report, rows=rows[:200])
+    report.log()
+    began = time.process_time()
+    many.log(traces=False)
+    assert time.process_time() - began < 0.5
