@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from importlib import import_module
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Protocol, TypeVar, Union
 
 __all__ = ["Progress", "progress_of"]
 
 T = TypeVar("T")
+_REDRAWN_EVERY = 0.3
 
 _SETTLED = 0.5  # seconds before a rate means anything
 
@@ -68,6 +72,33 @@ class _Bar:
         return row
 
 
+class _CellLine:
+    """A line that is rewritten in the cell's output: for notebooks without ipywidgets, which rich's bar needs there."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._shown_at = self._began = time.monotonic()
+        self._handle: Any = None
+
+    def __enter__(self) -> _CellLine:
+        display = import_module("IPython.display").display
+        self._handle = display({"text/plain": f"scoring {self._total} rows"}, raw=True, display_id=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._handle.update({"text/plain": ""}, raw=True)
+
+    def advance(self, row: T) -> T:
+        self._done += 1
+        now = time.monotonic()
+        if now - self._shown_at > _REDRAWN_EVERY:
+            self._shown_at, left = now, (now - self._began) / self._done * (self._total - self._done)
+            text = f"scoring {self._done} of {self._total} rows, about {left:.0f} s left"
+            self._handle.update({"text/plain": text}, raw=True)
+        return row
+
+
 def progress_of(wanted: Union[bool, Progress, None], total: int) -> Progress:
     """The bar for ``total`` rows: ``True`` always, ``False`` never, ``None`` on a terminal or in a notebook."""
     if wanted is False:
@@ -77,6 +108,8 @@ def progress_of(wanted: Union[bool, Progress, None], total: int) -> Progress:
     from rich.console import Console
 
     console = Console(stderr=True)
+    if console.is_jupyter and find_spec("ipywidgets") is None:
+        return _CellLine(total)
     if wanted or console.is_terminal or console.is_jupyter:
         return _Bar(console, total)
     return _Silence()

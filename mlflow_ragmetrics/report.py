@@ -106,12 +106,22 @@ class Report:
         """
         raise_failures(check_figures(self.metrics, fail_under, fail_on_error_rate))
 
-    def log(self, **options: Any) -> str:
-        """Write metrics, params, tags, tables and page into the active MLflow run, or into a new one; returns its id.
+    def log(self, *, plots: bool = True, **options: Any) -> str:
+        """Write metrics, params, tags, tables, page and plots into the active MLflow run, or a new one; returns its id.
 
-        Options are those of ``tracking.log_report``: ``run_id``, ``run_name``, ``tags``.
+        Further options are those of ``tracking.log_report``: ``run_id``, ``run_name``, ``tags``, ``traces``, ….
         """
         from mlflow_ragmetrics.tracking import log_report
 
-        files = {"ragmetrics_report.html": self.to_html(), **(options.pop("files", None) or {})}
+        drawn = self._plots() if plots else {}
+        files = {"ragmetrics_report.html": self.to_html(), **drawn, **(options.pop("files", None) or {})}
         return log_report(self, files=files, **options)
+
+    def _plots(self) -> dict[str, bytes]:
+        from mlflow_ragmetrics.views.plots import composite_plot, distribution_plot, png
+
+        figures = {"ragmetrics_scores.png": distribution_plot({key: self.scores(key) for key in self.keys})}
+        for key in self.description.get("weights", {}):
+            if key in self.keys:
+                figures[f"ragmetrics_{key}.png"] = composite_plot(key, self.scores(key))
+        return {name: png(figure) for name, figure in figures.items() if figure is not None}

@@ -55,3 +55,16 @@ def test_worst_rows_come_first() -> None:
     values = [row.scores["coherence"].value for row in report.worst(3)]
     assert values == sorted(values)
     assert len(values) == 3
+
+
+def test_a_run_holds_page_and_plots(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    import mlflow
+
+    judge = rm.ScriptedJudge(facts=[{"text": "a", "ok": True}], used_chunks=[1], rating=4)
+    report = rm.Suite(["faithfulness", "chunk_precision"], judge=judge, weights={"faithfulness": 1}).evaluate([RECORD])
+    run_id = report.log(traces=False)
+    client = mlflow.MlflowClient()
+    names = {entry.path for entry in client.list_artifacts(run_id)}
+    assert {"ragmetrics_report.html", "ragmetrics_scores.png", "ragmetrics_composite.png"} <= names
+    bare = rm.Suite(["coherence"]).evaluate([RECORD]).log(traces=False, plots=False)
+    assert not any(entry.path.endswith(".png") for entry in client.list_artifacts(bare))

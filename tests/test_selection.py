@@ -36,7 +36,7 @@ def test_weights_without_a_composite_make_one() -> None:
 
 @pytest.mark.parametrize("weights", [{"faithfulness": -1}, {"faithfulness": 0}, {"faithfulness": "2"}, {"nothing": 1}])
 def test_bad_weights(weights: dict[str, object]) -> None:
-    with pytest.raises(rm.RagMetricsError, match="nothing|weight"):
+    with pytest.raises(rm.RagMetricsError, match=r"nothing|weight"):
         select(["faithfulness"], weights=weights)  # type: ignore[arg-type]
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,8 +51,9 @@ class LiveRun:
         self._step = 0
         self._sums: dict[str, tuple[float, int]] = {}
         self._windows: dict[str, deque[float]] = {}
-        self._folder = tempfile.TemporaryDirectory(prefix="ragmetrics-")
-        self._tables = [GrowingTable(Path(self._folder.name), name) for name in (ROWS, CLAIMS)]
+        folder = tempfile.mkdtemp(prefix="ragmetrics-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._tables = [GrowingTable(Path(folder), name) for name in (ROWS, CLAIMS)]
 
     @property
     def rows(self) -> int:

@@ -58,7 +58,6 @@ def log_report(
     model (default: the active one). ``traces`` writes one trace a row with its scores as assessments, for the
     row-by-row comparison of two runs; ``feedback`` writes the scores onto the traces that the rows come from instead.
     ``dataset=False`` logs no dataset input and ``omit`` names metrics not to log, where somebody else logs them.
-
     Logging again replaces tables and traces and sets the metrics anew. When something cannot be written, a run that
     was made here ends FAILED, the tag ``ragmetrics.status`` says why, and a ``RagMetricsError`` is raised.
     """
@@ -68,10 +67,9 @@ def log_report(
     with target_run(run_id, run_name) as target:
         client = mlflow.MlflowClient()
         run = client.get_run(target)
-        description = description_of(report)
-        _log_params(client, run, params_of(description, params))
+        _log_params(client, run, params_of(description_of(report), params))
         _log_inputs(client, run, report if dataset else None, model)
-        _log_artifacts(client, run, report, description, files or {})
+        _log_artifacts(client, run, report, files or {})
         figures = {name: value for name, value in figures_of(report).items() if name not in omit}
         _log_metrics(client, run, figures, model, report if dataset else None)
         if feedback:
@@ -104,10 +102,9 @@ def _log_artifacts(
     client: MlflowClient,
     run: Run,
     report: Loggable,
-    description: Mapping[str, Any],
     files: Mapping[str, str | bytes],
 ) -> None:
-    about = {"suite": description, "warnings": report.warnings, "usage": report.usage}
+    about = {"suite": description_of(report), "warnings": report.warnings, "usage": report.usage}
     texts = {
         ROWS: table_json(report.table),
         CLAIMS: table_json(report.items),

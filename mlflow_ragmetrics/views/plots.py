@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.core.score import Score
@@ -10,7 +11,7 @@ from mlflow_ragmetrics.core.score import Score
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["composite_plot", "distribution_plot"]
+__all__ = ["composite_plot", "distribution_plot", "png"]
 
 _BARS = "#3b7dd8"
 _MEAN = "#1b1f24"
@@ -56,6 +57,13 @@ def composite_plot(name: str, scores: Sequence[Score]) -> Figure | None:
     axes.set_title(f"{name}: mean of its parts", fontsize=10)
     axes.tick_params(labelsize=8)
     return figure
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a PNG file."""
+    picture = BytesIO()
+    figure.savefig(picture, format="png")
+    return picture.getvalue()
 
 
 def _figure(width: float, height: float) -> Figure:

@@ -45,9 +45,9 @@ def test_results_and_errors_come_back_and_the_context_does_not_go_in() -> None:
 def test_a_call_that_hangs_is_left() -> None:
     began = time.perf_counter()
     with pytest.raises(JudgeError, match=r"0\.05 s") as raised:
-        run_apart(lambda: time.sleep(2.0), 0.05)
+        run_apart(lambda: time.sleep(30.0), 0.05)
     assert raised.value.code == "timeout"
-    assert time.perf_counter() - began < 1.0
+    assert time.perf_counter() - began < 10
 
 
 def test_a_judge_asked_inside_a_chain_tells_its_callbacks_nothing() -> None:

@@ -70,4 +70,4 @@ def test_it_never_goes_below_zero() -> None:
 def test_long_texts_take_linear_time(answer: str) -> None:
     began = time.perf_counter()
     assert rm.score("content_safety", {"answer": answer}).value == 1.0
-    assert time.perf_counter() - began < 2.0
+    assert time.perf_counter() - began < 10

@@ -1,0 +1,1 @@
+"""LangChain: chains scored while they run, and chains run over a data set."""

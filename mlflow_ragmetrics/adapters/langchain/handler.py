@@ -1,0 +1,168 @@
+"""The callback that scores a running chain's answers in the background."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import random
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+from mlflow_ragmetrics.adapters.langchain.capture import Exchange
+from mlflow_ragmetrics.adapters.langchain.pipeline import Counts, Pipeline
+from mlflow_ragmetrics.adapters.langchain.quiet import quietened
+from mlflow_ragmetrics.adapters.langchain.reading import Known, Reading
+from mlflow_ragmetrics.adapters.langchain.recorder import Recorder
+from mlflow_ragmetrics.adapters.langchain.scoring import ChainSuite
+from mlflow_ragmetrics.adapters.langchain.sinks import FunctionSink, Sink
+from mlflow_ragmetrics.adapters.langchain.worker import Crew, WhenFull
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.suite import Suite
+
+__all__ = ["RagMetricsCallback"]
+
+_EXIT_SECONDS = 10.0
+_COUNTS = ("seen", "scored", "dropped", "failed", "skipped")
+_logger = logging.getLogger(__name__)
+
+
+class RagMetricsCallback(Recorder):
+    """Scores each answer of a chain that has this handler among its ``callbacks``, without slowing the chain.
+
+    Args:
+        suite: the metrics.
+        input_key, output_key: the entry of dict inputs that is the question, of dict outputs that is the answer.
+        question: a function of the inputs that gives the question; ``answer`` and ``contexts`` are functions of the
+            outputs. A second parameter gets the other side.
+        references, gold_doc_ids: a mapping by question or id, or a function of the question (and the id). What the
+            call's ``metadata`` says (``reference``, ``gold_doc_ids``, ``id``, or an alias) comes first.
+        sample_rate: the share of answers to score, 0 to 1.
+        queue_size: answers that wait at most; ``when_full``: ``"drop"`` the newest, or ``"block"`` the chain
+            (and with it, in async chains, the event loop).
+        workers: scoring threads.
+        sink: a function ``(sample, {key: Score})``, called once for each scored answer.
+        log: write into MLflow; by default only where there is no ``sink``.
+        run_id: the MLflow run to write into, else the one that is active at the call, else a new one.
+        feedback: put the scores on the chain's own MLflow trace, where it is traced.
+        trace_judge: let the judge's own model calls be traced (a ``ChatJudge`` only if it was made with ``trace``).
+
+    One handler may serve many calls of many chains at once. ``counts`` says what became of them. A full queue, a
+    failing judge or a dead MLflow server never reaches the chain.
+
+    Raises:
+        InvalidOptionError: for an option that cannot be used.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        *,
+        input_key: str | None = None,
+        output_key: str | None = None,
+        question: Callable[..., Any] | None = None,
+        answer: Callable[..., Any] | None = None,
+        contexts: Callable[..., Any] | None = None,
+        references: Known | None = None,
+        gold_doc_ids: Known | None = None,
+        sample_rate: float = 1.0,
+        queue_size: int = 1000,
+        when_full: WhenFull = "drop",
+        workers: int = 1,
+        sink: Callable[[Sample, Mapping[str, Score]], Any] | None = None,
+        log: bool | None = None,
+        run_id: str | None = None,
+        feedback: bool = True,
+        trace_judge: bool = False,
+    ) -> None:
+        super().__init__()
+        _check(sample_rate, queue_size, when_full, workers)
+        reading = Reading(input_key, output_key, question, answer, contexts, references, gold_doc_ids)
+        self._sample_rate = sample_rate
+        self._sinks: list[Sink] = [] if sink is None else [FunctionSink(sink)]
+        if log or (log is None and sink is None):
+            from mlflow_ragmetrics.adapters.langchain.mlflow_sink import MLflowSink
+
+            self._sinks.append(MLflowSink(suite.describe(), run_id=run_id, feedback=feedback))
+        self._counts = Counts()
+        chain_suite = ChainSuite(suite if trace_judge else quietened(suite))
+        pipeline = Pipeline(reading, chain_suite, self._sinks, self._counts)
+        busy = self.capture.is_open
+        self._crew = Crew(pipeline.work, busy=busy, size=queue_size, when_full=when_full, workers=workers)
+        _HANDLERS.add(self)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Calls ``seen``; of these ``scored``, ``dropped`` (full queue), ``failed`` (the chain, or its scoring) and
+        ``skipped`` (not sampled, or without an answer, as a stream that was left); then what the sinks count.
+        """
+        counts = self._counts.of(_COUNTS)
+        for sink in self._sinks:
+            counts.update(sink.counts)
+        return counts
+
+    def answered(self, exchange: Exchange) -> None:
+        """Queue the exchange, unless it is not to be scored."""
+        self._counts.add("seen")
+        if exchange.outputs is None or random.random() >= self._sample_rate:
+            self._counts.add("skipped")
+            return
+        for sink in self._sinks:
+            sink.prepare(exchange)
+        if not self._crew.put(exchange):
+            self._counts.add("dropped")
+
+    def broken(self, exchange: Exchange) -> None:
+        """Count a call that raised."""
+        self._counts.add("seen")
+        self._counts.add("failed")
+
+    def flush(self, timeout: float = 30.0) -> bool:
+        """Wait until every answer so far is scored and written; False, with a warning, when that did not succeed."""
+        deadline = time.monotonic() + timeout
+        done = self._crew.wait(timeout)
+        if not done:
+            _logger.warning("answers are still being scored after %g seconds", timeout)
+        written = [sink.flush(max(0.0, deadline - time.monotonic())) for sink in self._sinks]
+        return done and all(written)
+
+    def close(self, timeout: float = 30.0) -> bool:
+        """Flush, then let the threads end; later answers are dropped."""
+        done = self.flush(timeout)
+        self._crew.close()
+        for sink in self._sinks:
+            sink.close()
+        return done
+
+    def __enter__(self) -> RagMetricsCallback:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+_HANDLERS: weakref.WeakSet[RagMetricsCallback] = weakref.WeakSet()
+
+
+@atexit.register
+def _flush_all() -> None:
+    """Give what is still under way a last chance when the interpreter ends, within a bound."""
+    deadline = time.monotonic() + _EXIT_SECONDS
+    for handler in list(_HANDLERS):
+        handler.close(max(0.0, deadline - time.monotonic()))
+
+
+def _check(sample_rate: float, queue_size: int, when_full: str, workers: int) -> None:
+    if not 0 <= sample_rate <= 1:
+        raise InvalidOptionError(f"sample_rate={sample_rate!r} must lie in 0 to 1", param="sample_rate")
+    if when_full not in ("drop", "block"):
+        raise InvalidOptionError(f"when_full={when_full!r} is not one of drop, block", param="when_full")
+    for name, value in (("queue_size", queue_size), ("workers", workers)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InvalidOptionError(f"{name}={value!r} must be a whole number from 1", param=name)

@@ -1,0 +1,141 @@
+"""The plugin ``evaluators="ragmetrics"`` of ``mlflow.models.evaluate``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mlflow
+from mlflow.models.evaluation import EvaluationArtifact, EvaluationResult, ModelEvaluator
+from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
+
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
+from mlflow_ragmetrics.judges.chat import ChatJudge
+from mlflow_ragmetrics.judges.connection import Terms
+from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.tracking.describe import figures_of
+from mlflow_ragmetrics.tracking.write import CLAIMS, ROWS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RagMetricsEvaluator"]
+
+_NAME = "ragmetrics"
+_OPTIONS = tuple(
+    dict.fromkeys(
+        name
+        for callable_ in (Suite, ChatJudge, Terms)
+        for name, each in inspect.signature(callable_).parameters.items()
+        if name not in ("metrics", "model", "name") and each.kind is not each.VAR_KEYWORD
+    )
+)
+_KEYS = ("suite", "columns", "traces", *_OPTIONS)
+
+
+class RagMetricsEvaluator(ModelEvaluator):
+    """Evaluates with a suite, only where ``evaluator_config`` has the key ``suite``.
+
+    ``suite`` is a preset's name, a list of metrics, a YAML file or a ``Suite``; ``columns`` maps sample fields to
+    column names; ``traces`` writes one trace a row, for comparing runs row by row; the other keys (judge, embeddings,
+    weights, thresholds, …) are those of ``Suite`` and of the judges that it makes. The configuration may be nested
+    under ``"ragmetrics"``. Metrics, params and tables go into the run.
+    """
+
+    @classmethod
+    def can_evaluate(cls, *, model_type: str | None, evaluator_config: Mapping[str, Any] | None, **_: Any) -> bool:
+        """Whether the configuration names a suite."""
+        return "suite" in _unnested(evaluator_config)
+
+    def evaluate(
+        self,
+        *,
+        model_type: str | None,
+        dataset: Any,
+        run_id: str,
+        evaluator_config: Mapping[str, Any] | None,
+        model: Any = None,
+        extra_metrics: Any = None,
+        custom_artifacts: Any = None,
+        predictions: str | None = None,
+        model_id: str | None = None,
+        **_: Any,
+    ) -> EvaluationResult:
+        """Score the dataset's predictions, or what ``model`` predicts, and log the outcome into ``run_id``."""
+        config = _unnested(evaluator_config)
+        suite = _suite_of(config)
+        table = _inputs(dataset)
+        outputs = dataset.predictions_data if model is None else model.predict(table)
+        columns = {"answer": "outputs"}
+        if dataset.has_targets:
+            table = table.assign(targets=list(dataset.labels_data))
+            columns["reference"] = "targets"
+        table = _with_outputs(table, outputs, predictions)
+        traces = bool(config.get("traces", False))
+        try:
+            report = suite.evaluate(table, columns={**columns, **config.get("columns", {})})
+        except JudgeError as error:  # no judge is left to ask: what was answered before is kept
+            if error.report is not None:
+                error.report.log(run_id=run_id, traces=traces, dataset=False)
+            raise
+        figures = figures_of(report)
+        omit = figures if model_id else ()  # with a model, MLflow logs what is returned
+        report.log(run_id=run_id, model_id=model_id, traces=traces, dataset=False, omit=omit)
+        return EvaluationResult(figures, _artifacts(), run_id)  # type: ignore[no-untyped-call]
+
+
+def _unnested(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    config = config or {}
+    inner = config.get(_NAME)
+    return inner if isinstance(inner, Mapping) else config
+
+
+def _suite_of(config: Mapping[str, Any]) -> Suite:
+    unknown = sorted(set(config) - set(_KEYS))
+    if unknown:
+        message = f"evaluator_config has the unknown key {unknown[0]!r}; ragmetrics takes {', '.join(_KEYS)}"
+        raise InvalidOptionError(message, param=unknown[0])
+    wanted = config["suite"]
+    options = {name: config[name] for name in _OPTIONS if name in config}
+    if isinstance(wanted, Suite):
+        if options:
+            message = f"evaluator_config has a ready suite, so {next(iter(options))!r} must be given to that suite"
+            raise InvalidOptionError(message, param=next(iter(options)))
+        return wanted
+    if isinstance(wanted, Path) or (isinstance(wanted, str) and wanted.endswith((".yaml", ".yml"))):
+        return Suite.from_yaml(wanted, **options)
+    return Suite.preset(wanted, **options) if isinstance(wanted, str) else Suite(wanted, **options)
+
+
+def _inputs(dataset: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    features = dataset.features_data
+    return features if isinstance(features, pd.DataFrame) else pd.DataFrame(features, columns=dataset.feature_names)
+
+
+def _with_outputs(table: pd.DataFrame, outputs: Any, answer: str | None) -> pd.DataFrame:
+    """The inputs beside what the model gave: one column, or several of which ``answer`` is the answer's name."""
+    import pandas as pd
+
+    if isinstance(outputs, Mapping) or (isinstance(outputs, list) and outputs and isinstance(outputs[0], Mapping)):
+        outputs = pd.DataFrame(outputs)
+    if not isinstance(outputs, pd.DataFrame):
+        return table.assign(outputs=list(outputs))
+    names = list(outputs.columns)
+    name = answer if answer in names else names[0] if len(names) == 1 else None
+    if name is None:
+        message = f"the model gives the columns {', '.join(map(str, names))}; say with predictions= which is the answer"
+        raise InvalidOptionError(message, param="predictions")
+    others = {other: list(outputs[other]) for other in names if other != name}
+    return table.assign(**{**others, "outputs": list(outputs[name])})
+
+
+def _artifacts() -> dict[str, EvaluationArtifact]:
+    return {name.removesuffix(".json"): _artifact(name) for name in (ROWS, CLAIMS)}
+
+
+def _artifact(name: str) -> EvaluationArtifact:
+    return JsonEvaluationArtifact(uri=mlflow.get_artifact_uri(name))  # type: ignore[no-untyped-call]

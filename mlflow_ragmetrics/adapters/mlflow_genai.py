@@ -1,0 +1,151 @@
+"""Suites for ``mlflow.genai.evaluate``: scorers that return one feedback a metric."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import mlflow
+from mlflow.entities import Feedback, Trace
+from mlflow.genai.scorers import Scorer
+from pydantic import PrivateAttr
+
+from mlflow_ragmetrics.core.nested import mapping_of
+from mlflow_ragmetrics.core.record import to_sample
+from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.readers import read_samples
+from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.tracking.feedback import feedback_of
+from mlflow_ragmetrics.tracking.plain import as_json
+from mlflow_ragmetrics.tracking.pool import warn_of_small_pool
+from mlflow_ragmetrics.tracking.spans import failure_of, retrieved_documents
+
+__all__ = ["RagScorer", "scorer", "scorers"]
+
+
+def scorer(suite: Suite, columns: Mapping[str, str] | None = None) -> RagScorer:
+    """One scorer for ``mlflow.genai.evaluate(scorers=[…])`` that gives a feedback for each metric of the suite.
+
+    Fields come from ``inputs``, ``outputs`` and ``expectations``, contexts from there or from the retriever spans of
+    the trace; ``columns`` maps sample fields to other names inside those. MLflow logs the means; ``log(result)``
+    of the scorer adds intervals, counts, params and tables to the run.
+    """
+    return _scorer("ragmetrics", suite.keys, suite, _SharedRows(suite, columns or {}))
+
+
+def scorers(suite: Suite, columns: Mapping[str, str] | None = None) -> list[RagScorer]:
+    """One scorer a metric, named by its key, as ``quality_criteria`` wants it; each row is scored once for all."""
+    shared = _SharedRows(suite, columns or {})
+    return [_scorer(key, [key], suite, shared) for key in suite.keys]
+
+
+def _scorer(name: str, keys: Sequence[str], suite: Suite, shared: _SharedRows) -> RagScorer:
+    warn_of_small_pool()
+    made = RagScorer(name=name, description=as_json(suite.describe()))
+    made._keys, made._shared = tuple(keys), shared
+    if "timeout" in type(made).model_fields:  # judges have their own time limits, a row of many calls none
+        made.timeout = 0
+    return made
+
+
+class RagScorer(Scorer):
+    """Scores one row with a suite; made by ``scorer`` and ``scorers``."""
+
+    _keys: tuple[str, ...] = PrivateAttr(default=())
+    _shared: Any = PrivateAttr(default=None)
+
+    def __call__(  # type: ignore[override]  # MLflow hands over only the parameters that are named here
+        self, *, inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Trace | None = None
+    ) -> list[Feedback]:
+        """One feedback a metric: a number, ``None`` with the reason where skipped, or an error."""
+        row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
+        scores = self._shared.scores(self.name, row, trace)
+        return [feedback_of(key, scores[key]) for key in self._keys]
+
+    def report(self, result: Any) -> Report:
+        """The report on the rows of ``result``, which ``mlflow.genai.evaluate`` returned, in its order."""
+        report: Report = self._shared.report(result)
+        return report
+
+    def log(self, result: Any) -> str:
+        """Add intervals, counts, params and the tables of rows and claims to the run of ``result``; its id."""
+        report = self.report(result)
+        means = {f"{key}/mean" for key in report.keys}
+        return report.log(run_id=result.run_id, traces=False, dataset=False, omit=means)
+
+
+class _SharedRows:
+    """The rows scored so far by trace id: the scorers of one row run at the same time and share one evaluation."""
+
+    def __init__(self, suite: Suite, columns: Mapping[str, str]) -> None:
+        self._suite = suite
+        self._columns = dict(columns)
+        self._lock = threading.Lock()
+        self._entries: dict[str, _Entry] = {}
+
+    def __deepcopy__(self, memo: Any) -> _SharedRows:
+        return self
+
+    def scores(self, name: str, row: Mapping[str, Any], trace: Trace | None) -> dict[str, Score]:
+        if trace is None:
+            return self._scored(row, None).scores
+        with self._lock:
+            entry = self._entries.get(trace.info.trace_id)
+            if entry is None or name in entry.served:  # served before: an evaluation of its own, asked anew
+                entry = self._entries[trace.info.trace_id] = _Entry()
+            entry.served.add(name)
+        with entry.lock:
+            if entry.row is None:
+                entry.row = self._scored(row, trace)
+        return entry.row.scores
+
+    def report(self, result: Any) -> Report:
+        ids = _trace_ids(result)
+        rows = [entry.row for entry in map(self._entries.get, ids) if entry is not None and entry.row is not None]
+        if not rows:
+            raise InvalidDataError(f"run {result.run_id} has no row that this scorer has scored")
+        samples = read_samples([row.sample for row in rows])
+        numbered = zip(rows, samples, strict=True)
+        return self._suite.report([replace(row, sample=s, index=i) for i, (row, s) in enumerate(numbered)])
+
+    def _scored(self, row: Mapping[str, Any], trace: Trace | None) -> Row:
+        sample = _sample_of(row, trace, self._columns)
+        failure = failure_of(trace) if trace is not None else None
+        if row["outputs"] is None and (failure or trace is None):
+            reason = f"the predict function failed: {failure or 'it left no trace'}"
+            return Row(sample, {key: Score(status="skipped", reason=reason) for key in self._suite.keys})
+        (scored,) = self._suite.score_samples([sample])
+        return scored
+
+
+class _Entry:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.served: set[str] = set()
+        self.row: Row | None = None
+
+
+def _sample_of(row: Mapping[str, Any], trace: Trace | None, columns: Mapping[str, str]) -> Sample:
+    record = dict(row)
+    for name in columns.values():
+        held = [mapping_of(holder)[name] for holder in row.values() if name in mapping_of(holder)]
+        record[name] = held[0] if held else None
+    sample = to_sample(record, columns)
+    documents = retrieved_documents(trace) if trace is not None else None
+    if documents is not None and sample.contexts is None and "contexts" not in sample.invalid:
+        return to_sample({**record, "contexts": documents}, columns)
+    return sample
+
+
+def _trace_ids(result: Any) -> list[str]:
+    frame = getattr(result, "result_df", None)
+    if frame is not None:
+        return [str(each) for each in frame["trace_id"]]
+    traces = mlflow.search_traces(run_id=result.run_id, return_type="list", include_spans=False)
+    return [trace.info.trace_id for trace in traces]

@@ -1,0 +1,154 @@
+"""A chain over a data set becomes a report, logged, whatever single rows do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any
+
+import mlflow
+import pandas as pd
+import pytest
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
+
+DATA = [{"id": f"row {n}", "question": f"question {n}", "reference": f"answer to question {n}"} for n in range(1, 11)]
+
+
+@pytest.fixture
+def suite() -> rm.Suite:
+    return rm.Suite(["rouge", "context_recall", "context_precision"], judge=rm.ScriptedJudge())
+
+
+def evaluated(chain: Any, suite: rm.Suite, data: Any = DATA, **options: Any) -> rm.Report:
+    return rm.evaluate_chain(chain, data, suite, **{"progress": False, "log": False, **options})
+
+
+def test_answers_and_contexts_come_from_the_chain(suite: rm.Suite, plain: Any) -> None:
+    data = [{**row, "gold_doc_ids": ["main-1"]} for row in DATA]
+    report = evaluated(plain, suite, data)
+
+    assert list(report.table["id"]) == [row["id"] for row in DATA]
+    assert list(report.table["answer"]) == [row["reference"] for row in DATA]
+    assert report.table["contexts"][2] == ["main: on question 3", "main: more on question 3"]
+    assert report.table["retrieved_doc_ids"][2] == ["main-1", "main-2"]
+    assert report.metrics["rouge1_f1/mean"] == 1.0
+    assert report.metrics["context_precision/mean"] == 0.5
+
+
+@pytest.mark.parametrize("kind", ["dict", "graph", "agent", "artifact"], indirect=True)
+def test_inputs_take_the_chain_s_shape(chain: Any) -> None:
+    report = evaluated(chain, rm.Suite(["rouge"]), DATA[:2])
+    assert list(report.table["answer"]) == ["answer to question 1", "answer to question 2"]
+    assert report.table["contexts"][1][0] == "main: on question 2"
+
+
+def test_a_question_goes_where_the_chain_looks_for_it(suite: rm.Suite) -> None:
+    by_key = itemgetter("question") | RunnableLambda(lambda question: f"answer to {question}")
+    other = RunnableLambda(lambda given: f"answer to {given['odd']}")
+    gold = [{**row, "gold_doc_ids": []} for row in DATA[:2]]
+    rouge = rm.Suite(["rouge"])
+    for chain, options in (
+        (RunnablePassthrough.assign(x=itemgetter("question")) | by_key, {}),
+        (other, {"input_key": "odd"}),
+        (other, {"make_input": lambda sample: {"odd": sample.question}}),
+    ):
+        report = evaluated(chain, rouge, gold, **options)
+        assert report.metrics["rouge1_f1/mean"] == 1.0
+
+
+def test_failing_rows_stay_as_rows(plain: Any) -> None:
+    def fail_on_3(question: str) -> str:
+        if question == "question 3":
+            raise ValueError("no such page")
+        return question
+
+    report = evaluated(
+        RunnableLambda(fail_on_3) | plain, rm.Suite(["rouge", "answer_relevance"], judge=rm.ScriptedJudge(rating=5))
+    )
+
+    assert len(report) == 10
+    failed = report.rows[2]
+    assert {score.status for score in failed.scores.values()} == {"error"}
+    assert "no such page" in failed.scores["rouge1_f1"].reason
+    assert report.metrics["rouge1_f1/n_error"] == 1
+    assert report.metrics["rouge1_f1/n_scored"] == 9
+    assert [row.index for row in report.rows] == list(range(10))
+
+
+def test_a_chain_that_always_fails_is_a_report_of_errors() -> None:
+    def fail(_: Any) -> str:
+        raise ValueError("closed")
+
+    report = evaluated(RunnableLambda(fail), rm.Suite(["rouge"]))
+    assert report.metrics == {"rouge1_f1/n_scored": 0, "rouge1_f1/n_skipped": 0, "rouge1_f1/n_error": 10}
+
+
+def test_what_is_missing_is_said_before_the_chain_runs(suite: rm.Suite) -> None:
+    calls: list[str] = []
+    with pytest.raises(MissingFieldError, match="gold_doc_ids"):
+        evaluated(RunnableLambda(calls.append), suite)
+    with pytest.raises(InvalidDataError):
+        evaluated(RunnableLambda(calls.append), suite, [])
+    with pytest.raises(InvalidOptionError, match="concurrency"):
+        evaluated(RunnableLambda(calls.append), suite, concurrency=0)
+    assert calls == []
+
+
+def test_columns_and_frames(plain: Any) -> None:
+    frame = pd.DataFrame({"ask": ["question 1"], "gold": ["answer to question 1"]})
+    report = evaluated(plain, rm.Suite(["rouge"]), frame, columns={"question": "ask", "reference": "gold"})
+    assert report.table["answer"][0] == "answer to question 1"
+
+
+def test_concurrency_is_bounded_and_used() -> None:
+    active, most, lock = 0, 0, threading.Lock()
+
+    def slow(question: str) -> str:
+        nonlocal active, most
+        with lock:
+            active += 1
+            most = max(most, active)
+        time.sleep(0.02)
+        with lock:
+            active -= 1
+        return question
+
+    evaluated(RunnableLambda(slow), rm.Suite(["rouge"]), concurrency=3)
+    assert most == 3
+
+
+def test_no_retriever_is_a_warning_and_no_vacuous_score() -> None:
+    suite = rm.Suite(["faithfulness", "rouge"], judge=rm.ScriptedJudge(facts=[]))
+    report = evaluated(RunnableLambda(lambda question: question), suite)
+    assert {score.status for score in report.scores("faithfulness")} == {"skipped"}
+    assert "10 of 10 answers came without any retrieval" in report.warnings[0]
+
+
+@pytest.fixture
+def autolog() -> Iterator[None]:
+    mlflow.langchain.autolog()
+    yield
+    mlflow.langchain.autolog(disable=True)
+
+
+def test_logged_into_a_run(plain: Any) -> None:
+    report = evaluated(plain, rm.Suite(["rouge"]), log=True, run_name="version B")
+
+    (run,) = mlflow.search_runs(output_format="list")
+    assert (run.info.run_name, run.info.status) == ("version B", "FINISHED")
+    assert run.data.metrics["rouge1_f1/mean"] == report.metrics["rouge1_f1/mean"] == 1.0
+    assert run.data.params["chain"] == "RunnableSequence"
+
+
+def test_scores_go_onto_the_chain_s_own_traces(autolog: None, plain: Any) -> None:
+    evaluated(plain, rm.Suite(["rouge"]), DATA[:3], log=True)
+
+    mlflow.flush_trace_async_logging()
+    traces = mlflow.search_traces(locations=["0"], return_type="list")
+    assert sorted(trace.data.request for trace in traces) == [f'"{row["question"]}"' for row in DATA[:3]]
+    assert [[each.value for each in trace.info.assessments] for trace in traces] == [[1.0]] * 3

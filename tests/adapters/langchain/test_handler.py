@@ -1,0 +1,286 @@
+"""Chains of every kind, called in every way, are scored with the right question, contexts and answer."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+import time
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError
+
+QUESTIONS = ["question 1", "question 2", "question 3"]
+
+
+def test_every_mode_and_kind(ask: Any, handler: Any, collected: Any, shelves: tuple[str, ...], kind: str) -> None:
+    ask(QUESTIONS, {"callbacks": [handler]})
+
+    assert handler.flush(10)
+    assert [sample.question for sample in collected.samples] == QUESTIONS
+    for sample in collected.samples:
+        assert sample.answer == f"answer to {sample.question}"
+        expected = [f"{shelf}: {word} {sample.question}" for shelf in shelves for word in ("on", "more on")]
+        found = [chunk.text for chunk in sample.contexts]
+        assert sorted(found) == sorted(expected) if kind == "parallel" else found == expected[: len(found)]
+        assert (sample.contexts[0].id, sample.contexts[0].metadata) == (f"{sample.retrieved_doc_ids[0]}", {"page": 7})
+    assert handler.counts == {"seen": 3, "scored": 3, "dropped": 0, "failed": 0, "skipped": 0}
+    assert len(handler.capture) == 0
+
+
+def test_each_retriever_keeps_its_ranks(handler: Any, collected: Any, library: Any) -> None:
+    near, far = library(shelf="near"), library(shelf="far")
+    chain = RunnablePassthrough.assign(near=lambda state: near.invoke(state["question"])) | RunnableLambda(
+        lambda state: str(len(far.invoke(state["question"])))
+    )
+    chain.invoke({"question": "why"}, {"callbacks": [handler]})
+
+    assert handler.flush(10)
+    assert [chunk.id for chunk in collected.samples[0].contexts] == ["near-1", "near-2", "far-1", "far-2"]
+
+
+def test_only_the_outer_retriever_counts(handler: Any, collected: Any, library: Any) -> None:
+    class Reranked(BaseRetriever):
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            return library().invoke(query, {"callbacks": run_manager.get_child()})[1:2]
+
+    (Reranked() | RunnableLambda(lambda found: found[0].page_content)).invoke("why", {"callbacks": [handler]})
+
+    assert handler.flush(10)
+    assert [chunk.id for chunk in collected.samples[0].contexts] == ["main-2"]
+
+
+def test_reranked_outputs_beat_what_was_retrieved(handler: Any, collected: Any, library: Any) -> None:
+    chain = library() | RunnableLambda(lambda found: {"answer": "it is", "source_documents": found[1:2]})
+    chain.invoke("why", {"callbacks": [handler]})
+
+    assert handler.flush(10)
+    assert [chunk.id for chunk in collected.samples[0].contexts] == ["main-2"]
+
+
+def test_a_retriever_by_itself_is_no_chain(handler: Any, library: Any) -> None:
+    library().invoke("why", {"callbacks": [handler]})
+    assert handler.counts["seen"] == 0
+    assert len(handler.capture) == 0
+
+
+def test_an_earlier_turn_is_not_the_answer(handler: Any, collected: Any) -> None:
+    def silent(state: dict[str, Any]) -> dict[str, Any]:
+        return {"messages": [*state["messages"], {"role": "assistant", "content": ""}]}
+
+    history = [("user", "first"), ("assistant", "old answer"), ("user", "second")]
+    messages = [{"role": role, "content": content} for role, content in history]
+    RunnableLambda(silent).invoke({"messages": messages}, {"callbacks": [handler]})
+
+    assert handler.flush(10)
+    assert not collected
+    assert handler.counts["skipped"] == 1
+
+
+def test_odd_shapes_by_key_and_function(suite: rm.Suite, collected: Any) -> None:
+    chain = RunnableLambda(lambda state: {"text": state["q"].upper(), "notes": ["a note"], "score": 3})
+    options = {"input_key": "q", "output_key": "text", "contexts": lambda outputs: outputs["notes"]}
+    with rm.RagMetricsCallback(suite, sink=collected, **options) as handler:
+        chain.invoke({"q": "why", "other": "x"}, {"callbacks": [handler]})
+    functions = {
+        "question": lambda inputs: inputs["q"],
+        "answer": lambda outputs, inputs: outputs["text"] + inputs["other"],
+    }
+    with rm.RagMetricsCallback(suite, sink=collected, **functions) as handler:
+        chain.invoke({"q": "why", "other": "x"}, {"callbacks": [handler]})
+
+    (first, _), (second, _) = collected
+    assert (first.question, first.answer, first.texts) == ("why", "WHY", ("a note",))
+    assert (second.question, second.answer) == ("why", "WHYx")
+
+
+@pytest.mark.parametrize("known", [{"why": "so"}, {"row 1": "so"}, lambda question, sample_id: "so"])
+def test_references_by_question_id_or_function(suite: rm.Suite, collected: Any, plain: Any, known: Any) -> None:
+    with rm.RagMetricsCallback(suite, sink=collected, references=known, gold_doc_ids={"why": ["main-1"]}) as handler:
+        plain.invoke("why", {"callbacks": [handler], "metadata": {"qid": "row 1", "tenant": "t"}})
+
+    ((sample, _),) = collected
+    assert (sample.id, sample.reference, sample.gold_doc_ids) == ("row 1", "so", ("main-1",))
+    assert sample.metadata["tenant"] == "t"
+
+
+def test_the_call_s_metadata_comes_first(suite: rm.Suite, collected: Any, plain: Any) -> None:
+    metadata = {"ground_truth": "because", "gold_doc_ids": ["main-2"]}
+    with rm.RagMetricsCallback(suite, sink=collected, references={"why": "so"}) as handler:
+        plain.invoke("why", {"callbacks": [handler], "metadata": metadata})
+
+    ((sample, _),) = collected
+    assert (sample.reference, sample.gold_doc_ids) == ("because", ("main-2",))
+
+
+def test_a_chain_without_retriever_says_so_once(collected: Any, caplog: pytest.LogCaptureFixture) -> None:
+    suite = rm.Suite(["faithfulness", "chunk_precision", "lexical_relevance"], judge=rm.ScriptedJudge(facts=[]))
+    chain = RunnableLambda(lambda question: f"answer to {question}")
+    with caplog.at_level(logging.WARNING), rm.RagMetricsCallback(suite, sink=collected) as handler:
+        chain.batch(QUESTIONS, {"callbacks": [handler]})
+
+    for _, scores in collected:
+        assert [score.status for score in scores.values()] == ["skipped", "skipped", "ok"]
+        assert "context" in scores["faithfulness"].reason.lower()
+    assert sum("faithfulness is skipped" in record.message for record in caplog.records) == 1
+
+
+def test_a_retriever_that_finds_nothing_is_still_a_retriever(handler: Any, collected: Any) -> None:
+    class Empty(BaseRetriever):
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            return []
+
+    (Empty() | RunnableLambda(lambda found: "nothing found")).invoke("why", {"callbacks": [handler]})
+
+    assert handler.flush(10)
+    assert collected.samples[0].contexts == ()
+
+
+def test_failing_chains_are_counted_and_not_scored(handler: Any, collected: Any, library: Any) -> None:
+    def fail(_: Any) -> str:
+        raise ZeroDivisionError("in the chain")
+
+    chain = library() | RunnableLambda(fail)
+    with pytest.raises(ZeroDivisionError):
+        chain.invoke("why", {"callbacks": [handler]})
+    chain.batch(["a", "b"], {"callbacks": [handler]}, return_exceptions=True)
+    recovered = chain.with_fallbacks([RunnableLambda(lambda question: "second try")])
+    recovered.invoke("why", {"callbacks": [handler]})
+
+    assert handler.flush(10)
+    assert handler.counts == {"seen": 4, "scored": 1, "dropped": 0, "failed": 3, "skipped": 0}
+    assert [sample.answer for sample in collected.samples] == ["second try"]
+    assert len(handler.capture) == 0
+
+
+def test_abandoned_streams_leave_nothing(handler: Any, collected: Any, plain: Any) -> None:
+    async def leave() -> None:
+        stream = plain.astream("later", {"callbacks": [handler]})
+        await anext(stream)
+        await stream.aclose()
+
+    slow = RunnableLambda(lambda question: question) | RunnableLambda(_several)
+    for _ in slow.stream("why", {"callbacks": [handler]}):
+        break
+    gc.collect()
+    asyncio.run(leave())
+
+    assert handler.flush(10)
+    assert len(handler.capture) == 0
+    assert handler.counts["seen"] == handler.counts["scored"] + handler.counts["skipped"] + handler.counts["failed"]
+
+
+@pytest.mark.parametrize("kind", ["graph", "agent"], indirect=True)
+def test_abandoned_graphs_leave_nothing(handler: Any, chain: Any, kind: str) -> None:
+    inputs = {"question": "why"} if kind == "graph" else {"messages": [{"role": "user", "content": "why"}]}
+
+    async def leave() -> None:
+        stream = chain.astream(inputs, {"callbacks": [handler]})
+        await anext(stream)
+        await stream.aclose()
+
+    for _ in chain.stream(inputs, {"callbacks": [handler]}):
+        break
+    gc.collect()
+    asyncio.run(leave())
+
+    assert handler.flush(10)
+    assert len(handler.capture) == 0
+    assert handler.counts["seen"] == 2
+
+
+def _several(question: str) -> Any:
+    return RunnableLambda(lambda _: question) if question == "no" else question * 3
+
+
+def test_an_inner_handler_sees_the_inner_chain(handler: Any, collected: Any, plain: Any) -> None:
+    chain = RunnableLambda(lambda question: question.upper()) | plain.with_config(callbacks=[handler])
+    (chain | RunnableLambda(lambda answer: f"<{answer}>")).invoke("why")
+
+    assert handler.flush(10)
+    assert [(sample.question, sample.answer) for sample in collected.samples] == [("WHY", "answer to WHY")]
+
+
+def test_a_full_queue_drops_the_newest(suite: rm.Suite) -> None:
+    gate, seen = threading.Event(), []
+
+    def slow(sample: Any, scores: Any) -> None:
+        gate.wait(10)
+        seen.append(sample.question)
+
+    chain = RunnableLambda(lambda question: question)
+    with rm.RagMetricsCallback(suite, sink=slow, queue_size=2) as handler:
+        chain.invoke("1", {"callbacks": [handler]})
+        time.sleep(0.2)
+        for question in "2345":
+            chain.invoke(question, {"callbacks": [handler]})
+        gate.set()
+
+    assert seen == ["1", "2", "3"]
+    assert handler.counts == {"seen": 5, "scored": 3, "dropped": 2, "failed": 0, "skipped": 0}
+
+
+def test_a_full_queue_blocks_when_asked(suite: rm.Suite) -> None:
+    seen: list[str] = []
+
+    def slow(sample: Any, scores: Any) -> None:
+        time.sleep(0.02)
+        seen.append(sample.question)
+
+    chain = RunnableLambda(lambda question: question)
+    with rm.RagMetricsCallback(suite, sink=slow, queue_size=1, when_full="block") as handler:
+        for question in "abcdefghijklmnopqrst":
+            chain.invoke(question, {"callbacks": [handler]})
+
+    assert "".join(seen) == "abcdefghijklmnopqrst"
+    assert handler.counts["dropped"] == 0
+
+
+def test_sampling(suite: rm.Suite, collected: Any) -> None:
+    chain = RunnableLambda(lambda question: question)
+    with rm.RagMetricsCallback(suite, sink=collected, sample_rate=0.5) as handler:
+        chain.batch(["x"] * 200, {"callbacks": [handler]})
+
+    assert handler.counts["scored"] + handler.counts["skipped"] == 200
+    assert 60 <= handler.counts["scored"] <= 140
+    assert len(collected) == handler.counts["scored"]
+
+
+def test_a_failing_sink_or_function_never_reaches_the_chain(suite: rm.Suite, plain: Any) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("mine")
+
+    with (
+        rm.RagMetricsCallback(suite, sink=broken) as first,
+        rm.RagMetricsCallback(suite, sink=lambda *_: None, question=broken) as second,
+    ):
+        assert plain.invoke("why", {"callbacks": [first, second]}) == "answer to why"
+
+    assert first.counts["failed"] == second.counts["failed"] == 1
+
+
+def test_flush_gives_up_in_time(suite: rm.Suite, plain: Any) -> None:
+    gate = threading.Event()
+    handler = rm.RagMetricsCallback(suite, sink=lambda *_: gate.wait(10))
+    plain.invoke("why", {"callbacks": [handler]})
+    began = time.monotonic()
+    assert not handler.flush(0.2)
+    assert time.monotonic() - began < 2
+    gate.set()
+    assert handler.close(10)
+
+
+@pytest.mark.parametrize(
+    "option", [{"sample_rate": 1.5}, {"queue_size": 0}, {"workers": True}, {"when_full": "wait"}], ids=str
+)
+def test_options_are_checked(suite: rm.Suite, option: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        rm.RagMetricsCallback(suite, sink=print, **option)
+    assert caught.value.param in option

@@ -1,0 +1,192 @@
+"""Scored answers in an MLflow run: steps, means, tables without repetitions, and what a dead store means."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+from mlflow.exceptions import MlflowException
+
+import mlflow_ragmetrics as rm
+
+QUESTIONS = [f"question {number}" for number in range(1, 31)]
+
+
+def history(run_id: str, key: str) -> list[tuple[int, float]]:
+    return sorted((point.step, point.value) for point in mlflow.MlflowClient().get_metric_history(run_id, key))
+
+
+def test_the_active_run(suite: rm.Suite, plain: Any) -> None:
+    with mlflow.start_run() as run, rm.RagMetricsCallback(suite) as handler:
+        for question in QUESTIONS:
+            plain.invoke(question, {"callbacks": [handler]})
+
+    run_id = run.info.run_id
+    assert handler.counts["scored"] == 30
+    assert history(run_id, "own_number") == [(number - 1, pytest.approx(number / 1000)) for number in range(1, 31)]
+    assert history(run_id, "own_number/mean")[-1] == (29, pytest.approx(0.0155))
+    table = mlflow.load_table("rag_rows.json", [run_id])
+    assert sorted(table["question"]) == sorted(QUESTIONS)
+    assert mlflow.get_run(run_id).data.params["metrics"] == "answer_length, context_share, own_number"
+
+
+def test_a_named_run_goes_on_where_it_was(suite: rm.Suite, plain: Any) -> None:
+    with mlflow.start_run() as run:
+        pass
+    for question in ("question 100", "question 300"):
+        with rm.RagMetricsCallback(suite, run_id=run.info.run_id) as handler:
+            plain.invoke(question, {"callbacks": [handler]})
+
+    assert history(run.info.run_id, "own_number/mean") == [(0, pytest.approx(0.1)), (1, pytest.approx(0.2))]
+    assert len(mlflow.load_table("rag_rows.json", [run.info.run_id])) == 2
+
+
+def test_rolling_mean_covers_the_last_fifty(suite: rm.Suite, plain: Any) -> None:
+    with mlflow.start_run() as run, rm.RagMetricsCallback(suite) as handler:
+        for number in range(1, 61):
+            plain.invoke(f"question {number}", {"callbacks": [handler]})
+
+    assert history(run.info.run_id, "own_number/rolling_mean")[-1] == (59, pytest.approx(0.0355))
+
+
+def test_without_a_run_there_is_a_new_one(suite: rm.Suite, plain: Any) -> None:
+    with rm.RagMetricsCallback(suite) as handler:
+        plain.batch(QUESTIONS[:3], {"callbacks": [handler]})
+
+    (run,) = mlflow.search_runs(output_format="list")
+    assert run.info.status == "FINISHED"
+    assert len(history(run.info.run_id, "answer_length")) == 3
+
+
+def test_a_sink_alone_leaves_mlflow_alone(suite: rm.Suite, plain: Any) -> None:
+    with rm.RagMetricsCallback(suite, sink=lambda *_: None) as handler:
+        plain.invoke("why", {"callbacks": [handler]})
+    assert mlflow.search_runs(output_format="list") == []
+
+    seen: list[Any] = []
+    with rm.RagMetricsCallback(suite, sink=lambda *given: seen.append(given), log=True) as handler:
+        plain.invoke("why", {"callbacks": [handler]})
+    assert len(seen) == len(mlflow.search_runs(output_format="list")) == 1
+
+
+def test_two_handlers_share_a_run(suite: rm.Suite, plain: Any) -> None:
+    with mlflow.start_run() as run:
+        first, second = rm.RagMetricsCallback(suite), rm.RagMetricsCallback(suite)
+        for number in range(1, 11):
+            plain.invoke(f"question {number}", {"callbacks": [first if number % 2 else second]})
+        assert first.close()
+        assert second.close()
+
+    assert [step for step, _ in history(run.info.run_id, "own_number")] == list(range(10))
+    assert len(mlflow.load_table("rag_rows.json", [run.info.run_id])) == 10
+
+
+def test_a_store_that_comes_back(
+    suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write, mishaps = mlflow.MlflowClient.log_artifacts, ["before", "after"]
+
+    def log_artifacts(self: Any, *arguments: Any) -> None:
+        mishap = mishaps.pop(0) if mishaps else None
+        if mishap == "before":
+            raise MlflowException("no route to the server")
+        write(self, *arguments)
+        if mishap == "after":
+            raise MlflowException("the reply was lost")
+
+    monkeypatch.setattr(mlflow.MlflowClient, "log_artifacts", log_artifacts)
+    with mlflow.start_run() as run, rm.RagMetricsCallback(suite) as handler:
+        plain.batch(QUESTIONS[:5], {"callbacks": [handler]})
+
+    assert not mishaps
+    assert handler.counts["unwritten"] == 0
+    assert [step for step, _ in history(run.info.run_id, "own_number")] == list(range(5))
+    table = mlflow.load_table("rag_rows.json", [run.info.run_id])
+    assert sorted(table["question"]) == QUESTIONS[:5]
+    assert "it will be tried again" in caplog.text
+
+
+def test_a_dead_store_is_counted_and_named(
+    suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def dead(*_: Any, **__: Any) -> Any:
+        raise MlflowException("no route to the server")
+
+    with mlflow.start_run():
+        handler = rm.RagMetricsCallback(suite)
+        with monkeypatch.context() as patch:
+            patch.setattr(mlflow.MlflowClient, "log_batch", dead)
+            answers = plain.batch(QUESTIONS[:5], {"callbacks": [handler]})
+            assert not handler.flush(1.0)
+            assert handler.counts["unwritten"] == 5
+        assert answers == [f"answer to {question}" for question in QUESTIONS[:5]]
+        assert "5 scored answers are not written into MLflow" in caplog.text
+        assert "no route to the server" in caplog.text
+        assert handler.close()
+    assert handler.counts["unwritten"] == 0
+
+
+def test_an_unreachable_server_neither_stops_nor_slows_the_chain(
+    suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    mlflow.set_tracking_uri("http://127.0.0.1:9")
+    handler = rm.RagMetricsCallback(suite, run_id="0" * 32)
+    began = time.perf_counter()
+    assert plain.invoke("why", {"callbacks": [handler]}) == "answer to why"
+    assert time.perf_counter() - began < 10
+    assert not handler.flush(0.5)
+    assert (handler.counts["scored"], handler.counts["unwritten"]) == (1, 1)
+    assert not handler.close(0.1)
+
+
+def test_one_dead_run_does_not_hold_up_another(suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow_ragmetrics.tracking.live import LiveRun
+
+    gate, begin = threading.Event(), LiveRun.begin
+
+    def hang(self: LiveRun, description: Any) -> None:
+        if self.run_id == "dead":
+            gate.wait(20)
+        begin(self, description)
+
+    monkeypatch.setattr(LiveRun, "begin", hang)
+    dead = rm.RagMetricsCallback(suite, run_id="dead")
+    with rm.RagMetricsCallback(suite) as alive:
+        plain.invoke("why", {"callbacks": [dead, alive]})
+        assert not dead.flush(0.3)
+        assert alive.flush(10)
+    gate.set()
+    dead.close(0.1)
+
+
+def test_the_interpreter_ends_cleanly(tmp_path: Path, mlflow_store: str) -> None:
+    program = textwrap.dedent(
+        """
+        import mlflow_ragmetrics as rm
+        from langchain_core.runnables import RunnableLambda
+
+        @rm.metric
+        def answer_length(answer: str) -> float:
+            return min(1.0, len(answer) / 100)
+
+        handler = rm.RagMetricsCallback(rm.Suite([answer_length], judge=rm.ScriptedJudge()))
+        chain = RunnableLambda(lambda question: question)
+        chain.batch(["one", "two", "three"], {"callbacks": [handler]})
+        """
+    )
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False), ended.stderr
+    (run,) = mlflow.search_runs(output_format="list")
+    assert run.info.status == "FINISHED"
+    assert len(history(run.info.run_id, "answer_length")) == 3

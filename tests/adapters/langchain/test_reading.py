@@ -1,0 +1,108 @@
+"""Questions and answers are found in the inputs and outputs of all kinds of chains."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
+from pydantic import BaseModel
+
+from mlflow_ragmetrics.adapters.langchain.capture import Exchange
+from mlflow_ragmetrics.adapters.langchain.reading import Reading, call_with
+
+CALL = AIMessage(content="", tool_calls=[{"name": "look_up", "args": {}, "id": "1"}])
+
+
+class Structured(BaseModel):
+    answer: str
+    sources: list[str] = []
+
+
+def read(inputs: Any, outputs: Any, metadata: Any = None, **options: Any) -> Any:
+    return Reading(**options).sample(Exchange(UUID(int=7), inputs, metadata or {}, outputs=outputs))
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        "why",
+        {"question": "why"},
+        {"input": "why", "chat_history": []},
+        {"query": "why"},
+        {"topic": "why"},
+        {"messages": [HumanMessage("before"), AIMessage("x"), HumanMessage("why")]},
+        {"messages": [{"role": "user", "content": "why"}]},
+        [HumanMessage("why")],
+        HumanMessage("why"),
+        {"messages": [HumanMessage([{"type": "text", "text": "why"}])]},
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_questions(inputs: Any) -> None:
+    assert read(inputs, "so").question == "why"
+
+
+def test_the_question_may_be_among_the_outputs_only() -> None:
+    """A graph that goes on from an interrupt, or was given its messages as tuples."""
+    messages = [HumanMessage("why"), AIMessage("so")]
+    assert read({"messages": [("user", "why")]}, {"messages": messages}).question == "why"
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        "so",
+        AIMessage("so"),
+        AIMessageChunk("so"),
+        {"answer": "so", "context": []},
+        {"result": "so"},
+        {"output": "so"},
+        {"messages": [HumanMessage("why"), CALL, ToolMessage("found", tool_call_id="1"), AIMessage("so")]},
+        {"messages": [{"role": "user", "content": "why"}, {"role": "assistant", "content": "so"}]},
+        Structured(answer="so"),
+        {"answer": AIMessage("so")},
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_answers(outputs: Any) -> None:
+    assert read("why", outputs).answer == "so"
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        {"messages": [AIMessage("old"), HumanMessage("why"), CALL]},
+        {"a": "x", "b": "y"},
+        True,
+        object(),
+        [],
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_answer(outputs: Any) -> None:
+    assert read("why", outputs).answer is None
+
+
+def test_blank_answers_are_answers() -> None:
+    assert read("why", "").answer == ""
+    assert read("why", {"answer": ""}).answer == ""
+
+
+def test_metadata_keeps_the_application_s_own_and_leads_back() -> None:
+    sample = read("why", "so", {"tenant": "t", "qid": "q1", "ls_provider": "x", "langgraph_step": 1, "response": "r"})
+    assert sample.id == "q1"
+    assert {name: sample.metadata.get(name) for name in ("tenant", "chain_run")} == {
+        "tenant": "t",
+        "chain_run": str(UUID(int=7)),
+    }
+    assert not {"ls_provider", "langgraph_step", "response"} & set(sample.metadata)
+    assert read("why", "so").id == str(UUID(int=7))
+
+
+def test_call_with_gives_what_is_asked_for() -> None:
+    assert call_with({"why": "so"}.get, "why", "id") == "so"
+    assert call_with(lambda one, two: one + two, "a", "b") == "ab"
+    assert call_with(lambda one, two="x": one + two, "a", "b") == "ax"
+    assert call_with(len, "abc", "b") == 3

@@ -1,0 +1,247 @@
+"""``mlflow.genai.evaluate(scorers=…)`` against real stores."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import mlflow
+import pandas as pd
+import pytest
+from mlflow.entities import SpanType
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.question import Claims, Finding, Verify
+from mlflow_ragmetrics.errors import JudgeError
+
+pytest.importorskip("mlflow.genai.evaluation.harness", reason="this MLflow cannot evaluate outside Databricks")
+
+
+class WordJudge:
+    """Claims are sentences, supported when a passage holds them; counts what it is asked; fails on demand."""
+
+    name = "words"
+
+    def __init__(self) -> None:
+        self.asked: Counter[Any] = Counter()
+        self.lock = threading.Lock()
+
+    def answer(self, questions: Any) -> list[Any]:
+        time.sleep(0.005)
+        with self.lock:
+            self.asked.update(questions)
+        return [self._answer(question) for question in questions]
+
+    def _answer(self, question: Any) -> Any:
+        if isinstance(question, Claims):
+            failure = JudgeError("status 429: rate limit")
+            return failure if "FAIL" in question.text else tuple(question.text.split(". "))
+        assert isinstance(question, Verify)
+        found = (any(claim in passage for passage in question.passages) for claim in question.claims)
+        return tuple(Finding("SUPPORTED" if each else "NEUTRAL") for each in found)
+
+
+@pytest.fixture(autouse=True)
+def _small_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "MAX_WORKERS": "4",
+        "PREDICT_RATE_LIMIT": "0",
+        "SCORER_RATE_LIMIT": "0",
+    }.items():
+        monkeypatch.setenv(f"MLFLOW_GENAI_EVAL_{name}", value)
+
+
+@pytest.fixture
+def judge() -> WordJudge:
+    return WordJudge()
+
+
+@pytest.fixture
+def suite(judge: WordJudge) -> rm.Suite:
+    overall = rm.composite("overall", {"faithfulness": 0.5, "rouge1_f1": 0.5})
+    return rm.Suite(["faithfulness", "fact_recall", "rouge", overall], judge=judge)
+
+
+def rows(count: int = 3) -> list[dict[str, Any]]:
+    return [
+        {
+            "inputs": {"question": f"q{i}?"},
+            "outputs": {"answer": f"fact {i}. made up", "contexts": [{"text": f"it says fact {i}", "id": f"d{i}"}]},
+            "expectations": {"expected_response": f"fact {i}"},
+        }
+        for i in range(count)
+    ]
+
+
+def assessments(result: Any) -> dict[str, list[Any]]:
+    traces = mlflow.search_traces(run_id=result.run_id, return_type="list")
+    found: dict[str, list[Any]] = {}
+    for trace in sorted(traces, key=lambda trace: trace.data.request):
+        for each in trace.info.assessments:
+            if each.feedback is not None:
+                found.setdefault(each.name, []).append(each)
+    return found
+
+
+def evaluate(data: Any, scorers: list[Any], **options: Any) -> Any:
+    return mlflow.genai.evaluate(data=data, scorers=scorers, **options)
+
+
+def test_one_scorer_gives_a_feedback_for_each_metric(suite: rm.Suite) -> None:
+    result = evaluate(rows(), [rm.scorer(suite)])
+    assert result.metrics["faithfulness/mean"] == 0.5
+    assert set(result.metrics) == {f"{key}/mean" for key in suite.keys}
+    found = assessments(result)
+    assert [feedback.value for feedback in found["faithfulness"]] == [0.5] * 3
+    assert "1" in found["faithfulness"][0].rationale
+    assert (found["faithfulness"][0].source.source_type, found["rouge1_f1"][0].source.source_type) == (
+        "LLM_JUDGE",
+        "CODE",
+    )
+
+
+def test_metadata_carries_the_claims_as_json(suite: rm.Suite) -> None:
+    metadata = assessments(evaluate(rows(1), [rm.scorer(suite)]))["faithfulness"][0].metadata
+    claims = json.loads(metadata["ragmetrics.items"])
+    assert [(claim["text"], claim["verdict"]) for claim in claims] == [("fact 0", "SUPPORTED"), ("made up", "NEUTRAL")]
+    assert json.loads(metadata["ragmetrics.scaled"]) == 3.0
+    assert all(isinstance(value, str) for value in metadata.values())
+
+
+def test_many_scorers_share_the_work_of_a_row(suite: rm.Suite, judge: WordJudge) -> None:
+    made = rm.scorers(suite)
+    result = evaluate(rows(), made)
+    assert [scorer.name for scorer in made] == suite.keys
+    assert set(judge.asked.values()) == {1}
+    assert result.metrics["overall/mean"] == pytest.approx((0.5 + result.metrics["rouge1_f1/mean"]) / 2)
+
+
+def test_evaluating_again_asks_again(suite: rm.Suite, judge: WordJudge) -> None:
+    made = rm.scorers(suite)
+    traces = mlflow.search_traces(run_id=evaluate(rows(), made).run_id)
+    for times in (2, 3):
+        evaluate(traces, made)
+        assert max(judge.asked.values()) == times
+
+
+def test_never_nan_and_a_skipped_score_says_why(suite: rm.Suite) -> None:
+    data = rows()
+    data[0]["expectations"] = {}
+    data[1]["expectations"] = {}
+    result = evaluate(data, [rm.scorer(suite)])
+    skipped = assessments(result)["rouge1_f1"][:2]
+    assert [feedback.value for feedback in skipped] == [None, None]
+    assert all(feedback.rationale.startswith("skipped: rouge needs the field") for feedback in skipped)
+    assert result.metrics["rouge1_f1/mean"] == pytest.approx(1 / 3)
+    assert len(mlflow.search_traces(run_id=result.run_id)) == 3
+
+
+def test_a_judge_that_fails_is_an_error_on_its_row_and_is_not_asked_again(suite: rm.Suite, judge: WordJudge) -> None:
+    data = rows()
+    data[1]["outputs"]["answer"] = "FAIL"
+    result = evaluate(data, [rm.scorer(suite)])
+    failed = assessments(result)["faithfulness"][1]
+    assert failed.value is None
+    assert "status 429: rate limit" in failed.error.error_message
+    assert failed.error.error_code == "AllJudgesFailedError"
+    assert judge.asked[Claims("FAIL")] == 1
+    assert result.metrics["faithfulness/mean"] == 0.5
+
+
+def test_intervals_counts_params_and_tables_go_to_the_run_afterwards(suite: rm.Suite) -> None:
+    made = rm.scorer(suite)
+    result = evaluate(rows(), [made])
+    made.log(result)
+    run = mlflow.get_run(result.run_id)
+    assert run.data.metrics.items() >= {"faithfulness/n_scored": 3, "faithfulness/ci_low": 0.5}.items()
+    assert len(mlflow.MlflowClient().get_metric_history(result.run_id, "faithfulness/mean")) == 1
+    assert run.data.params["judge"] == "words"
+    table = mlflow.load_table("rag_rows.json", run_ids=[result.run_id])
+    assert sorted(table["question"]) == ["q0?", "q1?", "q2?"]
+    assert made.report(result).metrics["rouge1_f1/mean"] == pytest.approx(result.metrics["rouge1_f1/mean"])
+
+
+def test_contexts_from_retriever_spans_at_any_depth_with_their_ids(judge: WordJudge) -> None:
+    @mlflow.trace(span_type=SpanType.RETRIEVER)
+    def search(text: str) -> list[dict[str, Any]]:
+        return [{"page_content": f"it says {text}", "metadata": {"doc_uri": f"uri-{text}"}, "id": f"id-{text}"}]
+
+    @mlflow.trace(span_type=SpanType.RETRIEVER)
+    def ensemble(text: str) -> list[dict[str, Any]]:
+        return [*search(text), *search(text)][:1]
+
+    @mlflow.trace(span_type=SpanType.CHAIN)
+    def step() -> None:
+        search("fact 1")
+        ensemble("fact 2")
+
+    def chain(question: str) -> str:
+        step()
+        return "fact 1. fact 2. made up"
+
+    made = rm.scorer(rm.Suite(["faithfulness", "context_recall"], judge=judge))
+    data = [{"inputs": {"question": "q?"}, "expectations": {"gold_doc_ids": ["uri-fact 1", "other"]}}]
+    result = evaluate(data, [made], predict_fn=chain)
+    assert result.metrics == {"faithfulness/mean": pytest.approx(2 / 3), "context_recall/mean": 0.5}
+    (row,) = made.report(result).rows
+    assert [chunk.id for chunk in row.sample.contexts or ()] == ["id-fact 1", "id-fact 2"]
+
+
+def test_a_row_whose_predict_function_failed_is_skipped_with_the_reason(suite: rm.Suite) -> None:
+    def chain(question: str) -> str:
+        if question == "q1?":
+            raise RuntimeError("index offline")
+        return "fact 0"
+
+    result = evaluate(
+        [{k: row[k] for k in ("inputs", "expectations")} for row in rows()], [rm.scorer(suite)], predict_fn=chain
+    )
+    for key in suite.keys:
+        feedback = assessments(result)[key][1]
+        assert feedback.value is None
+        assert "the predict function failed" in feedback.rationale
+        assert "index offline" in feedback.rationale
+
+
+def test_columns_name_entries_of_inputs_outputs_and_expectations(judge: WordJudge) -> None:
+    data = [{"inputs": {"frage": "q?"}, "outputs": {"text": "fact 1", "found": ["it says fact 1"]}}]
+    columns = {"question": "frage", "answer": "text", "contexts": "found"}
+    made = rm.scorer(rm.Suite(["faithfulness"], judge=judge), columns=columns)
+    assert evaluate(data, [made]).metrics["faithfulness/mean"] == 1.0
+
+
+def test_a_frame_with_columns_inputs_and_outputs(suite: rm.Suite) -> None:
+    assert evaluate(pd.DataFrame(rows()), [rm.scorer(suite)]).metrics["faithfulness/mean"] == 0.5
+
+
+def test_traces_are_evaluated(suite: rm.Suite) -> None:
+    first = evaluate(rows(), [rm.scorer(suite)])
+    result = evaluate(mlflow.search_traces(run_id=first.run_id), [rm.scorer(suite)])
+    assert result.metrics["faithfulness/mean"] == 0.5
+
+
+def test_too_few_connections_for_the_workers_are_warned_of_with_both_remedies(
+    suite: rm.Suite, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "40")
+    with pytest.warns(UserWarning, match=r"MLFLOW_GENAI_EVAL_MAX_WORKERS=10 or MLFLOW_SQLALCHEMYSTORE_POOL_SIZE=100"):
+        rm.scorer(suite)
+    monkeypatch.setenv("MLFLOW_SQLALCHEMYSTORE_POOL_SIZE", "100")
+    recwarn.clear()
+    rm.scorers(suite)
+    monkeypatch.delenv("MLFLOW_SQLALCHEMYSTORE_POOL_SIZE")
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "10")
+    rm.scorer(suite)
+    assert [each for each in recwarn if "connections" in str(each.message)] == []
+
+
+def test_a_suite_with_other_weights_is_another_scorer_to_mlflow(judge: WordJudge) -> None:
+    suites = [rm.Suite(["rouge", "coherence"], weights={"rouge1_f1": weight, "coherence": 1}) for weight in (1, 2)]
+    runs = [mlflow.get_run(evaluate(rows(1), [rm.scorer(suite)]).run_id) for suite in suites]
+    digests = [run.data.tags.get("mlflow.genaiEvaluate.scorersDigest") for run in runs]
+    if digests == [None, None]:
+        pytest.skip("this MLflow does not record its scorers")
+    assert len(set(digests)) == 2

@@ -1,0 +1,340 @@
+"""``mlflow.models.evaluate(extra_metrics=…)`` against real stores: each of MLflow's traps has a test."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+from langchain_core.documents import Document
+from packaging.version import Version
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.question import Claims, Finding, Question, RelatedChunks, Verify
+from mlflow_ragmetrics.errors import JudgeError
+
+
+class WordJudge:
+    """Claims are sentences, supported when a passage holds them; counts what it is asked; fails on demand."""
+
+    name = "words"
+
+    def __init__(self) -> None:
+        self.asked: Counter[Question] = Counter()
+
+    def answer(self, questions: Any) -> list[Any]:
+        self.asked.update(questions)
+        return [self._answer(question) for question in questions]
+
+    def _answer(self, question: Question) -> Any:
+        if isinstance(question, Claims):
+            return JudgeError("no answer today") if "FAIL" in question.text else tuple(question.text.split(". "))
+        if isinstance(question, Verify):
+            found = (any(claim in passage for passage in question.passages) for claim in question.claims)
+            return tuple(Finding("SUPPORTED" if each else "NEUTRAL") for each in found)
+        assert isinstance(question, RelatedChunks)
+        return ()
+
+
+@pytest.fixture
+def judge() -> WordJudge:
+    return WordJudge()
+
+
+@pytest.fixture
+def suite(judge: WordJudge) -> rm.Suite:
+    overall = rm.composite("overall", {"faithfulness": 0.5, "rouge1_f1": 0.5})
+    return rm.Suite(["faithfulness", "fact_recall", "rouge", overall], judge=judge)
+
+
+def frame(count: int = 4) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "question": [f"q{i}?" for i in range(count)],
+            "answer": [f"fact {i}. made up" for i in range(count)],
+            "reference": [f"fact {i}" for i in range(count)],
+            "contexts": [[f"it says fact {i} here", "other"] for i in range(count)],
+        },
+        index=[10 * (i + 1) for i in range(count)],
+    )
+
+
+def evaluate(suite: rm.Suite, data: pd.DataFrame, **options: Any) -> Any:
+    settings = {"predictions": "answer", "targets": "reference", "extra_metrics": rm.extra_metrics(suite), **options}
+    return mlflow.models.evaluate(data=data, **settings)
+
+
+def run_of(result: Any) -> Any:
+    return mlflow.get_run(result.run_id)
+
+
+def table_of(result: Any, name: str) -> dict[str, Any]:
+    path = mlflow.artifacts.download_artifacts(run_id=result.run_id, artifact_path=name)
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def test_means_intervals_counts_and_reasons(suite: rm.Suite) -> None:
+    result = evaluate(suite, frame())
+    assert result.metrics["faithfulness/mean"] == 0.5
+    assert result.metrics["rouge1_f1/n_scored"] == 4
+    names = {"mean", "ci_low", "ci_high", "n_scored", "n_skipped", "n_error", "n_no_context"}
+    assert {f"faithfulness/{name}" for name in names} <= set(result.metrics)
+    assert result.metrics["overall/coverage"] == 1.0
+    table = result.tables["eval_results_table"]
+    assert table["faithfulness/score"].tolist() == [0.5] * 4
+    assert table["overall/justification"].str.len().gt(10).all()
+
+
+def test_row_0_is_tried_first_but_every_question_is_asked_once(suite: rm.Suite, judge: WordJudge) -> None:
+    evaluate(suite, frame())
+    assert set(judge.asked.values()) == {1}
+    assert sum(isinstance(question, Claims) for question in judge.asked) == 4
+
+
+def test_nan_and_arrays_beside_the_texts_do_not_make_questions_asked_again(suite: rm.Suite, judge: WordJudge) -> None:
+    data = frame()
+    data["contexts"] = [json.dumps([{"text": f"it says fact {i} here", "score": math.nan}]) for i in range(4)]
+    data["metadata"] = [{"vector": np.arange(3.0), "score": math.nan} for _ in range(4)]
+    evaluate(suite, data)
+    assert set(judge.asked.values()) == {1}
+
+
+def test_a_single_row_is_asked_once(suite: rm.Suite, judge: WordJudge) -> None:
+    result = evaluate(suite, frame(1))
+    assert set(judge.asked.values()) == {1}
+    assert result.metrics["faithfulness/mean"] == 0.5
+    assert len(table_of(result, "rag_rows.json")["data"]) == 1
+
+
+def test_tables_hold_each_row_once_although_row_0_is_tried(suite: rm.Suite) -> None:
+    result = evaluate(suite, frame())
+    rows, claims = (table_of(result, name) for name in ("rag_rows.json", "rag_claims.json"))
+    ids = [row[rows["columns"].index("id")] for row in rows["data"]]
+    assert len(ids) == len(set(ids)) == 4
+    keys = [row[claims["columns"].index("metric")] for row in claims["data"]]
+    assert Counter(keys)["faithfulness"] == 8
+    assert "rag_claims.json" in run_of(result).data.tags["mlflow.loggedArtifacts"]
+
+
+def test_the_run_has_the_params_of_the_suite(suite: rm.Suite) -> None:
+    params = run_of(evaluate(suite, frame())).data.params
+    assert params["judge"] == "words"
+    assert params["metrics"].startswith("faithfulness, fact_recall, rouge")
+    assert "overall" in params["weights"]
+
+
+@pytest.mark.skipif(Version(mlflow.__version__) < Version("3.5"), reason="stores assessments on Databricks only")
+def test_traces_are_written_once_where_they_are_wanted(suite: rm.Suite) -> None:
+    assert len(mlflow.search_traces(run_id=evaluate(suite, frame()).run_id)) == 0
+    result = evaluate(suite, frame(), extra_metrics=rm.extra_metrics(suite, traces=True))
+    assert len(mlflow.search_traces(run_id=result.run_id)) == 4
+
+
+def test_each_evaluation_asks_anew_in_the_same_run_too(suite: rm.Suite, judge: WordJudge) -> None:
+    metrics = rm.extra_metrics(suite)
+    for data in (frame(3), frame(1)):
+        with mlflow.start_run():
+            for times in (1, 2):
+                evaluate(suite, data, extra_metrics=metrics)
+                assert set(judge.asked.values()) == {times}
+        judge.asked.clear()
+
+
+def test_a_failing_row_never_fails_the_run(suite: rm.Suite) -> None:
+    data = frame()
+    data["answer"] = ["FAIL", "fact 1", "FAIL", "fact 3"]
+    result = evaluate(suite, data)
+    assert run_of(result).info.status == "FINISHED"
+    assert (result.metrics["faithfulness/n_error"], result.metrics["faithfulness/mean"]) == (2, 1.0)
+    table = result.tables["eval_results_table"]
+    assert table["faithfulness/score"].isna().tolist() == [True, False, True, False]
+    assert "no answer today" in table["faithfulness/justification"][0]
+
+
+def test_none_and_nan_never_reach_mlflow(suite: rm.Suite) -> None:
+    data = frame()
+    data["reference"] = ["fact 0", None, math.nan, "fact 3"]
+    result = evaluate(suite, data)
+    metrics = run_of(result).data.metrics
+    assert all(math.isfinite(value) for value in metrics.values())
+    assert (metrics["rouge1_f1/n_scored"], metrics["rouge1_f1/n_skipped"]) == (2, 2)
+    assert result.tables["eval_results_table"]["rouge1_f1/score"].isna().tolist() == [False, True, True, False]
+
+
+def test_without_any_score_there_is_no_mean_but_a_count(suite: rm.Suite) -> None:
+    result = evaluate(suite, frame().assign(answer="FAIL"))
+    assert "faithfulness/mean" not in result.metrics
+    assert result.metrics["faithfulness/n_error"] == 4
+
+
+def test_a_field_that_no_row_has_is_one_clear_error_for_a_named_metric(suite: rm.Suite) -> None:
+    with pytest.raises(rm.MissingFieldError, match="'reference' and no row has it"):
+        evaluate(suite, frame().drop(columns="reference"), targets=None)
+    (run,) = mlflow.MlflowClient().search_runs(["0"])
+    assert run.info.status == "FAILED"
+
+
+def test_of_a_preset_what_no_row_has_is_left_out(judge: WordJudge) -> None:
+    preset = rm.Suite.preset("white_paper", judge=judge)
+    result = evaluate(preset, frame().drop(columns="reference"), targets=None)
+    assert "correctness/mean" not in result.metrics
+    assert result.metrics["faithfulness/mean"] == 0.5
+
+
+def test_rows_are_aligned_by_position_whatever_the_index(suite: rm.Suite) -> None:
+    data = frame(6).sample(frac=1, random_state=1)
+    result = evaluate(suite, data)
+    rows = table_of(result, "rag_rows.json")
+    by_name = {name: [row[i] for row in rows["data"]] for i, name in enumerate(rows["columns"])}
+    assert by_name["question"] == data["question"].tolist()
+    assert by_name["answer"] == data["answer"].tolist()
+    assert by_name["faithfulness"] == [0.5] * 6
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        lambda text: [text, None, ""],
+        lambda text: np.array([text, "x"], dtype=object),
+        lambda text: [{"page_content": text, "metadata": {"source": "d1"}}],
+        lambda text: [Document(page_content=text, id="d1")],
+        lambda text: json.dumps([text]),
+        lambda text: f"chunk 1: {text}\nchunk 2: other",
+    ],
+    ids=["list", "ndarray", "dicts", "documents", "json", "labelled"],
+)
+def test_cells_of_contexts(suite: rm.Suite, cell: Any) -> None:
+    data = frame(2)
+    data["contexts"] = pd.Series([cell(f"it says fact {i} here") for i in range(2)], index=data.index, dtype=object)
+    assert evaluate(suite, data).metrics["faithfulness/mean"] == 0.5
+
+
+def test_tuples_crash_in_mlflow_itself(suite: rm.Suite) -> None:
+    data = frame(2)
+    data["contexts"] = pd.Series([("a", "b"), ("c",)], index=data.index)
+    with pytest.raises(ValueError, match="wrong number of dimensions"):
+        evaluate(suite, data)
+
+
+def test_columns_of_any_name_are_mapped(suite: rm.Suite) -> None:
+    data = frame().rename(columns={"contexts": "what we found", "question": "Frage"})
+    columns = {"contexts": "what we found", "question": "Frage"}
+    result = evaluate(suite, data, extra_metrics=rm.extra_metrics(suite, columns=columns))
+    assert result.metrics["faithfulness/mean"] == 0.5
+    rows = table_of(result, "rag_rows.json")
+    assert rows["data"][0][rows["columns"].index("question")] == "q0?"
+
+
+def test_mlflows_own_column_mapping_works_too(suite: rm.Suite) -> None:
+    data = frame().rename(columns={"contexts": "found"})
+    result = evaluate(suite, data, evaluator_config={"col_mapping": {"contexts": "found"}})
+    assert result.metrics["faithfulness/mean"] == 0.5
+
+
+def test_predictions_are_the_answer_even_beside_a_column_of_that_name(suite: rm.Suite) -> None:
+    data = frame().rename(columns={"answer": "generated", "reference": "answer"})
+    result = evaluate(suite, data, predictions="generated", targets="answer")
+    assert result.metrics["faithfulness/mean"] == 0.5
+    data["answer"] = "a gold answer"
+    result = evaluate(rm.Suite(["faithfulness"], judge=WordJudge()), data, predictions="generated", targets=None)
+    assert result.metrics["faithfulness/mean"] == 0.5
+
+
+def test_a_function_as_model_with_contexts_in_its_output(suite: rm.Suite) -> None:
+    def chain(inputs: pd.DataFrame) -> list[dict[str, Any]]:
+        numbers = [question[1:-1] for question in inputs["question"]]
+        return [{"answer": f"fact {n}. made up", "contexts": [f"it says fact {n} here"]} for n in numbers]
+
+    data = frame()[["question", "reference"]]
+    result = evaluate(suite, data, model=chain)
+    assert result.metrics["faithfulness/mean"] == 0.5
+
+
+def test_a_logged_pyfunc_model(suite: rm.Suite, tmp_path: Path) -> None:
+    class Echo(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
+        def predict(self, context: Any, model_input: pd.DataFrame, params: Any = None) -> pd.DataFrame:
+            numbers = [question[1:-1] for question in model_input["question"]]
+            return pd.DataFrame(
+                {
+                    "answer": [f"fact {n}. made up" for n in numbers],
+                    "contexts": [[f"it says fact {n} here"] for n in numbers],
+                }
+            )
+
+    with mlflow.start_run():
+        info = mlflow.pyfunc.log_model(name="echo", python_model=Echo(), pip_requirements=[])
+    result = evaluate(suite, frame()[["question", "reference"]], model=info.model_uri)
+    assert result.metrics["faithfulness/mean"] == 0.5
+    assert run_of(result).inputs.model_inputs[0].model_id == info.model_id
+
+
+CHAIN = """
+import mlflow
+from langchain_core.documents import Document
+from langchain_core.runnables import RunnableLambda
+
+def answer(inputs):
+    number = inputs["question"][1:-1]
+    found = [Document(page_content=f"it says fact {number} here", id=f"doc-{number}::chunk-1")]
+    return {"answer": f"fact {number}. made up", "source_documents": found}
+
+mlflow.models.set_model(RunnableLambda(answer))
+"""
+
+
+@pytest.mark.skipif(Version(mlflow.__version__) < Version("3.5"), reason="its flavour needs langchain below 1.0")
+def test_a_logged_langchain_model_with_documents_in_its_output(judge: WordJudge, tmp_path: Path) -> None:
+    (tmp_path / "chain.py").write_text(CHAIN, encoding="utf-8")
+    with mlflow.start_run():
+        info = mlflow.langchain.log_model(
+            str(tmp_path / "chain.py"), name="chain", input_example={"question": "q1?"}, pip_requirements=[]
+        )
+    data = pd.DataFrame({"question": ["q0?", "q1?"], "gold": [["doc-0"], ["doc-7"]]})
+    metrics = rm.extra_metrics(rm.Suite(["faithfulness", "context_recall"], judge=judge), {"gold_doc_ids": "gold"})
+    result = mlflow.models.evaluate(model=info.model_uri, data=data, predictions="answer", extra_metrics=metrics)
+    assert result.metrics["faithfulness/mean"] == 0.5
+    assert result.metrics["context_recall/mean"] == 0.5
+    rows = table_of(result, "rag_rows.json")
+    assert rows["data"][1][rows["columns"].index("retrieved_doc_ids")] == ["doc-1::chunk-1"]
+
+
+def test_a_dict_as_prediction_holds_its_own_contexts(suite: rm.Suite) -> None:
+    data = frame()
+    cells = zip(data["answer"], data["contexts"], strict=True)
+    data["answer"] = [{"answer": answer, "contexts": contexts} for answer, contexts in cells]
+    assert evaluate(suite, data.drop(columns="contexts")).metrics["faithfulness/mean"] == 0.5
+
+
+def test_metric_prefix_and_a_second_default_metric_do_no_harm(suite: rm.Suite) -> None:
+    result = evaluate(suite, frame(), evaluator_config={"metric_prefix": "val_"})
+    assert result.metrics["val_faithfulness/val_mean"] == 0.5
+
+
+def test_a_metric_of_mlflows_own_takes_ours_as_its_input(suite: rm.Suite) -> None:
+    def doubled(predictions: pd.Series, overall: Any, faithfulness: Any) -> float:
+        return 2 * faithfulness.aggregate_results["mean"]
+
+    own = mlflow.metrics.make_metric(eval_fn=doubled, greater_is_better=True, name="doubled")
+    result = evaluate(suite, frame(), extra_metrics=[own, *rm.extra_metrics(suite)])
+    assert result.metrics["doubled"] == 1.0
+
+
+def test_the_deprecated_call_works(suite: rm.Suite) -> None:
+    metrics = rm.extra_metrics(suite)
+    result = mlflow.evaluate(data=frame(), predictions="answer", targets="reference", extra_metrics=metrics)
+    assert result.metrics["faithfulness/mean"] == 0.5
+
+
+def test_a_dataset_and_a_model_id(suite: rm.Suite) -> None:
+    model = mlflow.create_external_model(name="chain")
+    data = mlflow.data.from_pandas(frame(), predictions="answer", targets="reference", name="set")
+    metrics = rm.extra_metrics(suite)
+    result = mlflow.models.evaluate(data=data, extra_metrics=metrics, model_id=model.model_id)
+    logged = {metric.key: metric.value for metric in mlflow.get_logged_model(model.model_id).metrics}
+    assert logged["faithfulness/mean"] == result.metrics["faithfulness/mean"] == 0.5

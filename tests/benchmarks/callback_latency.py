@@ -1,0 +1,99 @@
+"""What scoring in the background costs a chain: added latency a call, and memory after many calls.
+
+Run: ``python tests/benchmarks/callback_latency.py [calls] [calls for memory]``. Blocks of calls with and without the
+handler alternate, so that whatever else the machine does touches both alike; scoring competes only with the calls that
+it belongs to.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import statistics
+import sys
+import time
+import tracemalloc
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
+
+import mlflow_ragmetrics as rm
+
+BLOCK = 50
+TEXT = "The lighthouse was built in 1869 and stands on the northern cape. " * 8
+
+
+class Shelf(BaseRetriever):
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return [Document(page_content=f"{TEXT}{number}", id=str(number)) for number in range(4)]
+
+
+@rm.metric
+def brevity(answer: str) -> float:
+    """1.0 for an answer of at most 20 words, less in proportion beyond."""
+    return min(1.0, 20 / max(1, len(answer.split())))
+
+
+def made_chain() -> Runnable[Any, Any]:
+    gather = {"context": Shelf() | (lambda found: len(found)), "question": RunnablePassthrough()}
+    return gather | RunnableLambda(lambda state: f"{state['context']} pages answer {state['question']}")
+
+
+def seconds_of(chain: Runnable[Any, Any], question: str, callbacks: list[Any]) -> float:
+    began = time.perf_counter()
+    chain.invoke(question, {"callbacks": callbacks})
+    return time.perf_counter() - began
+
+
+def print_latency(calls: int, metrics: Sequence[Any]) -> None:
+    chain = made_chain()
+    bare: list[float] = []
+    scored: list[float] = []
+    with rm.RagMetricsCallback(rm.Suite(metrics), sink=lambda *_: None, queue_size=calls + BLOCK) as handler:
+        for start in range(0, calls + BLOCK, BLOCK):
+            questions = [f"question {start + number}" for number in range(BLOCK)]
+            bare += [seconds_of(chain, question, []) for question in questions]
+            scored += [seconds_of(chain, question, [handler]) for question in questions]
+            handler.flush()
+    before, after = (sorted(1000 * each for each in times[BLOCK:]) for times in (bare, scored))
+    added = statistics.median(after) - statistics.median(before)
+    names = ", ".join(str(metric) for metric in metrics)
+    print(f"{calls} calls, scored by {names}: {handler.counts}")
+    for name, times in (("without", before), ("with", after)):
+        late = times[int(0.95 * len(times))]
+        print(
+            f"  a call {name:8} median {statistics.median(times):.3f} ms, mean {statistics.fmean(times):.3f} ms, "
+            f"p95 {late:.3f} ms"
+        )
+    print(f"  added to a call: median {added:.3f} ms, mean {statistics.fmean(after) - statistics.fmean(before):.3f} ms")
+
+
+def print_memory(calls: int) -> None:
+    chain = made_chain()
+    with rm.RagMetricsCallback(rm.Suite([brevity]), sink=lambda *_: None, when_full="block") as handler:
+        config: Any = {"callbacks": [handler]}
+        chain.batch([f"question {number}" for number in range(500)], config)
+        handler.flush()
+        gc.collect()
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        for start in range(0, calls, 100):
+            chain.batch([f"question {start + number}" for number in range(100)], config)
+        handler.flush()
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"after {calls} calls: Python memory {grown / 1024:+.0f} KiB, open runs {len(handler.capture)}")
+    print(f"  greatest resident size {resident:.0f} MiB, counts {handler.counts}")
+
+
+if __name__ == "__main__":
+    given = [int(argument) for argument in sys.argv[1:]]
+    calls, many = [*given, *(1000, 10000)[len(given) :]]
+    print_latency(calls, [brevity])
+    print_latency(calls, ["lexical_relevance", "faithfulness"])
+    print_memory(many)

@@ -1,0 +1,140 @@
+"""Each example runs as a reader would run it: from a folder of their own, without a key."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlflow_ragmetrics.registry import metric_of
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MAINTENANCE = {"make_data.py", "readme_output.py"}
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name not in MAINTENANCE)
+NOTEBOOK = json.loads((EXAMPLES / "main_flow.ipynb").read_text(encoding="utf-8"))
+
+
+def _run(folder: Path, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MLFLOW_", "OPENAI_"))}
+    environment = {**kept, "PYTHONIOENCODING": "utf-8", "PYTHONPATH": ""}
+    words = [sys.executable, str(EXAMPLES / name), *arguments]
+    return subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=280, check=False
+    )
+
+
+def _printed(folder: Path, name: str, *arguments: str) -> str:
+    done = _run(folder, name, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_file_is_evaluated(tmp_path: Path) -> None:
+    printed = _printed(tmp_path, "evaluate_a_file.py", "--no-log")
+    assert re.search(r"rag_score +\d\.\d .* 60 scored", printed)
+    assert "NEUTRAL" in printed
+
+
+@pytest.mark.slow
+def test_the_evaluation_of_a_file_becomes_a_run(tmp_path: Path) -> None:
+    printed = _printed(tmp_path, "evaluate_a_file.py")
+    assert re.search(r"Logged into MLflow run [0-9a-f]{32}", printed)
+    assert (tmp_path / "mlflow.db").exists()
+
+
+def test_two_versions_are_compared_and_the_gate_is_open(tmp_path: Path) -> None:
+    printed = _printed(tmp_path, "compare_and_gate.py")
+    assert re.search(r"faithfulness .* improved", printed)
+    assert "Gate open" in printed
+    assert re.search(r"rt\d{5}", (tmp_path / "comparison.html").read_text(encoding="utf-8"))
+
+
+def test_the_gate_is_closed_when_the_new_version_is_worse(tmp_path: Path) -> None:
+    newer, older = EXAMPLES / "data/ragtruth_gpt-4.jsonl", EXAMPLES / "data/ragtruth_llama-2-13b.jsonl"
+    done = _run(tmp_path, "compare_and_gate.py", str(newer), str(older))
+    assert done.returncode == 1
+    assert re.search(r"Gate closed: .*faithfulness", done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_genai_evaluate_scores_what_it_traces(tmp_path: Path) -> None:
+    printed = _printed(tmp_path, "genai_evaluate.py", "--rows", "3")
+    assert re.search(r"faithfulness/mean +[01]\.\d+", printed)
+    assert "Means over 3 questions" in printed
+
+
+def test_retrieval_is_scored_from_two_files(tmp_path: Path) -> None:
+    printed = _printed(tmp_path, "retrieval_from_tsv.py", "--k", "5")
+    assert re.search(r"ndcg_5 +0\.\d{3}", printed)
+    assert "missed <urn:uuid:" in printed
+
+
+def test_an_own_metric_and_judge_take_part(tmp_path: Path) -> None:
+    printed = _printed(tmp_path, "own_metric_and_judge.py")
+    assert re.search(r"faithfulness +\d\.\d\d  verbatim \d\.\d\d, lexical \d\.\d\d", printed)
+    assert re.search(r"brevity .* computed", printed)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed")
+def test_a_spark_frame_is_scored(tmp_path: Path) -> None:
+    printed = _printed(tmp_path, "spark.py")
+    assert re.search(r"faithfulness/n_scored +60\.000", printed)
+    assert "rt12183" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (EXAMPLES / "score_a_chain.py").exists(), reason="there is no such example")
+def test_a_chain_is_scored_while_it_runs(tmp_path: Path) -> None:
+    assert "faithfulness" in _printed(tmp_path, "score_a_chain.py")
+
+
+def _code() -> list[str]:
+    return ["".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
+
+
+def test_the_notebook_runs_from_top_to_bottom(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    names: dict[str, object] = {}
+    for cell in _code():
+        exec(compile(cell, "main_flow.ipynb", "exec"), names)
+    assert names["comparison"].verdict["faithfulness"] == "improved"  # type: ignore[attr-defined]
+
+
+def test_the_notebook_is_kept_with_its_outputs_and_small() -> None:
+    outputs = [output for cell in NOTEBOOK["cells"] for output in cell.get("outputs", [])]
+    pages = ["".join(output.get("data", {}).get("text/html", "")) for output in outputs]
+    assert any("rag_score" in page and "<table>" in page for page in pages)
+    assert not [output for output in outputs if output["output_type"] == "error"]
+    assert (EXAMPLES / "main_flow.ipynb").stat().st_size < 100_000
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_an_example_says_how_to_run_it_and_how_to_give_it_a_real_model(name: str) -> None:
+    text = (EXAMPLES / name).read_text(encoding="utf-8")
+    said = ast.get_docstring(ast.parse(text)) or ""
+    assert f"python examples/{name}" in said
+    assert "sys.path" not in text
+    assert "openai:/gpt-4o-mini" in said or "no model is asked" in said
+
+
+def test_each_metric_that_one_migrates_to_exists() -> None:
+    lines = (EXAMPLES / "migrating.md").read_text(encoding="utf-8").splitlines()
+    rows = [line.split(" | ")[1] for line in lines if line.startswith("| `")]
+    named = [name for row in rows for name in re.findall(r"`([^`]+)`", row) if not name.endswith("=")]
+    assert len(named) > 20
+    for name in named:
+        assert metric_of(name.replace("…", "5")).key
+
+
+def test_the_list_of_examples_is_complete() -> None:
+    listed = set(re.findall(r"\]\(([\w.]+)\)", (EXAMPLES / "README.md").read_text(encoding="utf-8")))
+    assert {*SCRIPTS, "main_flow.ipynb", "migrating.md"} <= listed

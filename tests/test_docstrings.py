@@ -1,0 +1,103 @@
+"""The docstrings are the API's reference: complete, and each says what goes in and what comes out."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.registry import all_metrics
+
+PUBLIC = {name: getattr(rm, name) for name in rm.__all__ if name != "__version__"}
+FUNCTIONS = {name: each for name, each in PUBLIC.items() if inspect.isfunction(each)}
+CLASSES = {name: each for name, each in PUBLIC.items() if inspect.isclass(each)}
+METRICS = {
+    name: each
+    for name, each in all_metrics().items()
+    if isinstance(each, Metric) and each.definition.function.__module__.startswith("mlflow_ragmetrics.")
+}
+COMMANDS = {name: main.get_command(click.Context(main), name) for name in main.list_commands(click.Context(main))}
+EXPLAINED_ONCE = (rm.Suite, rm.Suite.evaluate, rm.Report.log, rm.summarize_spark, rm.score_spark)
+
+
+def _own(each: Any) -> str:
+    """The docstring of a class or function itself: neither inherited nor the signature that dataclasses make up."""
+    text = inspect.cleandoc(each.__doc__ or "")
+    return "" if inspect.isclass(each) and text.startswith(f"{each.__name__}(") else text
+
+
+def _members(owner: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name, value in vars(owner).items():
+        function = getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", value)
+        if not name.startswith("_") and inspect.isfunction(function):
+            yield f"{owner.__name__}.{name}", function
+
+
+MEMBERS = dict(member for each in CLASSES.values() for member in _members(each))
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *CLASSES])
+def test_each_public_name_says_what_it_is(name: str) -> None:
+    text = _own(PUBLIC[name])
+    first = text.split("\n\n")[0]
+    assert len(first) > 20, f"{name} has no docstring"
+    assert first.rstrip()[-1] in ".:", f"{name}: the first paragraph is no sentence: {first!r}"
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_each_public_method_says_what_it_gives(name: str) -> None:
+    assert len(inspect.getdoc(MEMBERS[name]) or "") > 10, f"{name} has no docstring"
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *MEMBERS])
+def test_each_public_function_has_its_types(name: str) -> None:
+    signature = inspect.signature({**FUNCTIONS, **MEMBERS}[name])
+    assert signature.return_annotation is not signature.empty, f"{name}: what it returns is not annotated"
+    parameters = [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
+    assert [each.name for each in parameters if each.annotation is each.empty] == []
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_parameter_is_explained(name: str) -> None:
+    """In the function's own docstring, or where all functions with such a parameter refer to."""
+    said = "\n".join(map(_own, (FUNCTIONS[name], *EXPLAINED_ONCE)))
+    parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
+    named = [each.name for each in parameters if each.kind not in (each.VAR_KEYWORD, each.POSITIONAL_ONLY)]
+    assert [each for each in named if not re.search(rf"\b{each}\b", said)] == []
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_each_metric_says_formula_source_example_and_what_is_unscored(name: str) -> None:
+    text = inspect.getdoc(METRICS[name].definition.function) or ""
+    assert [word for word in ("Formula:", "Source:", "Unscored:", "Example:", ">>> ") if word not in text] == []
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_each_metric_says_its_range(name: str) -> None:
+    low, high = METRICS[name].definition.range
+    text = (inspect.getdoc(METRICS[name].definition.function) or "").replace("−", "-")
+    assert re.search(rf"{low:g}(\.0)? (to|or) {high:g}", text), f"{name}: {low:g} to {high:g} is not said"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_teaches_by_example(name: str) -> None:
+    command = COMMANDS[name]
+    assert command is not None
+    assert f"ragmetrics {name}" in (command.help or ""), f"{name} --help shows no example"
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    assert [each.name for each in options if not each.help] == []
+
+
+def test_each_error_stands_in_the_tree() -> None:
+    import mlflow_ragmetrics.errors as errors
+
+    for name, each in CLASSES.items():
+        if issubclass(each, Exception):
+            assert name in (errors.__doc__ or ""), f"{name} is not drawn in the tree of errors"

@@ -1,0 +1,109 @@
+"""What is built and uploaded: an sdist and a wheel that are whole, valid and no larger than they need to be."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("build")
+pytest.importorskip("hatchling")
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "mlflow_ragmetrics"
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def mlflow_store() -> None:
+    """These tests log nothing."""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the sdist, and the wheel that was made of it."""
+    folder = tmp_path_factory.mktemp("dist")
+    arguments = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> zipfile.ZipFile:
+    (path,) = built.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+@pytest.fixture(scope="module")
+def sdist(built: Path) -> set[str]:
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        return {name.partition("/")[2] for name in archive.getnames()}
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    ours = {
+        path.relative_to(ROOT).as_posix()
+        for path in SOURCE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith(".")
+    }
+    held = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert held == ours
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"py\.typed",
+        r"cli/suite\.yaml",
+        r"locales/en/\w+\.json",
+        r"locales/ru/\w+\.json",
+        r"judges/prompts/verify\.txt",
+        r"views/report\.(html|css|js)",
+    ],
+)
+def test_the_wheel_holds_what_is_read_at_run_time(wheel: zipfile.ZipFile, pattern: str) -> None:
+    assert any(re.fullmatch(f"mlflow_ragmetrics/{pattern}", name) for name in wheel.namelist())
+
+
+def test_the_sdist_holds_the_tests_and_what_they_read(sdist: set[str]) -> None:
+    assert {"README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "tests/conftest.py"} <= sdist
+    assert "tests/plugin_package/pyproject.toml" in sdist
+    assert not [name for name in sdist if "__pycache__" in name or name.endswith((".db", ".sqlite"))]
+
+
+def test_the_archives_are_small(built: Path) -> None:
+    for path in built.iterdir():
+        assert path.stat().st_size < 3_000_000, f"{path.name} has {path.stat().st_size} bytes"
+
+
+def test_the_metadata_is_complete(wheel: zipfile.ZipFile) -> None:
+    (name,) = [each for each in wheel.namelist() if each.endswith(".dist-info/METADATA")]
+    about = Parser().parsestr(wheel.read(name).decode("utf-8"))
+    assert about["Name"] == "mlflow_ragmetrics"
+    assert about["License-Expression"] == "Apache-2.0"
+    assert about["Requires-Python"] == ">=3.10"
+    assert about["Description-Content-Type"] == "text/markdown"
+    assert "Typing :: Typed" in about.get_all("Classifier", [])
+    assert {"openai", "langchain", "nli", "test"} <= set(about.get_all("Provides-Extra", []))
+
+
+def test_the_wheel_declares_its_entry_points(wheel: zipfile.ZipFile) -> None:
+    (name,) = [each for each in wheel.namelist() if each.endswith(".dist-info/entry_points.txt")]
+    text = wheel.read(name).decode("utf-8")
+    assert "ragmetrics = mlflow_ragmetrics.cli:main" in text
+    assert "[mlflow.model_evaluator]" in text
+
+
+def test_twine_finds_nothing(built: Path) -> None:
+    pytest.importorskip("twine")
+    arguments = [sys.executable, "-m", "twine", "check", "--strict", *map(str, built.iterdir())]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
