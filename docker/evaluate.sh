@@ -5,7 +5,7 @@
 set -eu
 
 trap 'exit 0' TERM INT
-work=${WORK:-/work}
+work=${WORK:-/evaluations}
 mkdir -p "$work/inbox" "$work/done" "$work/failed"
 
 evaluate() {

@@ -49,7 +49,10 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
     import pandas as pd
 
     records = [
-        plain(_item(row.sample.id, key, item)) for row in rows for key, score in row.scores.items() for item in score.items
+        plain(_item(row.sample.id, key, item))
+        for row in rows
+        for key, score in row.scores.items()
+        for item in score.items
     ]
     frame = pd.DataFrame(records, columns=list(ITEM_COLUMNS), dtype=object)
     frame["support"] = pd.array([record["support"] for record in records], dtype="Float64")

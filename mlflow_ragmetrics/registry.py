@@ -17,6 +17,7 @@ import mlflow_ragmetrics.metrics as metrics_package
 from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.metric import metric as make_metric
+from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 __all__ = ["GROUP", "Measure", "MetricLike", "all_metrics", "metric_of"]
@@ -31,6 +32,7 @@ _AMBIGUOUS = {
     "recall": "fact_recall, context_recall, factual_correctness_recall, rouge1_recall",
     "f1": "context_f1, factual_correctness, rouge1_f1",
 }
+_MOST_DIGITS = 10
 _PATH = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<spelling>[A-Za-z_]\w*.*)", re.DOTALL)
 
 
@@ -52,11 +54,28 @@ def metric_of(spelled: MetricLike) -> Measure:
         return _parse(spelled.strip())
     if isinstance(spelled, Mapping) and len(spelled) == 1:
         ((name, options),) = spelled.items()
-        return metric_of(name)(**(options or {}))
+        return _with_options(metric_of(name), options)
     if callable(spelled):
-        return make_metric(spelled)
-    message = f"{spelled!r} is no metric; give a name, a spelling such as \"rouge(measure='recall')\", or a metric"
+        return _made(spelled)
+    message = f"{shown(spelled)} is no metric; give a name, a spelling such as \"rouge(measure='recall')\", or a metric"
     raise InvalidOptionError(message, param="metrics")
+
+
+def _with_options(found: Measure, options: object) -> Measure:
+    if options is not None and not (isinstance(options, Mapping) and all(isinstance(name, str) for name in options)):
+        message = f"{found.name}: options are a mapping from their names to values, not {type(options).__name__}"
+        raise InvalidOptionError(message, param="metrics", metric=found.name)
+    return found(**options) if options else found
+
+
+def _made(function: Callable[..., Any]) -> Measure:
+    try:
+        return make_metric(function)
+    except (TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, InvalidOptionError):
+            raise
+        message = f"{function!r} cannot be a metric ({error}); give a function of a sample's fields"
+        raise InvalidOptionError(message, param="metrics") from None
 
 
 def _parse(text: str) -> Measure:
@@ -72,7 +91,7 @@ def _split(text: str) -> tuple[str, dict[str, Any]]:
         tree = ast.parse(text, mode="eval").body
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args:
             return tree.func.id, {str(k.arg): ast.literal_eval(k.value) for k in tree.keywords if k.arg}
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         if "(" in text:
             message = f"cannot read the metric {text!r}; write it as name or name(option=value, …)"
             raise InvalidOptionError(message, param="metrics") from None
@@ -114,7 +133,11 @@ def _from_key(found: Metric, name: str) -> dict[str, Any] | None:
     match = re.fullmatch(pattern, name) if pattern else None
     if match is None:
         return None
-    return {option: int(value) if value.isdigit() else value for option, value in match.groupdict().items() if value}
+    return {
+        option: int(value) if value.isdigit() and len(value) < _MOST_DIGITS else value
+        for option, value in match.groupdict().items()
+        if value
+    }
 
 
 def _plain(name: str) -> str:

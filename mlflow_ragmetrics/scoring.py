@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from mlflow_ragmetrics.core.coercion import kind_of
 from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.embeddings import EmbeddingLike
-from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
+from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.readers import read_samples
 from mlflow_ragmetrics.registry import MetricLike, metric_of
@@ -42,8 +43,8 @@ def score(
     1.0
     """
     measure = metric_of(metric)
-    if on_missing not in ("raise", "skip"):
-        raise InvalidOptionError(f"on_missing={on_missing!r} is not one of raise, skip", param="on_missing")
+    if not isinstance(on_missing, str) or on_missing not in ("raise", "skip"):
+        raise InvalidOptionError("on_missing must be one of raise, skip", param="on_missing")
     measure = measure(**options) if options else measure
     if isinstance(measure, Composite) and isinstance(sample, Mapping) and "scores" in sample:
         return _composed(measure, sample, language)
@@ -55,11 +56,22 @@ def score(
 
 def _composed(measure: Composite, record: Mapping[str, Any], language: str) -> Score:
     scale = record.get("scale", "0-1")
-    if scale not in _SCALES:
-        raise InvalidOptionError(f"scale={scale!r} is not one of {', '.join(_SCALES)}", param="scale")
+    if not isinstance(scale, str) or scale not in _SCALES:
+        raise InvalidOptionError(f"scale must be one of {', '.join(_SCALES)}", param="scale")
     low, high = _SCALES[scale]
-    given = {key: Score(value=value) for key, value in record["scores"].items()}
+    if not isinstance(record["scores"], Mapping):
+        message = f"{measure.name}: `scores` is {kind_of(record['scores'])}, but must map metric keys to numbers"
+        raise InvalidFieldError(message, field="scores", metric=measure.name)
+    given = {key: _given(measure.name, key, value) for key, value in record["scores"].items()}
     if not given:
         raise MissingFieldError(f"{measure.name} needs at least one entry in 'scores'", field="scores")
     raw = {k: Score(value=None if s.value is None else (s.value - low) / (high - low)) for k, s in given.items()}
     return measure.score(raw, {}, language)
+
+
+def _given(metric: str, key: str, value: Any) -> Score:
+    try:
+        return Score(value=value)
+    except (TypeError, ValueError, OverflowError):
+        message = f"{metric}: the score of {key!r} is {kind_of(value)} that is no number"
+        raise InvalidFieldError(message, field="scores", metric=metric) from None

@@ -134,7 +134,6 @@ class Suite:
         ``columns`` maps sample fields to column names. ``progress``: show a bar (default: on a terminal). ``repeat``:
         ask the judge so many times, without the cache; the report is that of the first time, and its metrics say how
         far the others differ (``<key>/repeat_sd``, ``<key>/flip_rate``).
-
         A metric that the user named and whose field no row has is a ``MissingFieldError``; data that cannot be read
         is an ``InvalidDataError``. When no judge is left to ask (a refused key, a spent budget), the ``JudgeError``
         that says so has what was done as its ``report``. All else that goes wrong is in the report's rows.

@@ -39,12 +39,9 @@ def command(context: click.Context, /, **options: Any) -> None:
       ragmetrics evaluate answers.csv -m faithfulness -m "ndcg(k=5)"
       ragmetrics evaluate answers.csv --columns answer=output,reference=gold
       ragmetrics evaluate answers.jsonl -j openai:/gpt-4o-mini --cache judge.db
-      ragmetrics evaluate answers.jsonl --fail-under rag_score/ci_low=0.6
       ragmetrics evaluate --results runs.tsv --reference gold.tsv --suite retrieval
 
-    \b
-    Exit codes: 0 done, 1 a gate not reached,
-    2 a mistake or nothing scored, 130 stopped.
+    Exit codes: 0 done, 1 a gate not reached, 2 a mistake or nothing scored, 130 stopped.
     """
     request = Request(**options)
     from mlflow_ragmetrics.cli.destination import destination_of

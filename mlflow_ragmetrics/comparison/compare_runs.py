@@ -33,7 +33,8 @@ def compare(
 
     ``run_a`` and ``run_b``: reports, MLflow runs by id or name, or files of ``ragmetrics evaluate --output``.
     ``tolerance``: the largest difference of a mean that does not matter (0.05 is a fifth of a grade on 1 to 5).
-    ``resamples`` of bootstrap and permutation test, drawn from ``seed``; ``rows``: how many of those that changed most to keep.
+    ``resamples`` of bootstrap and permutation test, drawn from ``seed``; ``rows``: how many of those that changed most
+    to keep.
     ``InvalidOptionError`` when judge, prompts or suite differ, unless ``allow_different``; ``InvalidDataError`` when
     the two have no row or no metric in common.
     """

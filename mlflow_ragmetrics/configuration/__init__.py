@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Union
@@ -11,6 +12,8 @@ from pydantic import ValidationError
 
 from mlflow_ragmetrics.configuration.models import embeddings_from, judges_from
 from mlflow_ragmetrics.configuration.settings import SuiteSettings
+from mlflow_ragmetrics.configuration.size import MOST_NODES, is_small
+from mlflow_ragmetrics.core.coercion import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 
 __all__ = ["load_suite"]
@@ -24,6 +27,8 @@ def load_suite(path: Union[str, Path], overrides: Mapping[str, Any] | None = Non
     Relative paths in the file start at its folder. ``${NAME}`` is read from the environment only for models that are
     used. ``InvalidDataError`` where the file cannot be read as YAML, ``InvalidOptionError`` for what it says.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidDataError(f"a suite's file is a path, not {kind_of(path)}")
     file, given = Path(path), dict(overrides or {})
     settings = _checked(file, _parsed(file))
     arguments = {name: getattr(settings, name) for name in _PLAIN if getattr(settings, name) is not None}
@@ -42,12 +47,15 @@ def load_suite(path: Union[str, Path], overrides: Mapping[str, Any] | None = Non
 
 def _parsed(file: Path) -> Any:
     try:
-        return yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidDataError(f"the suite {file} cannot be read: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        said = " ".join(str(error).split())
-        raise InvalidDataError(f"the suite {file} is no YAML: {said}") from None
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        said = " ".join(str(error).split())  # the parser lets its conversions' errors through: of dates, of numbers
+        raise InvalidDataError(f"the suite {str(file)!r} is no YAML: {said}") from None
+    if not is_small(content):
+        raise InvalidDataError(f"the suite {file} is too large: its aliases stand for more than {MOST_NODES} values")
+    return content
 
 
 def _checked(file: Path, content: Any) -> SuiteSettings:

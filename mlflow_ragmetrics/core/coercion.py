@@ -53,7 +53,10 @@ def text_of(value: object, field: str) -> str | None:
     if is_missing(value):
         return None
     if type(value) is not bool and isinstance(value, (Real, Decimal, UUID)):
-        return str(value)
+        try:
+            return str(value)
+        except ValueError as error:  # more digits than Python turns into text
+            raise InvalidFieldError(f"`{field}` is a number that cannot be text: {error}.", field=field) from None
     raise InvalidFieldError(f"`{field}` is {kind_of(value)}, but must be text or a number.", field=field)
 
 

@@ -136,10 +136,11 @@ def composite(name: str, weights: Weights, *, threshold: float | None = None) ->
     >>> composite("overall", {"faithfulness": 2, "rouge1_f1": 1}).key
     'overall'
     """
-    if not name.isidentifier():
+    if not isinstance(name, str) or not name.isidentifier():
         message = f"composite name {name!r} is no identifier, such as my_score"
-        raise InvalidOptionError(message, param="name", metric=name)
-    if threshold is not None and not 0 <= threshold <= 1:
+        raise InvalidOptionError(message, param="name", metric=str(name))
+    number = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
+    if threshold is not None and not (number and 0 <= threshold <= 1):
         message = f"{name}: threshold={threshold!r} must lie in 0 to 1"
         raise InvalidOptionError(message, param="threshold", metric=name)
     return Composite(name, check_weights(weights, name), threshold=threshold)

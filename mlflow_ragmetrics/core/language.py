@@ -17,8 +17,9 @@ LANGUAGES = ("en", "ru")
 
 def check_language(language: str, metric: str | None = None) -> str:
     """``language`` itself; ``InvalidOptionError`` where explanations do not exist in it."""
-    if language not in LANGUAGES:
-        message = f"language={language!r} is not supported; explanations exist in {' and '.join(LANGUAGES)}"
+    if not isinstance(language, str) or language not in LANGUAGES:
+        shown = repr(language) if isinstance(language, str) else f"<{type(language).__name__}>"
+        message = f"language={shown} is not supported; explanations exist in {' and '.join(LANGUAGES)}"
         raise InvalidOptionError(f"{metric}: {message}" if metric else message, param="language", metric=metric)
     return language
 

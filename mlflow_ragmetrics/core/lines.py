@@ -26,15 +26,13 @@ def clipped_matches(lines: Sequence[Line], others: Sequence[Line]) -> int:
     3
     """
     longest = max(map(len, others), default=0)
-    if longest * sum(map(len, lines)) > _LARGEST_TABLE:
-        matched = _matched_apart(lines, others)
-    else:
-        matched = Lines(lines).matched(others)
+    too_large = longest * sum(map(len, lines)) > _LARGEST_TABLE
+    matched = _matched_apart(lines, others) if too_large else Lines(lines).matched(others)
     there = Counter(token for line in others for token in line)
     return sum(min(count, there[token]) for token, count in matched.items())
 
 
-def _matched_apart(lines: Sequence[Line], others: Sequence[Line]) -> Counter[str]:
+def _matched_apart(lines: Sequence[Line], others: Sequence[Line]) -> Mapping[str, int]:
     """The same pair by pair, for texts whose table is too large to be kept."""
     matched: Counter[str] = Counter()
     for line in lines:

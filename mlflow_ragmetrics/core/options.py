@@ -13,9 +13,11 @@ from mlflow_ragmetrics.core.aggregate import Aggregate
 from mlflow_ragmetrics.core.language import LANGUAGES
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-__all__ = ["OnMissing", "Settings", "check_options", "options_model", "spelled"]
+__all__ = ["OnMissing", "Settings", "check_options", "options_model", "shown", "spelled"]
 
 OnMissing = Literal["raise", "skip"]
+
+_LONGEST_SHOWN = 300
 
 
 def spelled(**accepted: str) -> BeforeValidator:
@@ -86,5 +88,14 @@ def check_options(metric: str, model: type[BaseModel], given: Mapping[str, Any])
         said = first["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
         if first["type"] == "extra_forbidden":
             said = f"no such option; {metric} takes {', '.join(sorted(model.model_fields)) or 'none of its own'}"
-        message = f"{metric}: option {param}={given.get(param)!r}: {said}"
+        message = f"{metric}: option {param}={shown(given.get(param))}: {said}"
         raise InvalidOptionError(message, param=param, metric=metric) from None
+
+
+def shown(value: object) -> str:
+    """What a message shows of a value: not all of a long one, and the type of one that cannot be shown."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an int of thousands of digits, a list in a list without end
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

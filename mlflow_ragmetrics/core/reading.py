@@ -86,6 +86,10 @@ def _number(value: object) -> float | None:
     if isinstance(value, str):
         match = _GRADE.fullmatch(value.strip())
         return float(match[1].replace(",", ".")) if match else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an int beyond all floats
+        return None
+    return number if math.isfinite(number) else None

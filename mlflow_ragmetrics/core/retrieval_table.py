@@ -37,7 +37,7 @@ def retrieval_table(
     cutoffs: Sequence[int] = (10,),
     pattern: re.Pattern[str] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Per query ``recall``, ``precision``, ``f1``, each ``ndcg_k``, and the counts ``retrieved``, ``gold``, ``correct``.
+    """``recall``, ``precision``, ``f1``, each ``ndcg_k``, ``retrieved``, ``gold`` and ``correct`` (counts) by query.
 
     ``retrieved`` and ``gold`` hold a list of ids a query, and the values are those of the metrics ``context_recall``,
     ``context_precision``, ``context_f1`` and ``ndcg`` with ``zero_division=0.0``; scores are float64 and counts int64.
@@ -59,11 +59,15 @@ def retrieval_table(
             counts.append((len(ranked), len(relevant), len(relevant.intersection(ranked))))
             ranks = list(compress(count(1), map(relevant.__contains__, islice(ranked, deepest))))
             for k, values in found.items():
-                values.append(sum(discounts[rank] for rank in ranks if rank <= k) / (ideal[min(k, len(relevant))] or 1.0))
+                values.append(
+                    sum(discounts[rank] for rank in ranks if rank <= k) / (ideal[min(k, len(relevant))] or 1.0)
+                )
     except ValueError as error:
         message = f"retrieved and gold must hold a list for each query, and one is longer ({error})"
         raise InvalidOptionError(message, param="gold") from None
-    return _figures(np.array(counts, dtype=np.int64).reshape(-1, 3).T) | {f"ndcg_{k}": np.array(v) for k, v in found.items()}
+    return _figures(np.array(counts, dtype=np.int64).reshape(-1, 3).T) | {
+        f"ndcg_{k}": np.array(v) for k, v in found.items()
+    }
 
 
 def _figures(counts: np.ndarray) -> dict[str, np.ndarray]:

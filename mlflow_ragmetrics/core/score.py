@@ -94,7 +94,7 @@ class Score:
         return self.status == "ok"
 
     def changed(self, **fields: Any) -> Score:
-        """The same score with other values in some fields, taken as they are: ``replace`` checks, at ten times the cost."""
+        """The same score with other values in some fields, unchecked: ``replace`` checks, at ten times the cost."""
         copy = object.__new__(Score)
         vars(copy).update(vars(self), **fields)
         return copy

@@ -61,12 +61,14 @@ class ChatJudge:
         self.model, call_options = open_model(model, options)
         self._connection = Connection(self.name, self.model, call_options, agreed)
         self._more_tokens = _MORE_TOKENS * (max_tokens or getattr(self.model, "max_tokens", None) or 1000)
-        self.fingerprint = ";".join([
-            identity_of(self.name, self.model, call_options),
-            f"prompts={self.prompts.version}/{self.prompts.digest[:12]}",
-            f"calls={self.grouping}",
-            f"language={self.language}",
-        ])
+        self.fingerprint = ";".join(
+            [
+                identity_of(self.name, self.model, call_options),
+                f"prompts={self.prompts.version}/{self.prompts.digest[:12]}",
+                f"calls={self.grouping}",
+                f"language={self.language}",
+            ]
+        )
 
     @property
     def usage(self) -> Usage:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextvars
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 from mlflow_ragmetrics.errors import JudgeError
 
-__all__ = ["run_apart"]
+__all__ = ["run_apart", "untraced"]
 
 T = TypeVar("T")
 
@@ -53,22 +53,40 @@ def _called(action: Callable[[], T]) -> T:
 
 
 def _untraced(action: Callable[[], T]) -> T:
-    with ExitStack() as stack:
-        if "langsmith" in sys.modules:
-            from langsmith.run_helpers import tracing_context
-
-            stack.enter_context(tracing_context(enabled=False))
-        _set_mlflow_sampling()
+    with untraced():
         return action()
 
 
-def _set_mlflow_sampling() -> None:
-    """In this context MLflow samples no trace: callbacks that autologging adds to every call then record nothing."""
-    if "mlflow.tracing" not in sys.modules:
-        return
+@contextmanager
+def untraced() -> Iterator[None]:
+    """In this block and thread MLflow and LangSmith, where they are loaded, trace nothing; elsewhere they go on."""
+    with ExitStack() as stack:
+        if "langsmith" in sys.modules:
+            from langsmith import tracing_context
+
+            stack.enter_context(tracing_context(enabled=False))
+        if "mlflow" in sys.modules:
+            _quieten_mlflow(stack)
+        yield
+
+
+def _quieten_mlflow(stack: ExitStack) -> None:
+    import mlflow
+
+    switch: Callable[..., Any] | None = getattr(mlflow.tracing, "context", None)
     try:
-        from mlflow.tracing.sampling import _SAMPLING_RATIO_OVERRIDE
-    except ImportError:  # an older MLflow samples all traces alike
-        return
-    ratio: contextvars.ContextVar[Any] = _SAMPLING_RATIO_OVERRIDE
-    ratio.set(0.0)
+        if switch is not None:
+            stack.enter_context(switch(enabled=False))
+            return
+    except TypeError:  # MLflow before it took ``enabled``
+        pass
+    stack.callback(_beneath_unsampled())
+
+
+def _beneath_unsampled() -> Callable[[], None]:
+    """Make an unsampled span the current one: OpenTelemetry records nothing beneath it. Returns what undoes it."""
+    from opentelemetry import context, trace
+
+    parent = trace.SpanContext(trace_id=1, span_id=1, is_remote=False, trace_flags=trace.TraceFlags(0))
+    token = context.attach(trace.set_span_in_context(trace.NonRecordingSpan(parent)))
+    return lambda: context.detach(token)

@@ -23,7 +23,7 @@ from mlflow_ragmetrics.judges.wording.claims import split_claims
 from mlflow_ragmetrics.judges.wording.correctness import compare
 from mlflow_ragmetrics.judges.wording.related import related_sentences
 from mlflow_ragmetrics.judges.wording.relevance import answers_question
-from mlflow_ragmetrics.judges.wording.source import Source, source_of
+from mlflow_ragmetrics.judges.wording.source import Source, places_within, source_of
 from mlflow_ragmetrics.judges.wording.support import THRESHOLD
 from mlflow_ragmetrics.judges.wording.terms import Term
 from mlflow_ragmetrics.judges.wording.tone import tone_of
@@ -70,7 +70,9 @@ class LexicalJudge:
             return split_claims(question.text)
         if isinstance(question, Verify):
             source = source_of(question.passages)
-            findings = {claim: self._verify(claim, source) for claim in dict.fromkeys(question.claims)}
+            distinct = dict.fromkeys(question.claims)
+            most = places_within(sum(map(len, distinct)))
+            findings = {claim: self._verify(claim, source, most) for claim in distinct}
             return tuple(findings[claim] for claim in question.claims)
         if isinstance(question, RelatedChunks):
             return self._relate(question)
@@ -81,8 +83,8 @@ class LexicalJudge:
             return Rating(tone.value, self._say(f"lexical_judge.tone.{tone.kind}", words=tone.words))
         return JudgeError(f"the lexical judge does not answer questions of the kind {question.kind!r}")
 
-    def _verify(self, claim: str, source: Source) -> Finding:
-        judgement = judge_claim(claim, source, self.threshold)
+    def _verify(self, claim: str, source: Source, most: int) -> Finding:
+        judgement = judge_claim(claim, source, self.threshold, most)
         places = [source.places[place] for place in judgement.coverage.places]
         quotes = () if judgement.verdict == "NEUTRAL" else places
         return Finding(

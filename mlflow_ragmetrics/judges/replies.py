@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,9 @@ _CUT = {"length", "max_tokens", "max_output_tokens", "model_length"}
 _FILTERED = {"content_filter", "refusal", "safety", "recitation", "prohibited_content", "blocklist"}
 _THINKING = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+_WASTED = 10
+_COUNTED_AT_ONCE = 64
+_WASTED_ANYHOW = 1_000_000
 _REFUSAL = re.compile(
     r"^\W*(?:i['’]?m (?:very |really )?sorry|sorry|i (?:can(?:no|['’])t|am unable|am not able|won['’]t|must decline)"
     r"|извините|простите|к сожалению|я не могу)\b",
@@ -89,23 +92,38 @@ def parse_object(text: str, keys: Collection[str] = ()) -> dict[str, Any] | None
     {'grade': 4}
     """
     for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
-        found = [each for each in _objects(candidate) if not keys or not each.keys().isdisjoint(keys)]
+        objects = _objects(candidate)
+        if objects is None:
+            return None
+        found = [each for each in objects if not keys or not each.keys().isdisjoint(keys)]
         if found:
             return found[0] if all(each == found[0] for each in found) else None
     return None
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
+def _objects(text: str) -> list[dict[str, Any]] | None:
+    """The objects in ``text``; ``None`` where it is built to take time without end, so that all were not seen."""
     decoder = json.JSONDecoder(strict=False)
+    found: list[dict[str, Any]] = []
+    wasted, most = 0, _WASTED * len(text) + _WASTED_ANYHOW
     position = text.find("{")
     while position != -1:
         try:
             value, end = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
+        except RecursionError:
+            return None
+        except json.JSONDecodeError as error:
             end = position + 1
+            wasted += error.pos - position + error.pos // _COUNTED_AT_ONCE  # the error counts lines from the start
+        except ValueError:  # a number of more digits than Python reads
+            end = position + 1
+            wasted += len(text) - position
         else:
-            yield value
+            found.append(value)
+        if wasted > most:
+            return None
         position = text.find("{", end)
+    return found
 
 
 def _text_of(message: Any) -> str:

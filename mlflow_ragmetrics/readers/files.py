@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from mlflow_ragmetrics.readers.parquet import read_parquet
 __all__ = ["read_file"]
 
 Row = dict[str, Any]
+_LONGEST_NAME = 200
 
 
 def read_file(path: str | os.PathLike[str]) -> Iterator[Row]:
@@ -40,9 +42,14 @@ def read_file(path: str | os.PathLike[str]) -> Iterator[Row]:
 def _extension(file: Path) -> str:
     suffixes = [suffix.lower() for suffix in file.suffixes]
     extension = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
-    if file.is_dir():
+    try:
+        directory, there = file.is_dir(), file.exists()
+    except (OSError, ValueError) as error:  # a name too long, or with a NUL or half of a surrogate pair
+        shown = str(file)[:_LONGEST_NAME]
+        raise InvalidDataError(f"{shown!a} is no name of a file here: {error.__class__.__name__}.") from None
+    if directory:
         raise InvalidDataError(f"{file} is a directory; name a file in it.")
-    if not file.exists():
+    if not there:
         raise InvalidDataError(f"{file} does not exist; check the path (it is relative to {Path.cwd()}).")
     if extension not in _READERS or (extension == ".parquet" and suffixes[-1] == ".gz"):
         accepted = ", ".join(_READERS)
@@ -58,7 +65,7 @@ def _opened(file: Path) -> Iterator[TextIO]:
             yield stream
     except UnicodeDecodeError as error:
         raise InvalidDataError(f"{file} is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidDataError(f"{file} cannot be read: {reason}.") from error
 

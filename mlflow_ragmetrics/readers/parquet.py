@@ -29,5 +29,5 @@ def read_parquet(file: Path) -> Iterator[dict[str, Any]]:
         with pyarrow.parquet.ParquetFile(file) as table:
             for batch in table.iter_batches(batch_size=_BATCH_ROWS):
                 yield from batch.to_pylist()
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # also texts that are not UTF-8
         raise InvalidDataError(f"{file} cannot be read as Parquet: {error}.") from error

@@ -47,7 +47,7 @@ def environment(service: str, addresses: Mapping[str, str], folder: Path) -> dic
 
 
 def localised(text: str, addresses: Mapping[str, str], folder: Path) -> str:
-    text = re.sub(r"\$\{\w+:-(\w+)\}", r"\1", text).replace("$$", "$").replace("/work", str(folder / "work"))
+    text = re.sub(r"\$\{\w+:-(\w+)\}", r"\1", text).replace("$$", "$").replace("/evaluations", str(folder / "work"))
     for there, here in addresses.items():
         text = text.replace(there, here)
     return text

@@ -31,7 +31,6 @@ def _locked(name: str) -> dict[str, str]:
         ["hadolint", "Dockerfile"],
         ["shellcheck", "with_secrets.sh", "serve.sh", "evaluate.sh"],
         ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"],
-        ["compose-lint", "compose.yaml"],
     ],
     ids=lambda command: command[0],
 )

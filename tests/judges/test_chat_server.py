@@ -73,9 +73,10 @@ def test_a_refused_key_ends_the_judge_at_once_and_is_not_shown(status: int) -> N
     with misbehaving_server(*[Fault(status=status)] * 99) as server:
         judge = judge_at(server)
         rows = [{**ROW, "id": str(i), "answer": f"Answer {i}."} for i in range(5)]
-        report = rm.Suite(["correctness"], judge=judge, concurrency=1).evaluate(rows)
+        with pytest.raises(JudgeError, match=f"HTTP {status}") as raised:
+            rm.Suite(["correctness"], judge=judge, concurrency=1).evaluate(rows)
     assert len(server.requests) == 1
-    errors = {row.scores["correctness"].error for row in report.rows}
+    errors = {row.scores["correctness"].error for row in raised.value.report.rows}
     (said,) = errors
     assert said is not None
     assert f"HTTP {status}" in said

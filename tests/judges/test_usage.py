@@ -39,9 +39,10 @@ def test_max_calls_ends_the_judge_and_keeps_what_is_done() -> None:
     model = dutiful()
     judge = ChatJudge(model, max_calls=11)
     rows = [{**ROW, "answer": ROW["answer"] + f" Number {i}."} for i in range(3)]
-    report = rm.Suite(FULL_SET, judge=judge, concurrency=1).evaluate(rows)
+    with pytest.raises(BudgetExceededError, match="max_calls=11") as raised:
+        rm.Suite(FULL_SET, judge=judge, concurrency=1).evaluate(rows)
     assert len(model.sent) == 11
-    first, *_, last = report.rows
+    first, *_, last = raised.value.report.rows
     assert {score.status for score in first.scores.values()} == {"ok"}
     assert "error" in {score.status for score in last.scores.values()}
     assert "max_calls=11" in str(last.scores["faithfulness"].error)

@@ -57,10 +57,8 @@ def evaluate_chain(
     A row on which the chain fails stays in the report with the status ``error`` for every metric. ``log`` writes into
     the active MLflow run, else into a new one; ``feedback`` puts the scores also on the chain's MLflow traces.
 
-    Raises:
-        MissingFieldError: before anything is run, for a metric that was named and whose field no row has.
-        InvalidDataError: for data that cannot be read, or without rows.
-        InvalidOptionError: for an option that cannot be used.
+    Raises ``MissingFieldError``, before anything is run, for a metric that was named and whose field no row has,
+    ``InvalidDataError`` and ``InvalidOptionError`` for data and options that cannot be used.
     """
     _check(concurrency)
     samples = list(read_samples(data, columns))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from mlflow_ragmetrics.core.judge import Embedding, Judge
+from mlflow_ragmetrics.judges.isolation import untraced
 from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["quietened", "untraced"]
+__all__ = ["quietened"]
 
 
 def quietened(suite: Suite) -> Suite:
@@ -56,38 +55,3 @@ class _QuietEmbedding:
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         with untraced():
             return self._embedding.embed(texts)
-
-
-@contextmanager
-def untraced() -> Iterator[None]:
-    """In this block and thread MLflow and LangSmith, where they are loaded, trace nothing; elsewhere they go on."""
-    with ExitStack() as stack:
-        if "langsmith" in sys.modules:
-            from langsmith import tracing_context
-
-            stack.enter_context(tracing_context(enabled=False))
-        if "mlflow" in sys.modules:
-            _quieten_mlflow(stack)
-        yield
-
-
-def _quieten_mlflow(stack: ExitStack) -> None:
-    import mlflow
-
-    switch: Callable[..., Any] | None = getattr(mlflow.tracing, "context", None)
-    try:
-        if switch is not None:
-            stack.enter_context(switch(enabled=False))
-            return
-    except TypeError:  # MLflow before it took ``enabled``
-        pass
-    stack.callback(_beneath_unsampled())
-
-
-def _beneath_unsampled() -> Callable[[], None]:
-    """Make an unsampled span the current one: OpenTelemetry records nothing beneath it. Returns what undoes it."""
-    from opentelemetry import context, trace
-
-    parent = trace.SpanContext(trace_id=1, span_id=1, is_remote=False, trace_flags=trace.TraceFlags(0))
-    token = context.attach(trace.set_span_in_context(trace.NonRecordingSpan(parent)))
-    return lambda: context.detach(token)

@@ -8,13 +8,15 @@ from typing import Final, NamedTuple
 from mlflow_ragmetrics.judges.wording.analysis import Recent, sentences_of
 from mlflow_ragmetrics.judges.wording.terms import Term
 
-__all__ = ["Place", "Source", "source_of"]
+__all__ = ["MOST_PLACES", "Place", "Source", "places_within", "source_of"]
 
 _CHARACTERS_KEPT: Final = 200_000
 _PREFIX: Final = 5
 _LONGEST: Final = 60
 _NEAR: Final = 4
-_MOST_PLACES: Final = 500  # of one key: what a claim costs stays bounded however long the passages are
+_FEWEST_PLACES: Final = 5
+_WORK: Final = 5_000_000
+MOST_PLACES: Final = 500  # of one key: what a claim costs stays bounded however long the passages are
 
 
 class Place(NamedTuple):
@@ -55,18 +57,21 @@ class Source:
                 self.postings[key] = []
                 if len(key) > _PREFIX:
                     self.prefixes.setdefault(key[:_PREFIX], set()).add(key)
-            if len(self.postings[key]) < _MOST_PLACES:
+            if len(self.postings[key]) < MOST_PLACES:
                 self.postings[key].append(len(self.places))
         for position, key in enumerate(keys, start=self._end):
             positions = self.positions.setdefault(key, [])
-            if len(positions) < _MOST_PLACES:
+            if len(positions) < MOST_PLACES:
                 positions.append(position)
         self._end += len(keys) + _NEAR
         self.places.append(place)
 
-    def nearness(self, left: str, right: str) -> float:
-        """1 where ``right`` follows ``left`` at once, 0.5 where they stand at most four apart, else 0."""
-        lefts, rights = self.positions.get(left, []), self.positions.get(right, [])
+    def nearness(self, left: str, right: str, most: int = MOST_PLACES) -> float:
+        """1 where ``right`` follows ``left`` at once, 0.5 where they stand at most four apart, else 0.
+
+        Of ``left``, the first ``most`` places are looked at.
+        """
+        lefts, rights = self.positions.get(left, [])[:most], self.positions.get(right, [])
         best = 0.0
         for position in lefts:
             first = bisect_left(rights, position - _NEAR)
@@ -83,3 +88,11 @@ class Source:
 
 
 source_of = Recent(Source, lambda passages: sum(map(len, passages)), _CHARACTERS_KEPT)
+
+
+def places_within(characters: int) -> int:
+    """How many places of each word claims of so many characters are compared with, 5 to 500.
+
+    Everything up to some ten thousand words of claims; beyond, the work grows with the text and not with its square.
+    """
+    return min(MOST_PLACES, max(_FEWEST_PLACES, _WORK // max(1, characters)))

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from mlflow_ragmetrics.judges.wording.lexicon import ABOUT_PASSAGES
-from mlflow_ragmetrics.judges.wording.source import Source
+from mlflow_ragmetrics.judges.wording.source import MOST_PLACES, Source
 from mlflow_ragmetrics.judges.wording.terms import Term
 
 __all__ = ["THRESHOLD", "Coverage", "cover"]
@@ -44,8 +44,11 @@ class Coverage:
     sentence: float
 
 
-def cover(claim: Sequence[Term], source: Source) -> Coverage:
-    """Compare a claim's terms with the passages. A claim without content words is covered by nothing: support 0."""
+def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Coverage:
+    """Compare a claim's terms with the passages. A claim without content words is covered by nothing: support 0.
+
+    Of each term, the first ``most`` places are looked at.
+    """
     content = _telling(claim, source)
     unique = list({term.key: term for term in content}.values())
     if not unique:
@@ -53,24 +56,24 @@ def cover(claim: Sequence[Term], source: Source) -> Coverage:
     found = tuple(term for term in unique if term.key in source.postings)
     missing = tuple(term for term in unique if term.key not in source.postings)
     credit = len(found) + sum(_RELATED for term in missing if source.related(term.key))
-    sentence, window, places = _best_places([term.key for term in found], source)
+    sentence, window, places = _best_places([term.key for term in found], source, most)
     total = len(unique)
     share = (
         _ANYWHERE * credit / total
         + _SENTENCE * sentence / total
         + _WINDOW * window / total
-        + _TOGETHER * _together(content, source, len(found) / total)
+        + _TOGETHER * _together(content, source, len(found) / total, most)
         - _MISSING_NUMBERS * _share_missing([term.key for term in unique if term.number], source)
         - _MISSING_NAMES * _share_missing([term.key for term in unique if term.name], source)
     )
     return Coverage(1 / (1 + math.exp(-_STEEPNESS * (share - _MIDDLE))), found, missing, places, sentence / total)
 
 
-def _best_places(keys: list[str], source: Source) -> tuple[int, int, tuple[int, ...]]:
+def _best_places(keys: list[str], source: Source, most: int) -> tuple[int, int, tuple[int, ...]]:
     """How many of ``keys`` the best sentence and the best window of sentences hold, and which sentences they are."""
     masks: dict[int, int] = {}
     for bit, key in enumerate(keys):
-        for place in source.postings[key]:
+        for place in source.postings[key][:most]:
             masks[place] = masks.get(place, 0) | 1 << bit
     best_sentence, best_window, first = 0, 0, 0
     for place, mask in masks.items():
@@ -93,12 +96,12 @@ def _telling(claim: Sequence[Term], source: Source) -> list[Term]:
     return telling or content
 
 
-def _together(content: list[Term], source: Source, otherwise: float) -> float:
+def _together(content: list[Term], source: Source, otherwise: float, most: int) -> float:
     """How far neighbouring content words are neighbours in a passage too, 0 to 1; ``otherwise`` without a pair."""
     if len(content) < 2:
         return otherwise
     pairs = pairwise(content)
-    return sum(source.nearness(left.key, right.key) for left, right in pairs) / (len(content) - 1)
+    return sum(source.nearness(left.key, right.key, most) for left, right in pairs) / (len(content) - 1)
 
 
 def _share_missing(keys: list[str], source: Source) -> float:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from mlflow_ragmetrics.judges.wording.analysis import sentences_of
 from mlflow_ragmetrics.judges.wording.disagreement import Disagreement, find_disagreement
-from mlflow_ragmetrics.judges.wording.source import Source
+from mlflow_ragmetrics.judges.wording.source import MOST_PLACES, Source
 from mlflow_ragmetrics.judges.wording.support import Coverage, cover
 
 __all__ = ["Judgement", "judge_claim"]
@@ -26,10 +26,13 @@ class Judgement:
     disagreement: Disagreement | None
 
 
-def judge_claim(claim: str, source: Source, threshold: float) -> Judgement:
-    """SUPPORTED from ``threshold`` on, CONTRADICTED where the best matching sentence says otherwise, else NEUTRAL."""
+def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_PLACES) -> Judgement:
+    """SUPPORTED from ``threshold`` on, CONTRADICTED where the best matching sentence says otherwise, else NEUTRAL.
+
+    Of each word, the first ``most`` places are looked at.
+    """
     terms = [term for sentence in sentences_of(claim) for term in sentence.terms]
-    coverage = cover(terms, source)
+    coverage = cover(terms, source, most)
     content = [term for term in terms if term.content][:_LONGEST_COMPARED]
     disagreement = None
     if coverage.places:

@@ -1,0 +1,44 @@
+"""A Spark DataFrame scored where its partitions lie, and the run's figures computed on the cluster.
+
+    python examples/spark.py
+    python examples/spark.py --judge openai:/gpt-4o-mini
+
+Needs ``pip install -e '.[spark]'`` and a Java that Spark supports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import mlflow_ragmetrics as rm
+
+DATA = Path(__file__).parent / "data" / "ragtruth_gpt-4.jsonl"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", nargs="?", default=str(DATA), help="a JSON lines file or folder that Spark can read")
+    parser.add_argument("--judge", default="lexical", help="lexical (offline) or a model URI (default: lexical)")
+    arguments = parser.parse_args()
+
+    # the workers run the Python that has the package installed
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    answers = spark.read.json(arguments.file)
+
+    scored = rm.score_spark(answers, ["faithfulness", "correctness"], judge=arguments.judge).cache()
+    columns = ["id", "faithfulness", "correctness", "faithfulness_reason"]
+    scored.select(columns).orderBy("faithfulness").show(5, truncate=70)
+    for name, value in rm.summarize_spark(scored).items():
+        print(f"  {name:24} {value:.3f}")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""How to make a suite on another machine, and how the suites of several workers share one budget."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Union
+from uuid import uuid4
+
+import yaml
+
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.presets import PRESETS
+from mlflow_ragmetrics.registry import MetricLike
+from mlflow_ragmetrics.suite import Suite
+
+__all__ = ["Recipe", "SuiteLike", "is_remote", "suite_of"]
+
+SuiteLike = Union[str, Path, Iterable[MetricLike]]
+"""The path of a suite's YAML file, a preset's name, or metrics."""
+
+_SHARED = ("concurrency", "requests_per_minute", "tokens_per_minute", "max_calls", "max_cost")
+_AT_LEAST_ONE = _SHARED[:-1]
+_PATHS = ("prompts", "cache")
+_CONCURRENCY = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """The arguments of a suite, as they travel to the workers. Equal only to copies of itself: one budget a recipe."""
+
+    metrics: Any
+    options: Mapping[str, Any]
+    content: Mapping[str, Any] | None = None
+    token: str = field(default_factory=lambda: uuid4().hex)
+
+    @classmethod
+    def of(cls, suite: SuiteLike, options: Mapping[str, Any]) -> Recipe:
+        """The recipe for ``suite``; ``InvalidOptionError`` for a ``Suite``, whose connections cannot travel."""
+        if isinstance(suite, Suite):
+            message = "a Suite cannot be sent to Spark's workers; give its YAML file, a preset, or metrics and options"
+            raise InvalidOptionError(message, param="suite")
+        if isinstance(suite, (str, Path)) and Path(suite).suffix in (".yaml", ".yml"):
+            Suite.from_yaml(suite, **options)  # says what is wrong with the file
+            return cls(None, options, _read(Path(suite)))
+        return cls(
+            str(suite) if isinstance(suite, (str, Path)) else list(suite), {"concurrency": _CONCURRENCY, **options}
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Recipe) and self.token == other.token
+
+    def __hash__(self) -> int:
+        return hash(self.token)
+
+    def build(self) -> Suite:
+        """The suite."""
+        if self.content is None:
+            named = isinstance(self.metrics, str) and self.metrics in PRESETS
+            return (Suite.preset if named else Suite)(self.metrics, **self.options)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "suite.yaml")
+            path.write_text(yaml.safe_dump(dict(self.content), allow_unicode=True), encoding="utf-8")
+            return Suite.from_yaml(path, **self.options)
+
+    def most_workers(self, workers: int) -> int:
+        """``workers``, or fewer where some limit would leave less than one call to each."""
+        limits = [value for name, value in _limits([self.options, self.content]) if name in _AT_LEAST_ONE]
+        return max(1, int(min([workers, *limits])))
+
+    def divided(self, workers: int) -> Recipe:
+        """The recipe for each of so many workers: every limit on calls, tokens and cost by their number."""
+        content = None if self.content is None else _divided(self.content, workers)
+        return replace(self, options=_divided(self.options, workers), content=content)
+
+
+@lru_cache(maxsize=4)
+def suite_of(recipe: Recipe) -> Suite:
+    """The suite of a recipe, made once in each Python process."""
+    return recipe.build()
+
+
+def is_remote(suite: Suite) -> bool:
+    """Whether the suite asks models that are reached over a network."""
+    asked = {who for metric in suite.metrics for who in metric.definition.asks}
+    judges = suite.judges if "judge" in asked else []
+    embeddings = suite.embeddings if "embeddings" in asked else []
+    return not all(getattr(model, "local", False) for model in (*judges, *embeddings))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = {"concurrency": _CONCURRENCY, **yaml.safe_load(path.read_text(encoding="utf-8"))}
+    for name in _PATHS:
+        if content.get(name):
+            content[name] = str(path.parent.absolute() / content[name])
+    return content
+
+
+def _limits(value: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            if name in _SHARED and isinstance(each, (int, float)):
+                yield name, each
+            else:
+                yield from _limits(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _limits(each)
+
+
+def _divided(value: Any, workers: int, name: str = "") -> Any:
+    if isinstance(value, Mapping):
+        return {key: _divided(each, workers, key) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_divided(each, workers) for each in value]
+    if name not in _SHARED or not isinstance(value, (int, float)):
+        return value
+    return value // workers if isinstance(value, int) and name in _AT_LEAST_ONE else value / workers

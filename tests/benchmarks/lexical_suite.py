@@ -1,0 +1,83 @@
+"""The lexical suite on answers of 150 words: rows a second on one core, scored, and with the tables.
+
+``python tests/benchmarks/lexical_suite.py [--profile]``. ``--profile`` shows where the time goes.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from contest import Contestant, Figure, compete, serve
+from texts import records
+
+WORDS = 150
+
+
+def scores(size: int) -> Callable[[], Any]:
+    import mlflow_ragmetrics as rm
+
+    rows = records(size, WORDS)
+    suite = rm.Suite.preset("lexical")
+
+    def run() -> None:
+        assert sum(1 for _ in suite.stream(rows)) == size
+
+    return run
+
+
+def tables(size: int) -> Callable[[], Any]:
+    import mlflow_ragmetrics as rm
+
+    rows = records(size, WORDS)
+    suite = rm.Suite.preset("lexical")
+
+    def run() -> None:
+        report = suite.evaluate(rows, progress=False)
+        assert len(report.metrics) > len(suite.keys)
+        assert len(report.table) == size
+
+    return run
+
+
+def items(size: int) -> Callable[[], Any]:
+    import mlflow_ragmetrics as rm
+
+    rows = records(size, WORDS)
+    suite = rm.Suite.preset("lexical")
+
+    def run() -> None:
+        assert len(suite.evaluate(rows, progress=False).items) > size
+
+    return run
+
+
+WORKS = {"scores": scores, "tables": tables, "items": items}
+_CONTESTANTS = (("six scores a row", "scores"), ("and table and run metrics", "tables"), ("and items", "items"))
+
+
+def figures(short: bool) -> Sequence[Figure]:
+    size = 50 if short else 2000
+    found = compete(__file__, [Contestant(*each) for each in _CONTESTANTS], size, 1 if short else 3)
+    speeds = ", ".join(f"{size / result.seconds:,.0f}" for result in found)
+    return [Figure(f"Lexical suite, {size} rows of {WORDS} words ({speeds} rows a CPU second)", found)]
+
+
+def profile() -> None:
+    profiler = cProfile.Profile()
+    profiler.runcall(scores(1000))
+    pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
+
+
+if __name__ == "__main__":
+    if "--work" in sys.argv:
+        serve(WORKS)
+    elif "--profile" in sys.argv:
+        profile()
+    else:
+        from run import show
+
+        show(figures("--short" in sys.argv))
