@@ -83,8 +83,12 @@ def _metric_lines(found: Metric) -> Iterator[str]:
 
 
 def _documentation(function: Any) -> Iterator[str]:
-    for line in (inspect.getdoc(function) or "It has no docstring.").splitlines():
-        yield line.replace("``", "")
+    """The docstring with each paragraph on one line, to be wrapped anew; its example stays line by line."""
+    text, example, code = (inspect.getdoc(function) or "It has no docstring.").replace("``", "").partition("\nExample")
+    for number, paragraph in enumerate(text.rstrip().split("\n\n")):
+        yield from ([""] if number else [])
+        yield " ".join(paragraph.split())
+    yield from (["", *(example + code).strip().splitlines()] if code else [])
 
 
 def _thresholds(found: Metric) -> str:
