@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.core.run import Row
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.tracking.plain import plain, plain_text
+from mlflow_ragmetrics.tracking.plain import plain, plain_text, plain_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,32 +48,29 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
     """One row an item, with the sample's id and the metric's key; ``evidence`` is a list of mappings."""
     import pandas as pd
 
-    records = [
-        plain(_item(row.sample.id, key, item))
-        for row in rows
-        for key, score in row.scores.items()
-        for item in score.items
-    ]
-    frame = pd.DataFrame(records, columns=list(ITEM_COLUMNS), dtype=object)
-    frame["support"] = pd.array([record["support"] for record in records], dtype="Float64")
+    held = [(row.sample.id, key, score.items) for row in rows for key, score in row.scores.items() if score.items]
+    members = [item for _, _, items in held for item in items]
+    no_evidence: list[dict[str, Any]] = []  # one for all: a list an item would keep the garbage collector busy
+    columns: dict[str, list[Any]] = {
+        "id": plain_texts(sample for sample, _, items in held for _ in items),
+        "metric": [key for _, key, items in held for _ in items],
+        "kind": [item.kind for item in members],
+        "text": plain_texts(item.text for item in members),
+        "verdict": [item.verdict for item in members],
+        "reason": plain_texts(item.reason for item in members),
+        "support": [item.support for item in members],
+        "evidence": [_evidence(item) if item.evidence else no_evidence for item in members],
+    }
+    frame = pd.DataFrame(columns, columns=list(ITEM_COLUMNS), dtype=object)
+    frame["support"] = pd.array(columns["support"], dtype="Float64")
     return frame
 
 
 _ABSENT = Score()
 
 
-def _item(sample: str, key: str, item: Item) -> dict[str, Any]:
-    evidence = [{"chunk": each.chunk, "id": each.id, "quote": each.quote} for each in item.evidence]
-    return {
-        "id": sample,
-        "metric": key,
-        "kind": item.kind,
-        "text": item.text,
-        "verdict": item.verdict,
-        "reason": item.reason,
-        "support": item.support,
-        "evidence": evidence,
-    }
+def _evidence(item: Item) -> list[dict[str, Any]]:
+    return [plain({"chunk": each.chunk, "id": each.id, "quote": each.quote}) for each in item.evidence]
 
 
 def _fields(sample: Sample) -> dict[str, Any]:

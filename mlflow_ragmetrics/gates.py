@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 from xml.sax.saxutils import quoteattr
 
+from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 
@@ -65,8 +67,10 @@ def check_names(
     keys: Sequence[str], fail_under: Mapping[str, float] | None = None, fail_on_error_rate: float | None = None
 ) -> None:
     """``InvalidOptionError`` for limits that no report with these ``keys`` can be checked against."""
-    for name in fail_under or {}:
+    for name, least in (fail_under or {}).items():
         _figure(keys, name)
+        if not (isinstance(least, (int, float)) and -math.inf < least < math.inf):
+            raise InvalidOptionError(f"fail_under {name}={shown(least)}: it must be a number", param="fail_under")
     if fail_on_error_rate is not None and not 0 <= fail_on_error_rate <= 1:
         message = f"fail_on_error_rate={fail_on_error_rate!r} must lie in 0 to 1"
         raise InvalidOptionError(message, param="fail_on_error_rate")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 __all__ = ["PRESETS", "preset_metrics"]
@@ -36,6 +37,6 @@ PRESETS: dict[str, tuple[str, ...]] = {
 
 def preset_metrics(name: str) -> tuple[str, ...]:
     """The spellings of a preset; ``InvalidOptionError`` names the presets there are."""
-    if name not in PRESETS:
-        raise InvalidOptionError(f"unknown preset {name!r}; presets are {', '.join(PRESETS)}", param="suite")
+    if not isinstance(name, str) or name not in PRESETS:
+        raise InvalidOptionError(f"unknown preset {shown(name)}; presets are {', '.join(PRESETS)}", param="suite")
     return PRESETS[name]

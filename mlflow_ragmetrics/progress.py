@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Protocol, TypeVar, Union
 
-__all__ = ["Progress", "progress_of"]
+__all__ = ["Progress", "pace", "progress_of"]
 
 T = TypeVar("T")
 _REDRAWN_EVERY = 0.3
@@ -52,6 +52,7 @@ class _Bar:
             progress.MofNCompleteColumn(),
             progress.TextColumn("{task.fields[rate]}"),
             progress.TimeRemainingColumn(),
+            progress.TextColumn("left"),
             console=console,
             transient=True,
         )
@@ -67,7 +68,7 @@ class _Bar:
     def advance(self, row: T) -> T:
         task = self._progress.tasks[0]
         seconds = task.elapsed or 0.0
-        rate = f"{(task.completed + 1) / seconds:.0f} rows/s" if seconds > _SETTLED else ""
+        rate = pace((task.completed + 1) / seconds) if seconds > _SETTLED else ""
         self._progress.update(self._task, advance=1, rate=rate)
         return row
 
@@ -97,6 +98,17 @@ class _CellLine:
             text = f"scoring {self._done} of {self._total} rows, about {left:.0f} s left"
             self._handle.update({"text/plain": text}, raw=True)
         return row
+
+
+def pace(rows_per_second: float) -> str:
+    """How fast it goes, in the unit in which that is no fraction.
+
+    >>> pace(42.3), pace(2.5), pace(0.2)
+    ('42 rows/s', '2.5 rows/s', '12 rows/min')
+    """
+    if rows_per_second < 1:
+        return f"{60 * rows_per_second:.0f} rows/min"
+    return f"{rows_per_second:.0f} rows/s" if rows_per_second >= 10 else f"{rows_per_second:.1f} rows/s"
 
 
 def progress_of(wanted: Union[bool, Progress, None], total: int) -> Progress:

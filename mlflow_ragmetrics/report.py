@@ -80,11 +80,15 @@ class Report:
         scored = [row for row in self.rows if key is not None and row.scores[key].value is not None]
         return sorted(scored, key=lambda row: row.scores[str(key)].value or 0.0)[:count]
 
-    def to_html(self, title: str = "RAG evaluation") -> str:
-        """One self-contained page: summary, distributions, a table of rows, and each row's claims and chunks."""
+    def to_html(self, title: str | None = None) -> str:
+        """One self-contained page: summary, distributions, a table of rows, and each row's claims and chunks.
+
+        ``title`` stands above it; without one, the name of the file that was evaluated does.
+        """
+        named = f"RAG evaluation of {Path(self.source).name}" if self.source else "RAG evaluation"
         return report_page(
             self.rows,
-            title=title,
+            title=title or named,
             description=plain(self.description),
             metrics=self.metrics,
             usage=plain(self.usage),

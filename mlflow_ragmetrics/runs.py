@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
+from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidDataError
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def _evaluations(experiment: str) -> list[Run]:
     client = mlflow.MlflowClient()
     found = client.get_experiment_by_name(experiment)
     if found is None:
-        raise InvalidDataError(f"there is no experiment {experiment!r} at {mlflow.get_tracking_uri()}")
+        raise InvalidDataError(f"there is no experiment {experiment!r} at {redact(mlflow.get_tracking_uri())}")
     wanted = "tags.`ragmetrics.status` = 'complete'"
     return list(client.search_runs([found.experiment_id], wanted, max_results=50, order_by=["start_time DESC"]))
 
@@ -97,18 +99,20 @@ def _found_run(text: str) -> Run:
         try:
             return client.get_run(text)
         except MlflowException as error:
-            raise InvalidDataError(f"there is no run {text} at {mlflow.get_tracking_uri()}") from error
+            raise InvalidDataError(f"there is no run {text} at {redact(mlflow.get_tracking_uri())}") from error
     experiments = [each.experiment_id for each in client.search_experiments()]
     quoted = text.replace("'", "''")
     runs = client.search_runs(
         experiments, f"attributes.run_name = '{quoted}'", max_results=2, order_by=["start_time DESC"]
     )
     if not runs:
-        message = f"{text!r} is neither a file of rows nor the id or name of a run at {mlflow.get_tracking_uri()}"
+        message = (
+            f"{text!r} is neither a file of rows nor the id or name of a run at {redact(mlflow.get_tracking_uri())}"
+        )
         raise InvalidDataError(message)
     if len(runs) > 1:
         ids = " and ".join(run.info.run_id for run in runs)
-        message = f"several runs are named {text!r}, such as {ids}; give an id"
+        message = f"several runs are named {redact(text)!r}, such as {ids}; give an id"
         raise InvalidDataError(message)
     return runs[0]
 
@@ -132,11 +136,11 @@ def read_table(path: Path) -> pd.DataFrame:
     """A .json, .jsonl, .csv, .tsv or .parquet file as a frame; ``InvalidDataError`` where it cannot be read."""
     if path.suffix.lower() not in _READERS:
         raise InvalidDataError(f"{path.name}: rows are read from {', '.join(sorted(_READERS))} files")
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise InvalidDataError(f"there is no file {path}")
     try:
         return _READERS[path.suffix.lower()](path)
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, OSError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidDataError(f"{path.name} cannot be read as a table of rows: {error}") from error
 
 
@@ -162,6 +166,8 @@ def _frame(content: Any) -> pd.DataFrame:
     import pandas as pd
 
     if isinstance(content, dict) and "data" in content:
+        if not all(isinstance(name, str) for name in content["columns"]):
+            raise ValueError("columns are named by text")
         return pd.DataFrame(content["data"], columns=content["columns"])
     return pd.DataFrame(content)
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from mlflow_ragmetrics.core.coercion import kind_of
 from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import Metric
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Score, score_of
 from mlflow_ragmetrics.embeddings import EmbeddingLike
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
@@ -36,7 +36,7 @@ def score(
     ``sample`` is any record that ``to_sample`` reads; ``options`` are the metric's own. With ``on_missing="raise"``
     a missing field is a ``MissingFieldError`` and a judge's failure its ``JudgeError``; with ``"skip"`` both are in
     the score's ``status``. For a composite the sample may hold the component scores themselves, as
-    ``{"scores": {key: value}, "scale": "0-1" | "1-5"}``.
+    ``{"scores": {key: value}, "scale": "0-1" | "1-5"}``. ``InvalidOptionError`` names an option that cannot be used.
 
     >>> import mlflow_ragmetrics as rm
     >>> rm.score("rouge", {"answer": "the cat sat", "reference": "the cat"}, measure="recall").value
@@ -62,16 +62,8 @@ def _composed(measure: Composite, record: Mapping[str, Any], language: str) -> S
     if not isinstance(record["scores"], Mapping):
         message = f"{measure.name}: `scores` is {kind_of(record['scores'])}, but must map metric keys to numbers"
         raise InvalidFieldError(message, field="scores", metric=measure.name)
-    given = {key: _given(measure.name, key, value) for key, value in record["scores"].items()}
+    given = {key: score_of(value, key) for key, value in record["scores"].items()}
     if not given:
         raise MissingFieldError(f"{measure.name} needs at least one entry in 'scores'", field="scores")
     raw = {k: Score(value=None if s.value is None else (s.value - low) / (high - low)) for k, s in given.items()}
     return measure.score(raw, {}, language)
-
-
-def _given(metric: str, key: str, value: Any) -> Score:
-    try:
-        return Score(value=value)
-    except (TypeError, ValueError, OverflowError):
-        message = f"{metric}: the score of {key!r} is {kind_of(value)} that is no number"
-        raise InvalidFieldError(message, field="scores", metric=metric) from None

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Union
 
+from mlflow_ragmetrics.core.coercion import kind_of
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_weights, composite
 from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 
@@ -59,11 +61,15 @@ def select(
     """Resolve ``metrics``; the metrics that a composite weighs are added when they are not there."""
     if isinstance(metrics, (str, Mapping)):
         metrics = [metrics]
+    given: object = metrics
+    if not isinstance(given, Iterable) or isinstance(given, bytes):
+        message = f"metrics is {kind_of(given)}, but must be a list of metrics, their names or spellings"
+        raise InvalidOptionError(message, param="metrics")
     measures: list[Measure] = [metric_of(each) for each in metrics]
     if not measures:
         raise InvalidOptionError("the suite has no metric; name at least one", param="metrics")
-    if prefix and not f"{prefix}x".isidentifier():
-        raise InvalidOptionError(f"name_prefix={prefix!r} must be the start of an identifier", param="name_prefix")
+    if not isinstance(prefix, str) or not f"{prefix}x".isidentifier():
+        raise InvalidOptionError(f"name_prefix={shown(prefix)} must be the start of an identifier", param="name_prefix")
     composites = _weighed([each for each in measures if isinstance(each, Composite)], weights)
     chosen = _with_components([each for each in measures if isinstance(each, Metric)], composites)
     _check_keys([*chosen, *composites])
@@ -117,9 +123,14 @@ def _with_thresholds(metrics: Sequence[Metric], thresholds: Thresholds | None) -
             message = f"thresholds={thresholds!r} is not one of {', '.join(_LEVELS)}, nor a mapping from metric key"
             raise InvalidOptionError(message, param="thresholds")
         return [_at_level(metric, thresholds) for metric in metrics]
-    unknown = sorted(set(thresholds) - {metric.key for metric in metrics})
+    given: object = thresholds
+    if not isinstance(given, Mapping):
+        message = f"thresholds is {kind_of(given)}, but must be {', '.join(_LEVELS)}, or a mapping from metric key"
+        raise InvalidOptionError(message, param="thresholds")
+    known = {metric.key for metric in metrics}
+    unknown = [name for name in thresholds if name not in known]
     if unknown:
-        message = f"thresholds: {unknown[0]!r} is no metric's key in this suite"
+        message = f"thresholds: {shown(unknown[0])} is no metric's key in this suite"
         raise InvalidOptionError(message, param="thresholds")
     return [metric(threshold=thresholds[metric.key]) if metric.key in thresholds else metric for metric in metrics]
 

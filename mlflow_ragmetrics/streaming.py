@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from operator import attrgetter
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 from mlflow_ragmetrics.core.run import Row
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.plain import as_json, plain_text
 
@@ -113,22 +115,31 @@ def write_parquet(rows: Iterable[Row], path: Union[str, Path], suite: Suite, *, 
     """Write ``rows``, as ``suite.stream`` yields them, to a Parquet file; returns how many there were.
 
     At most ``batch_size`` rows are in memory; the file holds the sample's fields (``metadata`` as JSON) and the columns
-    of ``ScoreColumns``. It appears under its name when it is complete.
+    of ``ScoreColumns``. It appears under its name when it is complete. ``RagMetricsError`` where it cannot be written.
     """
     columns = ScoreColumns(suite)
     schema = pa.schema([*((name, kind) for name, (kind, _) in _SAMPLE.items()), *columns.schema])
     partial = Path(f"{path}.partial")
     count = 0
     try:
-        with pq.ParquetWriter(partial, schema) as writer:
+        with _writing(path), pq.ParquetWriter(partial, schema) as writer:
             for batch in _batches(rows, batch_size):
                 fields = [_array([read(row.sample) for row in batch], kind) for kind, read in _SAMPLE.values()]
                 writer.write_batch(pa.record_batch([*fields, *columns.arrays(batch)], schema=schema))
                 count += len(batch)
         os.replace(partial, path)
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
     return count
+
+
+@contextmanager
+def _writing(path: Union[str, Path]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RagMetricsError(f"{path} cannot be written: {os.strerror(error.errno or 0)}") from error
 
 
 def _batches(entries: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.aggregate import Aggregate, check_aggregate
+from mlflow_ragmetrics.core.background import run_beside
 from mlflow_ragmetrics.core.composite import Composite, Weights
 from mlflow_ragmetrics.core.engine import Engine
 from mlflow_ragmetrics.core.judge import Judge
@@ -19,6 +19,7 @@ from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.run import Row
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.verdict import Ruling
+from mlflow_ragmetrics.core.workers import Slots
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.resolve import JudgeLike, judges_of
@@ -45,10 +46,10 @@ class Suite:
     ``Embeddings``, or a list. ``weights``: those of ``rag_score``, or of a composite named ``composite`` when
     ``rag_score`` is not in the suite. ``thresholds``: conservative, balanced, lenient, or a mapping from key to
     threshold. ``language``: of reasons, ``"en"`` or ``"ru"``. ``name_prefix`` goes before every key. ``cache``: a
-    path for judges' answers; ``None`` stores nothing. ``concurrency``: judges' calls in flight at most.
-    ``aggregate`` and ``tolerance``: how several judges' scores become one, unless a metric or a ``Panel`` says it.
-    Further options (``calls="compact"``, ``prompts=folder``, ``max_calls``, …) are those of ``ChatJudge``, for judges
-    made here from a URI or a chat model.
+    path for judges' answers; ``None`` stores nothing. ``concurrency``: judges' calls in flight at most, over all
+    threads that use this suite. ``aggregate`` and ``tolerance``: how several judges' scores become one, unless a metric
+    or a ``Panel`` says it. Further options (``calls="compact"``, ``prompts=folder``, ``max_calls``, …) are those of
+    ``ChatJudge``, for judges made here from a URI or a chat model.
 
     ``InvalidOptionError`` names what cannot be used, when the suite is made.
     """
@@ -73,9 +74,7 @@ class Suite:
         self.selection: Selection = select(metrics, weights, thresholds, name_prefix)
         self.name_prefix = name_prefix
         self.cache = cache
-        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-            raise InvalidOptionError(f"concurrency={concurrency!r} must be a whole number from 1", param="concurrency")
-        self.concurrency = concurrency
+        self._slots = Slots(concurrency)
         self.several = isinstance(judge, (list, tuple)) or hasattr(judge, "judges")
         self.aggregate, self.tolerance = getattr(judge, "aggregate", aggregate), getattr(judge, "tolerance", tolerance)
         check_aggregate(self.aggregate, self.tolerance)
@@ -133,21 +132,16 @@ class Suite:
 
         ``columns`` maps sample fields to column names. ``progress``: show a bar (default: on a terminal). ``repeat``:
         ask the judge so many times, without the cache; the report is that of the first time, and its metrics say how
-        far the others differ (``<key>/repeat_sd``, ``<key>/flip_rate``).
-        A metric that the user named and whose field no row has is a ``MissingFieldError``; data that cannot be read
-        is an ``InvalidDataError``. When no judge is left to ask (a refused key, a spent budget), the ``JudgeError``
-        that says so has what was done as its ``report``. All else that goes wrong is in the report's rows.
+        far the others differ (``<key>/repeat_sd``, ``<key>/flip_rate``). ``MissingFieldError``: no row has a field of
+        a metric that was named; ``InvalidDataError``: data that cannot be read. When no judge is left to ask (a refused
+        key, a spent budget), the ``JudgeError`` has what was done as its ``report``. All else is in the report's rows.
         """
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
             raise InvalidOptionError(f"repeat={repeat!r} must be a whole number from 1", param="repeat")
         samples = list(read_samples(data, columns))
         selection, warnings = check_presence(self.selection, samples)
-        frame = Report(
-            rows=(),
-            description=self.describe(),
-            warnings=warnings,
-            source=data if isinstance(data, (str, Path)) else None,
-        )
+        source = data if isinstance(data, (str, Path)) else None
+        frame = Report(rows=(), description=self.describe(), warnings=warnings, source=source)
         if repeat == 1:
             return self._evaluated(frame, samples, selection, progress)
         from mlflow_ragmetrics.comparison.repeats import repeatability
@@ -165,11 +159,11 @@ class Suite:
         *,
         stored: bool = True,
     ) -> Report:
-        began, spent = time.perf_counter(), self._spent()
+        began, before = time.perf_counter(), self.spent
         engine = self._engine(selection, stored=stored)
         with progress_of(progress, len(samples)) as bar:
             rows = [bar.advance(row) for row in engine.rows(samples)]
-        usage = {**(self._spent() - spent), "cached": engine.cached, "wall_seconds": time.perf_counter() - began}
+        usage = {**(self.spent - before), "cached": engine.cached, "wall_seconds": time.perf_counter() - began}
         report = replace(frame, rows=rows, usage=usage)
         if engine.stopped is not None:
             engine.stopped.report = report
@@ -183,18 +177,22 @@ class Suite:
         warnings: tuple[str, ...] = (),
         source: Union[str, Path, None] = None,
         seconds: float = 0.0,
+        before: Counter[str] | None = None,
     ) -> Report:
-        """The report on rows that this suite has scored, all at once or in parts."""
-        usage = {**self._spent(), "wall_seconds": seconds}
+        """The report on ``rows`` that this suite has scored in ``seconds``; what was spent ``before`` is not theirs.
+
+        ``warnings`` and ``source`` stand in it as they are.
+        """
+        usage = {**(self.spent - (before or Counter())), "wall_seconds": seconds}
         return Report(rows=rows, description=self.describe(), warnings=warnings, usage=usage, source=source)
 
     async def aevaluate(self, data: Data, **options: Any) -> Report:
-        """``evaluate`` in a worker thread, for callers in an event loop."""
-        return await asyncio.to_thread(self.evaluate, data, **options)
+        """``evaluate`` in a worker thread, for callers in an event loop; it ends when the task is cancelled."""
+        return await run_beside(self.evaluate, data, **options)
 
     def stream(self, data: Data, *, columns: Mapping[str, str] | None = None) -> Iterator[Row]:
-        """Score rows as they come and yield each when it is done, in order, with bounded memory."""
-        return self._engine(self.selection).rows(read_samples(data, columns))
+        """Yield each row once it is scored, in order, with bounded memory; a repeated id is noticed for 20,000 rows."""
+        return self._engine(self.selection).rows(read_samples(data, columns, remembered=20_000))
 
     def score_samples(self, samples: Iterable[Sample], *, strict: bool = False) -> Iterator[Row]:
         """Score samples; ``strict`` raises what would leave a score missing or in error."""
@@ -242,9 +240,11 @@ class Suite:
             judges or self.judges,
             self.embeddings,
             ruling=ruling,
-            concurrency=self.concurrency,
+            slots=self._slots,
             store=open_store(self.cache if stored else None),
         )
 
-    def _spent(self) -> Counter[str]:
+    @property
+    def spent(self) -> Counter[str]:
+        """What this suite's judges have cost since they were made: calls, tokens, money."""
         return sum((Counter(judge.usage.snapshot()) for judge in self.judges if hasattr(judge, "usage")), Counter())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from statistics import fmean
 
-from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.statistics import bootstrap_interval
+from mlflow_ragmetrics.core.score import Score, score_of
+from mlflow_ragmetrics.errors import InvalidFieldError
+from mlflow_ragmetrics.statistics import bootstrap_intervals
 
 __all__ = ["summarize", "summarize_rows"]
 
@@ -17,28 +20,12 @@ def summarize(scores: Sequence[Score | float | None]) -> dict[str, float]:
     Always ``n_scored``, ``n_skipped`` and ``n_error``; with at least one score ``mean``, with two ``ci_low`` and
     ``ci_high`` (95 %, see ``statistics.intervals``); ``pass_rate`` over the scored rows where there is a threshold;
     ``n_no_context`` where the metric looks at contexts; ``coverage`` (mean) for a composite. Numbers may be given in
-    place of scores; ``None`` and NaN count as skipped. Nothing is ever NaN.
+    place of scores; ``None`` and NaN count as skipped. Nothing is ever NaN. What is no list is an
+    ``InvalidFieldError``.
     """
-    rows = [score if isinstance(score, Score) else Score(value=score) for score in scores]
-    values = [score.value for score in rows if score.value is not None]
-    figures: dict[str, float] = {}
-    if values:
-        figures["mean"] = fmean(values)
-        interval = bootstrap_interval(values)
-        if interval:
-            figures["ci_low"], figures["ci_high"] = interval
-    for status in ("scored", "skipped", "error"):
-        figures[f"n_{status}"] = sum(score.status == status.replace("scored", "ok") for score in rows)
-    verdicts = [score.passed for score in rows if score.value is not None and score.passed is not None]
-    if verdicts:
-        figures["pass_rate"] = fmean(verdicts)
-    without_context = [score.details["no_context"] for score in rows if "no_context" in score.details]
-    if without_context:
-        figures["n_no_context"] = sum(map(bool, without_context))
-    coverages = [score.details["coverage"] for score in rows if "coverage" in score.details]
-    if coverages:
-        figures["coverage"] = fmean(coverages)
-    return figures
+    if not isinstance(scores, Iterable) or isinstance(scores, (str, bytes, Mapping)):
+        raise InvalidFieldError("summarize needs a list of scores or numbers", field="scores")
+    return _figures([[score_of(score) for score in scores]])[0]
 
 
 def summarize_rows(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:
@@ -46,11 +33,42 @@ def summarize_rows(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:
 
     The white-paper family has ``<key>_1to5/mean`` as well.
     """
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    columns = [[row[key] for row in rows if key in row] for key in keys]
     figures: dict[str, float] = {}
-    for key in dict.fromkeys(key for row in rows for key in row):
-        scores = [row[key] for row in rows if key in row]
-        figures |= {f"{key}/{name}": float(value) for name, value in summarize(scores).items()}
+    for key, scores, own in zip(keys, columns, _figures(columns), strict=True):
+        figures |= {f"{key}/{name}": float(value) for name, value in own.items()}
         scaled = [score.scaled for score in scores if score.scaled is not None]
         if scaled:
             figures[f"{key}_1to5/mean"] = fmean(scaled)
+    return figures
+
+
+def _figures(columns: Sequence[Sequence[Score]]) -> list[dict[str, float]]:
+    values = [[score.value for score in scores if score.value is not None] for scores in columns]
+    intervals = bootstrap_intervals(values)
+    return [
+        {**_mean(numbers, interval), **_counts(scores)}
+        for scores, numbers, interval in zip(columns, values, intervals, strict=True)
+    ]
+
+
+def _mean(values: Sequence[float], interval: tuple[float, float] | None) -> dict[str, float]:
+    limits = {} if interval is None else {"ci_low": interval[0], "ci_high": interval[1]}
+    return {"mean": fmean(values), **limits} if values else {}
+
+
+def _counts(scores: Sequence[Score]) -> dict[str, float]:
+    of_status = Counter(map(attrgetter("status"), scores))
+    names = {"n_scored": "ok", "n_skipped": "skipped", "n_error": "error"}
+    figures: dict[str, float] = {name: of_status[status] for name, status in names.items()}
+    verdicts = [score.passed for score in scores if score.value is not None and score.passed is not None]
+    if verdicts:
+        figures["pass_rate"] = fmean(verdicts)
+    without_context = [score.details["no_context"] for score in scores if "no_context" in score.details]
+    if without_context:
+        figures["n_no_context"] = sum(map(bool, without_context))
+    coverages = [score.details["coverage"] for score in scores if "coverage" in score.details]
+    if coverages:
+        figures["coverage"] = fmean(coverages)
     return figures

@@ -12,6 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")  # what a busy machine is slow at says nothing about the package
 
 _SPEAKS_OF_MLFLOW = re.compile(r"\bmlflow\b", re.IGNORECASE)
 
@@ -28,6 +32,8 @@ def mlflow_store(request: pytest.FixtureRequest) -> Iterator[str | None]:
     monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    # older versions of MLflow reset the root logger's handlers, pytest's among them, when they open a store
+    monkeypatch.setattr("logging.config.fileConfig", lambda *arguments, **options: None)
     for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID"):
         monkeypatch.delenv(name, raising=False)
     try:

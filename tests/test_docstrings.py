@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import inspect
+import pydoc
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -41,6 +45,25 @@ def _members(owner: type) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 MEMBERS = dict(member for each in CLASSES.values() for member in _members(each))
+OWNERS = {f"{owner.__name__}.{name}": owner for owner in CLASSES.values() for name in vars(owner)}
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = inspect.signature(function).parameters.values()
+    return [each.name for each in parameters if each.kind in kinds and each.name not in ("self", "cls")]
+
+
+def _unsaid(names: list[str], text: str) -> list[str]:
+    return [name for name in names if not re.search(rf"\b{name}\b", text)]
+
+
+def _raised(function: Callable[..., Any]) -> set[str]:
+    """The public errors that the function's own body raises by name."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    raised = (node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise))
+    calls = (each.func if isinstance(each, ast.Call) else each for each in raised)
+    return {each.id for each in calls if isinstance(each, ast.Name) and each.id in CLASSES}
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, *CLASSES])
@@ -64,19 +87,58 @@ def test_each_public_function_has_its_types(name: str) -> None:
     assert [each.name for each in parameters if each.annotation is each.empty] == []
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [*FUNCTIONS, *MEMBERS])
 def test_each_parameter_is_explained(name: str) -> None:
-    """In the function's own docstring, or where all functions with such a parameter refer to."""
-    said = "\n".join(map(_own, (FUNCTIONS[name], *EXPLAINED_ONCE)))
-    parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
-    named = [each.name for each in parameters if each.kind not in (each.VAR_KEYWORD, each.POSITIONAL_ONLY)]
-    assert [each for each in named if not re.search(rf"\b{each}\b", said)] == []
+    """In the own docstring, in that of the class, or where all functions with such a parameter refer to."""
+    function = {**FUNCTIONS, **MEMBERS}[name]
+    said = "\n".join(map(_own, (function, *([OWNERS[name]] if name in OWNERS else []), *EXPLAINED_ONCE)))
+    assert _unsaid(_parameters(function), said) == []
+
+
+@pytest.mark.parametrize("name", [name for name, each in CLASSES.items() if not issubclass(each, Exception)])
+def test_each_argument_and_field_of_a_class_is_explained(name: str) -> None:
+    """In the class's docstring, in that of a property or field, or where all with such a parameter refer to."""
+    owner = CLASSES[name]
+    fields = [each.name for each in dataclasses.fields(owner)] if dataclasses.is_dataclass(owner) else []
+    constructor = [] if getattr(owner, "_is_protocol", False) else _parameters(owner)
+    said = "\n".join(map(_own, (owner, *EXPLAINED_ONCE)))
+    assert _unsaid([each for each in {*fields, *constructor} if not each.startswith("_")], said) == []
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *MEMBERS])
+def test_each_error_that_is_raised_is_named(name: str) -> None:
+    function = {**FUNCTIONS, **MEMBERS}[name]
+    said = _own(function) + (_own(OWNERS[name]) if name in OWNERS else "")
+    assert _unsaid(sorted(_raised(function)), said) == []
 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_each_metric_says_formula_source_example_and_what_is_unscored(name: str) -> None:
     text = inspect.getdoc(METRICS[name].definition.function) or ""
     assert [word for word in ("Formula:", "Source:", "Unscored:", "Example:", ">>> ") if word not in text] == []
+
+
+@pytest.mark.parametrize("name", all_metrics())
+def test_help_teaches_the_metric_and_not_its_class(name: str) -> None:
+    shown = pydoc.plain(pydoc.render_doc(getattr(rm, name)))
+    assert "Formula:" in shown
+    assert (Metric.__doc__ or "?") not in shown
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_each_metric_names_its_options_and_fields(name: str) -> None:
+    definition = METRICS[name].definition
+    text = inspect.getdoc(definition.function) or ""
+    assert _unsaid(list(definition.options.model_fields), text) == []
+    words = {"retrieved_doc_ids": "retrieved", "gold_doc_ids": "gold|relevant"}
+    needed = [words.get(field, field) for field in definition.required]
+    assert [each for each in needed if not re.search(rf"\b({each})", text)] == []
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_an_example_fits_a_terminal_of_80_columns(name: str) -> None:
+    text = inspect.getdoc(METRICS[name].definition.function) or ""
+    assert [line for line in text.partition("\nExample")[2].splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import threading
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import pandas as pd
@@ -261,3 +263,10 @@ def test_repeating_says_how_far_the_judge_varies() -> None:
     assert report.metrics["correctness/repeat_sd"] == pytest.approx(0.5 / 2**0.5)
     with pytest.raises(rm.InvalidOptionError, match="repeat=0"):
         suite.evaluate([RECORD], repeat=0)
+
+
+def test_a_suite_of_local_judges_goes_to_another_process() -> None:
+    suite = rm.Suite(["faithfulness", rm.rouge(rouge_type="rougeL")], language="ru")
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        report = pool.submit(suite.evaluate, [RECORD], progress=False).result(timeout=60)
+    assert report.metrics["rougeL_f1/mean"] == suite.evaluate([RECORD]).metrics["rougeL_f1/mean"]

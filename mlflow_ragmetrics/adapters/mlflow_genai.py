@@ -70,14 +70,12 @@ class RagScorer(Scorer):
 
     def report(self, result: Any) -> Report:
         """The report on the rows of ``result``, which ``mlflow.genai.evaluate`` returned, in its order."""
-        report: Report = self._shared.report(result)
-        return report
+        return self._shared.report(result)  # type: ignore[no-any-return]
 
     def log(self, result: Any) -> str:
         """Add intervals, counts, params and the tables of rows and claims to the run of ``result``; its id."""
         report = self.report(result)
-        means = {f"{key}/mean" for key in report.keys}
-        return report.log(run_id=result.run_id, traces=False, dataset=False, omit=means)
+        return report.log(run_id=result.run_id, traces=False, dataset=False, omit={f"{k}/mean" for k in report.keys})
 
 
 class _SharedRows:
@@ -88,6 +86,7 @@ class _SharedRows:
         self._columns = dict(columns)
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
+        self._before = suite.spent
 
     def __deepcopy__(self, memo: Any) -> _SharedRows:
         return self
@@ -111,8 +110,8 @@ class _SharedRows:
         if not rows:
             raise InvalidDataError(f"run {result.run_id} has no row that this scorer has scored")
         samples = read_samples([row.sample for row in rows])
-        numbered = zip(rows, samples, strict=True)
-        return self._suite.report([replace(row, sample=s, index=i) for i, (row, s) in enumerate(numbered)])
+        placed = [replace(row, sample=s, index=i) for i, (row, s) in enumerate(zip(rows, samples, strict=True))]
+        return self._suite.report(placed, before=self._before)
 
     def _scored(self, row: Mapping[str, Any], trace: Trace | None) -> Row:
         sample = _sample_of(row, trace, self._columns)

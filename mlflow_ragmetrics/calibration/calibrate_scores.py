@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,8 @@ from mlflow_ragmetrics.calibration.labels import Labels, as_number
 from mlflow_ragmetrics.calibration.reliability import reliability
 from mlflow_ragmetrics.calibration.result import Beside, Calibration
 from mlflow_ragmetrics.calibration.rows import Labelled, labelled
+from mlflow_ragmetrics.core.coercion import name_of
+from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.runs import Results, Source, results_of
 from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
@@ -43,8 +46,9 @@ def calibrate(
     kept unless cross-validation finds one that beats it beyond noise. ``groups``: a column, or a name a row, of rows
     that belong together, such as answers to one question. ``beside``: further columns of the data with the verdicts of
     others, true or false or scores judged at 0.5. The same ``seed`` gives the same intervals and folds.
-    ``InvalidDataError`` when no scored row is labelled.
+    ``InvalidDataError`` when no scored row is labelled, ``InvalidOptionError`` for a key or a column that is not there.
     """
+    _check_options(seed, beside, default=default, good_from=good_from)
     results = results_of(report)
     rows = labelled(results, _key(results, key), labels, column)
     usual = _default(results, rows.key, default)
@@ -79,12 +83,22 @@ def _judged(
     )
 
 
+def _check_options(seed: object, beside: object, **numbers: Any) -> None:
+    if not isinstance(seed, int) or seed < 0:
+        raise InvalidOptionError(f"seed={shown(seed)} must be a whole number from 0", param="seed")
+    if isinstance(beside, str) or not isinstance(beside, Iterable):
+        raise InvalidOptionError(f"beside={shown(beside)} must be a list of columns", param="beside")
+    for name, value in numbers.items():
+        if value is not None and not (isinstance(value, (int, float)) and abs(value) <= sys.float_info.max):
+            raise InvalidOptionError(f"{name}={shown(value)} must be a number", param=name)
+
+
 def _key(results: Results, key: str | None) -> str:
     if key is None and len(results.keys) == 1:
         return results.keys[0]
-    if key in results.keys:
+    if isinstance(key, str) and key in results.keys:
         return str(key)
-    what = "name the metric" if key is None else f"{key!r} is no metric of the report"
+    what = "name the metric" if key is None else f"{shown(key)} is no metric of the report"
     raise InvalidOptionError(f"key: {what}; there are {', '.join(results.keys) or 'none'}", param="key")
 
 
@@ -108,10 +122,13 @@ def _groups(results: Results, groups: str | Sequence[str] | None, rows: Labelled
     if isinstance(groups, str):
         _check_column(results, groups, "groups")
         groups = results.table[groups].tolist()
+    if not isinstance(groups, Iterable):
+        raise InvalidOptionError(f"groups={shown(groups)} is neither a column nor a name for each row", param="groups")
+    groups = list(groups)
     if len(groups) != len(rows.known):
         message = f"groups: {len(groups)} names for {len(rows.known)} rows; give one a row, or a column"
         raise InvalidOptionError(message, param="groups")
-    return [str(name) for name, here in zip(groups, rows.known, strict=True) if here]
+    return [name_of(name) for name, here in zip(groups, rows.known, strict=True) if here]
 
 
 def _beside(results: Results, name: str, rows: Labelled, good: Any) -> Beside:
@@ -125,5 +142,5 @@ def _beside(results: Results, name: str, rows: Labelled, good: Any) -> Beside:
 
 
 def _check_column(results: Results, name: str, param: str) -> None:
-    if name not in results.table.columns:
-        raise InvalidOptionError(f"{param}: the data has no column {name!r}", param=param)
+    if not isinstance(name, str) or name not in results.table.columns:
+        raise InvalidOptionError(f"{param}: the data has no column {shown(name)}", param=param)

@@ -16,7 +16,9 @@ def has_feedback(labels: Any) -> bool:
     """Whether ``labels`` are traces, or the frame of ``mlflow.search_traces``."""
     if hasattr(labels, "columns"):
         return "assessments" in labels.columns
-    return isinstance(labels, (list, tuple)) and bool(labels) and all(hasattr(each, "info") for each in labels)
+    if not isinstance(labels, (list, tuple)):
+        return False
+    return bool(labels) and all(hasattr(getattr(each, "info", None), "trace_id") for each in labels)
 
 
 def feedback_labels(traces: Any, key: str) -> dict[str, Any]:

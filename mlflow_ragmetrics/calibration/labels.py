@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, cast
 
 from mlflow_ragmetrics.calibration.feedback import feedback_labels, has_feedback
+from mlflow_ragmetrics.core.coercion import name_of
+from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.runs import Results, read_table
 
@@ -35,9 +38,13 @@ def labels_of(labels: Labels, results: Results, key: str, column: str = "label")
     rows = _names(results)
     if isinstance(labels, str) and labels in results.table.columns:
         return [as_number(value) for value in results.table[labels]]
+    if isinstance(labels, str) and not Path(labels).suffix and not os.path.exists(labels):
+        raise InvalidDataError(f"labels: {labels!r} is neither a column of the rows nor a file")
     by_id = _mapping(read_table(Path(labels)) if isinstance(labels, (str, Path)) else labels, key, column)
     if by_id is not None:
         return _matched(by_id, rows)
+    if not isinstance(labels, Iterable):
+        raise InvalidDataError(f"labels: {shown(labels)} is neither a mapping, a list, a column, a file nor a frame")
     given = list(cast("Sequence[Any]", labels))
     if len(given) != len(rows):
         message = f"labels: {len(given)} labels for {len(rows)} rows; give one a row, or a mapping from id to label"
@@ -68,8 +75,8 @@ def as_number(value: Any) -> Label:
             return _WORDS[word]
     try:
         number = float(value)
-    except (TypeError, ValueError):
-        message = f"label {value!r} is neither a number nor a word such as true, yes, supported, unsupported"
+    except (TypeError, ValueError, OverflowError):
+        message = f"label {shown(value)} is neither a number nor a word such as true, yes, supported, unsupported"
         raise InvalidDataError(message) from None
     return number if math.isfinite(number) else None
 
@@ -78,7 +85,7 @@ def _by_id(frame: Any, column: str) -> dict[str, Any]:
     if "id" not in frame.columns or column not in frame.columns:
         has = ", ".join(map(str, frame.columns))
         raise InvalidDataError(f"labels need the columns id and {column}; there are {has} (name another with column=)")
-    return dict(zip(map(str, frame["id"]), frame[column], strict=True))
+    return dict(zip(map(name_of, frame["id"]), frame[column], strict=True))
 
 
 def _names(results: Results) -> list[list[str]]:
@@ -90,7 +97,7 @@ def _names(results: Results) -> list[list[str]]:
 
 
 def _matched(labels: Mapping[Any, Any], rows: Iterable[Iterable[str]]) -> list[Label]:
-    known = {str(name): as_number(value) for name, value in labels.items()}
+    known = {name_of(name): as_number(value) for name, value in labels.items()}
     found = [next((known[name] for name in names if name in known), None) for names in rows]
     if all(label is None for label in found):
         some = ", ".join(list(known)[:3]) or "none"

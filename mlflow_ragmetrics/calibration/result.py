@@ -29,7 +29,11 @@ class Beside:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A metric against labels. Precision, recall and F1 are those of finding bad ("unsupported") rows.
+    """The metric ``key`` against labels. Precision, recall and F1 are those of finding bad ("unsupported") rows.
+
+    ``rows`` are scored and labelled; ``unlabelled`` and ``unscored`` ones are left out. ``default`` is the threshold in
+    use. ``pearson``, ``spearman`` and ``auroc`` compare the scores themselves with the labels, ``bins`` are the
+    reliability plot's, ``beside`` the verdicts of others on the same rows.
 
     ``at_default`` is the agreement at the threshold in use, ``at_chosen`` at the best one on the same rows, which
     flatters it: ``gain`` is what it gains on rows that it was not chosen on. What needs labels of two kinds is ``None``

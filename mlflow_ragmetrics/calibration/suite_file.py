@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.readers.yaml_files import parse_yaml
 
 __all__ = ["save_threshold", "with_threshold"]
 
@@ -32,11 +33,9 @@ def with_threshold(text: str, key: str, threshold: float, name: str = "suite.yam
       faithfulness: 0.57
     <BLANKLINE>
     """
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        raise InvalidDataError(f"the suite {name} is no YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(root, yaml.MappingNode):
+    content = parse_yaml(text, name)
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    if not isinstance(root, yaml.MappingNode) or not isinstance(content, dict):
         raise InvalidDataError(f"the suite {name} must be a mapping, as `ragmetrics init` writes it")
     entry = _value(root, _ENTRY)
     if entry is None or (isinstance(entry, yaml.ScalarNode) and entry.tag.endswith(":null")):

@@ -22,6 +22,7 @@ _HEADS = {
     "kappa": "kappa",
     "auroc": "AUROC",
 }
+_DISPENSABLE = ("f1", "accuracy", "rows")
 
 
 def decision(calibration: Calibration) -> str:
@@ -38,15 +39,18 @@ def decision(calibration: Calibration) -> str:
     return f"Threshold: {default:g} is kept; the best, {gain.chosen:g}, does not beat it beyond noise ({interval})."
 
 
-def calibration_text(calibration: Calibration) -> str:
-    """Head, table of agreement, correlations, and the decision on the threshold."""
+def calibration_text(calibration: Calibration, width: int | None = None) -> str:
+    """Head, table of agreement, correlations, and the decision on the threshold.
+
+    Where the table is wider than ``width`` columns, it goes without the figures that the others imply.
+    """
     lines = [f"{calibration.key} against people's labels: {calibration.rows} rows"]
     for count, why in ((calibration.unlabelled, "not labelled"), (calibration.unscored, "not scored")):
         lines[0] += f", {count} {why}" if count else ""
     if calibration.at_default is not None:
         bad = calibration.at_default.found + calibration.at_default.missed
         lines[0] += f"; {bad} bad. Precision, recall and F1 are those of finding bad rows."
-        lines += ["", *_table(calibration), ""]
+        lines += ["", *_table(calibration, width), ""]
     known = {name: getattr(calibration, name.lower()) for name in _ESTIMATES}
     lines += [f"{name}: {_told(estimate)}" for name, estimate in known.items() if estimate is not None]
     if calibration.agreement is not None:
@@ -65,15 +69,19 @@ def _told(estimate: Estimate | None) -> str:
     return f"{estimate.value:.3f}, 95 % interval {estimate.low:.3f} to {estimate.high:.3f}"
 
 
-def _table(calibration: Calibration) -> list[str]:
+def _table(calibration: Calibration, width: int | None) -> list[str]:
     records = calibration.table.to_dict("records")
-    cells = [list(_HEADS.values()), *([_cell(record.get(name)) for name in _HEADS] for record in records)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return ["  ".join(map(_padded, row, widths, range(len(row)))) for row in cells]
+    columns = {name: [head, *(_cell(record.get(name)) for record in records)] for name, head in _HEADS.items()}
+    widths = {name: max(map(len, column)) for name, column in columns.items()}
+    for name in _DISPENSABLE:
+        if width is not None and sum(widths.values()) + 2 * len(widths) - 2 > width:
+            del widths[name]
+    padded = ([_padded(cell, widths[name], name) for cell in columns[name]] for name in widths)
+    return ["  ".join(row) for row in zip(*padded, strict=True)]
 
 
-def _padded(cell: str, width: int, place: int) -> str:
-    return cell.rjust(width) if place else cell.ljust(width)
+def _padded(cell: str, width: int, name: str) -> str:
+    return cell.ljust(width) if name == "verdicts" else cell.rjust(width)
 
 
 def _cell(value: Any) -> str:

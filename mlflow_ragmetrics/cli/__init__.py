@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 import click
 
@@ -33,6 +34,13 @@ _STOPPED = 130
 class _Refusal(click.ClickException):
     exit_code = 2
 
+    def show(self, file: IO[Any] | None = None) -> None:
+        """The sentence on standard error, broken between words where that is a terminal."""
+        from mlflow_ragmetrics.cli.terminal import for_terminal, harmless
+        from mlflow_ragmetrics.core.secrets import redact
+
+        click.echo(for_terminal(harmless(redact(f"Error: {self.format_message()}")), sys.stderr), file=file, err=True)
+
 
 class _Commands(click.Group):
     """Loads a command's module only when that command is called, and turns errors into one sentence."""
@@ -45,6 +53,15 @@ class _Commands(click.Group):
             return None
         command: click.Command = import_module(f"{__name__}.{_COMMANDS[cmd_name][0]}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with the name that was likely meant where there is no such command."""
+        if args and args[0] not in _COMMANDS and not ctx.resilient_parsing:
+            near = get_close_matches(args[0], _COMMANDS, n=1)
+            ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -87,4 +104,7 @@ def _say_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, UserWarning):
-        click.echo(f"Warning: {message}", err=True)
+        from mlflow_ragmetrics.cli.terminal import for_terminal, harmless
+        from mlflow_ragmetrics.core.secrets import redact
+
+        click.echo(for_terminal(harmless(redact(f"Warning: {message}")), sys.stderr), err=True)

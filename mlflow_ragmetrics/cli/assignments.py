@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -39,4 +40,6 @@ def numbers_of(given: Sequence[str], option: str) -> dict[str, float]:
             numbers[name] = float(value)
         except ValueError:
             raise InvalidOptionError(f"--{option} {name}={value}: {value!r} is no number", param=option) from None
+        if not math.isfinite(numbers[name]):
+            raise InvalidOptionError(f"--{option} {name}={value}: the number must be finite", param=option)
     return numbers

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mlflow_ragmetrics.cli.completion import files, metrics
 from mlflow_ragmetrics.cli.stored_runs import open_store
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 
@@ -18,17 +20,22 @@ __all__ = ["calibrate", "command"]
 
 
 @click.command("calibrate")
-@click.argument("run")
-@click.argument("labels", required=False)
-@click.option("--key", "-k", metavar="METRIC", help="The metric [default: the only one].")
+@click.argument("run", shell_complete=files)
+@click.argument("labels", required=False, shell_complete=files)
+@click.option("--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one].")
 @click.option("--column", default="label", show_default=True, metavar="NAME", help="The labels' column in a file.")
 @click.option("--good-from", type=float, metavar="NUMBER", help="Where labels are grades: the lowest good one.")
 @click.option("--default", type=float, metavar="NUMBER", help="Threshold in use [default: the suite's or 0.5].")
 @click.option("--groups", metavar="COLUMN", help="Rows that belong together, such as answers to one question.")
 @click.option("--beside", multiple=True, metavar="COLUMN", help="Verdicts of others in the data, to be shown beside.")
 @click.option("--feedback", is_flag=True, help="Labels are people's feedback on the traces of the run's experiment.")
-@click.option("--save", metavar="SUITE.yaml", help="Write a threshold that beats the default into the suite's file.")
-@click.option("--plot", metavar="FILE", help="Write the reliability plot (.png, .svg or .pdf).")
+@click.option(
+    "--save",
+    metavar="SUITE.yaml",
+    shell_complete=files,
+    help="Write a threshold that beats the default into the suite's file.",
+)
+@click.option("--plot", metavar="FILE", shell_complete=files, help="Write the reliability plot (.png, .svg or .pdf).")
 @click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
 @click.option("--log/--no-log", default=None, help="Log into the run [default: where RUN is a run].")
 def command(
@@ -53,12 +60,14 @@ def command(
       ragmetrics calibrate my-run --feedback --key correctness
     """
     from mlflow_ragmetrics.calibration import calibrate as calibrate_run
+    from mlflow_ragmetrics.calibration.text import calibration_text
+    from mlflow_ragmetrics.cli.terminal import for_terminal, terminal_width
 
-    if save is not None and not Path(save).is_file():
+    if save is not None and not os.path.isfile(save):
         raise InvalidDataError(f"there is no suite {save}; `ragmetrics init` writes one")
     results = _results(run, tracking_uri)
     found = calibrate_run(results, _labels(labels, feedback, results), **options)
-    click.echo(f"{found}\n")
+    click.echo(f"{for_terminal(calibration_text(found, terminal_width(sys.stdout)), sys.stdout)}\n")
     _write(found, save, plot)
     if log or (log is None and results.run_id is not None):
         click.echo(f"Logged into MLflow run {found.log(results.run_id)}")
@@ -85,7 +94,7 @@ def _labels(labels: str | None, feedback: bool, results: Results) -> Any:
     import mlflow
 
     experiment = mlflow.get_run(results.run_id).info.experiment_id
-    return mlflow.search_traces(locations=[experiment], max_results=100_000)
+    return mlflow.search_traces([experiment], max_results=100_000)
 
 
 def _write(found: Calibration, save: str | None, plot: str | None) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mlflow_ragmetrics.cli.completion import files
 from mlflow_ragmetrics.cli.gate_results import GATE_NOT_REACHED, check_writable, tell, write_text
 from mlflow_ragmetrics.cli.stored_runs import open_store
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -20,19 +22,26 @@ __all__ = ["command", "compare"]
 
 
 @click.command("compare")
-@click.argument("runs", nargs=-1, metavar="RUN_A RUN_B [RUN_C …]")
+@click.argument("runs", nargs=-1, metavar="RUN_A RUN_B [RUN_C …]", shell_complete=files)
 @click.option(
-    "--tolerance", type=float, default=0.05, show_default=True, help="Largest difference that does not matter."
+    "--tolerance",
+    type=float,
+    default=0.05,
+    show_default=True,
+    metavar="NUMBER",
+    help="Largest difference that does not matter.",
 )
 @click.option("--fail-on", multiple=True, metavar="VERDICT", help='Exit code 1 on it: regressed, "too few", ….')
 @click.option("--allow-different", is_flag=True, help="Compare although judge, prompts or suite differ.")
-@click.option("--resamples", type=int, default=10_000, show_default=True, help="Of bootstrap and permutation test.")
 @click.option(
-    "--rows", type=click.IntRange(min=0), default=10, show_default=True, help="How many changed rows to show."
+    "--resamples", type=int, default=10_000, show_default=True, metavar="N", help="Of bootstrap and permutation test."
 )
-@click.option("--html", metavar="FILE", help="Write the page (of the last comparison).")
-@click.option("--json", "json_file", metavar="FILE", help="Write all figures and rows as JSON.")
-@click.option("--junit", metavar="FILE", help="Write the gates as JUnit XML.")
+@click.option(
+    "--rows", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Changed rows to show."
+)
+@click.option("--html", metavar="FILE", shell_complete=files, help="Write the page (of the last comparison).")
+@click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write all figures and rows as JSON.")
+@click.option("--junit", metavar="FILE", shell_complete=files, help="Write the gates as JUnit XML.")
 @click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
 @click.option("--log/--no-log", default=None, help="Log into the run of B [default: where B is a run].")
 @click.pass_context
@@ -57,17 +66,21 @@ def command(
     Examples:
       ragmetrics compare baseline.parquet candidate.parquet
       ragmetrics compare 5f0c…a1 candidate --fail-on regressed --tolerance 0.02
-      ragmetrics compare latest two of experiment support-bot --html compare.html
-    Exit codes: 0 done, 1 a --fail-on gate not reached, 2 a mistake in what was given.
+      ragmetrics compare latest two of experiment support-bot --html page.html
+
+    Exit codes: 0 done, 1 a --fail-on gate not reached, 2 a mistake.
     """
+    from mlflow_ragmetrics.cli.terminal import for_terminal, terminal_width
     from mlflow_ragmetrics.comparison import compare as compare_runs
+    from mlflow_ragmetrics.comparison.text import comparison_text
 
     check_writable(html, json_file, junit)
     baseline, *others = _results(runs, tracking_uri)
     comparisons = [compare_runs(baseline, other, **options) for other in others]
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]
     for comparison in comparisons:
-        click.echo(f"{comparison}\n")
+        text = comparison_text(comparison, terminal_width(sys.stdout))
+        click.echo(f"{for_terminal(text, sys.stdout)}\n")
     _write(comparisons, html, json_file, log)
     if not tell(checks, junit):
         context.exit(GATE_NOT_REACHED)

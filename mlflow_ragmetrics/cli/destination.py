@@ -91,14 +91,15 @@ def reaching(destination: Destination) -> Iterator[None]:
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
+    from mlflow_ragmetrics.tracking.failures import reason_of
+
     added = {name: value for name, value in _RETRIES.items() if name not in os.environ}
     os.environ.update(added)
     try:
         yield
     except (MlflowException, SQLAlchemyError, OSError, ImportError, ValueError) as error:
-        said = redact(next(iter(str(error).strip().splitlines()), type(error).__name__))
         message = (
-            f"cannot use the MLflow store {destination.shown} ({said}); "
+            f"cannot use the MLflow store {destination.shown} ({reason_of(error)}); "
             "give another with --tracking-uri, or --no-log to only show the figures"
         )
         raise InvalidOptionError(message, param="tracking_uri") from None

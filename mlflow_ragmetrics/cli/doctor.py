@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import click
@@ -30,13 +31,14 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
     """
     from rich.text import Text
 
-    from mlflow_ragmetrics.cli.terminal import clean, console
+    from mlflow_ragmetrics.cli.terminal import clean, console, for_terminal
 
     screen = console()
     faults = 0
     for check in _checks(tracking_uri, judge):
         mark, style = _MARKS[check.level]
-        screen.print(Text.assemble((mark, style), f" {check.subject}: {clean(check.finding)}"), soft_wrap=True)
+        line = for_terminal(f"{mark} {check.subject}: {clean(check.finding)}", sys.stdout)
+        screen.print(Text.assemble((mark, style), line[len(mark) :]), soft_wrap=True)
         faults += check.level == "fault"
     context.exit(1 if faults else 0)
 

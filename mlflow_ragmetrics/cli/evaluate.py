@@ -10,7 +10,7 @@ import click
 
 from mlflow_ragmetrics.cli.assignments import numbers_of
 from mlflow_ragmetrics.cli.gate_results import GATE_NOT_REACHED, check_writable, tell
-from mlflow_ragmetrics.cli.request import Request, asked
+from mlflow_ragmetrics.cli.request import Request, Sectioned, asked
 from mlflow_ragmetrics.errors import JudgeError, RagMetricsError
 from mlflow_ragmetrics.gates import check_figures, check_names
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("evaluate")
+@click.command("evaluate", cls=Sectioned)
 @asked
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> None:
@@ -39,11 +39,16 @@ def command(context: click.Context, /, **options: Any) -> None:
       ragmetrics evaluate answers.csv -m faithfulness -m "ndcg(k=5)"
       ragmetrics evaluate answers.csv --columns answer=output,reference=gold
       ragmetrics evaluate answers.jsonl -j openai:/gpt-4o-mini --cache judge.db
-      ragmetrics evaluate --results runs.tsv --reference gold.tsv --suite retrieval
+      ragmetrics evaluate --results run.tsv --reference gold.tsv --suite retrieval
 
     Exit codes: 0 done, 1 a gate not reached, 2 a mistake or nothing scored, 130 stopped.
     """
-    request = Request(**options)
+    if not _done(Request(**options)):
+        context.exit(GATE_NOT_REACHED)
+
+
+def _done(request: Request) -> bool:
+    """Whether all gates were reached, once everything that was asked for has been done."""
     from mlflow_ragmetrics.cli.destination import destination_of
     from mlflow_ragmetrics.cli.outcome import show, show_plan, show_run
     from mlflow_ragmetrics.cli.rows import rows_of
@@ -54,19 +59,21 @@ def command(context: click.Context, /, **options: Any) -> None:
     suite = suite_of(request)
     if request.dry_run:
         show_plan(suite.plan(rows_of(request).samples))
-        return
+        return True
     check_writable(request.junit, request.json_file)
     limits = numbers_of(request.fail_under, "fail-under"), request.fail_on_error_rate
     check_names(suite.keys, *limits)
     destination = destination_of(request.tracking_uri, request.experiment) if request.log else None
     report = _report(request, rows_of(request), suite, destination)
-    if request.output:
-        write_report(report, request.output)
+    unwritten = write_report(report, request.output) if request.output else None
     show(report, suite, request.worst)
+    if request.output and unwritten is None:
+        click.echo(f"Wrote {request.output}")
     if destination is not None:
         show_run(report.log(run_name=request.run_name), destination)
-    if not tell(check_figures(report.metrics, *limits), request.junit, request.json_file):
-        context.exit(GATE_NOT_REACHED)
+    if unwritten is not None:
+        raise unwritten
+    return tell(check_figures(report.metrics, *limits), request.junit, request.json_file)
 
 
 def _report(request: Request, rows: Rows, suite: Suite, destination: Destination | None) -> Report:

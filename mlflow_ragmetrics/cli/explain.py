@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mlflow_ragmetrics.cli.completion import metrics
+
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
@@ -20,7 +22,7 @@ __all__ = ["command"]
 
 
 @click.command("explain")
-@click.argument("metric")
+@click.argument("metric", shell_complete=metrics)
 def command(metric: str) -> None:
     """Show what METRIC means: formula, what it needs, options, thresholds, other names, source, an example.
 
@@ -44,15 +46,10 @@ def command(metric: str) -> None:
 
 
 def _composite_lines(found: Composite) -> Iterator[str]:
-    yield found.summary
+    yield from _documentation(found)
     yield ""
-    yield "Formula: weighted mean of the metrics that have a score, each brought to 0–1; weights are normalised, and"
-    yield "coverage says how much of the weight had a score. Unscored: nothing that has weight has a score."
-    yield ""
-    yield f"Weights  {', '.join(f'{key}={weight:g}' for key, weight in found.weights.items())}"
-    yield "Options  weights, threshold, key"
-    yield ""
-    yield f"ragmetrics evaluate FILE --metric {found.name} --weights {_example_weights(found)}"
+    yield f"ragmetrics evaluate FILE --metric {found.name} --weights \\"
+    yield f"  {_example_weights(found)}"
 
 
 def _example_weights(found: Composite) -> str:

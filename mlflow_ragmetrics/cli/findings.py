@@ -63,7 +63,7 @@ def _components(row: Row, key: str, width: int) -> Iterator[Text]:
     others = [kept(f"{name} {value:.2f}") for name, value in scored.items()]
     if others:
         yield from _indented(" · ".join(others), width, "dim")
-    else:
+    if not others or not (row.scores[key].details.get("weights") or list(_items(row, key))):
         yield from _indented(clean(row.scores[key].reason), width, "dim")
 
 
@@ -76,10 +76,10 @@ def _faults(row: Row, key: str, width: int) -> Iterator[Text]:
         yield from _indented(f"answer: {answer}", width)
     for item in faults[:_SHOWN]:
         mark, style = _MARKS[str(item.verdict)]
-        head = f"{mark} {item.verdict}  "
+        head = f"{mark} {item.verdict}  " if item.kind != "document" else f"{mark} {clean(item.reason)}  "
         room = 2 * (width - _INDENT) - len(head) - 2
         yield from _indented(f"{head}“{shorten(item.text, room)}”", width, style)
-        if item.reason:
+        if item.reason and item.kind != "document":
             yield from _indented(f"why: {clean(item.reason)}", width, indent=_INDENT + 2)
         yield from _nearest(item, row, width)
     if len(faults) > _SHOWN:
@@ -108,7 +108,10 @@ def _items(row: Row, key: str) -> Iterator[Item]:
             if item.verdict in _MARKS and (item.kind != "chunk" or len(row.scores) == 1):
                 found.setdefault((item.text, str(item.verdict)), item)
     order = {kind: number for number, kind in enumerate(("claim", "sentence", "document", "chunk", "token"))}
-    yield from sorted(found.values(), key=lambda i: (order[i.kind], list(_MARKS).index(str(i.verdict))))
+    missed = set(row.sample.gold_doc_ids or ())  # matter more than documents that were not needed
+    yield from sorted(
+        found.values(), key=lambda i: (order[i.kind], list(_MARKS).index(str(i.verdict)), i.text not in missed)
+    )
 
 
 def _indented(text: str, width: int, style: str = "", indent: int = _INDENT) -> Iterator[Text]:

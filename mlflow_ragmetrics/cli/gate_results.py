@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def tell(checks: Sequence[Check], junit: str | None = None, json_file: str | Non
 def check_writable(*paths: str | None) -> None:
     """``RagMetricsError`` for a file whose folder is not there, before anything is computed."""
     for path in paths:
-        if path is not None and not Path(path).parent.is_dir():
+        if path is not None and not os.path.isdir(Path(path).parent):
             raise RagMetricsError(f"cannot write {path}: there is no folder {Path(path).parent}")
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
+from mlflow_ragmetrics.cli.completion import files
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 
 __all__ = ["command"]
 
 
 @click.command("init")
-@click.argument("path", default="suite.yaml")
+@click.argument("path", default="suite.yaml", shell_complete=files)
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 def command(path: str, force: bool) -> None:
     """Write a commented suite to PATH [suite.yaml], ready for: ragmetrics evaluate FILE --suite suite.yaml.
@@ -26,7 +28,7 @@ def command(path: str, force: bool) -> None:
 
     target = Path(path)
     text = (files("mlflow_ragmetrics.cli") / "suite.yaml").read_text(encoding="utf-8")
-    if target.is_dir():
+    if os.path.isdir(target):
         raise InvalidOptionError(f"{target} is a folder; name a file in it", param="path")
     try:
         with target.open("w" if force else "x", encoding="utf-8") as file:

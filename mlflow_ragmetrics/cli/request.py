@@ -8,7 +8,9 @@ from typing import TypeVar
 
 import click
 
-__all__ = ["CACHE", "Request", "asked"]
+from mlflow_ragmetrics.cli.completion import files, metrics, suites
+
+__all__ = ["CACHE", "Request", "Sectioned", "asked"]
 
 CACHE = "ragmetrics-cache.db"
 
@@ -54,9 +56,16 @@ class Request:
 
 
 _DATA = (
-    click.argument("data", required=False),
-    click.option("--results", metavar="FILE", help="What a system gave, to be joined by id with --reference."),
-    click.option("--reference", metavar="FILE", help="What is right, to be joined by id with --results."),
+    click.argument("data", required=False, shell_complete=files),
+    click.option(
+        "--results",
+        metavar="FILE",
+        shell_complete=files,
+        help="What a system gave, to be joined by id with --reference.",
+    ),
+    click.option(
+        "--reference", metavar="FILE", shell_complete=files, help="What is right, to be joined by id with --results."
+    ),
     click.option(
         "--on", metavar="COLUMN", default="qid", show_default=True, help="The id by which two files are joined."
     ),
@@ -67,9 +76,17 @@ _SUITE = (
     click.option(
         "--suite",
         metavar="NAME|FILE",
+        shell_complete=suites,
         help="white_paper, lexical, response, retrieval, full, or a suite.yaml [default: white_paper].",
     ),
-    click.option("--metric", "-m", multiple=True, metavar="METRIC", help="A metric by name, spelling or module:name."),
+    click.option(
+        "--metric",
+        "-m",
+        multiple=True,
+        metavar="METRIC",
+        shell_complete=metrics,
+        help="A metric by name, spelling or module:name.",
+    ),
     click.option(
         "--judge", "-j", multiple=True, metavar="JUDGE", help="lexical (offline) or a model URI; repeat it for a panel."
     ),
@@ -87,9 +104,17 @@ _SUITE = (
     click.option(
         "--calls", type=click.Choice(["full", "compact"]), help="compact: fewer, larger calls to a language model."
     ),
-    click.option("--prompts", metavar="FOLDER", help="Your own prompts in place of those with the same name."),
     click.option(
-        "--cache", metavar="FILE", help=f"Where a language model's answers are kept and found again [default: {CACHE}]."
+        "--prompts",
+        metavar="FOLDER",
+        shell_complete=files,
+        help="Your own prompts in place of those with the same name.",
+    ),
+    click.option(
+        "--cache",
+        metavar="FILE",
+        shell_complete=files,
+        help=f"Where a language model's answers are kept and found again [default: {CACHE}].",
     ),
     click.option("--no-cache", is_flag=True, help="No cache, whatever the suite's file says."),
     click.option("--max-calls", type=click.IntRange(min=1), metavar="N", help="Stop after so many calls to a model."),
@@ -108,17 +133,43 @@ _OUTCOME = (
         "--output",
         "-o",
         metavar="FILE",
+        shell_complete=files,
         help="Write the rows to a .csv, .json, .jsonl or .parquet file, or an .html page.",
     ),
-    click.option("--fail-under", metavar="METRIC=NUMBER,…", multiple=True, help="Exit code 1 when a mean is lower."),
-    click.option("--fail-on-error-rate", type=float, metavar="SHARE", help="Exit code 1 when more rows fail."),
-    click.option("--junit", metavar="FILE", help="Write the gates as JUnit XML."),
-    click.option("--json", "json_file", metavar="FILE", help="Write the gates as JSON."),
     click.option(
-        "--worst", type=click.IntRange(min=0), default=3, show_default=True, help="How many bad rows to show."
+        "--fail-under",
+        metavar="METRIC=NUMBER,…",
+        multiple=True,
+        help="Exit code 1 when a mean, or a figure such as rag_score/ci_low, is lower.",
+    ),
+    click.option("--fail-on-error-rate", type=float, metavar="SHARE", help="Exit code 1 when more rows fail."),
+    click.option("--junit", metavar="FILE", shell_complete=files, help="Write the gates as JUnit XML."),
+    click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the gates as JSON."),
+    click.option(
+        "--worst", type=click.IntRange(min=0), default=3, show_default=True, metavar="N", help="Bad rows to show."
     ),
     click.option("--progress/--no-progress", default=None, help="The bar [default: on terminals]."),
 )
+
+
+_SECTIONS = {"results": "What is read", "suite": "How it is scored", "tracking_uri": "What comes of it"}
+
+
+class Sectioned(click.Command):
+    """Shows its options under headings, each from the option on that ``_SECTIONS`` names."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, section by section."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        title = "Options"
+        for parameter in self.get_params(ctx):
+            title = _SECTIONS.get(str(parameter.name), title)
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                sections.setdefault(title, []).append(record)
+        for name, records in sections.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
 
 
 def asked(function: F) -> F:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ def _built(request: Request) -> Suite:
     from mlflow_ragmetrics.suite import Suite
 
     options = _options(request)
-    if request.suite and (Path(request.suite).suffix in (".yaml", ".yml") or Path(request.suite).is_file()):
+    if request.suite and (Path(request.suite).suffix in (".yaml", ".yml") or os.path.isfile(request.suite)):
         return Suite.from_yaml(request.suite, **options, **({"metrics": request.metric} if request.metric else {}))
     if request.metric:
         return _mixed(request, options) if request.suite else Suite(request.metric, **options)
@@ -75,6 +76,8 @@ def _options(request: Request) -> dict[str, Any]:
         given = getattr(request, name)
         if given:
             options[name] = given[0] if len(given) == 1 else list(given)
+    if request.dry_run and any(":/" in given for given in request.judge):
+        options["api_key"] = "none"  # nothing is sent, so that no key is needed to learn the price of one
     if request.weights:
         options["weights"] = numbers_of(request.weights, "weights")
     if request.thresholds:

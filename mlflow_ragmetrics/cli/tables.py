@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,26 +27,39 @@ def check_output(output: str | None) -> None:
     if path.suffix.lower() not in _FORMATS:
         message = f"--output {output}: the name must end in one of {', '.join(_FORMATS)}"
         raise InvalidOptionError(message, param="output")
-    if not path.parent.is_dir() or path.is_dir():
-        what = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+    if not os.path.isdir(path.parent) or os.path.isdir(path):
+        what = "is a folder" if os.path.isdir(path) else f"there is no folder {path.parent}"
         raise InvalidOptionError(f"--output {output}: {what}", param="output")
 
 
-def write_report(report: Report, output: str) -> None:
-    """The rows as CSV (lists as JSON), JSON records, JSON lines or Parquet, or the page, by the file's ending."""
-    path, table = Path(output), report.table
-    kind = path.suffix.lower()
+def write_report(report: Report, output: str) -> RagMetricsError | None:
+    """The rows as CSV (lists as JSON), JSON records, JSON lines or Parquet, or the page, by the file's ending.
+
+    Returns why it could not be written, or ``None``: what was scored can be shown and logged nevertheless. The file
+    appears under its name when it is whole.
+    """
+    path = Path(output)
+    partial = path.with_name(f"{path.name}.partial")
     try:
-        if kind == ".parquet":
-            table.to_parquet(path, index=False)
-        elif kind == ".html":
-            path.write_text(report.to_html(), encoding="utf-8")
-        elif kind == ".csv":
-            _flat(report).to_csv(path, index=False)
-        else:
-            table.to_json(path, orient="records", lines=kind == ".jsonl", force_ascii=False)
+        _write(report, partial, path.suffix.lower())
+        os.replace(partial, path)
     except OSError as error:
-        raise RagMetricsError(f"cannot write --output {output}: {error.strerror or error}") from None
+        return RagMetricsError(f"cannot write --output {output}: {os.strerror(error.errno) if error.errno else error}")
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+    return None
+
+
+def _write(report: Report, path: Path, kind: str) -> None:
+    if kind == ".parquet":
+        report.table.to_parquet(path, index=False)
+    elif kind == ".html":
+        path.write_text(report.to_html(), encoding="utf-8")
+    elif kind == ".csv":
+        _flat(report).to_csv(path, index=False)
+    else:
+        report.table.to_json(path, orient="records", lines=kind == ".jsonl", force_ascii=False, compression=None)
 
 
 def _flat(report: Report) -> pd.DataFrame:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 import unicodedata
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["clean", "console", "fitted", "kept", "shorten", "wrapped"]
+__all__ = ["clean", "console", "fitted", "for_terminal", "harmless", "kept", "shorten", "terminal_width", "wrapped"]
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?", re.DOTALL)
 _UNBROKEN = "\N{NO-BREAK SPACE}"
@@ -25,6 +26,16 @@ def clean(text: object) -> str:
     """
     plain = _DIRECTION.sub("", _ESCAPE.sub("", str(text)))
     return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in plain).split())
+
+
+def harmless(text: str) -> str:
+    """``text`` line for line, without what ``clean`` takes away.
+
+    >>> harmless("one  \\x1b[31mtwo\\nthree")
+    'one  two\\nthree'
+    """
+    plain = _DIRECTION.sub("", _ESCAPE.sub("", text))
+    return "".join(" " if unicodedata.category(c) == "Cc" and c != "\n" else c for c in plain)
 
 
 def shorten(text: object, length: int) -> str:
@@ -51,6 +62,17 @@ def fitted(line: str, width: int) -> str:
         return line
     text = line.lstrip()
     return "\n".join(wrapped(text, width, indent=len(line) - len(text)))
+
+
+def for_terminal(text: str, stream: IO[Any]) -> str:
+    """``text`` broken between words where ``stream`` is a terminal, and as it is, line for line, where it is not."""
+    width = terminal_width(stream)
+    return text if width is None else "\n".join(fitted(line, width) for line in text.splitlines())
+
+
+def terminal_width(stream: IO[Any]) -> int | None:
+    """The columns of the terminal that ``stream`` writes to; ``None`` for a file or a pipe."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 def console() -> Console:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from mlflow_ragmetrics.comparison.difference import TOLERANCE, Difference, Passe
 from mlflow_ragmetrics.comparison.likeness import check_alike
 from mlflow_ragmetrics.comparison.pairing import Pairing, pair
 from mlflow_ragmetrics.comparison.result import Comparison
+from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.runs import Results, Source, results_of
 from mlflow_ragmetrics.statistics.significance import mcnemar
@@ -74,8 +75,8 @@ def _shared(a: Results, b: Results) -> list[str]:
 
 
 def _check_options(tolerance: float, resamples: int) -> None:
-    if not (math.isfinite(tolerance) and tolerance >= 0):
-        raise InvalidOptionError(f"tolerance={tolerance!r} must be a number from 0", param="tolerance")
+    if not (isinstance(tolerance, (int, float)) and 0 <= tolerance <= sys.float_info.max):
+        raise InvalidOptionError(f"tolerance={shown(tolerance)} must be a number from 0", param="tolerance")
     if resamples < 100:
         raise InvalidOptionError(f"resamples={resamples!r} must be at least 100", param="resamples")
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["comparison_text", "heading", "number", "sentence", "signed", "threshold_lines"]
 
 _HEADS = ("metric", "A", "B", "B−A", "95 % interval", "p (Holm)", "d_z", "won/tied/lost", "rows", "needed", "verdict")
+_DISPENSABLE = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows")
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -51,13 +52,19 @@ def sentence(each: Difference) -> str:
     return told
 
 
-def comparison_text(comparison: Comparison) -> str:
-    """A table of the metrics, then what is not in it: thresholds and warnings."""
+def comparison_text(comparison: Comparison, width: int | None = None) -> str:
+    """A table of the metrics, then what is not in it: thresholds and warnings.
+
+    Where the table is wider than ``width`` columns, it goes without the figures that a reader misses least.
+    """
     cells = [_HEADS, *map(_cells, comparison.differences)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    table = ["  ".join(map(_padded, line, widths, range(len(_HEADS)))).rstrip() for line in cells]
+    widths = {head: max(map(len, column)) for head, column in zip(_HEADS, zip(*cells, strict=True), strict=True)}
+    for head in _DISPENSABLE:
+        if width is not None and sum(widths.values()) + 2 * len(widths) - 2 > width:
+            del widths[head]
+    table = ["  ".join(_padded(line[_HEADS.index(head)], widths[head], head) for head in widths) for line in cells]
     notes = (*threshold_lines(comparison), *(f"Note: {warning}" for warning in comparison.warnings))
-    return "\n".join([heading(comparison), "", *table, "", *notes]).rstrip()
+    return "\n".join([heading(comparison), "", *map(str.rstrip, table), "", *notes]).rstrip()
 
 
 def _cells(each: Difference) -> tuple[str, ...]:
@@ -76,8 +83,8 @@ def _cells(each: Difference) -> tuple[str, ...]:
     )
 
 
-def _padded(cell: str, width: int, column: int) -> str:
-    return cell.ljust(width) if column in (0, len(_HEADS) - 1) else cell.rjust(width)
+def _padded(cell: str, width: int, head: str) -> str:
+    return cell.ljust(width) if head in (_HEADS[0], _HEADS[-1]) else cell.rjust(width)
 
 
 def threshold_lines(comparison: Comparison) -> list[str]:

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Union
 
-import yaml
 from pydantic import ValidationError
 
 from mlflow_ragmetrics.configuration.models import embeddings_from, judges_from
 from mlflow_ragmetrics.configuration.settings import SuiteSettings
-from mlflow_ragmetrics.configuration.size import MOST_NODES, is_small
 from mlflow_ragmetrics.core.coercion import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.readers.yaml_files import read_yaml
 
 __all__ = ["load_suite"]
 
@@ -30,7 +29,7 @@ def load_suite(path: Union[str, Path], overrides: Mapping[str, Any] | None = Non
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidDataError(f"a suite's file is a path, not {kind_of(path)}")
     file, given = Path(path), dict(overrides or {})
-    settings = _checked(file, _parsed(file))
+    settings = _checked(file, read_yaml(file))
     arguments = {name: getattr(settings, name) for name in _PLAIN if getattr(settings, name) is not None}
     if settings.cache is not None:
         arguments["cache"] = file.parent / settings.cache
@@ -43,19 +42,6 @@ def load_suite(path: Union[str, Path], overrides: Mapping[str, Any] | None = Non
     if "metrics" in given:
         arguments.pop("preset", None)
     return {**arguments, **for_calls, **given}
-
-
-def _parsed(file: Path) -> Any:
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidDataError(f"the suite {file} cannot be read: {error.strerror or error}") from None
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
-        said = " ".join(str(error).split())  # the parser lets its conversions' errors through: of dates, of numbers
-        raise InvalidDataError(f"the suite {str(file)!r} is no YAML: {said}") from None
-    if not is_small(content):
-        raise InvalidDataError(f"the suite {file} is too large: its aliases stand for more than {MOST_NODES} values")
-    return content
 
 
 def _checked(file: Path, content: Any) -> SuiteSettings:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Literal, get_args
 
+from mlflow_ragmetrics.core.coercion import kind_of
 from mlflow_ragmetrics.core.language import say
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Score, score_of
 from mlflow_ragmetrics.errors import (
     AllJudgesFailedError,
     InvalidOptionError,
@@ -26,13 +27,16 @@ def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float
     """One number out of several judges' scores (seed 002).
 
     ``majority`` is 1.0 when more than half of the values are at least 0.5, else 0.0; ``consensus`` is the mean when
-    max − min is within ``tolerance``, else a ``NoConsensusError``. No values: ``AllJudgesFailedError``.
+    max − min is within ``tolerance``, else a ``NoConsensusError``. No values: ``AllJudgesFailedError``. Another
+    ``how``, or a tolerance below zero: ``InvalidOptionError``.
 
     >>> aggregate([0.2, 0.4, 0.9], "median")
     0.4
     """
     check_aggregate(how, tolerance)
-    numbers = [float(value) for value in values if value is not None and math.isfinite(value)]
+    if not isinstance(values, Iterable) or isinstance(values, (str, bytes, Mapping)):
+        raise InvalidOptionError("aggregate needs a list of scores", param="values")
+    numbers = [score.value for score in map(score_of, values) if score.value is not None]
     if not numbers:
         raise AllJudgesFailedError("no judge gave a score to aggregate")
     if how == "majority":
@@ -46,10 +50,12 @@ def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float
 
 def check_aggregate(how: str, tolerance: float) -> None:
     """``InvalidOptionError`` for an unknown way to aggregate or a tolerance below zero."""
-    if how not in get_args(Aggregate):
-        raise InvalidOptionError(f"aggregate={how!r} is not one of {', '.join(get_args(Aggregate))}", param="aggregate")
-    if not tolerance >= 0:
-        raise InvalidOptionError(f"tolerance={tolerance!r} must be 0 or more", param="tolerance")
+    if not isinstance(how, str) or how not in get_args(Aggregate):
+        given = repr(how) if isinstance(how, str) else kind_of(how)
+        raise InvalidOptionError(f"aggregate={given} is not one of {', '.join(get_args(Aggregate))}", param="aggregate")
+    if not isinstance(tolerance, (int, float)) or not 0 <= tolerance <= sys.float_info.max:
+        given = repr(tolerance) if isinstance(tolerance, float) else kind_of(tolerance)
+        raise InvalidOptionError(f"tolerance={given} must be a number, 0 or more", param="tolerance")
 
 
 def agreement(values: Sequence[float]) -> float:
@@ -75,10 +81,13 @@ def merge_judges(
         return next(iter(scores.values()))
     merged = scores[next(iter(voted))].changed(model_scores=voted, judge=", ".join(voted))
     if several:
+        each = "; ".join(f"{name}: {value:.3f}" for name, value in voted.items())
+        judges = say("judges.merged", n=len(voted), how=say(f"aggregate.{how}"), each=each)
         value = aggregate(list(voted.values()), how, tolerance)
-        judges = say("judges.merged", n=len(voted), how=how, each="; ".join(f"{k}: {v:.3f}" for k, v in voted.items()))
         merged = merged.changed(value=value, reason=say("joined", first=merged.reason, second=judges))
         merged = merged.with_details(agreement=agreement(list(voted.values())), n_judges=len(voted))
+    if not failures:
+        return merged
     excluded = tuple((f"judge_failed:{name}", text) for name, text in zip(failures, _named(failures), strict=True))
     return merged.changed(
         excluded_models=(*merged.excluded_models, *failures),

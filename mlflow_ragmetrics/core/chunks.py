@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any
 from uuid import UUID
 
-from mlflow_ragmetrics.core.coercion import elements_of, is_missing, kind_of, text_of
+from mlflow_ragmetrics.core.coercion import elements_of, is_missing, kind_of, name_of, text_of
 from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
 
@@ -80,7 +80,7 @@ def _chunk_of_mapping(element: Mapping[Any, Any], field: str) -> Chunk | None:
         )
     nested = element.get("metadata")
     metadata = dict(nested) if isinstance(nested, Mapping) else {}
-    extra = {str(name): each for name, each in element.items() if name not in (key, "metadata")}
+    extra = {name_of(name): each for name, each in element.items() if name not in (key, "metadata")}
     return _chunk(element[key], _id_in(element, metadata), {**metadata, **extra}, field)
 
 
@@ -102,11 +102,11 @@ def _id_in(element: Mapping[Any, Any], metadata: Mapping[Any, Any]) -> str | Non
         for key in keys:
             value = holder.get(key)
             if type(value) is not bool and isinstance(value, (str, Real, UUID)) and not is_missing(value):
-                text = str(value).strip()
+                text = (text_of(value, "contexts") or "").strip()
                 if text:
                     return text
     return None
 
 
 def _names(element: Mapping[Any, Any]) -> str:
-    return ", ".join(f"`{key}`" for key in list(element)[:5]) or "none"
+    return ", ".join(f"`{name_of(key)}`" for key in list(element)[:5]) or "none"

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from mlflow_ragmetrics.errors import InvalidFieldError
 
-__all__ = ["elements_of", "is_missing", "kind_of", "text_of", "texts_of"]
+__all__ = ["elements_of", "is_missing", "kind_of", "name_of", "text_of", "texts_of"]
 
 _MISSING_KINDS = frozenset({"NAType", "NaTType"})
 _CONTAINERS = (bytes, list, tuple, dict)
@@ -38,6 +38,14 @@ def kind_of(value: object) -> str:
     """The type of ``value`` as a message names it: ``a list``, ``an int``."""
     kind = type(value).__name__
     return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def name_of(value: object) -> str:
+    """The text of a mapping's key; of a number of more digits than Python turns into text, its type."""
+    try:
+        return str(value)
+    except ValueError:
+        return f"<{type(value).__name__}>"
 
 
 def text_of(value: object, field: str) -> str | None:

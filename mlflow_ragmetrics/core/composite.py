@@ -8,10 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
 from mlflow_ragmetrics.core.language import render, say
-from mlflow_ragmetrics.core.score import Score, passes
-from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.score import Score, passes, score_of
+from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 
 __all__ = ["Composite", "Weights", "check_weights", "combine", "composite", "to_unit"]
+
+_HEAVIEST = 1e30
 
 Weights = Mapping[str, float]
 Span = tuple[float, float]
@@ -21,12 +24,15 @@ Scores = Union[Mapping[str, Union[Score, float, None]], Iterable[Mapping[str, An
 def check_weights(weights: Weights, name: str | None = None) -> dict[str, float]:
     """The weights as floats; ``InvalidOptionError`` for a negative or non-finite one, or when they sum to zero."""
     label = f"{name}: " if name else ""
-    if not isinstance(weights, Mapping):
-        raise InvalidOptionError(f"{label}weights={weights!r} is no mapping from metric key to weight", param="weights")
+    given: object = weights
+    if not isinstance(given, Mapping):
+        message = f"{label}weights={shown(given)} is no mapping from metric key to weight"
+        raise InvalidOptionError(message, param="weights")
     for key, weight in weights.items():
         number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-        if not number or not math.isfinite(weight) or weight < 0:
-            raise InvalidOptionError(f"{label}weight of {key!r} is {weight!r}; a weight is 0 or more", param="weights")
+        if not isinstance(key, str) or not number or not 0 <= weight <= _HEAVIEST:
+            message = f"{label}weight of {shown(key)} is {shown(weight)}; a weight is a metric's, and a number from 0"
+            raise InvalidOptionError(message, param="weights")
     if math.fsum(weights.values()) <= 0:
         raise InvalidOptionError(f"{label}the weights sum to zero; give some metric a weight", param="weights")
     return {key: float(weight) for key, weight in weights.items()}
@@ -51,7 +57,8 @@ def combine(scores: Scores, weights: Weights | None = None) -> Score:
     0.8
     """
     given = _by_key(scores)
-    share = check_weights(weights if weights is not None else dict.fromkeys(given, 1.0)) if given or weights else {}
+    chosen = dict.fromkeys(given, 1.0) if weights is None else weights
+    share = check_weights(chosen) if given or weights is not None else {}
     values = {key: score.value for key, score in given.items() if score.value is not None and key in share}
     present = math.fsum(share[key] for key in values)
     missing = [key for key, weight in share.items() if weight > 0 and key not in values]
@@ -73,9 +80,26 @@ def combine(scores: Scores, weights: Weights | None = None) -> Score:
 
 
 def _by_key(scores: Scores) -> dict[str, Score]:
-    if not isinstance(scores, Mapping):
-        return {row["metric"]: Score(value=row.get("score"), threshold=row.get("threshold")) for row in scores}
-    return {key: score if isinstance(score, Score) else Score(value=score) for key, score in scores.items()}
+    if isinstance(scores, Mapping):
+        return {_key(key): score_of(score, key) for key, score in scores.items()}
+    rows = list(scores) if isinstance(scores, Iterable) else [scores]
+    if not all(isinstance(row, Mapping) and "metric" in row for row in rows):
+        message = "combine needs a mapping from metric keys to scores, or mappings with metric, score and threshold"
+        raise InvalidFieldError(message, field="scores")
+    return {_key(row["metric"]): score_of(row.get("score"), row["metric"], row.get("threshold")) for row in rows}
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str):
+        raise InvalidFieldError(f"scores are named by metric key, which is text; {shown(key)} is none", field="scores")
+    return key
+
+
+_FORMULA = """\
+Formula: weighted mean of the metrics that have a score, each brought to 0 to 1; the weights are normalised, and
+``details["coverage"]`` says how much of the weight had a score. Unscored: nothing that has weight has a score.
+
+Options: ``weights``, ``threshold``, ``key``, as in ``{0}(weights={1})``."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +114,10 @@ class Composite:
     scaled: bool = False
     threshold: float | None = None
     summary: str = field(default="Weighted mean of other metrics, on 0 to 1.", compare=False)
+
+    def __post_init__(self) -> None:
+        """Let ``help(composite)`` show its formula and weights, not what this class says."""
+        object.__setattr__(self, "__doc__", f"{self.summary}\n\n{_FORMULA.format(self.name, dict(self.weights))}")
 
     @property
     def key(self) -> str:
@@ -131,16 +159,18 @@ def _on_unit(score: Score, span: Span) -> Score:
 
 
 def composite(name: str, weights: Weights, *, threshold: float | None = None) -> Composite:
-    """A composite metric over the metrics whose keys ``weights`` names.
+    """A composite metric ``name`` over the metrics whose keys ``weights`` names, passed from ``threshold`` on.
+
+    ``InvalidOptionError`` for a name that is no identifier, and for a weight or threshold that cannot be used.
 
     >>> composite("overall", {"faithfulness": 2, "rouge1_f1": 1}).key
     'overall'
     """
     if not isinstance(name, str) or not name.isidentifier():
-        message = f"composite name {name!r} is no identifier, such as my_score"
-        raise InvalidOptionError(message, param="name", metric=str(name))
+        message = f"composite name {shown(name)} is no identifier, such as my_score"
+        raise InvalidOptionError(message, param="name", metric=shown(name))
     number = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
     if threshold is not None and not (number and 0 <= threshold <= 1):
-        message = f"{name}: threshold={threshold!r} must lie in 0 to 1"
+        message = f"{name}: threshold={shown(threshold)} must lie in 0 to 1"
         raise InvalidOptionError(message, param="threshold", metric=name)
     return Composite(name, check_weights(weights, name), threshold=threshold)

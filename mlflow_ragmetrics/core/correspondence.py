@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlflow_ragmetrics.core.claims import Verified, verified_claims
@@ -73,4 +73,5 @@ def correspond(answer: str, reference: str) -> Steps[Correspondence]:
 def _of(role: Role, items: Iterable[Item]) -> Iterable[Item]:
     said = say(f"claim.of_{role}")
     for item in items:
-        yield replace(item, reason=say("joined", first=said, second=item.reason) if item.reason else said)
+        reason = say("joined", first=said, second=item.reason) if item.reason else said
+        yield Item(item.kind, item.text, item.verdict, reason, item.support, item.evidence)

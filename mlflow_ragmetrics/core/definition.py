@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Union
+from importlib import import_module
+from typing import Any, Literal, SupportsIndex, Union
 
 from pydantic import BaseModel
 
@@ -42,3 +43,13 @@ class Definition:
     def summary(self) -> str:
         """The first line of the docstring."""
         return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """By the name of its metric, under which the function itself cannot be found any more."""
+        place = (self.function.__module__, self.function.__qualname__)
+        return (_definition_at, place) if _definition_at(*place) is self else super().__reduce_ex__(protocol)
+
+
+def _definition_at(module: str, name: str) -> Definition | None:
+    found: Definition | None = getattr(getattr(import_module(module), name, None), "definition", None)
+    return found

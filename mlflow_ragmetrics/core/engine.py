@@ -16,12 +16,13 @@ from mlflow_ragmetrics.core.question import Embed, Outcome, Question
 from mlflow_ragmetrics.core.run import Job, Row, Run
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.verdict import Ruling
-from mlflow_ragmetrics.core.workers import Workers
+from mlflow_ragmetrics.core.workers import Slots, Workers
 from mlflow_ragmetrics.errors import JudgeError
 
 __all__ = ["Engine"]
 
 _BATCH = 128
+_CALLS = 8
 _SAMPLES_A_WORKER = 4
 _Finished = tuple[Desk, Call, list[Outcome]]
 
@@ -29,8 +30,8 @@ _Finished = tuple[Desk, Call, list[Outcome]]
 class Engine:
     """Scores samples with metrics, asking ``judges`` and ``embeddings``.
 
-    ``concurrency`` bounds the calls in flight over all remote judges. ``ruling`` turns the runs of one metric into
-    its final score. One engine serves one evaluation, in one thread.
+    ``slots`` bounds the calls in flight over all remote judges, and over all engines that share them. ``ruling``
+    turns the runs of one metric into its final score. One engine serves one evaluation, in one thread.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Engine:
         embeddings: Sequence[Embedding],
         *,
         ruling: Ruling,
-        concurrency: int = 8,
+        slots: Slots | None = None,
         store: Store | None = None,
     ) -> None:
         self.metrics = metrics
@@ -49,8 +50,8 @@ class Engine:
         self.embedder = Desk(Embedder(embeddings))
         self._all_desks = [*self.desks.values(), self.embedder]
         self._batches: dict[str, list[tuple[Call, Desk]]] = {}
-        self._workers: Workers[_Finished] = Workers(concurrency)
-        self._window = max(_BATCH, _SAMPLES_A_WORKER * concurrency)
+        self._workers: Workers[_Finished] = Workers(slots or Slots(_CALLS))
+        self._window = max(_BATCH, _SAMPLES_A_WORKER * self._workers.limit)
         self._finished: dict[int, Row] = {}
         self._active = 0
 
@@ -123,7 +124,7 @@ class Engine:
     def _register(self, job: Job, run: Run) -> bool:
         """Note what the run asks; False when all of it is known already."""
         waits = False
-        for question in dict.fromkeys(run.asked):
+        for question in run.wanted:
             desk = self._desk_for(run, question)
             known = desk.known(question)
             if known is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlflow_ragmetrics.core.aliases import FIELD_OF
-from mlflow_ragmetrics.core.coercion import is_missing, texts_of
+from mlflow_ragmetrics.core.coercion import is_missing, name_of, texts_of
 from mlflow_ragmetrics.core.fields import MISSING, Reading, read_field, uris_of
 from mlflow_ragmetrics.core.nested import mapping_of
 from mlflow_ragmetrics.errors import InvalidFieldError
@@ -50,7 +50,7 @@ def leftovers(row: Mapping[Any, Any]) -> dict[str, dict[str, Any]]:
     """What the holders hold besides fields, by holder: it belongs to the metadata."""
     extra = {
         holder: {
-            str(name): value
+            name_of(name): value
             for name, value in mapping_of(row.get(holder)).items()
             if name not in FIELD_OF and name not in _READ_FROM_HOLDERS
         }

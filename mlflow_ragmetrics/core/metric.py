@@ -30,7 +30,7 @@ _PARAMETERS = (*FIELDS, "metadata", "id")
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A definition with options bound: a frozen value, equal to another with the same spelling.
+    """A ``definition`` with the options ``given``: a frozen value, equal to another with the same spelling.
 
     Calling it with options gives a variant: ``rouge(rouge_type="rougeL")``.
     """
@@ -38,9 +38,13 @@ class Metric:
     definition: Definition
     given: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        """Let ``help(metric)`` show what the metric's function says, not what this class says."""
+        object.__setattr__(self, "__doc__", inspect.getdoc(self.definition.function))
+
     @classmethod
     def of(cls, definition: Definition, given: Mapping[str, Any]) -> Metric:
-        """Bind and check options; ``InvalidOptionError`` names the option that is wrong."""
+        """``definition`` with the options ``given``, checked; ``InvalidOptionError`` names the option that is wrong."""
         bound = cls(definition, dict(given))
         _ = bound.options, bound.settings
         if not bound.key.isidentifier():
@@ -70,7 +74,7 @@ class Metric:
 
     @cached_property
     def settings(self) -> Settings:
-        """The options that all metrics share."""
+        """The options that all metrics share; ``InvalidOptionError`` names one that cannot be used."""
         own = self.definition.options.model_fields
         common = {k: v for k, v in self.given.items() if k not in own and k in Settings.model_fields}
         settings = check_options(self.name, Settings, common)
@@ -113,6 +117,9 @@ class Metric:
 
     def __hash__(self) -> int:
         return hash((Metric, self.spelling))
+
+    def __reduce__(self) -> tuple[Callable[..., Metric], tuple[Definition, dict[str, Any]]]:
+        return Metric.of, (self.definition, dict(self.given))
 
     def start(self, sample: Sample) -> Steps[Score]:
         """The program that scores ``sample``: yields questions, returns a raw score.
@@ -169,15 +176,17 @@ class Metric:
 
 
 def _identified(items: Sequence[Item], sample: Sample, language: str) -> tuple[Item, ...]:
-    ids = {number: chunk.id for number, chunk in enumerate(sample.contexts or (), 1)}
-    return tuple(
-        [item if type(item.reason) is str and not item.evidence else _said(item, ids, language) for item in items]
-    )
+    ids = {number: chunk.id for number, chunk in enumerate(sample.contexts or (), 1) if chunk.id is not None}
+    finished = [type(item.reason) is str and not (ids and item.evidence) for item in items]
+    return tuple([item if done else _said(item, ids, language) for item, done in zip(items, finished, strict=True)])
 
 
-def _said(item: Item, ids: Mapping[int, str | None], language: str) -> Item:
+def _said(item: Item, ids: Mapping[int, str], language: str) -> Item:
+    reason = render(item.reason, language)
+    if not (ids and item.evidence):
+        return item.changed(reason=reason)
     evidence = tuple(Evidence(each.chunk, each.id or ids.get(each.chunk or 0), each.quote) for each in item.evidence)
-    return Item(item.kind, item.text, item.verdict, render(item.reason, language), item.support, evidence)
+    return item.changed(reason=reason, evidence=evidence)
 
 
 @overload

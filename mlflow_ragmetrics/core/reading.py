@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from itertools import repeat
 from typing import get_args
 
 from mlflow_ragmetrics.core.language import Text, say
@@ -29,10 +30,11 @@ def read_findings(
     Verdicts are read in any case; a missing or an unknown one is NEUTRAL, with a warning; extra ones are ignored.
     ``passages`` is the number of chunks that evidence may point to; ``None``: the evidence is no chunk.
     """
-    unknown = [f.verdict for f in findings[: len(claims)] if _verdict(f) is None]
     missing = max(0, len(claims) - len(findings))
     padded = [*findings[: len(claims)], *[Finding("")] * missing]
-    items = tuple(_item(claim, finding, passages) for claim, finding in zip(claims, padded, strict=True))
+    verdicts = [_CLAIM_VERDICTS.get(str(f.verdict).strip().rstrip(".").upper()) for f in padded]
+    unknown = [f.verdict for f, verdict in zip(findings, verdicts, strict=False) if verdict is None]
+    items = tuple(map(_item, claims, padded, verdicts, repeat(passages)))
     warnings: list[tuple[str, Text]] = []
     if missing:
         warnings.append(("verdict_missing", say("reading.missing", n=missing)))
@@ -42,19 +44,15 @@ def read_findings(
     return items, tuple(warnings)
 
 
-def _verdict(finding: Finding) -> Verdict | None:
-    return _CLAIM_VERDICTS.get(str(finding.verdict).strip().rstrip(".").upper())
-
-
-def _item(claim: str, finding: Finding, passages: int | None) -> Item:
-    evidence = tuple(
-        Evidence(chunk=None if passages is None else number, quote=quote)
+def _item(claim: str, finding: Finding, verdict: Verdict | None, passages: int | None) -> Item:
+    evidence = [
+        Evidence(None if passages is None else number, None, quote)
         for number, quote in finding.quotes
         if passages is None or 1 <= number <= passages
-    )
+    ]
     graded = finding.support is not None and 0 <= finding.support <= 1
     support = finding.support if graded else None
-    return Item("claim", claim, _verdict(finding) or "NEUTRAL", finding.reason, support, evidence)
+    return Item("claim", claim, verdict or "NEUTRAL", finding.reason, support, tuple(evidence))
 
 
 def read_related(related: Sequence[Related], chunks: int) -> dict[int, Related]:

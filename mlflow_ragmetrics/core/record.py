@@ -15,10 +15,11 @@ from typing import Any
 
 from mlflow_ragmetrics.core.aliases import ALIASES, FIELD_OF, RECORD_FIELDS
 from mlflow_ragmetrics.core.chunks import document_ids_of
-from mlflow_ragmetrics.core.coercion import kind_of, texts_of
+from mlflow_ragmetrics.core.coercion import kind_of, name_of, texts_of
 from mlflow_ragmetrics.core.fields import MISSING, Reading, read_field
 from mlflow_ragmetrics.core.holders import HOLDERS, expected, held, leftovers
 from mlflow_ragmetrics.core.nested import mapping_of
+from mlflow_ragmetrics.core.recent import Recent
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 
@@ -72,7 +73,7 @@ def check_columns(columns: Mapping[str, str], names: Iterable[str]) -> None:
                 f"`columns` names the unknown field {field!r}; fields are {accepted}.", param="columns"
             )
         if name not in known:
-            there = ", ".join(repr(each) for each in known[:20]) or "none"
+            there = ", ".join(repr(name_of(each)) for each in known[:20]) or "none"
             raise InvalidOptionError(
                 f"`columns` maps {field} to {name!r}, which is not there; the data has {there}.", param="columns"
             )
@@ -83,26 +84,30 @@ def content_id(question: str | None, reference: str | None) -> str:
     return hashlib.sha256(json.dumps([question, reference]).encode()).hexdigest()[:16]
 
 
-def with_ids(samples: Iterable[Sample]) -> Iterator[Sample]:
+def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:
     """The samples of one data set with distinct ids, streaming: repeats of a content id get ``-2``, ``-3``, ….
+
+    ``remembered``: ids are compared with those of so many rows before, at least, and memory is bounded; by default
+    with all.
 
     Raises:
         InvalidFieldError: (``field="id"``) for an id given twice, naming both rows (from 1), or an unreadable one.
     """
-    rows: dict[str, int] = {}
-    repeats: dict[str, int] = {}
+    rows = Recent[int](remembered)
+    repeats = Recent[int](remembered)
     for row, sample in enumerate(samples, start=1):
         if "id" in sample.invalid:
             raise InvalidFieldError(f"Row {row}: {sample.invalid['id']}", field="id")
         derived = _content_id_of(sample)
         unique = sample.id or derived
         if unique == derived:
-            while unique in rows:
-                repeats[derived] = repeats.get(derived, 1) + 1
-                unique = f"{derived}-{repeats[derived]}"
-        elif unique in rows:
+            while rows.get(unique):
+                repeated = (repeats.get(derived) or 1) + 1
+                repeats[derived] = repeated
+                unique = f"{derived}-{repeated}"
+        elif earlier := rows.get(unique):
             raise InvalidFieldError(
-                f"Rows {rows[unique]} and {row} have the same id {unique!r}; give each row its own `id`, or none.",
+                f"Rows {earlier} and {row} have the same id {unique!r}; give each row its own `id`, or none.",
                 field="id",
             )
         rows[unique] = row
@@ -144,9 +149,9 @@ def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
     """What is no field; a ``metadata`` mapping among it is spread."""
     nested = rest.get("metadata")
     if not isinstance(nested, Mapping):
-        return {str(name): value for name, value in rest.items()}
-    own = {str(name): value for name, value in rest.items() if name != "metadata"}
-    return {**{str(name): value for name, value in nested.items()}, **own}
+        return {name_of(name): value for name, value in rest.items()}
+    own = {name_of(name): value for name, value in rest.items() if name != "metadata"}
+    return {**{name_of(name): value for name, value in nested.items()}, **own}
 
 
 def _add_nested(readings: dict[str, Reading], row: Mapping[Any, Any]) -> None:

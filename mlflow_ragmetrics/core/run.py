@@ -30,6 +30,7 @@ class Run:
         self.metric = metric
         self.judge = judge
         self.asked: tuple[Question, ...] = ()
+        self.wanted: dict[Question, None] = {}
         self.has_asked = False
         self.score: Score | None = None
         self.failure: Exception | None = None
@@ -39,10 +40,10 @@ class Run:
 
     def advance(self) -> None:
         """Go on to the next questions, or to the end: then ``score`` or ``failure`` is set."""
-        outcomes = tuple(self._answers[question] for question in self.asked)
+        outcomes = tuple([self._answers[question] for question in self.asked])
         try:
             self.asked = self._program.send(outcomes if self.has_asked else None)  # type: ignore[arg-type]
-            self.has_asked, self._answers = True, {}
+            self.has_asked, self._answers, self.wanted = True, {}, dict.fromkeys(self.asked)
         except StopIteration as end:
             score: Score = end.value
             took = 1000.0 * (time.perf_counter() - self.began)
@@ -53,7 +54,7 @@ class Run:
     def fill(self, question: Question, outcome: Outcome) -> bool:
         """Take an outcome; True when everything that was asked is now answered."""
         self._answers[question] = outcome
-        return len(self._answers) == len(set(self.asked))
+        return len(self._answers) == len(self.wanted)
 
     @property
     def done(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 __all__ = ["FIELDS", "Chunk", "Sample"]
@@ -24,7 +25,10 @@ class Chunk:
 class Sample:
     """One question with what a chain answered and what is known about the right answer.
 
-    ``None`` is a missing field, ``""`` a blank one. ``references`` are the accepted answers, usually one.
+    ``None`` is a missing field, ``""`` a blank one. ``id`` names the row in tables and comparisons. ``answer`` is the
+    chain's answer to ``question``, ``references`` are the accepted answers, usually one, ``contexts`` the retrieved
+    passages. ``retrieved_doc_ids`` are in rank order, ``gold_doc_ids`` those of the relevant documents. ``metadata``
+    holds all other columns.
     ``invalid`` maps a field that could not be read to the sentence that says why: only metrics which need
     that field fail.
     """
@@ -44,7 +48,7 @@ class Sample:
         """The first accepted answer, or ``None``."""
         return self.references[0] if self.references else None
 
-    @property
+    @cached_property
     def texts(self) -> tuple[str, ...] | None:
         """The texts of ``contexts`` in rank order, or ``None`` where no context field was given."""
         return None if self.contexts is None else tuple(chunk.text for chunk in self.contexts)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
+from mlflow_ragmetrics.core.coercion import kind_of
 from mlflow_ragmetrics.core.markup import score_markup
+from mlflow_ragmetrics.errors import InvalidFieldError
 
-__all__ = ["Evidence", "Item", "Score", "Status", "Verdict", "passes", "token_item"]
+__all__ = ["Evidence", "Item", "Score", "Status", "Verdict", "passes", "score_of", "token_item"]
 
 Status = Literal["ok", "skipped", "error"]
 Verdict = Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL", "RELATED", "UNRELATED", "FOUND", "NOT_FOUND"]
 Kind = Literal["claim", "token", "sentence", "chunk", "document"]
 
 _TOLERANCE = 1e-9
+_LARGEST = 1e30  # no scale goes so far, and sums and squares of what goes further are not finite
 
 
 def passes(value: float, threshold: float) -> bool:
@@ -37,7 +39,9 @@ class Evidence:
 class Item:
     """One claim, token, sentence, chunk or document, with the verdict on it.
 
-    ``support`` is graded, 0 to 1, where the judge grades; else ``None``.
+    ``kind`` says which of them, ``text`` what it says. ``verdict``: SUPPORTED, CONTRADICTED or NEUTRAL for claims and
+    sentences, RELATED or UNRELATED for chunks, FOUND or NOT_FOUND for tokens and documents. ``reason`` is the judge's,
+    ``evidence`` the passages that decided. ``support`` is graded, 0 to 1, where the judge grades; else ``None``.
     """
 
     kind: Kind
@@ -46,6 +50,12 @@ class Item:
     reason: str = ""
     support: float | None = None
     evidence: tuple[Evidence, ...] = ()
+
+    def changed(self, **fields: Any) -> Item:
+        """The same item with other values in some fields, at half the cost of a new one."""
+        copy = object.__new__(Item)
+        vars(copy).update(vars(self), **fields)
+        return copy
 
 
 @lru_cache(maxsize=1 << 14)
@@ -59,8 +69,10 @@ class Score:
     """One metric on one sample.
 
     ``value`` is the raw score, ``None`` unless ``status`` is ``"ok"``, never NaN. ``scaled`` is the same on 1 to 5
-    for the white-paper family. ``passed`` is ``None`` without a threshold. ``details`` holds named counts,
-    ``warnings`` pairs of (code, text), ``error`` the class and message of what failed, ``judge`` who answered.
+    for the white-paper family. ``passed`` is ``None`` without a ``threshold``. ``reason`` says why in a sentence,
+    ``items`` claim by claim. ``details`` holds named counts, ``warnings`` pairs of (code, text), ``error`` the class
+    and message of what failed, ``judge`` who answered in ``duration_ms`` milliseconds. With several judges
+    ``model_scores`` has each one's value, and ``excluded_models`` names those that failed.
     """
 
     value: float | None = None
@@ -81,7 +93,7 @@ class Score:
     def __post_init__(self) -> None:
         if self.value is not None:
             value = float(self.value)
-            object.__setattr__(self, "value", value if math.isfinite(value) else None)
+            object.__setattr__(self, "value", value if abs(value) <= _LARGEST else None)
         if self.status is None:
             unscored: Status = "error" if self.error else "skipped"
             object.__setattr__(self, "status", "ok" if self.value is not None else unscored)
@@ -105,3 +117,18 @@ class Score:
     def with_details(self, **counts: Any) -> Score:
         """The same score with more entries in ``details``."""
         return self.changed(details={**self.details, **counts})
+
+
+def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:
+    """``value`` where it is a ``Score``, else one of this number; ``None``, NaN and numbers beyond ±1e30 are no value.
+
+    ``InvalidFieldError`` (``field="scores"``) for what is no number; ``name`` says whose score it is.
+    """
+    if isinstance(value, Score):
+        return value
+    try:
+        return Score(value=value, threshold=None if threshold is None else float(threshold))
+    except (TypeError, ValueError, OverflowError):
+        whose = f" of {name!r}" if isinstance(name, str) and name else ""
+        given = kind_of(value) + ("" if threshold is None else f", its threshold {kind_of(threshold)}")
+        raise InvalidFieldError(f"the score{whose} is {given}, but must be a number", field="scores") from None

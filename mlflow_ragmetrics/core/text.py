@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from mlflow_ragmetrics.core.indistinct import is_non_answer
 
@@ -108,11 +108,14 @@ def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
     return all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in _sentences(text))
 
 
-def _terms(text: str) -> Iterator[str]:
+def _terms(text: str) -> Iterable[str]:
     folded = normalize("NFKC", text).casefold()
     if folded.isascii() or not (_CJK_CHARACTER.search(folded) or any(map(_is_mark, set(folded)))):
-        yield from _TERM.findall(folded)
-        return
+        return _TERM.findall(folded)
+    return _mixed_terms(folded)
+
+
+def _mixed_terms(folded: str) -> Iterator[str]:
     separators = {ord(character): " " for character in set(folded) if not _in_term(character)}
     for piece in folded.translate(separators).split():
         for place, part in enumerate(_CJK_RUN.split(piece)):
@@ -153,14 +156,14 @@ def _words_of(token: str) -> list[str]:
 
 def _sentences(text: str) -> Iterator[str]:
     start = 0
-    for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
+    for end in chain((match.end() for match in _SENTENCE_END.finditer(text)), (len(text),)):
         piece = text[start:end].strip()
         if has_content(piece):
             yield piece
         start = end
 
 
-def _cached(split: Callable[[str], Iterator[str]]) -> Callable[[str], tuple[str, ...]]:
+def _cached(split: Callable[[str], Iterable[str]]) -> Callable[[str], tuple[str, ...]]:
     return lru_cache(maxsize=1024)(lambda text: tuple(split(text)))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Union
 
 from mlflow_ragmetrics.core.judge import Embedding
+from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 __all__ = ["EmbeddingLike", "embeddings_of", "resolve"]
@@ -54,7 +56,9 @@ def resolve(embedding: EmbeddingLike) -> Embedding:
         from mlflow_ragmetrics.embeddings.sentence_transformers import SentenceTransformersEmbedding
 
         return SentenceTransformersEmbedding(embedding)
-    raise InvalidOptionError(f"embeddings={embedding!r} is no embedding model; give {_ACCEPTED}", param="embeddings")
+    raise InvalidOptionError(
+        f"embeddings={shown(embedding)} is no embedding model; give {_ACCEPTED}", param="embeddings"
+    )
 
 
 def _spelled(spelling: str) -> Embedding:
@@ -67,7 +71,7 @@ def _spelled(spelling: str) -> Embedding:
 
         return Wordllama()
     scheme, colon, rest = spelling.partition(":")
-    if (scheme == "sentence-transformers" and colon) or Path(spelling).is_dir():
+    if (scheme == "sentence-transformers" and colon) or os.path.isdir(spelling):
         from mlflow_ragmetrics.embeddings.sentence_transformers import SentenceTransformersEmbedding
 
         return SentenceTransformersEmbedding(rest if scheme == "sentence-transformers" and colon else spelling)

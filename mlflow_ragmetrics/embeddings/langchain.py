@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mlflow_ragmetrics.errors import MissingExtraError
+from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 
 __all__ = ["LangChainEmbedding"]
 
@@ -22,7 +24,8 @@ class LangChainEmbedding:
         """The model of ``provider:/model`` through LangChain's ``init_embeddings``; its name is ``name``, else the URI.
 
         ``options`` (dimensions, base_url, api_key, …) go to the model.
-        ``MissingExtraError`` where LangChain or the provider's package is not installed.
+        ``MissingExtraError`` where LangChain or the provider's package is not installed, ``InvalidOptionError`` where
+        the provider does not take them, or has no key.
         """
         provider, _, model = uri.partition(":/")
         try:
@@ -34,6 +37,9 @@ class LangChainEmbedding:
             also = "" if provider == "openai" else f" and the LangChain package of {provider!r}"
             message = f"embeddings={uri!r} needs more packages: pip install 'mlflow_ragmetrics[{extra}]'{also}"
             raise MissingExtraError(message) from error
+        except Exception as error:  # a provider's own check of its options or key
+            message = f"embeddings={shown(uri)} cannot be made: {redact(' '.join(str(error).split()))[:300]}"
+            raise InvalidOptionError(message, param="embeddings") from error
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector a text, from ``embed_documents``; what the model raises passes through."""

@@ -76,7 +76,10 @@ class ChatJudge:
         return self._connection.usage
 
     def calls(self, pending: Sequence[Question], in_flight: Sequence[Question]) -> list[Call]:
-        """The calls to make now for one sample's pending questions; what is in none of them waits."""
+        """The calls to make now for one sample's pending questions; what is in none of them waits.
+
+        ``in_flight`` are the sample's questions that are being asked already.
+        """
         return group_calls(self.grouping, pending, in_flight)
 
     def answer(self, questions: Sequence[Question]) -> list[Outcome]:

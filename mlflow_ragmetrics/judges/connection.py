@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.limits import Gate
 from mlflow_ragmetrics.judges.line import Line, Turn
@@ -54,11 +55,11 @@ class Terms:
         for name in _AT_LEAST_ONE:
             value = getattr(self, name)
             if value is not None and not value >= 1:
-                raise InvalidOptionError(f"{name}={value!r} must be at least 1", param=name)
+                raise InvalidOptionError(f"{name}={shown(value)} must be at least 1", param=name)
         if self.timeout is not None and not self.timeout > 0:
-            raise InvalidOptionError(f"timeout={self.timeout!r} must be above 0 seconds, or None", param="timeout")
+            raise InvalidOptionError(f"timeout={shown(self.timeout)} must be above 0 seconds, or None", param="timeout")
         if self.max_cost is not None and (self.prices is None or not self.max_cost >= 0):
-            message = f"max_cost={self.max_cost!r} must be 0 or more and needs prices={{'input': …, 'output': …}}"
+            message = f"max_cost={shown(self.max_cost)} must be 0 or more and needs prices={{'input': …, 'output': …}}"
             raise InvalidOptionError(message, param="max_cost")
 
     @property
@@ -83,21 +84,30 @@ class Connection:
         """The reply to ``turns``; a ``JudgeError`` where none came, fatal where none ever will."""
         prompt = sum(tokens_in(text) for _, text in turns)
 
-        def attempt() -> Any:
+        def attempt() -> Reply:
             self._wait_for_turn(prompt)
             self.usage.begin_call(self._budget, prompt)
-            return self._line.send(turns, schema, **options)
+            try:
+                reply = self._received(turns, schema, options)
+                self._count(reply, prompt)
+                return reply
+            finally:
+                self.usage.end_call(prompt)
 
+        try:
+            return self._retry.run(attempt, before_retry=self._before_retry)
+        except Exception as error:  # the client is somebody else's and may fail in any way
+            raise self._failure(error) from None
+
+    def _received(self, turns: Sequence[Turn], schema: Mapping[str, Any], options: Mapping[str, Any]) -> Reply:
         keys = schema["properties"]
         try:
-            reply = read_reply(self._retry.run(attempt, before_retry=self._before_retry), keys)
-        except Exception as error:  # the client is somebody else's and may fail in any way
+            return read_reply(self._line.send(turns, schema, **options), keys)
+        except Exception as error:
             ended = reply_in_error(error, keys)
             if ended is None:
-                raise self._failure(error) from None
-            reply = ended
-        self._count(reply, prompt)
-        return reply
+                raise
+            return ended
 
     def _failure(self, error: Exception) -> JudgeError:
         attempts = self._retry.attempts if self._retry.worth_it(error) else 1

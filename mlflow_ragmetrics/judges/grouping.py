@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Literal, get_args
 
 from mlflow_ragmetrics.core.judge import Call
+from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Claims, Grade, Question, RelatedChunks, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError
 
@@ -19,7 +20,7 @@ _MOST_CLAIMS = 60
 def check_grouping(calls: str) -> Grouping:
     """``calls`` itself; ``InvalidOptionError`` where it is neither ``"full"`` nor ``"compact"``."""
     if calls not in get_args(Grouping):
-        raise InvalidOptionError(f"calls={calls!r} must be 'full' or 'compact'", param="calls")
+        raise InvalidOptionError(f"calls={shown(calls)} must be 'full' or 'compact'", param="calls")
     return calls  # type: ignore[return-value]
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextvars
+import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from mlflow_ragmetrics.errors import JudgeError
@@ -16,6 +18,28 @@ __all__ = ["run_apart", "untraced"]
 T = TypeVar("T")
 
 
+class _Companion:
+    """A daemon thread that makes the calls of one other thread, and ends with it."""
+
+    def __init__(self) -> None:
+        self._asked: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        self._replies: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
+        work = partial(_serve, self._asked, self._replies)
+        self.thread = threading.Thread(target=work, daemon=True, name="ragmetrics-call")
+        self.thread.start()
+
+    def reply(self, action: Callable[[], Any], timeout: float | None) -> Callable[[], Any]:
+        """What gives or raises the outcome of ``action``; ``queue.Empty`` after ``timeout`` seconds."""
+        self._asked.put(action)
+        return self._replies.get(timeout=timeout)
+
+    def __del__(self) -> None:
+        self._asked.put(None)
+
+
+_own = threading.local()
+
+
 def run_apart(action: Callable[[], T], timeout: float | None, *, trace: bool = False) -> T:
     """What ``action`` returns or raises, run in a daemon thread with an empty context.
 
@@ -23,29 +47,35 @@ def run_apart(action: Callable[[], T], timeout: float | None, *, trace: bool = F
     ``trace``, MLflow's autologging and LangSmith record none of it. After ``timeout`` seconds a ``JudgeError`` with the
     code ``"timeout"`` is raised, whatever the client does with its own timeout; its thread is left to itself.
     """
-    outcome: list[Callable[[], T]] = []
-    done = threading.Event()
+    companion: _Companion | None = getattr(_own, "companion", None)
+    if companion is None or not companion.thread.is_alive():  # it is not in a forked process
+        companion = _Companion()
+    _own.companion = None  # until it has replied: after a timeout or Ctrl-C its late reply is nobody's
+    try:
+        outcome = companion.reply(partial(_called if trace else _untraced, action), timeout)
+    except queue.Empty:
+        raise JudgeError(f"no reply within {timeout:g} s", code="timeout") from None
+    _own.companion = companion
+    result: T = outcome()
+    return result
 
-    def work() -> None:
+
+def _serve(asked: queue.SimpleQueue[Callable[[], Any] | None], replies: queue.SimpleQueue[Callable[[], Any]]) -> None:
+    while (action := asked.get()) is not None:
         try:
-            result = contextvars.Context().run(_untraced if not trace else _called, action)
-            outcome.append(lambda: result)
-        except BaseException as error:  # raised again below, in the thread that waits
-            outcome.append(_raiser(error))
-        finally:
-            done.set()
-
-    threading.Thread(target=work, daemon=True, name="ragmetrics-call").start()
-    if not done.wait(timeout):
-        raise JudgeError(f"no reply within {timeout:g} s", code="timeout")
-    return outcome[0]()
+            outcome = partial(_given, contextvars.Context().run(action))
+        except BaseException as error:  # raised again in the thread that waits
+            outcome = partial(_raised, error)
+        replies.put(outcome)
+        del action, outcome
 
 
-def _raiser(error: BaseException) -> Callable[[], Any]:
-    def raise_it() -> Any:
-        raise error
+def _given(result: T) -> T:
+    return result
 
-    return raise_it
+
+def _raised(error: BaseException) -> Any:
+    raise error
 
 
 def _called(action: Callable[[], T]) -> T:
@@ -81,6 +111,7 @@ def _quieten_mlflow(stack: ExitStack) -> None:
     except TypeError:  # MLflow before it took ``enabled``
         pass
     stack.callback(_beneath_unsampled())
+    stack.callback(_unattached())
 
 
 def _beneath_unsampled() -> Callable[[], None]:
@@ -90,3 +121,13 @@ def _beneath_unsampled() -> Callable[[], None]:
     parent = trace.SpanContext(trace_id=1, span_id=1, is_remote=False, trace_flags=trace.TraceFlags(0))
     token = context.attach(trace.set_span_in_context(trace.NonRecordingSpan(parent)))
     return lambda: context.detach(token)
+
+
+def _unattached() -> Callable[[], None]:
+    """Keep the span that LangChain's tracer could not start from taking the place of the unsampled one."""
+    tracer = sys.modules.get("mlflow.langchain.langchain_tracer")
+    attaches: contextvars.ContextVar[bool] | None = getattr(tracer, "_should_attach_span_to_context", None)
+    if attaches is None:
+        return lambda: None
+    token = attaches.set(False)
+    return lambda: attaches.reset(token)

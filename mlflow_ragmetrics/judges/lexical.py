@@ -62,7 +62,7 @@ class LexicalJudge:
         self.fingerprint = f"lexical {_VERSION} threshold={threshold} language={language}"
 
     def answer(self, questions: Sequence[Question]) -> Sequence[Outcome]:
-        """Answer each question; an unknown kind of question is a ``JudgeError``."""
+        """One outcome for each of ``questions``; an unknown kind of question is a ``JudgeError``."""
         return [self._answer(question) for question in questions]
 
     def _answer(self, question: Question) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.secrets import keep_secret, redact
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 
 __all__ = ["ModelOptions", "identity_of", "name_of", "open_model"]
@@ -63,7 +63,7 @@ class ModelOptions:
 def name_of(model: Any) -> str:
     """A URI as it is; of a LangChain object its ``model`` or ``model_name``, else its class (seed 002)."""
     if isinstance(model, str):
-        return model
+        return redact(model)
     named = [getattr(model, attribute, None) for attribute in ("model", "model_name")]
     return next((name for name in named if isinstance(name, str) and name), type(model).__name__)
 
@@ -73,7 +73,9 @@ def open_model(model: Any, options: ModelOptions) -> tuple[Any, dict[str, Any]]:
 
     ``InvalidOptionError`` where it is neither a URI nor a chat model, ``MissingExtraError`` where a package is missing.
     """
+    keep_secret(options.api_key or "")
     if not isinstance(model, str):
+        keep_secret(model)
         if not (hasattr(model, "invoke") and hasattr(model, "bind")):
             message = f"model={type(model).__name__} is neither a model URI nor a LangChain chat model"
             raise InvalidOptionError(message, param="model")
@@ -83,7 +85,7 @@ def open_model(model: Any, options: ModelOptions) -> tuple[Any, dict[str, Any]]:
         return model, options.of_call()
     match = _URI.match("databricks:/databricks" if model == "databricks" else model)
     if match is None:
-        message = f'model={model!r} is no model URI; write provider:/model, as in "openai:/gpt-4o-mini"'
+        message = f'model={redact(model)!r} is no model URI; write provider:/model, as in "openai:/gpt-4o-mini"'
         raise InvalidOptionError(message, param="model")
     provider = match["provider"].lower()
     if provider in _THROUGH_MLFLOW:
@@ -98,14 +100,14 @@ def _through_langchain(uri: str, provider: str, model: str, options: ModelOption
     try:
         from langchain.chat_models import init_chat_model
     except ImportError as error:
-        message = f"the judge {uri!r} needs langchain and {package}: pip install langchain {package}"
+        message = f"the judge {redact(uri)!r} needs langchain and {package}: pip install langchain {package}"
         raise MissingExtraError(message) from error
     try:
         return init_chat_model(model, model_provider=provider, **options.of_model())
     except ImportError as error:
-        raise MissingExtraError(f"the judge {uri!r} needs {package}: pip install {package}") from error
+        raise MissingExtraError(f"the judge {redact(uri)!r} needs {package}: pip install {package}") from error
     except Exception as error:  # a provider's own check of its options or key
-        message = f"the judge {uri!r} cannot be made: {redact(' '.join(str(error).split()))[:300]}"
+        message = f"the judge {redact(uri)!r} cannot be made: {redact(' '.join(str(error).split()))[:300]}"
         raise InvalidOptionError(message, param="model") from error
 
 

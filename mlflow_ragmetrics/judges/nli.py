@@ -28,7 +28,8 @@ class NLIJudge:
     sentence-transformers ``CrossEncoder``. ``entailment`` and ``contradiction`` are label numbers, read from the
     checkpoint's label names where they tell; one single label is the probability of support. A claim is SUPPORTED
     from ``threshold`` on, CONTRADICTED where the best contradiction is above it and above the support. Mix it with a
-    judge that splits claims by giving that one as ``splitter``.
+    judge that splits claims by giving that one as ``splitter``. ``name`` is the judge's own, ``batch_size`` the number
+    of pairs that the model sees at once.
     """
 
     local = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -101,6 +102,6 @@ def _built_in() -> Mapping[str, str]:
 
 
 def _texts_in(folder: Path) -> dict[str, str]:
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise InvalidOptionError(f"prompts={str(folder)!r} is no folder", param="prompts")
     return {path.stem: path.read_text(encoding="utf-8").strip() for path in sorted(folder.glob("*.txt"))}

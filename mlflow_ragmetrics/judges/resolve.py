@@ -8,6 +8,8 @@ from functools import lru_cache
 from typing import Any, Union
 
 from mlflow_ragmetrics.core.judge import Judge
+from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 __all__ = ["JudgeLike", "judges_of"]
@@ -36,7 +38,7 @@ def judges_of(judge: JudgeLike | Sequence[JudgeLike], *, language: str = "en", *
 
 
 def _judge_of(judge: JudgeLike, language: str, chat_options: dict[str, Any]) -> Judge:
-    if judge == "lexical":
+    if isinstance(judge, str) and judge == "lexical":
         return _lexical(language)
     if isinstance(judge, str) and (":/" in judge or judge == "databricks"):
         return _chat(judge, language, chat_options)
@@ -45,7 +47,7 @@ def _judge_of(judge: JudgeLike, language: str, chat_options: dict[str, Any]) -> 
     if hasattr(judge, "invoke") and hasattr(judge, "bind"):
         return _chat(judge, language, chat_options)
     message = (
-        f'judge={judge!r} is no judge; give "lexical", a model URI such as "openai:/gpt-4o-mini", '
+        f'judge={redact(shown(judge))} is no judge; give "lexical", a model URI such as "openai:/gpt-4o-mini", '
         "a LangChain chat model, a Judge, or a list of these"
     )
     raise InvalidOptionError(message, param="judge")

@@ -43,7 +43,10 @@ def status_of(error: BaseException) -> int | None:
 
 
 def retry_after(error: BaseException, now: Callable[[], float] = time.time) -> float | None:
-    """The seconds that a ``Retry-After`` header (or ``retry-after-ms``) asks to wait; ``None`` without one."""
+    """The seconds that a ``Retry-After`` header (or ``retry-after-ms``) asks to wait; ``None`` without one.
+
+    A date is counted from the server's own ``Date``, where it says one: this machine's clock may be wrong.
+    """
     for cause in _causes(error):
         headers = getattr(getattr(cause, "response", None), "headers", None)
         if headers is None or not hasattr(headers, "get"):
@@ -55,11 +58,17 @@ def retry_after(error: BaseException, now: Callable[[], float] = time.time) -> f
             if given:
                 return max(0.0, float(given))
         except ValueError:
-            try:
-                return max(0.0, parsedate_to_datetime(str(given)).timestamp() - now())
-            except ValueError:
-                continue
+            until, sent = _moment(given), _moment(headers.get("date"))
+            if until is not None:
+                return max(0.0, until - (now() if sent is None else sent))
     return None
+
+
+def _moment(date: Any) -> float | None:
+    try:
+        return parsedate_to_datetime(str(date)).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _is_connection_failure(error: BaseException) -> bool:
@@ -72,7 +81,7 @@ def _is_connection_failure(error: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class Retry:
-    """Attempts on 429, 5xx, timeouts and connection errors; seconds of waiting grow and are jittered.
+    """Attempts on 429, 5xx, timeouts, connection errors and spoiled replies; seconds of waiting grow and are jittered.
 
     ``codes`` are the HTTP statuses to try again on (5xx always); ``on_client_errors`` adds all other 4xx but 401 and
     403. ``longest_ask`` bounds a ``Retry-After``: a longer one ends the attempts. ``sleep`` returns True where the run
@@ -112,14 +121,15 @@ class Retry:
         if isinstance(error, JudgeError):
             return error.code == "timeout"
         status = status_of(error)
-        if status is None:
-            return isinstance(error, Exception) and _is_connection_failure(error)
+        if status is None:  # an IndexError is how LangChain meets a reply without choices
+            return isinstance(error, IndexError) or (isinstance(error, Exception) and _is_connection_failure(error))
         if status in _REFUSED_KEYS or "insufficient_quota" in str(error):
             return False
         asked = retry_after(error)
         if asked is not None and asked > self.longest_ask:
             return False
-        return status >= 500 or status in self.codes or (self.on_client_errors and 400 <= status < 500)
+        spoiled = status < 300  # the body is no chat completion: cut short, or a gateway's page
+        return spoiled or status >= 500 or status in self.codes or (self.on_client_errors and 400 <= status < 500)
 
     def wait_after(self, error: BaseException, attempt: int) -> float:
         """Seconds to wait after the failed attempt of this number, from 1: what was asked for, else exponential."""
@@ -161,5 +171,7 @@ def failure_of(name: str, error: Exception, attempts: int) -> JudgeError:
         message = f"{name}: the provider refused the key or the access to the model (HTTP {status}); check both. {said}"
         return JudgeError(message, fatal=True, code=f"http_{status}")
     what = f"HTTP {status}" if status is not None else type(error).__name__
+    if isinstance(error, IndexError) or (status is not None and status < 300):
+        what = f"the reply is no chat completion ({what})"
     tries = f" after {attempts} attempts" if attempts > 1 else ""
     return JudgeError(f"{name}: {what}{tries}: {said}", code=f"http_{status}" if status is not None else "failed")

@@ -36,7 +36,7 @@ class Prices:
             raise InvalidOptionError(message, param="prices")
         return cls(**given)
 
-    def cost(self, prompt: int, completion: int, cached: int = 0) -> float:
+    def cost(self, prompt: float, completion: float, cached: float = 0) -> float:
         """The cost in dollars."""
         cached_price = self.input if self.cached is None else self.cached
         return ((prompt - cached) * self.input + cached * cached_price + completion * self.output) / _MILLION
@@ -63,6 +63,7 @@ class Usage:
     def __init__(self, prices: Prices | None = None) -> None:
         self.prices = prices
         self._counts = _Counts()
+        self._open: list[int] = []
         self._lock = threading.Lock()
 
     def add(self, **counts: int) -> None:
@@ -90,12 +91,27 @@ class Usage:
         return counts if cost is None else {**counts, "cost": cost}
 
     def begin_call(self, budget: Budget, prompt_tokens: int) -> None:
-        """Count a request before it is sent; ``BudgetExceededError`` where the budget does not cover it."""
+        """Count a request before it is sent; ``BudgetExceededError`` where the budget does not cover it.
+
+        Requests that are still open count with their prompts and with as long a reply as was usual so far.
+        """
         with self._lock:
-            spent = self._cost()
-            expected = None if self.prices is None or spent is None else spent + self.prices.cost(prompt_tokens, 0)
-            budget.check(self._counts.calls, expected)
+            budget.check(self._counts.calls, self._expected_cost([*self._open, prompt_tokens]))
             self._counts.calls += 1
+            self._open.append(prompt_tokens)
+
+    def end_call(self, prompt_tokens: int) -> None:
+        """Note that a request begun with so many tokens is over, whatever came of it."""
+        with self._lock:
+            self._open.remove(prompt_tokens)
+
+    def _expected_cost(self, unanswered: list[int]) -> float | None:
+        spent = self._cost()
+        if self.prices is None or spent is None:
+            return None
+        answered = self._counts.calls - len(self._open)
+        usual = self._counts.completion_tokens / answered if answered else 0.0
+        return spent + self.prices.cost(sum(unanswered), usual * len(unanswered))
 
     def _cost(self) -> float | None:
         counts = self._counts

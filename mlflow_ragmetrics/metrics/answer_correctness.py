@@ -71,10 +71,19 @@ def answer_correctness(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> judge = rm.ScriptedJudge(response_claims=["It is red."], response_verdicts=["NEUTRAL"],
-    ...                          reference_claims=["It is blue."], reference_verdicts=["NEUTRAL"])
+    >>> judge = rm.ScriptedJudge(
+    ...     response_claims=["It is red."],
+    ...     response_verdicts=["NEUTRAL"],
+    ...     reference_claims=["It is blue."],
+    ...     reference_verdicts=["NEUTRAL"],
+    ... )
     >>> record = {"answer": "It is red.", "reference": "It is red."}
-    >>> round(rm.score("answer_correctness", record, judge=judge, preset="equal_weights").value, 6)
+    >>> round(
+    ...     rm.score(
+    ...         "answer_correctness", record, judge=judge, preset="equal_weights"
+    ...     ).value,
+    ...     6,
+    ... )
     0.5
     """
     shares = _weights({"preset": preset, "factual_weight": factual_weight, "semantic_weight": semantic_weight})

@@ -28,7 +28,8 @@ def answer_relevance(
     Example:
     >>> import mlflow_ragmetrics as rm
     >>> record = {"question": "What colour is it?", "answer": "It is red."}
-    >>> rm.score("answer_relevance", record, judge=rm.ScriptedJudge(rating=4)).reason
+    >>> judge = rm.ScriptedJudge(rating=4)
+    >>> rm.score("answer_relevance", record, judge=judge).reason
     'Relevance to the question: 4.0 of 5.'
     """
     states = states_of(answer, reference, indistinct)

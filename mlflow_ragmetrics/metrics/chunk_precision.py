@@ -44,9 +44,10 @@ def chunk_precision(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> record = {"answer": "It is red.", "contexts": ["It is red.", "It rains.", "Red it is."]}
-    >>> rm.score("chunk_precision", record, judge=rm.ScriptedJudge(used_chunks=[1, 3])).scaled
-    3.6666666666666665
+    >>> record = {"answer": "It is red.", "contexts": ["It is red.", "It rains."]}
+    >>> judge = rm.ScriptedJudge(used_chunks=[1])
+    >>> rm.score("chunk_precision", record, judge=judge).scaled
+    3.0
     """
     states = states_of(answer, reference, indistinct)
     chunks = tuple(contexts or ())

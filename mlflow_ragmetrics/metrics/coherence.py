@@ -54,7 +54,10 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> score = rm.score("coherence", {"answer": "It is sunny. It is not sunny. It is sunny. It is sunny."})
+    >>> score = rm.score(
+    ...     "coherence",
+    ...     {"answer": "It is sunny. It is not sunny. It is sunny. It is sunny."},
+    ... )
     >>> score.value, score.passed
     (0.7, True)
     """

@@ -58,7 +58,9 @@ def content_safety(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> score = rm.score("safety", {"answer": "Reach me at john@example.com or 555-123-4567."})
+    >>> score = rm.score(
+    ...     "safety", {"answer": "Reach me at john@example.com or 555-123-4567."}
+    ... )
     >>> score.value, score.details["violations"], score.passed
     (0.7, 2, False)
     """

@@ -29,8 +29,12 @@ def correctness(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> record = {"answer": "Exciting, but tiring.", "reference": "Mostly exciting, with some risks."}
-    >>> score = rm.score("correctness", record, judge=rm.ScriptedJudge(rating="4/5"))
+    >>> record = {
+    ...     "answer": "Exciting, but tiring.",
+    ...     "reference": "Mostly exciting, with some risks.",
+    ... }
+    >>> judge = rm.ScriptedJudge(rating="4/5")
+    >>> score = rm.score("correctness", record, judge=judge)
     >>> score.value, score.scaled
     (0.75, 4.0)
     """

@@ -55,8 +55,9 @@ def fact_recall(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> judge = rm.ScriptedJudge(facts=[{"text": "It is red.", "ok": True}, {"text": "It is old.", "ok": False}])
-    >>> record = {"answer": "Red.", "reference": "Red and old.", "contexts": ["It is red."]}
+    >>> facts = [{"text": "It is red.", "ok": True}, {"text": "Old.", "ok": False}]
+    >>> judge = rm.ScriptedJudge(facts=facts)
+    >>> record = {"answer": "Red", "reference": "Red, old", "contexts": ["Red."]}
     >>> rm.score("fact_recall", record, judge=judge, target="reference").value
     0.5
     """

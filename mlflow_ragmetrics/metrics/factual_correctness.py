@@ -45,9 +45,15 @@ def factual_correctness(answer: str, reference: str, *, mode: Mode = "F1") -> St
     Example:
     >>> import mlflow_ragmetrics as rm
     >>> judge = rm.ScriptedJudge(
-    ...     response_claims=["Paris is a capital."], response_verdicts=["supported"],
-    ...     reference_claims=["Paris is a capital.", "It is big."], reference_verdicts=["supported", "neutral"])
-    >>> record = {"answer": "Paris is a capital.", "reference": "Paris is a capital. It is big."}
+    ...     response_claims=["Paris is a capital."],
+    ...     response_verdicts=["supported"],
+    ...     reference_claims=["Paris is a capital.", "It is big."],
+    ...     reference_verdicts=["supported", "neutral"],
+    ... )
+    >>> record = {
+    ...     "answer": "Paris is a capital.",
+    ...     "reference": "Paris is a capital. It is big.",
+    ... }
     >>> rm.score("factual_correctness", record, judge=judge, mode="recall").value
     0.5
     """

@@ -41,10 +41,12 @@ def faithfulness(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> judge = rm.ScriptedJudge(facts=[{"text": "It is red.", "ok": True}, {"text": "It is old.", "ok": False}])
-    >>> score = rm.score("faithfulness", {"answer": "Red and old.", "contexts": ["It is red."]}, judge=judge)
-    >>> score.value, score.scaled, score.reason
-    (0.5, 3.0, 'The contexts support 1 of 2 claims of the answer (0 contradicted, 1 not covered).')
+    >>> facts = [{"text": "It is red.", "ok": True}, {"text": "Old.", "ok": False}]
+    >>> judge = rm.ScriptedJudge(facts=facts)
+    >>> record = {"answer": "Red and old.", "contexts": ["It is red."]}
+    >>> rm.score("faithfulness", record, judge=judge).reason
+    'The contexts support 1 of 2 claims of the answer
+    (0 contradicted, 1 not covered).'
     """
     states = states_of(answer, reference, indistinct)
     if contexts is None or not has_context(contexts):

@@ -27,9 +27,13 @@ def lexical_factuality(answer: str, reference: str) -> Score:
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> record = {"answer": "Apples are fruits. Apples cure all cancer.", "reference": "Apples are sweet fruits."}
+    >>> record = {
+    ...     "answer": "Apples are fruits. Apples cure all cancer.",
+    ...     "reference": "Apples are sweet fruits.",
+    ... }
     >>> rm.score("factuality", record).reason
-    '1 of 2 claims of the answer shares at least half of its terms with the reference.'
+    '1 of 2 claims of the answer shares at least half of its terms
+    with the reference.'
     """
     known = set(terms(reference))
     claims = [sentence for sentence in sentences(answer) if len(words(sentence)) >= _SHORTEST_CLAIM]

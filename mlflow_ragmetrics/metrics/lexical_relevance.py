@@ -27,18 +27,20 @@ def lexical_relevance(question: str, answer: str) -> Score:
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> rm.score("lexical_relevance", {"question": "cats", "answer": "dogs and cats"}).value
+    >>> rm.score(
+    ...     "lexical_relevance", {"question": "cats", "answer": "dogs and cats"}
+    ... ).value
     0.5773502691896258
     """
     asked, said = Counter(terms(question)), Counter(terms(answer))
     shared = asked.keys() & said.keys()
     dot = sum(asked[term] * said[term] for term in shared)
-    length = math.sqrt(sum(n * n for n in asked.values()) * sum(n * n for n in said.values()))
+    length = math.sqrt(sum([n * n for n in asked.values()]) * sum([n * n for n in said.values()]))
     value = min(1.0, dot / length) if length else 0.0
     counts = {"question_terms": asked.total(), "answer_terms": said.total(), "shared_terms": len(shared)}
     return Score(
         value=value,
         reason=say("lexical_relevance.counts", value=value, n=len(shared), question=len(asked), answer=len(said)),
-        items=tuple(token_item(term, term in said) for term in asked),
+        items=tuple([token_item(term, term in said) for term in asked]),
         details=counts,
     )

@@ -19,5 +19,5 @@ _WEIGHTS = {
 rag_score = replace(
     composite("rag_score", _WEIGHTS),
     scaled=True,
-    summary="Weighted mean of correctness (0.4), faithfulness, chunk_precision and fact_recall (0.2 each); seed 004.",
+    summary="Weighted mean of correctness (0.4), faithfulness, chunk_precision and fact_recall (0.2 each).",
 )

@@ -55,7 +55,10 @@ def context_recall(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> rm.score("context_recall", {"retrieved_doc_ids": ["a::chunk-2", "x"], "gold_doc_ids": ["a", "b"]}).value
+    >>> rm.score(
+    ...     "context_recall",
+    ...     {"retrieved_doc_ids": ["a::chunk-2", "x"], "gold_doc_ids": ["a", "b"]},
+    ... ).value
     0.5
     """
     return _scored("recall", retrieved_doc_ids, gold_doc_ids, zero_division, id_pattern, _recall)
@@ -77,7 +80,10 @@ def context_precision(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> rm.score("context_precision", {"retrieved_doc_ids": ["a", "x", "y"], "gold_doc_ids": ["a"]}).reason
+    >>> rm.score(
+    ...     "context_precision",
+    ...     {"retrieved_doc_ids": ["a", "x", "y"], "gold_doc_ids": ["a"]},
+    ... ).reason
     '1 of 3 retrieved documents is relevant.'
     """
     return _scored("precision", retrieved_doc_ids, gold_doc_ids, zero_division, id_pattern, _precision)
@@ -99,7 +105,9 @@ def context_f1(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> rm.score("context_f1", {"retrieved_doc_ids": ["a", "x"], "gold_doc_ids": ["a"]}).value
+    >>> rm.score(
+    ...     "context_f1", {"retrieved_doc_ids": ["a", "x"], "gold_doc_ids": ["a"]}
+    ... ).value
     0.6666666666666666
     """
     return _scored("f1", retrieved_doc_ids, gold_doc_ids, zero_division, id_pattern, _f1)
@@ -123,7 +131,9 @@ def ndcg(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> score = rm.score("ndcg_5", {"retrieved_doc_ids": ["x", "a"], "gold_doc_ids": ["a"]})
+    >>> score = rm.score(
+    ...     "ndcg_5", {"retrieved_doc_ids": ["x", "a"], "gold_doc_ids": ["a"]}
+    ... )
     >>> round(score.value, 3), score.details["correct_docs_count"]
     (0.631, 1)
     """
@@ -171,7 +181,7 @@ def _scored(
 def _items(match: Match) -> tuple[Item, ...]:
     """The retrieved documents in rank order, FOUND among the relevant ones or not, then those that were missed."""
     ranked = (
-        Item("document", each, "FOUND" if each in match.correct else "NOT_FOUND", _at_rank(rank))
+        Item("document", each, "FOUND" if each in match.correct else "NOT_FOUND", _at_rank(rank, each in match.correct))
         for rank, each in enumerate(match.retrieved, 1)
     )
     missed = (Item("document", each, "NOT_FOUND", _at_rank(None)) for each in match.gold if each not in match.correct)
@@ -179,5 +189,7 @@ def _items(match: Match) -> tuple[Item, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _at_rank(rank: int | None) -> Text:
-    return say("retrieval.missed") if rank is None else say("retrieval.rank", rank=rank)
+def _at_rank(rank: int | None, relevant: bool = True) -> Text:
+    if rank is None:
+        return say("retrieval.missed")
+    return say("retrieval.rank" if relevant else "retrieval.irrelevant", rank=rank)

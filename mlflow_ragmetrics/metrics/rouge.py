@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable
-from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from mlflow_ragmetrics.core.language import say
-from mlflow_ragmetrics.core.lcs import common_length
-from mlflow_ragmetrics.core.lines import clipped_matches
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
+from mlflow_ragmetrics.core.overlap import RougeKind, overlap
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.tokens import Tokenizer, Tokens, sentence_tokens, tokens_of
+from mlflow_ragmetrics.core.tokens import Tokenizer
 
 __all__ = ["rouge"]
 
@@ -30,7 +26,7 @@ def _whitespace_is_not_stemmed(stemmer: bool, info: ValidationInfo) -> bool:
     return stemmer
 
 
-RougeType = Annotated[Literal["rouge1", "rouge2", "rougeL", "rougeLsum"], spelled(**_TYPES)]
+RougeType = Annotated[RougeKind, spelled(**_TYPES)]
 Measure = Annotated[Literal["precision", "recall", "f1"], spelled(**_MEASURES)]
 Stemmer = Annotated[bool, Field(strict=True), AfterValidator(_whitespace_is_not_stemmed)]
 
@@ -65,49 +61,19 @@ def rouge(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> rm.score("rouge", {"answer": "the cat sat", "reference": "the cat lay down"}, measure="recall").value
+    >>> record = {"answer": "the cat sat", "reference": "the cat lay down"}
+    >>> rm.score("rouge", record, measure="recall").value
     0.5
     """
     mode = (tokenizer or ("rouge_score" if stemmer else "whitespace"), stemmer)
-    if rouge_type == "rougeLsum":
-        lines, accepted = sentence_tokens(answer, *mode), sentence_tokens(reference, *mode)
-        matched = _summary_hits(lines, accepted)
-        units = sum(map(len, lines)), sum(map(len, accepted))
-    elif rouge_type == "rougeL":
-        tokens, others = tokens_of(answer, *mode), tokens_of(reference, *mode)
-        matched, units = _common(tokens, others), (len(tokens), len(others))
-    else:
-        n = int(rouge_type[-1])
-        grams, expected = _ngrams(tokens_of(answer, *mode), n), _ngrams(tokens_of(reference, *mode), n)
-        matched = sum(min(grams[gram], expected[gram]) for gram in grams.keys() & expected.keys())
-        units = grams.total(), expected.total()
-    return _score(matched, *units, rouge_type, measure)
-
-
-def _score(matched: int, answer_units: int, reference_units: int, rouge_type: str, measure: str) -> Score:
-    precision = matched / answer_units if answer_units else 0.0
-    recall = matched / reference_units if reference_units else 0.0
-    f1 = 2 * precision * recall / (precision + recall) if matched else 0.0
-    counts = {"matched": matched, "answer_units": answer_units, "reference_units": reference_units}
-    shares = {"precision": precision, "recall": recall, "f1": f1}
+    counted = overlap(answer, reference, rouge_type, *mode)
+    counts = counted._asdict()
+    shares = {"precision": counted.precision, "recall": counted.recall, "f1": counted.f1}
     value = shares[measure]
-    said = say("rouge.counts", type=rouge_type, measure=say(f"rouge.{measure}"), value=value, n=matched, **counts)
-    return Score(value=value, reason=said, details={**counts, **shares})
-
-
-@lru_cache(maxsize=16)
-def _ngrams(tokens: Tokens, n: int) -> Counter[Hashable]:
-    return Counter(tokens) if n == 1 else Counter(zip(*(tokens[start:] for start in range(n)), strict=False))
-
-
-@lru_cache(maxsize=8)
-def _common(tokens: Tokens, others: Tokens) -> int:
-    return common_length(tokens, others)
-
-
-@lru_cache(maxsize=8)
-def _summary_hits(lines: tuple[Tokens, ...], accepted: tuple[Tokens, ...]) -> int:
-    """Tokens of the reference's lines that the answer's lines match, each at most as often as it occurs there."""
-    if len(lines) == len(accepted) == 1:
-        return common_length(lines[0], accepted[0])
-    return clipped_matches(accepted, lines)
+    return Score(
+        value=value,
+        reason=say(
+            "rouge.counts", type=rouge_type, measure=say(f"rouge.{measure}"), value=value, n=counted.matched, **counts
+        ),
+        details={**counts, **shares},
+    )

@@ -35,7 +35,10 @@ def semantic_similarity(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> score = rm.score("semantic_similarity", {"answer": "The cat sat.", "reference": "The cat sat."})
+    >>> score = rm.score(
+    ...     "semantic_similarity",
+    ...     {"answer": "The cat sat.", "reference": "The cat sat."},
+    ... )
     >>> round(score.value, 6), score.details["band"]
     (1.0, 'identical')
     """

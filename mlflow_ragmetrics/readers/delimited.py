@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -25,7 +26,7 @@ def read_delimited(stream: TextIO, file: Path, delimiter: str) -> Iterator[dict[
     header = next(lines, None)
     if header is None:
         return
-    repeated = next((name for name in header if header.count(name) > 1), None)
+    repeated = next((name for name, count in Counter(header).items() if count > 1), None)
     if repeated is not None:
         raise InvalidDataError(f"{file} has the column {repeated!r} twice in its header; rename one of them.")
     for cells in lines:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlflow_ragmetrics.core.aliases import ALIASES, FIELD_OF
-from mlflow_ragmetrics.core.coercion import is_missing, text_of
+from mlflow_ragmetrics.core.coercion import is_missing, name_of, text_of
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.readers.rows import Data, read_rows
 
@@ -72,7 +72,7 @@ def _by_id(data: Data, on: str, source: str) -> dict[str, Mapping[str, Any]]:
 def _id_of(row: Mapping[str, Any], on: str, place: str) -> str:
     name = next((name for name in (on, *_ID_NAMES) if name in row), None)
     if name is None:
-        there = ", ".join(repr(each) for each in list(row)[:20])
+        there = ", ".join(repr(name_of(each)) for each in list(row)[:20])
         raise InvalidDataError(f"{place} has no id: neither {on!r} nor {', '.join(_ID_NAMES)} is among {there}.")
     try:
         key = (text_of(row[name], name) or "").strip()

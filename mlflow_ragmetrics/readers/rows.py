@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
@@ -37,8 +38,10 @@ def read_rows(data: Data) -> Iterator[Any]:
         yield record_of_trace(row) or row
 
 
-def read_samples(data: Data, columns: Mapping[str, str] | None = None) -> Iterator[Sample]:
-    """The samples of ``data`` with distinct ids, streaming.
+def read_samples(
+    data: Data, columns: Mapping[str, str] | None = None, *, remembered: int | None = None
+) -> Iterator[Sample]:
+    """The samples of ``data`` with distinct ids, streaming; ``remembered`` as of ``core.record.with_ids``.
 
     ``columns`` maps canonical fields to names in the data and beats every alias; a name must occur in one of the
     first 100 rows, and a row without it misses that field.
@@ -49,7 +52,7 @@ def read_samples(data: Data, columns: Mapping[str, str] | None = None) -> Iterat
         InvalidOptionError: (``param="columns"``) for unknown fields and names.
     """
     rows = read_rows(data)
-    return with_ids(_mapped(rows, columns) if columns else map(to_sample, rows))
+    return with_ids(_mapped(rows, columns) if columns else map(to_sample, rows), remembered)
 
 
 def _mapped(rows: Iterator[Any], columns: Mapping[str, str]) -> Iterator[Sample]:
@@ -83,7 +86,7 @@ def _raw_rows(data: Any) -> Iterable[Any]:
 
 def _frame_rows(frame: Any) -> Iterator[dict[Any, Any]]:
     names = list(frame.columns)
-    repeated = next((name for name in names if names.count(name) > 1), None)
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
     if repeated is not None:
         raise InvalidDataError(f"The frame has the column {repeated!r} twice; rename one of them.")
     for values in frame.itertuples(index=False, name=None):

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from mlflow_ragmetrics.statistics.intervals import bootstrap_interval, paired_intervals
+from mlflow_ragmetrics.statistics.intervals import bootstrap_interval, bootstrap_intervals, paired_intervals
 
-__all__ = ["bootstrap_interval", "paired_intervals"]
+__all__ = ["bootstrap_interval", "bootstrap_intervals", "paired_intervals"]

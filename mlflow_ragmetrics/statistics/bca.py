@@ -7,7 +7,7 @@ from scipy.special import ndtr, ndtri
 
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
 
-__all__ = ["bca_limits", "edgeworth_limits"]
+__all__ = ["bca_limits", "edgeworth_limits", "limits_of_moments"]
 
 
 def bca_limits(replicates: Matrix, centred: Matrix, counts: Vector, tail: Vector) -> tuple[Vector, Vector]:
@@ -28,8 +28,11 @@ def bca_limits(replicates: Matrix, centred: Matrix, counts: Vector, tail: Vector
 
 def edgeworth_limits(centred: Matrix, counts: Vector, tail: Vector) -> tuple[Vector, Vector]:
     """The same limits for so many rows that the resamples' distribution is known: normal, with its skewness."""
-    acceleration = _acceleration(centred)
-    error = np.sqrt((centred**2).sum(axis=0)) / counts
+    return limits_of_moments(np.sqrt((centred**2).sum(axis=0)) / counts, _acceleration(centred), tail)
+
+
+def limits_of_moments(error: Vector, acceleration: Vector, tail: Vector) -> tuple[Vector, Vector]:
+    """``edgeworth_limits`` from the mean's standard error and a sixth of the skewness of the mean."""
 
     def limit(deviate: Vector) -> Vector:
         corrected = _corrected(acceleration, acceleration, deviate)
@@ -43,7 +46,8 @@ def _acceleration(centred: Matrix) -> Vector:
     """A sixth of the skewness of the mean, which is both its acceleration and its median's shift."""
     squares = (centred**2).sum(axis=0)
     cubes = (centred**3).sum(axis=0)
-    sixth: Vector = np.divide(cubes, 6 * squares**1.5, out=np.zeros_like(squares), where=squares > 0)
+    scale = 6 * squares**1.5  # zero too where the differences are too small for their squares
+    sixth: Vector = np.divide(cubes, scale, out=np.zeros_like(squares), where=scale > 0)
     return sixth
 
 

@@ -19,7 +19,14 @@ from scipy.special import ndtri, stdtrit
 from mlflow_ragmetrics.statistics.bca import bca_limits, edgeworth_limits
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector, bootstrap_weights
 
-__all__ = ["MANY_ROWS", "bootstrap_interval", "paired_intervals"]
+__all__ = [
+    "MANY_ROWS",
+    "bootstrap_interval",
+    "bootstrap_intervals",
+    "normal_deviate",
+    "paired_intervals",
+    "wilson_interval",
+]
 
 MANY_ROWS = 20_000
 _FEW_CHANGES = 15
@@ -33,13 +40,24 @@ def bootstrap_interval(
     Scores that are all 0 or 1 have Wilson's interval, which is not empty when all agree; others the bootstrap's.
     Reproducible: the same values give the same interval. Memory is bounded whatever the number of values.
     """
-    sample = np.asarray(values, dtype=float)
-    if sample.size < 2:
-        return None
-    if np.isin(sample, (0.0, 1.0)).all():
-        return _wilson(float(sample.mean()), sample.size, level)
-    low, high = _resampled(sample[:, None], level, resamples, seed)
-    return float(low[0]), float(high[0])
+    return bootstrap_intervals([values], level=level, resamples=resamples, seed=seed)[0]
+
+
+def bootstrap_intervals(
+    columns: Sequence[Sequence[float]], *, level: float = 0.95, resamples: int = 2000, seed: int = 0
+) -> list[tuple[float, float] | None]:
+    """``bootstrap_interval`` of each column; columns of one length share the resamples, which take most of the time."""
+    samples = [np.asarray(values, dtype=float) for values in columns]
+    intervals = [_share_interval(sample, level) for sample in samples]
+    left: dict[int, list[int]] = {}
+    for i, sample in enumerate(samples):
+        if intervals[i] is None and sample.size > 1:
+            left.setdefault(sample.size, []).append(i)
+    for places in left.values():
+        lows, highs = _resampled(np.column_stack([samples[i] for i in places]), level, resamples, seed)
+        for i, low, high in zip(places, lows, highs, strict=True):
+            intervals[i] = float(low), float(high)
+    return intervals
 
 
 def paired_intervals(
@@ -73,7 +91,14 @@ def _closed_form(differences: Vector, level: float) -> tuple[float, float] | Non
     return None
 
 
-def _wilson(share: float, rows: int, level: float) -> tuple[float, float]:
+def _share_interval(scores: Vector, level: float) -> tuple[float, float] | None:
+    if scores.size < 2 or not np.isin(scores, (0.0, 1.0)).all():
+        return None
+    return wilson_interval(float(scores.mean()), scores.size, level)
+
+
+def wilson_interval(share: float, rows: int, level: float) -> tuple[float, float]:
+    """The interval of the mean of so many scores that are 0 or 1."""
     z = float(ndtri((1 + level) / 2))
     middle = (share + z * z / (2 * rows)) / (1 + z * z / rows)
     half = z / (1 + z * z / rows) * math.sqrt(share * (1 - share) / rows + z * z / (4 * rows * rows))
@@ -94,13 +119,19 @@ def _resampled(values: Matrix, level: float, resamples: int, seed: int) -> tuple
     counts = present.sum(axis=0)
     means = np.nanmean(values, axis=0)
     centred = np.where(present, values - means, 0.0)
-    tail = stdtrit(counts - 1, (1 + level) / 2) * np.sqrt(counts / (counts - 1))
+    tail = normal_deviate(counts, level)
     if values.shape[0] > MANY_ROWS:
         low, high = edgeworth_limits(centred, counts, tail)
     else:
         low, high = bca_limits(_replicates(centred, present, resamples, seed), centred, counts, tail)
     least, most = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     return np.clip(means + low, least, means), np.clip(means + high, means, most)
+
+
+def normal_deviate(rows: Vector, level: float) -> Vector:
+    """The normal deviate of the level, widened for so few rows as there are."""
+    tail: Vector = stdtrit(rows - 1, (1 + level) / 2) * np.sqrt(rows / (rows - 1))
+    return tail
 
 
 def _replicates(centred: Matrix, present: Matrix, resamples: int, seed: int) -> Matrix:

@@ -13,7 +13,7 @@ from pathlib import Path
 from mlflow_ragmetrics.core.question import Answer, Question, cache_key
 from mlflow_ragmetrics.stores.encoding import decode, encode
 
-__all__ = ["SQLiteStore"]
+__all__ = ["CacheWarning", "SQLiteStore"]
 
 _VERSION = 1
 _BUSY_SECONDS = 10.0
@@ -23,6 +23,10 @@ CREATE TABLE IF NOT EXISTS answers (
     PRIMARY KEY (judge, question)
 ) WITHOUT ROWID
 """
+
+
+class CacheWarning(RuntimeWarning, UserWarning):
+    """Answers are not stored, or not found again."""
 
 
 class SQLiteStore:
@@ -63,7 +67,7 @@ class SQLiteStore:
                     values = (*_key(fingerprint, question), question.kind, text)
                     self._open().execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", values)
         except (sqlite3.Error, OSError) as error:
-            self._give_up(error, reading=not _is_read_only(error))
+            self._give_up(error, reading=not _takes_nothing_more(error))
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -76,7 +80,8 @@ class SQLiteStore:
         if self._connection is None or self._process != os.getpid():  # a connection must not cross a fork
             self._process = os.getpid()
             self._connection = _connect(self.path)
-            weakref.finalize(self, self._connection.close)
+            closing = weakref.finalize(self, self._connection.close)
+            closing.atexit = False  # threads of a run that was interrupted may still have answers to keep
         return self._connection
 
     def _give_up(self, error: Exception, *, reading: bool = True) -> None:
@@ -88,22 +93,28 @@ class SQLiteStore:
         if first:
             what = "used" if reading else "written"
             message = f"the cache {str(self.path)!r} cannot be {what} ({error}); answers are not stored"
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
+            warnings.warn(message, CacheWarning, stacklevel=2)
 
 
 def _key(fingerprint: str, question: Question) -> tuple[str, str]:
     return hashlib.sha256(fingerprint.encode()).hexdigest(), cache_key(question)
 
 
-def _is_read_only(error: Exception) -> bool:
-    return "readonly" in str(error)
+def _takes_nothing_more(error: Exception) -> bool:
+    """Whether what is stored can be read nevertheless: a read-only file, a full disk."""
+    return "readonly" in str(error) or "is full" in str(error)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # answers quote the texts: for the owner alone
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    # beside a file in write-ahead mode SQLite makes others, unless it is told that nobody writes
+    frozen = not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
+    address = f"{path.absolute().as_uri()}?{'immutable=1' if frozen else 'mode=rw'}"
+    connection = sqlite3.connect(
+        address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
     try:
         _prepare(connection)
     except BaseException:
@@ -113,15 +124,28 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == _VERSION:
-        connection.execute("PRAGMA synchronous = NORMAL")
-        return
-    if version or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-        raise sqlite3.DatabaseError(f"it is no cache of version {_VERSION}")
-    connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("BEGIN IMMEDIATE")
-    connection.execute(_CREATE)
-    connection.execute(f"PRAGMA user_version = {_VERSION}")
+    if _version(connection) == _VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")  # another process may be making the same file
+    version = _version(connection)
+    if version != _VERSION:
+        if version or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise sqlite3.DatabaseError(f"it is no cache of version {_VERSION}")
+        connection.execute(_CREATE)
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
     connection.execute("COMMIT")
+    _write_ahead(connection)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Readers and a writer side by side; the file keeps the mode. Where others are at work one of them sets it."""
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):
+            raise

@@ -15,12 +15,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking.describe import new_params, params_of
+from mlflow_ragmetrics.tracking.failures import reason_of, write_errors
 from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of
 from mlflow_ragmetrics.tracking.growing import GrowingTable
-from mlflow_ragmetrics.tracking.plain import plain_text
+from mlflow_ragmetrics.tracking.run import few_attempts, note_failure
 from mlflow_ragmetrics.tracking.write import CLAIMS, ROWS, table_json
 
 if TYPE_CHECKING:
@@ -162,12 +162,14 @@ def new_run(name: str) -> str:
     return run_id
 
 
-def end_run(run_id: str) -> None:
-    """Mark a run as finished."""
+def end_run(run_id: str, failure: str | None = None) -> None:
+    """Mark a run as finished; where ``failure`` says what it lacks, as failed. A store that is gone is soon left."""
     import mlflow
 
-    with _explained(run_id):
-        mlflow.MlflowClient().set_terminated(run_id)
+    if failure is not None:
+        note_failure(run_id, failure)
+    with _explained(run_id), few_attempts():
+        mlflow.MlflowClient().set_terminated(run_id, "FINISHED" if failure is None else "FAILED")
 
 
 def log_feedback(trace_id: str, key: str, score: Score, run_id: str | None = None) -> None:
@@ -198,12 +200,9 @@ def log_feedback(trace_id: str, key: str, score: Score, run_id: str | None = Non
 
 @contextmanager
 def _explained(run_id: str) -> Iterator[None]:
-    from mlflow.exceptions import MlflowException
-
     try:
         yield
     except RagMetricsError:
         raise
-    except (MlflowException, OSError, ValueError, TypeError, RuntimeError) as error:
-        reason = redact(plain_text(" ".join(str(error).split()) or type(error).__name__))
-        raise RagMetricsError(f"run {run_id} cannot be written: {reason[:500]}") from error
+    except write_errors() as error:
+        raise RagMetricsError(f"run {run_id} cannot be written: {reason_of(error)}") from error

@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["as_json", "plain", "plain_text"]
+__all__ = ["as_json", "plain", "plain_text", "plain_texts"]
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_ESCAPED_NUL = "\\u0000"
 
 
 def plain_text(text: str) -> str:
     """``text`` with U+FFFD in place of NUL and lone surrogates, which databases and JSON readers refuse."""
     return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else str(text)
+
+
+def plain_texts(texts: Iterable[str]) -> list[str]:
+    """``plain_text`` of each; a column without anything to replace is searched once as a whole."""
+    column = list(map(str, texts))
+    return list(map(plain_text, column)) if _UNSTORABLE.search("".join(column)) else column
 
 
 def plain(value: Any) -> Any:
@@ -38,4 +45,10 @@ def plain(value: Any) -> Any:
 
 def as_json(value: Any, indent: int | None = None) -> str:
     """``value`` as JSON text; letters of any script stay readable."""
-    return json.dumps(plain(value), ensure_ascii=False, indent=indent, allow_nan=False)
+    try:  # most values are plain already: making them so takes ten times as long as writing them
+        text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False, default=plain)
+    except (TypeError, ValueError):
+        text = _ESCAPED_NUL
+    if _ESCAPED_NUL in text or _UNSTORABLE.search(text):
+        return json.dumps(plain(value), ensure_ascii=False, indent=indent, allow_nan=False)
+    return text

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.tracking.plain import plain_text
+from mlflow_ragmetrics.tracking.failures import reason_of, write_errors
 
-__all__ = ["STATUS_TAG", "TRACES_TAG", "TraceTarget", "target_run"]
+__all__ = ["COMPLETE", "STATUS_TAG", "TRACES_TAG", "TraceTarget", "few_attempts", "note_failure", "target_run"]
 
 STATUS_TAG = "ragmetrics.status"
 TRACES_TAG = "ragmetrics.run"
+COMPLETE = "complete"
 _LONGEST_TAG = 5000
+_FEW_ATTEMPTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 
 
 @dataclass(frozen=True)
@@ -37,18 +39,42 @@ def target_run(run_id: str | None, run_name: str | None) -> Iterator[str]:
 
     A run made here ends with the block: FINISHED, or FAILED when the block raises. In either kind of run the tag
     ``ragmetrics.status`` then says what went wrong, without secrets, and the error goes on as a ``RagMetricsError``
-    of one sentence (an interruption as it is).
+    of one sentence (an interruption as it is). A named run that an earlier attempt left unfinished is finished.
     """
     import mlflow
 
     active = mlflow.active_run()
-    if run_id is not None or active is not None:
-        target = run_id if run_id is not None else str(active.info.run_id)  # type: ignore[union-attr]
-        with _explained(target):
-            yield target
-        return
-    with mlflow.start_run(run_name=run_name) as run, _explained(run.info.run_id):
-        yield run.info.run_id
+    if active is not None and run_id in (None, active.info.run_id):
+        with _explained(str(active.info.run_id)):
+            yield str(active.info.run_id)
+    elif run_id is not None:
+        with _explained(run_id):
+            begun = mlflow.get_run(run_id).data.tags.get(STATUS_TAG, COMPLETE) != COMPLETE
+            yield run_id
+            if begun:
+                mlflow.MlflowClient().set_terminated(run_id)
+    else:
+        with _run_made_here(run_name) as made:
+            yield made
+
+
+@contextmanager
+def _run_made_here(run_name: str | None) -> Iterator[str]:
+    import mlflow
+
+    try:
+        run_id = str(mlflow.start_run(run_name=run_name).info.run_id)
+    except write_errors() as error:
+        raise RagMetricsError(f"no run could be begun in MLflow: {reason_of(error)}") from error
+    try:
+        with _explained(run_id):
+            yield run_id
+    except BaseException:
+        with suppress(*write_errors()), few_attempts():  # the error itself is on its way already
+            mlflow.end_run("FAILED")
+        raise
+    with _explained(run_id):
+        mlflow.end_run()
 
 
 @contextmanager
@@ -58,28 +84,33 @@ def _explained(run_id: str) -> Iterator[None]:
         yield
         finished = True
     except RagMetricsError as error:
-        _note(run_id, str(error))
+        note_failure(run_id, str(error))
         finished = True
         raise
-    except _write_errors() as error:
-        reason = redact(plain_text(" ".join(str(error).split()) or type(error).__name__))
-        _note(run_id, reason)
+    except write_errors() as error:
+        note_failure(run_id, reason_of(error))
         finished = True
-        raise RagMetricsError(f"the report could not be written into run {run_id}: {reason}") from error
+        raise RagMetricsError(f"the report could not be written into run {run_id}: {reason_of(error)}") from error
     finally:
         if not finished:
-            _note(run_id, "interrupted")
+            note_failure(run_id, "interrupted")
 
 
-def _write_errors() -> tuple[type[Exception], ...]:
-    from mlflow.exceptions import MlflowException
-
-    return (MlflowException, OSError, ValueError, TypeError, RuntimeError)
-
-
-def _note(run_id: str, reason: str) -> None:
+def note_failure(run_id: str, reason: str) -> None:
+    """Tag the run with what went wrong, where the store still takes that."""
     from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
 
-    with suppress(MlflowException, OSError):  # the error itself is on its way already
+    with suppress(*write_errors()), few_attempts():
         MlflowClient().set_tag(run_id, STATUS_TAG, f"failed: {reason}"[:_LONGEST_TAG])
+
+
+@contextmanager
+def few_attempts() -> Iterator[None]:
+    """MLflow tries for minutes to reach a server; what has failed already is not worth that again."""
+    added = {name: value for name, value in _FEW_ATTEMPTS.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)

@@ -37,6 +37,7 @@ def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) ->
     experiment_id = run.info.experiment_id
     if _RUN_TYPE in run.data.tags:
         _remove_traces(client, experiment_id, run_id)
+    client.set_tag(run_id, _RUN_TYPE, "genai_evaluate")  # before the traces: whatever ends this, they are found again
     write = traces_direct.write_trace_batch if traces_direct.is_possible() else traces_public.write_trace_batch
     target = TraceTarget(experiment_id, run_id, model_id)
     ids: list[str] = []
@@ -47,10 +48,10 @@ def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) ->
         if ids:
             raise
         _remove_traces(client, experiment_id, run_id)
+        client.delete_tag(run_id, _RUN_TYPE)
         warnings.warn(f"no traces were written, since this store does not take them: {error}", stacklevel=3)
         return []
     _link(client, ids, run_id)
-    client.set_tag(run_id, _RUN_TYPE, "genai_evaluate")
     return ids
 
 

@@ -19,8 +19,8 @@ from mlflow_ragmetrics.tracking.describe import (
     package_version,
     params_of,
 )
-from mlflow_ragmetrics.tracking.plain import as_json, plain, plain_text
-from mlflow_ragmetrics.tracking.run import STATUS_TAG, target_run
+from mlflow_ragmetrics.tracking.plain import as_json, plain_text
+from mlflow_ragmetrics.tracking.run import COMPLETE, STATUS_TAG, target_run
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def log_report(
     model (default: the active one). ``traces`` writes one trace a row with its scores as assessments, for the
     row-by-row comparison of two runs; ``feedback`` writes the scores onto the traces that the rows come from instead.
     ``dataset=False`` logs no dataset input and ``omit`` names metrics not to log, where somebody else logs them.
-    Logging again replaces tables and traces and sets the metrics anew. When something cannot be written, a run that
-    was made here ends FAILED, the tag ``ragmetrics.status`` says why, and a ``RagMetricsError`` is raised.
+    Logging again, also after a failure, replaces tables and traces and sets the metrics anew. Where something cannot be
+    written, a run made here ends FAILED, the tag ``ragmetrics.status`` says why, and a ``RagMetricsError`` is raised.
     """
     import mlflow
 
@@ -76,7 +76,7 @@ def log_report(
             log_feedback(report.rows, target)
         elif traces:
             log_traces(report.rows, target, model)
-        _log_tags(client, run, {**(tags or {}), STATUS_TAG: "complete"})
+        _log_tags(client, run, {**(tags or {}), STATUS_TAG: COMPLETE})
     return target
 
 
@@ -114,7 +114,7 @@ def _log_artifacts(
         for name, content in {**files, **texts}.items():
             Path(folder, name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
         client.log_artifacts(run.info.run_id, folder)
-    known = json.loads(client.get_run(run.info.run_id).data.tags.get(_TABLES_TAG, "[]"))
+    known = json.loads(run.data.tags.get(_TABLES_TAG, "[]"))
     tables = [{"path": name, "type": "table"} for name in (ROWS, CLAIMS)]
     missing = [table for table in tables if table not in known]
     if missing:
@@ -145,8 +145,13 @@ def _log_tags(client: MlflowClient, run: Run, tags: Mapping[str, Any]) -> None:
 
 def table_json(frame: pd.DataFrame) -> str:
     """A frame in the form of MLflow's ``log_table`` artifacts: columns, and data row by row."""
-    columns = [plain(frame[name].tolist()) for name in frame.columns]
+    columns = [_cells(frame[name]) for name in frame.columns]
     return as_json({"columns": list(frame.columns), "data": list(zip(*columns, strict=True))})
+
+
+def _cells(column: pd.Series[Any]) -> list[Any]:
+    found: list[Any] = column.astype(object).where(column.notna(), None).tolist()
+    return found
 
 
 def _batches(entries: list[Any], size: int) -> Iterator[list[Any]]:

@@ -80,11 +80,14 @@ def _score(score: Score) -> dict[str, Any]:
 
 
 def _item(item: Item) -> dict[str, Any]:
-    return {
-        "kind": item.kind,
-        "text": "" if item.kind == "chunk" else item.text,
-        "verdict": item.verdict,
-        "reason": item.reason,
-        "support": item.support,
-        "evidence": [{"chunk": each.chunk, "quote": each.quote} for each in item.evidence],
-    }
+    """What the item holds; what is empty is left out, as a page has hundreds of thousands of items."""
+    shown: dict[str, Any] = {"kind": item.kind, "text": "" if item.kind == "chunk" else item.text}
+    if item.verdict is not None:
+        shown["verdict"] = item.verdict
+    if item.reason:
+        shown["reason"] = item.reason
+    if item.support is not None:
+        shown["support"] = item.support
+    if item.evidence:
+        shown["evidence"] = [{"chunk": each.chunk, "quote": each.quote} for each in item.evidence]
+    return shown

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mlflow_ragmetrics.core.score import Score
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["composite_plot", "distribution_plot", "png"]
@@ -16,6 +18,7 @@ __all__ = ["composite_plot", "distribution_plot", "png"]
 _BARS = "#3b7dd8"
 _MEAN = "#1b1f24"
 _COLUMNS = 3
+_BINS = 20
 
 
 def distribution_plot(scores: Mapping[str, Sequence[Score]]) -> Figure | None:
@@ -24,16 +27,29 @@ def distribution_plot(scores: Mapping[str, Sequence[Score]]) -> Figure | None:
     values = {key: column for key, column in values.items() if column}
     if not values:
         return None
-    rows = -(-len(values) // _COLUMNS)
-    figure = _figure(min(len(values), _COLUMNS) * 3.4, rows * 2.3)
+    across = min(len(values), _COLUMNS)
+    down = -(-len(values) // _COLUMNS)
+    width, height = across * 3.4, down * 2.3
+    figure = _figure(width, height, None)  # these margins fit: searching for some takes as long as all the rest
+    figure.subplots_adjust(0.45 / width, 0.3 / height, 1 - 0.2 / width, 1 - 0.45 / height, 0.25, 0.5)
     for position, (key, column) in enumerate(values.items(), 1):
-        axes = figure.add_subplot(rows, min(len(values), _COLUMNS), position)
-        mean = sum(column) / len(column)
-        axes.hist(column, bins=20, range=(min(0.0, *column), 1.0), color=_BARS)
-        axes.axvline(mean, color=_MEAN, linewidth=1, linestyle="--")
-        axes.set_title(f"{key}\nmean {mean:.3f}, n = {len(column)}", fontsize=9)
-        axes.tick_params(labelsize=8)
+        _draw_histogram(figure.add_subplot(down, across, position), key, column)
     return figure
+
+
+def _draw_histogram(axes: Axes, key: str, values: Sequence[float]) -> None:
+    mean = sum(values) / len(values)
+    low, high = min(0.0, *values), max(1.0, *values)
+    width = (high - low) / _BINS
+    counts = Counter(min(_BINS - 1, int((value - low) / width)) for value in values)
+    tallest = max(counts.values())
+    edges = [low + number * width for number in range(_BINS + 1)]
+    axes.stairs([counts[number] for number in range(_BINS)], edges, fill=True, color=_BARS)
+    axes.axvline(mean, color=_MEAN, linewidth=1, linestyle="--")
+    axes.set_title(f"{key}\nmean {mean:.3f}, n = {len(values)}", fontsize=9)
+    axes.set_xticks(sorted({round(low, 1), 0.0, 0.5, 1.0, round(high, 1)}))
+    axes.set_yticks([0, tallest])  # ticks that are given, not searched for, take half the time
+    axes.tick_params(labelsize=8)
 
 
 def composite_plot(name: str, scores: Sequence[Score]) -> Figure | None:
@@ -66,7 +82,7 @@ def png(figure: Figure) -> bytes:
     return picture.getvalue()
 
 
-def _figure(width: float, height: float) -> Figure:
+def _figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> Figure:
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained", dpi=110)
+    return Figure(figsize=(width, height), layout=layout, dpi=110)

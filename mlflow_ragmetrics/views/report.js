@@ -1,5 +1,9 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
+const EMPTY = { verdict: null, reason: "", support: null, evidence: [] };  // an item of the data leaves these out
+for (const row of data.rows) {
+  for (const score of Object.values(row.scores)) score.items = score.items.map((item) => ({ ...EMPTY, ...item }));
+}
 const byId = (id) => document.getElementById(id);
 const ROW_HEIGHT = 31, MARGIN = 15;
 const state = { sort: null, descending: false, shown: [], chosen: -1 };
@@ -14,6 +18,11 @@ function element(tag, attributes, ...children) {
 }
 const number = (value, digits = 3) => value === null || value === undefined ? "–" : value.toFixed(digits);
 const metric = (key, name) => data.metrics[key + "/" + name];
+const MEANING = { SUPPORTED: "supported", NEUTRAL: "not in the passages", CONTRADICTED: "contradicted" };
+const claims = (row) => Object.values(row.scores).flatMap((score) => score.items).filter((item) => item.kind === "claim");
+const firstClaims = (row) => data.keys.map((key) => claims({ scores: { key: row.scores[key] || { items: [] } } })).find((some) => some.length) || [];
+const deciding = Object.keys(data.description.weights || {}).find((key) => data.keys.includes(key)) || data.keys[data.keys.length - 1];
+const columns = [deciding, ...data.keys.filter((key) => key !== deciding)];
 
 function histogram(values, low, high) {
   const bins = new Array(20).fill(0);
@@ -48,14 +57,14 @@ function summary() {
   for (const warning of data.warnings) byId("warnings").append(element("li", {}, warning));
   for (const key of data.keys) {
     const values = data.rows.map((row) => row.scores[key] && row.scores[key].value).filter((v) => v !== null && v !== undefined);
-    const low = Math.min(0, ...values.slice(0, 100000)), counts = ["scored", "skipped", "error"];
+    const low = Math.min(0, ...values.slice(0, 100000)), counts = ["scored", "skipped", "error"].filter((name) => name === "scored" || metric(key, "n_" + name));
     const interval = metric(key, "ci_low") === undefined ? "" : `95 %: ${number(metric(key, "ci_low"))} to ${number(metric(key, "ci_high"))}`;
     const scaled = metric(key + "_1to5", "mean"), rate = metric(key, "pass_rate");
     byId("summary").append(element("div", { class: "card" },
-      element("div", { class: "name" }, key),
+      element("div", { class: "name" }, ...broken(key)),
       element("div", { class: "mean" }, number(metric(key, "mean")), scaled === undefined ? null : element("span", { class: "small" }, `  ${number(scaled, 1)} of 5`)),
       element("div", { class: "small" }, interval),
-      element("div", { class: "small" }, counts.map((name) => `${metric(key, "n_" + name) || 0} ${name}`).join(" · ") + (rate === undefined ? "" : ` · ${(100 * rate).toFixed(0)} % pass`)),
+      element("div", { class: "small" }, counts.map((name) => `${metric(key, "n_" + name) || 0} ${name === "error" ? "failed" : name}`).join(" · ") + (rate === undefined ? "" : ` · ${(100 * rate).toFixed(0)} % pass`)),
       values.length ? histogram(values, low, 1) : null));
   }
 }
@@ -67,7 +76,6 @@ const FILTERS = {
   "below a threshold": (row) => Object.values(row.scores).some((score) => score.passed === false),
   "skipped or failed": (row) => Object.values(row.scores).some((score) => score.status !== "ok"),
 };
-const claims = (row) => Object.values(row.scores).flatMap((score) => score.items).filter((item) => item.kind === "claim");
 
 function select() {
   const wanted = byId("search").value.toLowerCase(), keep = FILTERS[byId("filter").value];
@@ -91,23 +99,26 @@ function select() {
 }
 
 function headings() {
-  byId("head").replaceChildren(...["id", "question", ...data.keys].map((name) => {
-    const sorted = state.sort === name, arrow = sorted ? (state.descending ? " ▾" : " ▴") : "";
-    const button = element("button", { type: "button" }, name + arrow);
+  byId("head").replaceChildren(...["id", "question", ...columns].map((name) => {
+    const sorted = state.sort === name, arrow = sorted ? (state.descending ? "\u00a0▾" : "\u00a0▴") : "";
+    const button = element("button", { type: "button" }, ...broken(name + arrow));
     button.addEventListener("click", () => {
       state.descending = sorted && !state.descending;
       state.sort = name;
       headings();
       select();
     });
-    return element("th", { scope: "col", "aria-sort": sorted ? (state.descending ? "descending" : "ascending") : "none" }, button);
+    return element("th", { scope: "col", class: data.keys.includes(name) ? "number" : name, "aria-sort": sorted ? (state.descending ? "descending" : "ascending") : "none" }, button);
   }));
 }
 
+const broken = (name) => name.split(/(?<=_)/).flatMap((part) => [part, element("wbr")]);
+
 function cell(score) {
   if (!score) return element("td", { class: "number unscored" }, "");
-  if (score.value === null) return element("td", { class: "number unscored", title: score.reason }, score.status);
-  return element("td", { class: "number" + (score.passed === false ? " failed" : ""), title: score.reason }, number(score.value));
+  if (score.value === null) return element("td", { class: "number unscored", title: score.reason }, score.status === "error" ? "failed" : score.status);
+  const share = 100 * Math.min(1, Math.max(0, score.value)), bar = `background-size:${share.toFixed(0)}% 3px`;
+  return element("td", { class: "number bar" + (score.passed === false ? " failed" : ""), style: bar, title: score.reason }, number(score.value));
 }
 
 function draw() {
@@ -118,7 +129,7 @@ function draw() {
   const lines = state.shown.slice(first, last).map((row, offset) => {
     const index = first + offset;
     const line = element("tr", { class: "row" + (index === state.chosen ? " chosen" : ""), "aria-rowindex": index + 1 },
-      element("td", {}, row.id), element("td", {}, row.question || ""), ...data.keys.map((key) => cell(row.scores[key])));
+      element("td", {}, row.id), element("td", { class: "question" }, row.question || ""), ...columns.map((key) => cell(row.scores[key])));
     line.addEventListener("click", () => choose(index, false));
     return line;
   });
@@ -155,25 +166,41 @@ function marked(text, spans) {
 }
 
 function detail(row) {
-  const parts = [element("h2", {}, row.question || row.id)];
-  const items = claims(row);
+  const parts = [element("h2", {}, row.question || row.id)], items = claims(row);
   if (row.answer !== null) {
-    const spans = items.map((item) => ({ text: item.text.replace(/[.!?]+$/, ""), name: item.verdict, title: item.verdict + ": " + item.reason }));
-    parts.push(element("h3", {}, "Answer"), marked(row.answer, spans));
+    const spans = items.map((item) => ({ text: item.text.replace(/[.!?]+$/, ""), name: item.verdict, title: (MEANING[item.verdict] || item.verdict) + ": " + item.reason }));
+    parts.push(element("h3", {}, "Answer"), marked(row.answer, spans), ...tally(firstClaims(row)));
+  }
+  parts.push(element("h3", {}, "Scores"));
+  let seen = "";
+  for (const key of data.keys) {
+    if (!row.scores[key]) continue;
+    const said = unsupported(row.scores[key].items).map((item) => item.text).join("\n");
+    parts.push(scoreBlock(key, row.scores[key], said !== "" && said !== seen));
+    seen = said || seen;
   }
   if (row.references.length) parts.push(element("h3", {}, "Reference"), ...row.references.map((text) => marked(text, [])));
-  for (const key of data.keys) if (row.scores[key]) parts.push(scoreBlock(key, row.scores[key]));
   if (row.chunks.length) parts.push(element("h3", {}, "Retrieved chunks"), ...chunkBlocks(row));
   byId("detail").replaceChildren(...parts);
   byId("detail").scrollTop = 0;
 }
 
-function scoreBlock(key, score) {
+const unsupported = (items) => items.filter((item) => item.kind === "claim" ? item.verdict !== "SUPPORTED" : item.kind === "document" && item.verdict === "NOT_FOUND");
+
+function tally(items) {
+  const shown = Object.keys(MEANING).map((name) => [name, items.filter((item) => item.verdict === name).length]);
+  if (!items.length) return [];
+  const counted = shown.filter(([, count]) => count).map(([name, count]) => element("span", { class: "badge " + name }, `${count} ${MEANING[name]}`));
+  return [element("p", { class: "tally" }, `${items.length} ${items.length === 1 ? "claim" : "claims"}: `, ...counted)];
+}
+
+function scoreBlock(key, score, open) {
   const shown = score.value === null ? element("span", { class: "badge " + score.status }, score.status) : `${number(score.value)}${score.scaled === null ? "" : ` (${number(score.scaled, 1)} of 5)`}`;
-  const listed = score.items.filter((item) => item.kind !== "chunk");
+  const rank = (item) => ["CONTRADICTED", "NEUTRAL", "NOT_FOUND"].includes(item.verdict) ? 0 : 1;
+  const listed = score.items.filter((item) => item.kind !== "chunk").sort((first, second) => rank(first) - rank(second));
   const block = element("details", {}, element("summary", {}, element("strong", {}, key), " ", shown, score.judge ? ` · ${score.judge}` : ""),
     element("p", { class: "why" }, score.reason));
-  block.open = listed.some((item) => item.kind === "claim" && item.verdict !== "SUPPORTED");
+  block.open = open;
   for (const item of listed) {
     const where = item.evidence.filter((each) => each.chunk).map((each) => {
       const link = element("a", { href: "#chunk-" + each.chunk }, `chunk ${each.chunk}`);
@@ -181,7 +208,7 @@ function scoreBlock(key, score) {
       return element("p", { class: "why" }, link, each.quote ? ` “${each.quote}”` : "");
     });
     block.append(element("div", { class: "item" }, element("p", {}, element("span", { class: "badge " + item.verdict }, item.verdict || ""), " ", item.text,
-      item.support === null ? "" : ` (${number(item.support, 2)})`), element("p", { class: "why" }, item.reason), ...where));
+      item.support === null ? "" : element("span", { class: "why" }, ` support ${number(item.support, 2)}`)), element("p", { class: "why" }, item.reason), ...where));
   }
   return block;
 }
@@ -213,5 +240,6 @@ byId("scroller").addEventListener("keydown", (event) => {
   event.preventDefault();
   choose(state.chosen + steps[event.key], true);
 });
+if (data.rows.length > 1) state.sort = deciding;
 headings();
 select();

@@ -7,9 +7,12 @@ imports of contestants stand inside the functions.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import resource
+import select
+import shutil
 import statistics
 import subprocess
 import sys
@@ -21,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+_LONGEST_ROUND = 600  # seconds
 Work = Callable[[int], Callable[[], Any]]
 
 ENVIRONMENTS: Mapping[str, Sequence[str]] = {
@@ -43,45 +47,81 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Result:
-    """Median CPU seconds of one round, peak memory in MB, and what the work returned for comparison."""
+    """Median CPU seconds of one round, peak memory in MB, what the work returned, and why there is no figure."""
 
     contestant: str
-    seconds: float
-    megabytes: float
-    returned: Any
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One line of the table: what was done, and the results, ours first. ``target``: least ratio to ``rival``."""
-
-    what: str
-    results: Sequence[Result]
-    target: str = ""
+    seconds: float = 0.0
+    megabytes: float = 0.0
+    returned: Any = None
+    failure: str = ""
 
 
 def compete(module: str, contestants: Sequence[Contestant], size: int, rounds: int) -> list[Result]:
-    """All contestants on work of this size, in turn, ``rounds`` times; those that cannot be installed are left out."""
-    runners = [(each, runner) for each in contestants if (runner := _start(module, each, size)) is not None]
-    replies: dict[str, list[dict[str, Any]]] = {each.name: [] for each, _ in runners}
+    """All contestants on work of this size, in turn, ``rounds`` times."""
+    runners = [Runner(module, each, size) for each in contestants]
     for _ in range(rounds):
-        for each, runner in runners:
-            reply = _ask(runner)
-            if reply is not None:
-                replies[each.name].append(reply)
-    for _, runner in runners:
-        runner.stdin.close()  # type: ignore[union-attr]
-        runner.wait(timeout=60)
-    return [
-        Result(
-            name,
-            statistics.median(reply["seconds"] for reply in given),
-            given[-1]["megabytes"],
-            given[-1]["returned"],
+        for runner in runners:
+            runner.go()
+    return [runner.result() for runner in runners]
+
+
+class Runner:
+    """A contestant's process. One that fails, or takes minutes for a round, is out."""
+
+    def __init__(self, module: str, contestant: Contestant, size: int) -> None:
+        self.contestant = contestant
+        self.replies: list[dict[str, Any]] = []
+        self.failure = ""
+        self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
+        self._process: subprocess.Popen[str] | None = None
+        python = python_of(contestant.environment)
+        if python is None:
+            self.failure = f"{', '.join(ENVIRONMENTS[contestant.environment or ''])} cannot be installed"
+            return
+        environment = {**os.environ, "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        command = [python, module, "--work", contestant.work, str(size)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=self._errors, text=True, env=environment
         )
-        for name, given in replies.items()
-        if given
-    ]
+
+    def go(self) -> None:
+        """One round."""
+        if self._process is None or self.failure:
+            return
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write("go\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self.failure = self._last_error()
+            return
+        ready, _, _ = select.select([self._process.stdout], [], [], _LONGEST_ROUND)
+        reply = self._process.stdout.readline() if ready else ""
+        if reply:
+            self.replies.append(json.loads(reply))
+        else:
+            self.failure = self._last_error() if ready else f"no answer in {_LONGEST_ROUND} s"
+
+    def result(self) -> Result:
+        """The medians; ends the process."""
+        if self._process is not None:
+            try:
+                self._process.communicate(timeout=20)  # without a further line it ends
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.communicate()
+        if self.failure:
+            print(f"failed: {self.contestant.name}: {self.failure}", file=sys.stderr, flush=True)
+            return Result(self.contestant.name, failure=self.failure)
+        seconds = statistics.median(reply["seconds"] for reply in self.replies)
+        return Result(self.contestant.name, seconds, self.replies[-1]["megabytes"], self.replies[-1]["returned"])
+
+    def _last_error(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read().strip().splitlines()
+        return lines[-1][:200] if lines else "it ended without a reply"
 
 
 def serve(works: Mapping[str, Work]) -> None:
@@ -104,31 +144,11 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _start(module: str, contestant: Contestant, size: int) -> subprocess.Popen[str] | None:
-    python = python_of(contestant.environment)
-    if python is None:
-        return None
-    command = [python, module, "--work", contestant.work, str(size)]
-    pipe = subprocess.PIPE
-    environment = {**os.environ, "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, env=environment)
-
-
-def _ask(runner: subprocess.Popen[str]) -> dict[str, Any] | None:
-    """One round; ``None`` where the contestant has ended without a reply."""
-    assert runner.stdin is not None
-    assert runner.stdout is not None
-    try:
-        runner.stdin.write("go\n")
-        runner.stdin.flush()
-    except BrokenPipeError:
-        return None
-    reply = runner.stdout.readline()
-    if not reply:
-        print(f"failed: {' '.join(map(str, runner.args))}", file=sys.stderr)  # type: ignore[arg-type]
-        return None
-    answer: dict[str, Any] = json.loads(reply)
-    return answer
+def enter_new_folder() -> None:
+    """A new folder, gone when the process ends, becomes the current one: what a contestant writes goes there."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.chdir(folder)
 
 
 def python_of(environment: str | None) -> str | None:
@@ -140,7 +160,7 @@ def python_of(environment: str | None) -> str | None:
     if (folder / "complete").exists():
         return str(python)
     print(f"installing {' '.join(ENVIRONMENTS[environment])} …", file=sys.stderr, flush=True)
-    venv.create(folder, with_pip=True)
+    venv.create(folder, with_pip=True, clear=True)
     install = [str(python), "-m", "pip", "install", "-q", *ENVIRONMENTS[environment]]
     if subprocess.run(install, capture_output=True, check=False).returncode:
         return None

@@ -6,12 +6,12 @@ deepeval contextual recall), and six for us. The fake model fills in whatever sh
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, get_args, get_origin
 
-from contest import Contestant, Figure, compete, serve
+from contest import Contestant, compete
 from memory_stream import JUDGED, InstantJudge, rows
+from table import Figure, main
 
 
 def ours(size: int) -> Callable[[], Any]:
@@ -150,9 +150,4 @@ def figures(short: bool) -> Sequence[Figure]:
 
 
 if __name__ == "__main__":
-    if "--work" in sys.argv:
-        serve(WORKS)
-    else:
-        from run import show
-
-        show(figures("--short" in sys.argv))
+    main(WORKS, figures)

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from contest import Contestant, Figure, compete, serve
+from contest import Contestant, compete
+from table import Figure, main
 
 
 def _fresh(*arguments: str) -> Callable[[int], Callable[[], Any]]:
@@ -45,9 +46,4 @@ def figures(short: bool) -> Sequence[Figure]:
 
 
 if __name__ == "__main__":
-    if "--work" in sys.argv:
-        serve(WORKS)
-    else:
-        from run import show
-
-        show(figures("--short" in sys.argv))
+    main(WORKS, figures)

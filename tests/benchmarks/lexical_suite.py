@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from contest import Contestant, Figure, compete, serve
+from contest import Contestant, compete
+from table import Figure, main
 from texts import records
 
 WORDS = 150
@@ -73,11 +74,7 @@ def profile() -> None:
 
 
 if __name__ == "__main__":
-    if "--work" in sys.argv:
-        serve(WORKS)
-    elif "--profile" in sys.argv:
+    if "--profile" in sys.argv:
         profile()
     else:
-        from run import show
-
-        show(figures("--short" in sys.argv))
+        main(WORKS, figures)

@@ -1,20 +1,22 @@
-"""Peak memory of scoring Parquet into Parquet, row by row, as the rows grow.
+"""Memory and time of scoring Parquet into Parquet, row by row, as the rows grow.
 
-``python tests/benchmarks/memory_stream.py``.
-
-Lexical scores, and six judged metrics with an instant judge; CPU milliseconds a row show whether time stays linear.
+``python tests/benchmarks/memory_stream.py [rows]``. Lexical scores, and six judged metrics with an instant judge: after
+so many rows the memory in use, and the CPU milliseconds a row since the line before, which show whether both stay flat.
 """
 
 from __future__ import annotations
 
+import resource
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from contest import Contestant, Figure, compete, serve
+from contest import Contestant, compete, enter_new_folder
+from table import Figure, main
 
+_MARKS = (1000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 JUDGED = ["faithfulness", "chunk_precision", "fact_recall(target='reference')"]
 JUDGED += ["correctness", "answer_relevance", "factual_correctness"]
 
@@ -67,10 +69,39 @@ def alone(size: int) -> Callable[[], Any]:
 
     suite = rm.Suite(JUDGED, judge=InstantJudge())
 
-    def run() -> None:
-        assert sum(1 for _ in suite.stream(rows(size))) == size
+    def run() -> str:
+        curve = Curve(suite.stream(rows(size)))
+        assert sum(1 for _ in curve) == size
+        return str(curve)
 
     return run
+
+
+class Curve:
+    """Hands rows through and notes the process's memory and time on the way."""
+
+    def __init__(self, scored: Iterable[Any]) -> None:
+        self._scored = scored
+        self._notes: list[str] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        began, before = time.process_time(), 0
+        for number, row in enumerate(self._scored, 1):
+            yield row
+            if number in _MARKS:
+                now = time.process_time()
+                each = 1000 * (now - began) / (number - before)
+                self._notes.append(f"{number:,}: {_resident():.0f} MB, {each:.2f} ms")
+                began, before = now, number
+
+    def __str__(self) -> str:
+        return "; ".join(self._notes)
+
+
+def _resident() -> float:
+    """The memory that this process has in use now, MB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
 
 
 def _streamed(suite: Any, size: int) -> Callable[[], Any]:
@@ -79,11 +110,11 @@ def _streamed(suite: Any, size: int) -> Callable[[], Any]:
 
     from mlflow_ragmetrics.streaming import write_parquet
 
-    folder = Path(tempfile.mkdtemp())
+    enter_new_folder()
     schema = pa.schema({name: pa.string() for name in ("id", "question", "answer", "reference")}).append(
         pa.field("contexts", pa.list_(pa.string()))
     )
-    with pq.ParquetWriter(folder / "rows.parquet", schema) as writer:
+    with pq.ParquetWriter("rows.parquet", schema) as writer:
         batch: list[dict[str, Any]] = []
         for row in rows(size):
             batch.append(row)
@@ -92,8 +123,10 @@ def _streamed(suite: Any, size: int) -> Callable[[], Any]:
                 batch = []
         writer.write_table(pa.Table.from_pylist(batch, schema))
 
-    def run() -> None:
-        assert write_parquet(suite.stream(folder / "rows.parquet"), folder / "scored.parquet", suite) == size
+    def run() -> str:
+        curve = Curve(suite.stream(Path("rows.parquet")))
+        assert write_parquet(curve, "scored.parquet", suite) == size
+        return str(curve)
 
     return run
 
@@ -107,21 +140,10 @@ _CONTESTANTS = (
 
 
 def figures(short: bool) -> Sequence[Figure]:
-    found = []
-    for size in (200,) if short else (1000, 10_000, 100_000):
-        wanted = [Contestant(*each) for each in _CONTESTANTS if size < 100_000 or each[1] == "alone"]
-        results = compete(__file__, wanted, size, 1)
-        each_row = ", ".join(f"{1000 * result.seconds / size:.2f}" for result in results)
-        found.append(
-            Figure(f"Streaming {size:,} rows ({each_row} ms CPU a row)", results, "engine < 1 ms a row, flat memory")
-        )
-    return found
+    size = 200 if short else next((int(each) for each in sys.argv[1:] if each.isdigit()), 100_000)
+    results = [result for each in _CONTESTANTS for result in compete(__file__, [Contestant(*each)], size, 1)]
+    return [Figure(f"Streaming {size:,} rows", results, "engine < 1 ms a row, flat memory")]
 
 
 if __name__ == "__main__":
-    if "--work" in sys.argv:
-        serve(WORKS)
-    else:
-        from run import show
-
-        show(figures("--short" in sys.argv))
+    main(WORKS, figures)

@@ -7,21 +7,27 @@ suite of the four metrics with reasons and items.
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from contest import Contestant, Figure, compete, serve
+from contest import Contestant, compete
+from table import Figure, main
 
 IDS = 100
-_KINDS = ("recall", "precision", "f1", "ndcg_10")
+_DOCUMENTS = 1000
 
 
 def queries(size: int) -> tuple[list[list[str]], list[list[str]]]:
     generator = random.Random(0)
-    documents = [f"doc-{number}" for number in range(1000)]
-    retrieved = [generator.sample(documents, IDS) for _ in range(size)]
-    return retrieved, [generator.sample(documents, generator.randint(1, 20)) for _ in range(size)]
+    documents = [f"doc-{number}" for number in range(_DOCUMENTS)] * 2
+    drawn = [(generator.sample(range(_DOCUMENTS), IDS), generator.sample(range(_DOCUMENTS), 20)) for _ in range(500)]
+    retrieved, gold = [], []
+    for number in range(size):
+        ranks, relevant = drawn[number % len(drawn)]
+        start = generator.randrange(_DOCUMENTS)  # the same places among other documents
+        retrieved.append([documents[start + rank] for rank in ranks])
+        gold.append([documents[start + rank] for rank in relevant[: generator.randint(1, 20)]])
+    return retrieved, gold
 
 
 def table(size: int) -> Callable[[], Any]:
@@ -99,7 +105,7 @@ def figures(short: bool) -> Sequence[Figure]:
     if not short:
         peers.append(Contestant("ir_measures", "ir_measures", environment))
     size = 500 if short else 100_000
-    few = size if short else 5000
+    few = size if short else 2000
     ours = compete(__file__, [Contestant("ours, as a table", "table"), *peers], size, 1 if short else 3)
     rows = compete(__file__, [Contestant("ours, scores with items", "suite"), *peers[:1]], few, 1 if short else 3)
     return [
@@ -109,9 +115,4 @@ def figures(short: bool) -> Sequence[Figure]:
 
 
 if __name__ == "__main__":
-    if "--work" in sys.argv:
-        serve(WORKS)
-    else:
-        from run import show
-
-        show(figures("--short" in sys.argv))
+    main(WORKS, figures)

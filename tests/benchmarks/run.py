@@ -1,53 +1,60 @@
-"""All figures in one table: ``python tests/benchmarks/run.py [--short] [benchmark …]``.
+"""All figures in one table: ``python tests/benchmarks/run.py [--short] [part …]``.
 
-Contestants take turns, each in its own environment, which is made on first use (ragas and deepeval take minutes and
-700 MB in the folder for temporary files). Seconds are CPU seconds of one round, the median of several, so that what
-else the machine does counts little. ``--short`` does little work, with what is installed here: it shows that all of it
-runs.
+The parts are the modules named below, each also a command of its own. Contestants take turns, each in a process and an
+environment of its own, which is made on first use (ragas and deepeval take minutes and 700 MB in the folder for
+temporary files). The first column says how many times as long as ours it took; seconds are CPU seconds of one round,
+the median of several, so that what else the machine does counts little. All of it takes about a quarter of an hour; a
+part that fails or takes twenty minutes is named, and the next one begins. ``--short`` does little work, with
+what is installed here: it shows that all of it runs.
 """
 
 from __future__ import annotations
 
+import os
+import platform
+import signal
+import subprocess
 import sys
-from collections.abc import Sequence
-from importlib import import_module
+import time
+from pathlib import Path
 
-from contest import Figure
-
-BENCHMARKS = (
+PARTS = (
+    "import_time",
     "rouge_speed",
     "lexical_suite",
-    "engine_peers",
     "retrieval_speed",
+    "engine_peers",
+    "report_log",
     "mlflow_evaluate",
     "memory_stream",
-    "import_time",
 )
+_LONGEST = 1200
 
 
-def show(figures: Sequence[Figure]) -> None:
-    """One line a contestant: seconds, memory, and how many times our seconds it took."""
-    for figure in figures:
-        print(f"\n{figure.what}{f'   (target: {figure.target})' if figure.target else ''}")
-        ours = figure.results[0]
-        for result in figure.results:
-            ratio = f"{result.seconds / ours.seconds:8.1f} ×" if ours.seconds and result is not ours else " " * 10
-            if result is ours or result.returned is None or ours.returned is None:
-                said = ""
-            else:
-                said = "   equal numbers" if result.returned == ours.returned else f"   {result.returned}"
-            said = f"   {result.returned}" if result is ours and isinstance(result.returned, str) else said
-            print(
-                f"  {result.contestant:<34}{result.seconds:10.3f} s {ratio} {result.megabytes:7.0f} MB{said}",
-                flush=True,
-            )
+def run(part: str, flags: list[str]) -> bool:
+    """Whether the part printed its figures in time."""
+    command = [sys.executable, str(Path(__file__).with_name(f"{part}.py")), *flags]
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        return process.wait(timeout=_LONGEST) == 0
+    except subprocess.TimeoutExpired:
+        print(f"\n{part}: stopped after {_LONGEST} s", flush=True)
+        return False
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # the contestants too
+            process.wait()
 
 
 def main() -> None:
-    short = "--short" in sys.argv
-    wanted = [name for name in sys.argv[1:] if not name.startswith("-")] or BENCHMARKS
-    for name in wanted:
-        show(import_module(name).figures(short))
+    flags = [argument for argument in sys.argv[1:] if argument.startswith("-")]
+    parts = [argument for argument in sys.argv[1:] if not argument.startswith("-")] or PARTS
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}", flush=True)
+    began = time.perf_counter()
+    failed = [part for part in parts if not run(part, flags)]
+    print(f"\n{time.perf_counter() - began:.0f} s", flush=True)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -1,120 +1,203 @@
-"""Lexical scores of many rows on Spark: ``python tests/benchmarks/spark_rows.py [rows] [words] [local[1] local[2] …]``.
+"""Lexical scores of many rows on Spark: plan, seconds, rows a second, and memory from the start to the end of a run.
 
-Reads Parquet, writes Parquet, prints plan, seconds, rows a second, the memory of the Python workers over time, and the
-figures that were computed on the cluster. Needs the extra ``spark`` and Java.
+``python tests/benchmarks/spark_rows.py [--rows 100000 1000000] [--master 'local[1]' 'local[2]'] [--words 60]``
+
+Rows are made on the cluster and written as Parquet before the clock starts; the timed run reads them, scores them with
+the preset ``lexical`` and writes rows, reasons and items as Parquet. Each run has a Java of its own. Memory is what is
+resident (RSS), sampled twice a second and shown as the largest of each tenth of the run; CPU seconds say what a run
+costs where other work shares the machine. Needs the extra ``spark``, Java and ``/proc``.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-from mlflow_ragmetrics import score_spark, summarize_spark
-
-_CHUNK = 10_000
 _SUITE = "lexical"
+_VOCABULARY = 5000
+_SENTENCE = 15
+_ROWS_A_FILE = 25_000
+_PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
+_TICK = os.sysconf("SC_CLK_TCK")
 
 
-def write_rows(path: Path, rows: int, words: int) -> None:
-    generator = np.random.default_rng(0)
-    vocabulary = np.array([f"w{number:x}" for number in range(256, 5256)])
-    weights = 1 / np.arange(1, len(vocabulary) + 1)
-    schema = pa.schema({"id": pa.string(), "question": pa.string(), "answer": pa.string(), "reference": pa.string()})
-    with pq.ParquetWriter(path, schema) as writer:
-        for start in range(0, rows, _CHUNK):
-            size = min(_CHUNK, rows - start)
-            drawn = generator.choice(vocabulary, (size, 2 * words + 10), p=weights / weights.sum())
-            texts = [
-                [" ".join(row[:10]), sentences(row[10 : 10 + words]), sentences(row[10 + words :])] for row in drawn
-            ]
-            ids = [str(number) for number in range(start, start + size)]
-            columns = [ids, *map(list, zip(*texts, strict=True))]
-            writer.write_table(pa.table(columns, schema=schema))
+def rows_of(spark: SparkSession, rows: int, words: int) -> DataFrame:
+    """Rows with texts whose words are as frequent as in natural language (Zipf), drawn by hashes of row and place."""
+    from pyspark.sql import functions as f
+
+    row = f.col("id")
+
+    def text(seed: int, length: int) -> Column:
+        def word(place: Column) -> Column:
+            drawn = f.pmod(f.xxhash64(row, place, f.lit(seed)), f.lit(1_000_003)) / 1_000_003
+            rank = f.floor(f.exp(drawn * f.log(f.lit(float(_VOCABULARY)))))
+            end = f.when((place + 1) % _SENTENCE == 0, ".").otherwise("")
+            return f.concat(f.lit("w"), f.lower(f.hex(rank + 255)), end)
+
+        return f.array_join(f.transform(f.sequence(f.lit(0), f.lit(length - 1)), word), " ")
+
+    columns = {"question": text(1, 10), "answer": text(2, words), "reference": text(3, words)}
+    numbers = spark.range(0, rows, 1, max(4, rows // _ROWS_A_FILE))
+    return numbers.select(row.cast("string").alias("id"), *(c.alias(name) for name, c in columns.items()))
 
 
-def sentences(words: np.ndarray) -> str:
-    return " ".join(" ".join(words[start : start + 15]) + "." for start in range(0, len(words), 15))
-
-
-class Memory:
-    """The memory of the Python processes below this one, MB, sampled twice a second."""
+class Watch:
+    """Samples the processes below this one: megabytes of the largest Python worker, of all workers, of Java."""
 
     def __init__(self) -> None:
-        self.samples: list[float] = []
+        self.samples: list[tuple[float, float, float]] = []
+        self.seconds: dict[str, dict[int, float]] = defaultdict(dict)
+        self._begun: dict[int, float] = {}
         self._stop = threading.Event()
-        threading.Thread(target=self._watch, daemon=True).start()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
 
-    def stop(self) -> list[float]:
+    def stop(self) -> None:
+        """End the watch."""
         self._stop.set()
-        return self.samples
+        self._thread.join()
+
+    def cpu(self, kind: str) -> float:
+        """CPU seconds of the processes of a kind."""
+        return sum(self.seconds[kind].values())
 
     def _watch(self) -> None:
         while not self._stop.wait(0.5):
-            self.samples.append(workers_memory())
+            found = list(processes_below(os.getpid()))
+            workers = [megabytes for kind, _, megabytes, _ in found if kind == "worker"]
+            java = sum(megabytes for kind, _, megabytes, _ in found if kind == "java")
+            self.samples.append((max(workers, default=0.0), sum(workers), java))
+            for kind, process, _, seconds in found:
+                self.seconds[kind][process] = seconds - self._begun.setdefault(process, seconds)
 
 
-def workers_memory() -> float:
-    """The largest Python worker's own memory (shared pages counted in part), MB."""
-    largest = 0.0
-    for process in Path("/proc").glob("[0-9]*"):
+def processes_below(ancestor: int) -> Iterator[tuple[str, int, float, float]]:
+    """Kind (java, worker), id, resident megabytes and CPU seconds of each process that ``ancestor`` began."""
+    parents: dict[int, tuple[int, list[str]]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if b"pyspark" in (process / "cmdline").read_bytes() and int(process.name) != os.getpid():
-                text = (process / "smaps_rollup").read_text()
-                if b"java" not in (process / "cmdline").read_bytes():
-                    largest = max(largest, int(text.split("Pss:")[1].split()[0]) / 1024)
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            parents[int(entry.name)] = int(fields[1]), fields
+        except OSError:  # it has ended
+            continue
+    for process, (_, fields) in parents.items():
+        above = process
+        while above in parents and above != ancestor:
+            above = parents[above][0]
+        if above != ancestor or process == ancestor:
+            continue
+        try:
+            command = Path(f"/proc/{process}/cmdline").read_bytes()
         except OSError:
             continue
-    return largest
+        kind = "java" if b"java" in command.split(b"\0")[0] else "worker" if b"pyspark.daemon" in command else "other"
+        yield kind, process, int(fields[21]) * _PAGE, (int(fields[11]) + int(fields[12])) / _TICK
 
 
-def run(master: str, source: Path, target: Path) -> None:
+def session(master: str) -> SparkSession:
+    """A session of its own Java, which reads a file a partition."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
-    spark = builder.config("spark.driver.memory", "3g").config("spark.sql.files.maxPartitionBytes", "16m").getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    frame = spark.read.parquet(str(source))
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "3g",
+        "spark.sql.files.maxPartitionBytes": "16m",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }
+    builder = SparkSession.builder.master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def run(master: str, folder: Path, rows: int, words: int) -> None:
+    """Make the rows where they are not there yet, score them, and print what it took."""
+    from mlflow_ragmetrics import score_spark, summarize_spark
+
+    spark = session(master)
+    source, target = str(folder / f"{rows}.parquet"), str(folder / "scored.parquet")
+    if not Path(source).exists():
+        began = time.perf_counter()
+        rows_of(spark, rows, words).write.parquet(source)
+        size = sum(part.stat().st_size for part in Path(source).glob("*.parquet")) / 1e6
+        print(f"{rows:,} rows of {words} words made in {time.perf_counter() - began:.0f} s, {size:.0f} MB", flush=True)
+    frame = spark.read.parquet(source)
+    score_spark(frame.limit(100), _SUITE).write.mode("overwrite").format("noop").save()
     scored = score_spark(frame, _SUITE)
-    memory, began = Memory(), time.perf_counter()
-    scored.write.mode("overwrite").parquet(str(target))
+    watch, began = Watch(), time.perf_counter()
+    scored.write.mode("overwrite").parquet(target)
     seconds = time.perf_counter() - began
-    samples = memory.stop()
+    watch.stop()
     began = time.perf_counter()
-    figures = summarize_spark(spark.read.parquet(str(target)))
-    rows = int(figures["n_rows"])
-    speed = f"{seconds:.1f} s, {rows / seconds:.0f} rows/s"
-    print(f"{master}: {rows} rows, {frame.rdd.getNumPartitions()} partitions, {speed}")
-    step = max(1, len(samples) // 10)
-    tenths = [max(samples[i : i + step]) for i in range(0, len(samples), step)]
-    print("  largest worker over time, MB:", " ".join(f"{sample:.0f}" for sample in tenths))
-    print(f"  figures in {time.perf_counter() - began:.1f} s: rouge1_f1/mean {figures['rouge1_f1/mean']:.4f}")
+    figures = summarize_spark(spark.read.parquet(target))
+    assert figures["n_rows"] == rows
+    speed = f"{rows:,} rows in {seconds:.1f} s, {rows / seconds:,.0f} rows/s"
+    print(f"{master}: {speed}, {frame.rdd.getNumPartitions()} partitions, {100 * load():.0f} % of the machine busy")
+    cpu = {kind: watch.cpu(kind) for kind in ("worker", "java")}
+    print(f"  CPU: workers {cpu['worker']:.0f} s ({1e6 * cpu['worker'] / rows:.0f} µs a row), Java {cpu['java']:.0f} s")
+    for place, name in enumerate(("largest worker", "all workers", "Java (driver and executor)")):
+        show_memory(name, [sample[place] for sample in watch.samples])
+    print(f"  Python driver: {own_peak():.0f} MB at most")
+    mean = f"rouge1_f1/mean {figures['rouge1_f1/mean']:.4f}"
+    print(f"  {len(figures)} figures in {time.perf_counter() - began:.1f} s, one row collected: {mean}")
     print("  plan:", " <- ".join(plan_of(scored)), flush=True)
     spark.stop()
 
 
-def plan_of(scored: object) -> list[str]:
-    lines = scored._jdf.queryExecution().executedPlan().toString().splitlines()  # type: ignore[attr-defined]
+def load() -> float:
+    """The work that waited for a processor in the last minute, as a share of the processors."""
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
+
+
+def show_memory(name: str, samples: Sequence[float]) -> None:
+    """The largest sample of each tenth, and the peak."""
+    step = max(1, -(-len(samples) // 10))
+    tenths = [max(samples[start : start + step]) for start in range(0, len(samples), step)]
+    print(f"  {name}, MB: {' '.join(f'{each:.0f}' for each in tenths)}   peak {max(samples, default=0.0):.0f}")
+
+
+def own_peak() -> float:
+    """The most megabytes that this process ever had."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def plan_of(scored: Any) -> list[str]:
+    """The names of the physical plan's steps, from the last to the first."""
+    lines = scored._jdf.queryExecution().executedPlan().toString().splitlines()
     return [line.strip(" +-:*()0123456789").split("(")[0].split("[")[0].split(" ")[0] for line in lines if line.strip()]
 
 
 def main() -> None:
-    rows, words = (int(argument) for argument in [*sys.argv[1:3], *("100000", "60")[len(sys.argv) - 1 :]][:2])
-    masters = sys.argv[3:] or ["local[1]", "local[2]"]
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "rows.parquet")
-        write_rows(source, rows, words)
-        print(f"{rows} rows of {words} words, {source.stat().st_size / 1e6:.0f} MB")
-        for master in masters:
-            run(master, source, Path(folder, "scored.parquet"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", nargs="+", type=int, default=[100_000, 1_000_000])
+    parser.add_argument("--master", nargs="+", default=["local[1]", "local[2]"])
+    parser.add_argument("--words", type=int, default=60, help="of an answer and of a reference")
+    parser.add_argument("--folder", type=Path, help="keep the rows there for other runs")
+    given = parser.parse_args()
+    if given.folder and len(given.rows) == len(given.master) == 1:
+        run(given.master[0], given.folder, given.rows[0], given.words)
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        for rows in given.rows:
+            for master in given.master:
+                options = ["--rows", str(rows), "--master", master, "--words", str(given.words)]
+                command = [sys.executable, __file__, *options, "--folder", str(given.folder or temporary)]
+                subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pytest
 
 from mlflow_ragmetrics import __version__
 
+COMMANDS = ("evaluate", "compare", "calibrate", "list", "explain", "doctor", "init")
 HEAVY = ("mlflow", "pandas", "langchain_core", "numpy", "pydantic", "rich")
 
 
@@ -17,12 +18,12 @@ def test_help_names_every_command_and_loads_nothing_heavy():
         f"print('loaded', [name for name in {HEAVY!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=True)
-    for command in ("evaluate", "list", "explain", "doctor", "init"):
+    for command in COMMANDS:
         assert f"\n  {command} " in done.stdout
     assert "loaded []" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["evaluate", "list", "explain", "doctor", "init"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(ragmetrics, command):
     result = ragmetrics(command, "--help")
     assert result.exit_code == 0
@@ -31,6 +32,26 @@ def test_every_command_explains_itself(ragmetrics, command):
 
 def test_the_version_is_the_package_s(ragmetrics):
     assert ragmetrics("--version").stdout.split()[-1] == __version__
+
+
+def test_a_misspelled_command_is_recognised(ragmetrics):
+    result = ragmetrics("evaluatte")
+    assert result.exit_code == 2
+    assert "Did you mean 'evaluate'?" in result.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_80_columns(ragmetrics, command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = ragmetrics(command, "--help").stdout
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_the_options_of_evaluate_stand_under_headings(ragmetrics):
+    shown = ragmetrics("evaluate", "--help").stdout
+    heads = ["What is read:", "How it is scored:", "What comes of it:"]
+    assert [line for line in shown.splitlines() if line in heads] == heads
+    assert shown.count("\n  -") > 30
 
 
 def test_an_unknown_command_is_refused(ragmetrics):

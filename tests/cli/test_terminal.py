@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import io
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.cli.terminal import clean, kept, shorten, wrapped
+from mlflow_ragmetrics.cli.terminal import clean, for_terminal, kept, shorten, terminal_width, wrapped
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,15 @@ def test_shortened_text_fits(text, length):
 def test_wrapped_text_keeps_together_what_belongs_together():
     lines = wrapped(f"first {kept('a b c d e f')} last", 22, indent=2)
     assert lines == ["  first a b c d e f", "    last"]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_lines_are_broken_for_a_terminal_only(monkeypatch, terminal):
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal
+    text = "a short line\n" + "word " * 20
+    shown = for_terminal(text, stream).splitlines()
+    assert (max(map(len, shown)) <= 40) is terminal
+    assert " ".join(" ".join(shown).split()) == " ".join(text.split())
+    assert terminal_width(stream) == (40 if terminal else None)

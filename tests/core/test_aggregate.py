@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.aggregate import agreement, merge_judges
+from mlflow_ragmetrics.core.language import render
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, JudgeReplyError
 
@@ -83,3 +84,10 @@ def test_failures() -> None:
         merge_judges({"a": reply}, "mean", 0.1, several=False)
     with pytest.raises(AllJudgesFailedError, match="a: not json; b: down"):
         merge_judges({"a": reply, "b": down}, "mean", 0.1, several=True)
+
+
+def test_the_way_to_merge_is_named_in_the_language_of_the_reason() -> None:
+    scores = {name: Score(value=value) for name, value in (("first", 0.2), ("second", 0.4))}
+    merged = merge_judges(scores, "median", 0.1, several=True)
+    assert "median of 2 judges" in render(merged.reason, "en")
+    assert "Агрегат «медиана» по 2 судьям" in render(merged.reason, "ru")

@@ -15,6 +15,7 @@ from mlflow_ragmetrics.core.question import Claims, Grade, Question, Rating, Ste
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.verdict import Ruling
+from mlflow_ragmetrics.core.workers import Slots
 from mlflow_ragmetrics.errors import JudgeError
 
 
@@ -86,14 +87,14 @@ def test_each_question_is_asked_once_however_many_ask_it(local: bool) -> None:
 @given(st.lists(st.text("ab.", min_size=1, max_size=5), max_size=40), st.integers(1, 6))
 @settings(max_examples=30, deadline=None)
 def test_rows_come_in_order_and_as_without_any_concurrency(answers: list[str], concurrency: int) -> None:
-    remote = rows_of([n_claims, graded], Judge(), answers, concurrency=concurrency)
+    remote = rows_of([n_claims, graded], Judge(), answers, slots=Slots(concurrency))
     assert [row["n_claims"].value for row in remote] == [len(answer.split(".")) / 10 for answer in answers]
 
 
 @pytest.mark.parametrize("limit", [1, 5])
 def test_calls_in_flight_never_exceed_the_limit(limit: int) -> None:
     judge = Judge(latency=0.003)
-    rows_of([n_claims, graded], judge, [f"text {i}" for i in range(30)], concurrency=limit)
+    rows_of([n_claims, graded], judge, [f"text {i}" for i in range(30)], slots=Slots(limit))
     assert judge.most_in_flight == limit
 
 
@@ -113,7 +114,7 @@ def test_the_limit_holds_over_all_judges_together() -> None:
                 shared.append(-1)
 
         judge.answer = answer  # type: ignore[method-assign]
-    rows_of([n_claims], [clock, twin], [f"text {i}" for i in range(20)], concurrency=3)
+    rows_of([n_claims], [clock, twin], [f"text {i}" for i in range(20)], slots=Slots(3))
     running = most = 0
     for step in shared:
         running += step
@@ -130,7 +131,7 @@ def test_a_failed_question_fails_only_the_scores_that_asked_it() -> None:
 def test_a_fatal_failure_stops_the_asking_and_the_engine_says_why() -> None:
     judge = Judge(bad=["x"])
     judge.fatal = True
-    engine = Engine([n_claims], [judge], [], ruling=Ruling([n_claims]), concurrency=1)
+    engine = Engine([n_claims], [judge], [], ruling=Ruling([n_claims]), slots=Slots(1))
     rows = list(engine.rows([Sample(id=str(i), answer=f"x{i}") for i in range(10)]))
     assert len(judge.asked) == 1
     assert {row.scores["n_claims"].status for row in rows} == {"error"}
@@ -156,7 +157,7 @@ def test_samples_are_read_as_they_are_needed() -> None:
             taken.append(number)
             yield Sample(id=str(number), answer=f"text {number}")
 
-    rows = Engine([n_claims], [Judge()], [], ruling=Ruling([n_claims]), concurrency=2).rows(endless())
+    rows = Engine([n_claims], [Judge()], [], ruling=Ruling([n_claims]), slots=Slots(2)).rows(endless())
     for _ in range(5):
         next(rows)
     rows.close()
@@ -180,7 +181,7 @@ def test_an_interrupt_ends_cleanly_and_keeps_what_is_done() -> None:
         for number in range(500):
             yield Sample(id=str(number), answer=f"text {number}")
 
-    rows = Engine([n_claims], [judge], [], ruling=Ruling([n_claims]), concurrency=4, store=Shelf()).rows(interrupted())
+    rows = Engine([n_claims], [judge], [], ruling=Ruling([n_claims]), slots=Slots(4), store=Shelf()).rows(interrupted())
     done = [next(rows) for _ in range(20)]
     with pytest.raises(KeyboardInterrupt):
         rows.throw(KeyboardInterrupt())

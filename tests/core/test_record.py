@@ -223,6 +223,21 @@ def test_a_repeated_given_id_is_an_error() -> None:
         list(with_ids([to_sample({"id": ["a"]})]))
 
 
+def test_a_stream_compares_ids_with_those_of_the_last_rows() -> None:
+    def ids(distance: int) -> list[str]:
+        others = ({"id": f"other {number}"} for number in range(distance))
+        return [each.id for each in with_ids(map(to_sample, [{"id": "a"}, *others, {"id": "a"}]), 10)]
+
+    assert ids(1000).count("a") == 2
+    with pytest.raises(InvalidFieldError, match="Rows 1 and 11"):
+        ids(9)
+
+
+def test_a_stream_numbers_repeated_content_among_the_last_rows() -> None:
+    found = [each.id for each in with_ids((to_sample({"question": "q"}) for _ in range(500)), 20)]
+    assert all(len(set(found[start : start + 20])) == 20 for start in range(480))
+
+
 def test_samples_and_frames_rows_pass() -> None:
     sample = Sample(id="1", answer="a")
     assert to_sample(sample) is sample

@@ -32,3 +32,7 @@ def test_the_environments_secrets_are_blotted_out_whatever_they_look_like(monkey
 @given(st.text(st.characters(categories=["Ll", "Zs"]), max_size=60))
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert redact(text) == text
+
+
+def test_a_word_that_ends_like_the_beginning_of_a_key_stays():
+    assert redact("pass an `api_key` or `workload_identity`") == "pass an `api_key` or `workload_identity`"

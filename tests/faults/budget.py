@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,13 +14,25 @@ from hypothesis import HealthCheck, settings
 
 LONG = os.environ.get("RAGMETRICS_FAULTS") == "long"
 SECONDS = 1.0
+TRIED: Counter[str] = Counter()
 
 
 def inputs(short: int, long: int) -> Callable[[Any], Any]:
-    """The number of inputs that hypothesis tries."""
-    return settings(
-        max_examples=long if LONG else short, deadline=None, database=None, suppress_health_check=list(HealthCheck)
-    )
+    """The number of inputs that hypothesis tries; what was tried is counted under the test's name."""
+
+    def applied(test: Any) -> Any:
+        inner = test.hypothesis.inner_test
+
+        @functools.wraps(inner)
+        def counted(*arguments: Any, **named: Any) -> None:
+            TRIED[test.__name__] += 1
+            inner(*arguments, **named)
+
+        test.hypothesis.inner_test = counted
+        most = long if LONG else short
+        return settings(max_examples=most, deadline=None, database=None, suppress_health_check=list(HealthCheck))(test)
+
+    return applied
 
 
 @contextmanager

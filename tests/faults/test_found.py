@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.cli.assignments import numbers_of
 from mlflow_ragmetrics.core.question import RelatedChunks, Verify
-from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.core.record import to_sample
+from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
+from mlflow_ragmetrics.gates import check_names
 from mlflow_ragmetrics.readers import read_samples
 from tests.faults.budget import in_time
 
@@ -89,3 +92,86 @@ def test_the_offline_judge_grows_with_the_text_and_not_with_its_square() -> None
         findings, related = rm.LexicalJudge().answer([Verify(claims, (text,)), RelatedChunks(text, (text,))])
     assert len(findings) == 6000
     assert len(related) == 1
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {10**5000: 1},
+        {"metadata": {10**5000: 1}},
+        {"contexts": [{"text": "a", 10**5000: 1}]},
+        {"contexts": [{"text": "a", "id": 10**5000}]},
+        {"contexts": [{10**5000: "a"}]},
+        {"expectations": {10**5000: 2}},
+        {"id": 10**5000},
+    ],
+    ids=lambda record: str(next(iter(record)))[:9] if isinstance(next(iter(record)), str) else "number",
+)
+def test_a_name_too_long_for_a_text(record: dict[Any, Any]) -> None:
+    sample = to_sample(record)
+    assert sample.id or "id" in sample.invalid
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_a_header_of_very_many_columns(ending: str, tmp_path: Path) -> None:
+    sign = "," if ending == "csv" else "\t"
+    (tmp_path / f"rows.{ending}").write_text(sign.join(f"c{n}" for n in range(100_000)) + "\n1\n")
+    with in_time(2):
+        assert len(list(read_samples(tmp_path / f"rows.{ending}"))) == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: rm.combine({"a": 1.0}, {"a": 10**5000}),
+        lambda: rm.combine({"a": 1e308, "b": 1e308}, {"a": 1e308, "b": 1e308}),
+        lambda: rm.combine({1: 0.5}),
+        lambda: rm.combine([1]),
+        lambda: rm.combine({"a": "x"}),
+        lambda: rm.combine([{"metric": "a", "score": 0.5, "threshold": "x"}]),
+        lambda: rm.aggregate([10**5000]),
+        lambda: rm.aggregate([1.0], "mean", 10**5000),
+        lambda: rm.aggregate([1.0], []),
+        lambda: rm.summarize(["a"]),
+        lambda: rm.summarize(5),
+        lambda: rm.Suite(False),
+        lambda: rm.Suite.preset([]),
+        lambda: rm.Suite("rouge", thresholds=[1]),
+        lambda: rm.Suite("rouge", name_prefix=5),
+        lambda: rm.Suite("rouge", judge=10**5000),
+        lambda: numbers_of(["a=nan"], "fail-under"),
+        lambda: numbers_of(["a=1e999"], "weights"),
+        lambda: check_names(["a"], {"a": float("nan")}),
+    ],
+)  # fmt: skip
+def test_no_figure_and_no_suite(call: Any) -> None:
+    with pytest.raises(RagMetricsError):
+        call()
+
+
+def test_scores_too_large_or_too_close_for_their_squares() -> None:
+    assert rm.aggregate([1e308, 0.5]) == 0.5
+    assert rm.summarize([1e308, 1e308])["n_skipped"] == 2
+    tiny = rm.summarize([-2.6850122181457965e-135] * 2 + [-2.2250738585e-313] * 2)
+    assert tiny["ci_low"] <= tiny["mean"] <= tiny["ci_high"]
+
+
+def test_a_table_whose_columns_are_no_texts(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"columns": [["a", 1]], "data": [[1]]}')
+    with pytest.raises(RagMetricsError, match="cannot be read"):
+        rm.compare(tmp_path / "a.json", tmp_path / "a.json")
+
+
+def test_embeddings_without_a_key_are_an_option_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(InvalidOptionError, match="openai:/x"):
+        rm.Suite(["semantic_similarity"], embeddings="openai:/x")
+
+
+def test_numbers_of_more_digits_than_python_writes_are_named_by_their_type() -> None:
+    with pytest.raises(InvalidOptionError, match="concurrency=<int>"):
+        rm.Suite(["rouge"], concurrency=-(10**5000))
+    with pytest.raises(InvalidOptionError, match="threshold=<int>"):
+        rm.composite("c", {"rouge1_f1": 1}, threshold=10**5000)
+    with pytest.raises(InvalidOptionError, match="which is not there"):
+        rm.Suite(["rouge"]).evaluate([{10**5000: 1}], columns={"answer": "x"})

@@ -1,4 +1,4 @@
-"""Whatever a judge replies and a file holds: what can be used, or an error of ours, soon."""
+"""Whatever a file holds: what can be used, or an error of ours, soon."""
 
 from __future__ import annotations
 
@@ -11,73 +11,20 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.adapters.spark.recipe import Recipe
+from mlflow_ragmetrics.calibration.suite_file import with_threshold
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.core.question import Claims, Grade, RelatedChunks, Tone, Verify
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.judges.replies import parse_object, read_reply
-from mlflow_ragmetrics.judges.tasks.sheet import sheet_of
 from mlflow_ragmetrics.readers import read_samples
+from mlflow_ragmetrics.readers.joining import join
 from tests.faults.budget import in_time, inputs
-from tests.faults.strange import texts
-
-QUESTIONS = (
-    Claims("A b c.", "answer"),
-    Verify(("a", "b"), ("x y", "z")),
-    RelatedChunks("a b", ("x y", "z")),
-    Grade("correctness", "q", "a", "r"),
-    Grade("answer_relevance", "q", "a"),
-    Tone("q", "I do not know"),
-)
-KEYS = ("claims", "verdicts", "related", "grades")
-words = st.one_of(
-    texts, st.sampled_from(["c1", "c2", "p1", "p2", "answer", "correctness", "SUPPORTED", "4/5", "5", "NaN"])
-)
-inner = st.recursive(
-    st.one_of(words, st.none(), st.booleans(), st.integers(), st.just(10**400), st.floats()),
-    lambda value: st.one_of(
-        st.lists(value, max_size=4),
-        st.dictionaries(
-            st.sampled_from(["id", "claims", "verdict", "quotes", "passage", "text", "quote", "reason", "grade"]), value
-        ),
-    ),
-    max_leaves=12,
-)
-objects = st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
-
-
-@inputs(300, 40_000)
-@given(before=texts, content=objects, after=texts, cut=st.integers(0, 400))
-def test_any_reply(before: str, content: dict[str, Any], after: str, cut: int) -> None:
-    with in_time():
-        reply = read_reply((before + json.dumps(content) + after)[: cut or None], KEYS)
-        for data in (reply.data, content):
-            for question in QUESTIONS:
-                if data is not None:
-                    assert set(sheet_of([question]).read(data)) == {question}
-
-
-@pytest.mark.parametrize(
-    "text",
-    ['{"a":' * 200_000, '{"a":[' * 160_000, "[{" * 500_000, '{"' * 500_000, ('{"a":[' + "1," * 1000) * 500, "!" * 10**6,
-     "{" * 10**6, '{"a":1,' * 140_000, ",   " * 250_000, "<think>" * 140_000, '{"a":' + "9" * 10**6, '{"a":"' + '\\"{' * 300_000],  # noqa: E501
-    ids=lambda text: text[:8],
-)  # fmt: skip
-def test_a_reply_built_to_take_long(text: str) -> None:
-    with in_time(3):
-        assert parse_object(text, KEYS) is None
-
-
-def test_numbers_beyond_floats_are_no_grades() -> None:
-    for number in ("1" + "0" * 400, "1e999", "NaN", "9" * 5000):
-        data = parse_object('{"grades": [{"id": "correctness", "reason": "", "grade": ' + number + "}]}")
-        question = Grade("correctness", "q", "a", "r")
-        assert data is None or "grade" in str(sheet_of([question]).read(data)[question])
+from tests.faults.strange import names, records, texts
+from tests.faults.test_fuzz_replies import inner, objects
 
 
 def _read(name: str, content: bytes) -> None:
@@ -143,7 +90,32 @@ def test_any_suite_file(entries: list[tuple[str, str]], whole: bytes | None) -> 
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(RagMetricsError):
         path = Path(folder) / "suite.yaml"
         path.write_bytes(whole if whole is not None else text.encode("utf-8", "surrogatepass"))
-        rm.Suite.from_yaml(path)
+        with in_time():
+            rm.Suite.from_yaml(path)
+
+
+@inputs(60, 6000)
+@given(
+    entries=st.lists(st.tuples(st.sampled_from(yaml_names), yaml_values), max_size=4),
+    key=st.sampled_from(["faithfulness", "rouge1_f1"]),
+)
+def test_any_suite_file_gets_a_threshold(entries: list[tuple[str, str]], key: str) -> None:
+    text = "\n".join(f"{name}: {value}" for name, value in entries)
+    with contextlib.suppress(RagMetricsError), in_time():
+        assert "0.25" in with_threshold(text, key, 0.25)
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(RagMetricsError), in_time():
+        path = Path(folder) / "suite.yaml"
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        Recipe.of(path, {}).build()
+
+
+@inputs(60, 8000)
+@given(
+    rows=st.lists(st.lists(st.one_of(records, objects), max_size=4), min_size=2, max_size=2), on=st.one_of(texts, names)
+)
+def test_any_two_sources_joined(rows: list[list[Any]], on: str) -> None:
+    with contextlib.suppress(RagMetricsError), in_time():
+        list(read_samples(join(rows[0], rows[1], on).rows))
 
 
 @inputs(15, 1500)

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import multiprocessing
-import socket
 import threading
-import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.core.question import Rating
-from tests.faults.strange import HOSTILE
 
 ROWS = [
     {
@@ -37,18 +30,6 @@ SECRET = "correct-horse-battery-staple-9000"
 
 def figures(report: rm.Report) -> dict[str, float]:
     return {name: value for name, value in report.metrics.items() if "duration" not in name}
-
-
-def test_the_offline_path_opens_no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("a socket was opened")
-
-    for name in ("connect", "connect_ex", "sendto"):
-        monkeypatch.setattr(socket.socket, name, refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    report = rm.Suite.preset("full").evaluate(ROWS[:3])
-    assert report.log()
-    assert all(score.status != "error" for row in report.rows for score in row.scores.values())
 
 
 def test_one_suite_in_32_threads_and_in_several_loops() -> None:
@@ -117,77 +98,3 @@ def test_a_cache_that_cannot_be_kept_is_one_warning(place: str, tmp_path: Path) 
         report = suite.evaluate(ROWS[:5])
     assert report.metrics["correctness/n_scored"] == 5
     assert len([each for each in said if "cache" in str(each.message)]) == 1
-
-
-class Leaking:
-    """A judge whose every failure tells its key, as clients' errors do."""
-
-    name = "leaking"
-
-    def __init__(self, key: str) -> None:
-        self.api_key = key
-
-    def answer(self, questions: Any) -> list[Any]:
-        raise RuntimeError(f"401 for {self.api_key} at https://user:{self.api_key}@host/v1?api_key={self.api_key}")
-
-
-def test_no_secret_is_written_anywhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any, capsys: Any
-) -> None:
-    monkeypatch.setenv("JUDGE_API_KEY", SECRET)
-    monkeypatch.chdir(tmp_path)
-    said = []
-    with caplog.at_level(logging.DEBUG):
-        suite = rm.Suite(["faithfulness", "correctness"], judge=Leaking(SECRET), cache=tmp_path / "c.db")
-        report = suite.evaluate(ROWS[:3])
-        report.log()
-        said.append(repr(report.rows) + str(report.table.to_dict()) + repr(report.description))
-        try:
-            rm.score("faithfulness", ROWS[0], judge=Leaking(SECRET))
-        except rm.RagMetricsError:
-            said.append(traceback.format_exc())
-        (tmp_path.parent / "suite.yaml").write_text(
-            f"preset: lexical\njudges: [{{model: 'openai:/x', api_key: {SECRET}}}]"
-        )
-        try:
-            rm.Suite.from_yaml(tmp_path.parent / "suite.yaml")
-        except rm.RagMetricsError:
-            said.append(traceback.format_exc())
-    out = capsys.readouterr()
-    text = "".join([*said, caplog.text, out.out, out.err])
-    assert len(said) == 3
-    assert SECRET not in text
-    for path in tmp_path.rglob("*"):
-        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
-
-
-def test_hostile_texts_are_scored_shown_and_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows = [{"question": t, "answer": t, "reference": t, "contexts": [t, "x"], t: t} for t in HOSTILE]
-    report = rm.Suite.preset("full").evaluate(rows)
-    assert len(report.table) == len(rows)
-    assert not [s.error for row in report.rows for s in row.scores.values() if s.status == "error"]
-    report.log()
-    pages = list(tmp_path.rglob("ragmetrics_report.html"))
-    assert len(pages) == 1
-    assert "<script>alert(1)" not in pages[0].read_text(encoding="utf-8")
-
-
-def test_hostile_texts_leave_the_terminal_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text(
-        "".join(json.dumps({"id": f"{n}{t}", "answer": t, "reference": t}) + "\n" for n, t in enumerate(HOSTILE))
-    )
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(
-        main, ["evaluate", str(path), "-m", "rouge", "-m", "coherence", "--no-log", "--worst", "40"]
-    )
-    assert result.exit_code == 0, result.output
-    assert not {"\x1b", "\x00", "\u202e"} & set(result.output)
-
-
-def test_an_answer_of_ten_million_characters() -> None:
-    answer = "The tower was built in 1889. " * 350_000
-    score = rm.score("rouge", {"answer": answer, "reference": "The tower was built in 1889."})
-    assert score.value is not None
-    assert 0 < score.value < 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 import struct
 import threading
@@ -18,7 +19,7 @@ from .fake_models import dutiful_reply
 
 @dataclass
 class Fault:
-    """How one request is answered: a status, headers, a reply, a delay, a cut connection."""
+    """How one request is answered: a status, headers, a reply, a delay, seconds a byte, a cut connection."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -27,6 +28,8 @@ class Fault:
     refusal: str | None = None
     delay: float = 0.0
     reset: bool = False
+    breaks_off: bool = False
+    drip: float = 0.0
     body: bytes | None = None
 
 
@@ -64,19 +67,29 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        try:
+            with self._in_flight():  # until the reply begins: who has it may ask again before this thread goes on
+                fault = self.script.next_fault(request)
+                left = self._left_within(fault.delay)
+            if left:
+                self.close_connection = True
+            else:
+                self._answer(request, fault)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+    @contextmanager
+    def _in_flight(self) -> Iterator[None]:
         with self.script.lock:
             self.script.in_flight += 1
             self.script.most_in_flight = max(self.script.most_in_flight, self.script.in_flight)
         try:
-            self._answer(request, self.script.next_fault(request))
-        except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True
+            yield
         finally:
             with self.script.lock:
                 self.script.in_flight -= 1
 
     def _answer(self, request: dict[str, Any], fault: Fault) -> None:
-        time.sleep(fault.delay)
         if fault.reset:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.close_connection = True
@@ -91,7 +104,15 @@ class _Handler(BaseHTTPRequestHandler):
         }.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        for each in body if fault.drip else ():
+            self.wfile.write(bytes([each]))
+            time.sleep(fault.drip)
+        self.wfile.write(b"" if fault.drip else body[: len(body) // 2] if fault.breaks_off else body)
+        self.close_connection |= fault.breaks_off
+
+    def _left_within(self, seconds: float) -> bool:
+        """Wait; True as soon as the client hangs up, so that what it gave up is no longer in flight."""
+        return bool(seconds and select.select([self.connection], [], [], seconds)[0])
 
     def log_message(self, format: str, *args: Any) -> None:
         """Keep quiet."""
@@ -116,13 +137,26 @@ def _completion(request: dict[str, Any], fault: Fault) -> bytes:
     ).encode()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keep quiet about clients that hang up."""
+
+
 @contextmanager
 def misbehaving_server(*faults: Fault, **options: Any) -> Iterator[Script]:
     """A server on loopback; its address is ``script.url``."""
-    script = Script(list(faults), **options)
+    with served(Script(list(faults), **options)) as script:
+        yield script
+
+
+@contextmanager
+def served(script: Script) -> Iterator[Script]:
+    """A server that does what ``script`` says."""
     handler = type("Handler", (_Handler,), {"script": script})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), handler)
     script.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()

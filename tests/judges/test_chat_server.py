@@ -137,8 +137,8 @@ def test_no_row_is_lost_in_a_storm_and_the_limit_holds() -> None:
         Fault(delay=0.05),
     ]
     rows = [{**ROW, "id": str(i), "answer": f"{ROW['answer']} Visit {i}."} for i in range(6)]
-    calm = [Fault()] * 8  # so that a repair turn does not meet the next fault
-    with misbehaving_server(*[fault for kind in kinds for fault in (kind, *calm)], delay=0.005) as server:
+    calm = [Fault(delay=0.02)] * 8  # so that a repair turn does not meet the next fault
+    with misbehaving_server(*[fault for kind in kinds for fault in (kind, *calm)], delay=0.02) as server:
         judge = judge_at(server)
         report = rm.Suite(FULL_SET, judge=judge, concurrency=4).evaluate(rows)
     assert {score.status for row in report.rows for score in row.scores.values()} == {"ok"}

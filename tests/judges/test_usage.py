@@ -60,3 +60,13 @@ def test_max_cost_needs_prices_and_holds() -> None:
     assert all(failure.fatal for failure in failures)
     assert judge.usage.cost is not None
     assert 0.0 < judge.usage.cost <= 0.0012
+
+
+def test_max_cost_holds_though_many_calls_are_in_flight() -> None:
+    model = dutiful(latency=0.02)
+    judge = ChatJudge(model, max_cost=0.05, prices={"input": 5.0, "output": 5.0})
+    rows = [{**ROW, "answer": ROW["answer"] + f" Number {i}."} for i in range(40)]
+    with pytest.raises(BudgetExceededError, match=r"max_cost=0\.05"):
+        rm.Suite(FULL_SET, judge=judge, concurrency=16).evaluate(rows)
+    assert judge.usage.cost is not None
+    assert 0.03 < judge.usage.cost <= 0.0515

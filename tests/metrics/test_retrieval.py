@@ -66,8 +66,8 @@ def test_items_are_the_ranking_and_what_was_missed() -> None:
     score = rm.score("context_recall", record(["x", "a"], ["a", "b"]))
     found = [(item.kind, item.text, item.verdict, item.reason) for item in score.items]
     assert found == [
-        ("document", "x", "NOT_FOUND", "Rank 1."),
-        ("document", "a", "FOUND", "Rank 2."),
+        ("document", "x", "NOT_FOUND", "Not relevant, at rank 1."),
+        ("document", "a", "FOUND", "Relevant, at rank 2."),
         ("document", "b", "NOT_FOUND", "Relevant, but not retrieved."),
     ]
 

@@ -20,7 +20,7 @@ def test_fewer_than_two_values_have_no_interval() -> None:
 
 def test_it_is_scipys_bca_interval_a_little_wider() -> None:
     scores = np.random.default_rng(3).beta(2, 5, 200)
-    reference = bootstrap((scores,), np.mean, n_resamples=20_000, rng=np.random.default_rng(1)).confidence_interval
+    reference = bootstrap((scores,), np.mean, n_resamples=20_000, random_state=1).confidence_interval
     low, high = bootstrap_interval(scores.tolist(), resamples=20_000) or (0.0, 0.0)
     width = reference.high - reference.low
     assert low == pytest.approx(reference.low, abs=0.03 * width)

@@ -50,33 +50,34 @@ def evaluate_chain(
     """Run ``chain`` on every question of ``data``, score the answers, and log them.
 
     Questions, references and gold ids come from ``data`` (``columns`` maps fields to its columns), answers and
-    contexts from the chain. The chain gets what ``make_input`` makes of a sample, else the question under
-    ``input_key``, else what its input schema asks for. ``output_key``, ``answer`` and ``contexts`` read odd outputs
-    as in ``RagMetricsCallback``. ``concurrency`` calls of the chain are in flight at most; scoring goes on meanwhile.
+    contexts from the chain, which gets what ``make_input`` makes of a sample, else the question under ``input_key``,
+    else what its input schema asks for. ``output_key``, ``answer`` and ``contexts`` read odd outputs as in
+    ``RagMetricsCallback``. At most ``concurrency`` calls of the chain are in flight; scoring goes on meanwhile.
 
-    A row on which the chain fails stays in the report with the status ``error`` for every metric. ``log`` writes into
-    the active MLflow run, else into a new one; ``feedback`` puts the scores also on the chain's MLflow traces.
-
-    Raises ``MissingFieldError``, before anything is run, for a metric that was named and whose field no row has,
-    ``InvalidDataError`` and ``InvalidOptionError`` for data and options that cannot be used.
+    A row on which the chain fails has the status ``error`` for every metric. ``log`` writes into the active MLflow
+    run, else into a new one; ``feedback`` puts the scores also on the chain's MLflow traces. Before anything is run:
+    ``MissingFieldError`` for a named metric whose field no row has, ``InvalidDataError``, ``InvalidOptionError``.
     """
     _check(concurrency)
     samples = list(read_samples(data, columns))
-    reduced, said = _reduced(suite, samples)
-    make = make_input or input_maker(chain, input_key)
     reading = Reading(output_key=output_key, answer=answer, contexts=contexts)
-    source = data if isinstance(data, (str, Path)) else None
+    asking = ask_all(chain, samples, make_input or input_maker(chain, input_key), reading, concurrency)
     with ExitStack() as stack:
+        reduced, said = _reduced(suite, samples)
         run_id = stack.enter_context(_run(run_name)) if log else None
-        began = time.perf_counter()
         bar = stack.enter_context(progress_of(progress, len(samples)))
-        answers = stack.enter_context(ask_all(chain, samples, make, reading, concurrency))
-        rows = [bar.advance(row) for row in _scored(answers, reduced, 4 * concurrency)]
-        warnings, seconds = (*said, *_missing_retrieval(rows)), time.perf_counter() - began
-        report = suite.report(rows, warnings=warnings, source=source, seconds=seconds)
-        if run_id is not None:
-            _log(report, run_id, chain, feedback)
+        scored = _scored(stack.enter_context(asking), reduced, 4 * concurrency)
+        report = _reported(suite, map(bar.advance, scored), said, data)
+        _log(report, run_id, chain, feedback)
     return report
+
+
+def _reported(suite: Suite, scored: Iterator[Row], said: tuple[str, ...], data: Data) -> Report:
+    began, before = time.perf_counter(), suite.spent
+    rows = list(scored)
+    warnings, seconds = (*said, *_missing_retrieval(rows)), time.perf_counter() - began
+    source = data if isinstance(data, (str, Path)) else None
+    return suite.report(rows, warnings=warnings, source=source, seconds=seconds, before=before)
 
 
 def _check(concurrency: int) -> None:
@@ -134,8 +135,10 @@ def _run(run_name: str | None) -> Any:
     return target_run(None, run_name)
 
 
-def _log(report: Report, run_id: str, chain: Runnable[Any, Any], feedback: bool) -> None:
+def _log(report: Report, run_id: str | None, chain: Runnable[Any, Any], feedback: bool) -> None:
     """Log the report; its scores go onto the chain's own traces where it has them, else onto traces of their own."""
+    if run_id is None:
+        return
     traced = any("trace_id" in row.sample.metadata for row in report.rows)
     if traced:
         import mlflow

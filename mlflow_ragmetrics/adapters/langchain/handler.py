@@ -117,12 +117,15 @@ class RagMetricsCallback(Recorder):
             self._counts.add("dropped")
 
     def broken(self, exchange: Exchange) -> None:
-        """Count a call that raised."""
+        """Count a call that raised before its ``exchange`` was complete."""
         self._counts.add("seen")
         self._counts.add("failed")
 
     def flush(self, timeout: float = 30.0) -> bool:
-        """Wait until every answer so far is scored and written; False, with a warning, when that did not succeed."""
+        """Wait until every answer so far is scored and written, at most ``timeout`` seconds.
+
+        False, with a warning, when that did not succeed.
+        """
         deadline = time.monotonic() + timeout
         done = self._crew.wait(timeout)
         if not done:
@@ -131,7 +134,7 @@ class RagMetricsCallback(Recorder):
         return done and all(written)
 
     def close(self, timeout: float = 30.0) -> bool:
-        """Flush, then let the threads end; later answers are dropped."""
+        """Flush for at most ``timeout`` seconds, then let the threads end; later answers are dropped."""
         done = self.flush(timeout)
         self._crew.close()
         for sink in self._sinks:

@@ -75,11 +75,11 @@ class Ledger:
         if failures:
             raise failures[0]
 
-    def close(self) -> None:
-        """End the run that was made here."""
+    def close(self, failure: str | None = None) -> None:
+        """End the run that was made here; as failed where ``failure`` says what it lacks."""
         if self._own_run is not None:
             run_id, self._own_run = self._own_run, None
-            end_run(run_id)
+            end_run(run_id, failure)
 
     def _live(self, run_id: str | None) -> LiveRun:
         if run_id is None:

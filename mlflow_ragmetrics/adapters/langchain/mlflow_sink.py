@@ -96,12 +96,13 @@ class MLflowSink:
             return not self._waiting
 
     def close(self) -> None:
-        """Give up on what still waits, and end the run that was made here."""
+        """Give up on what still waits, and end the run that was made here: as failed where it lacks answers."""
         with self._changed:
             self._closed = True
+            absent = len(self._waiting) + self._lost
             self._changed.notify_all()
         try:
-            self._ledger.close()
+            self._ledger.close(f"{absent} scored answers are not written" if absent else None)
         except RagMetricsError as error:
             _logger.warning("%s", error)
 

@@ -36,6 +36,7 @@ class SharedEvaluation:
         self._marks: list[int] = []
         self._run_id: str | None = None
         self._served: Counter[str] = Counter()
+        self._before = suite.spent
         self._logged = False
 
     def report_for(self, key: str, values: Mapping[str, Any]) -> Report:
@@ -65,10 +66,12 @@ class SharedEvaluation:
 
     def _evaluated(self, samples: Sequence[Sample], known: Sequence[Row]) -> Report:
         began = time.perf_counter()
+        self._before = self._before if known else self._suite.spent
         warnings = check_presence(self._suite.selection, samples)[1] if len(samples) > 1 else ()
         rest = self._suite.score_samples(samples[len(known) :])
         rows = [replace(row, index=index) for index, row in enumerate((*known, *rest))]
-        return self._suite.report(rows, warnings=warnings, seconds=time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        return self._suite.report(rows, warnings=warnings, seconds=seconds, before=self._before)
 
     def _log(self, report: Report) -> None:
         self._logged = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,8 +13,9 @@ from uuid import uuid4
 
 import yaml
 
-from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 from mlflow_ragmetrics.presets import PRESETS
+from mlflow_ragmetrics.readers.yaml_files import read_yaml
 from mlflow_ragmetrics.registry import MetricLike
 from mlflow_ragmetrics.suite import Suite
 
@@ -45,10 +47,22 @@ class Recipe:
             raise InvalidOptionError(message, param="suite")
         if isinstance(suite, (str, Path)) and Path(suite).suffix in (".yaml", ".yml"):
             Suite.from_yaml(suite, **options)  # says what is wrong with the file
-            return cls(None, options, _read(Path(suite)))
-        return cls(
-            str(suite) if isinstance(suite, (str, Path)) else list(suite), {"concurrency": _CONCURRENCY, **options}
-        )
+            return cls(None, options, _read(Path(suite))).checked()
+        metrics = str(suite) if isinstance(suite, (str, Path)) else list(suite)
+        return cls(metrics, {"concurrency": _CONCURRENCY, **options}).checked()
+
+    def checked(self) -> Recipe:
+        """The recipe itself; ``InvalidOptionError`` where it cannot travel, such as an open connection to a model."""
+        try:
+            from pyspark import cloudpickle
+        except ImportError as error:
+            raise MissingExtraError("score_spark needs PySpark 4: pip install 'mlflow_ragmetrics[spark]'.") from error
+        try:
+            cloudpickle.dumps(self)
+        except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+            message = f"the suite cannot be sent to Spark's workers ({error}); name its judges and embeddings by URI"
+            raise InvalidOptionError(message, param="judge") from error
+        return self
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Recipe) and self.token == other.token
@@ -68,6 +82,8 @@ class Recipe:
 
     def most_workers(self, workers: int) -> int:
         """``workers``, or fewer where some limit would leave less than one call to each."""
+        if workers < 1:
+            raise InvalidOptionError(f"workers={workers!r} must be at least 1", param="workers")
         limits = [value for name, value in _limits([self.options, self.content]) if name in _AT_LEAST_ONE]
         return max(1, int(min([workers, *limits])))
 
@@ -92,7 +108,7 @@ def is_remote(suite: Suite) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = {"concurrency": _CONCURRENCY, **yaml.safe_load(path.read_text(encoding="utf-8"))}
+    content: dict[str, Any] = {"concurrency": _CONCURRENCY, **read_yaml(path)}
     for name in _PATHS:
         if content.get(name):
             content[name] = str(path.parent.absolute() / content[name])

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from mlflow_ragmetrics.adapters.spark.recipe import Recipe, SuiteLike, is_remote, suite_of
-from mlflow_ragmetrics.core.aliases import ALIASES
-from mlflow_ragmetrics.core.record import check_columns, to_sample
-from mlflow_ragmetrics.core.run import Row
-from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
+from mlflow_ragmetrics.adapters.spark.reading import columns_read
+from mlflow_ragmetrics.adapters.spark.recipe import Recipe, SuiteLike, is_remote
+from mlflow_ragmetrics.adapters.spark.worker import Scoring
+from mlflow_ragmetrics.core.aliases import FIELD_OF
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.streaming import ScoreColumns
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["score_spark", "spark_udf"]
-
-_ROWS = 256
 
 
 def score_spark(
@@ -34,85 +31,73 @@ def score_spark(
 ) -> DataFrame:
     """``frame`` with the columns of ``streaming.ScoreColumns``: values, reasons, and items as arrays of structs.
 
-    ``suite`` is a YAML file's path, a preset's name, or metrics; ``options`` are those of ``Suite``; ``columns`` maps
-    sample fields to columns. Where there is no ``id`` column, one is added. Nothing is scored before an action asks
-    for it, and each action scores again: ``cache()`` or write the result before using it twice. A row that cannot be
-    scored has the status ``error`` and says why in ``<key>_reason``; the job goes on.
+    ``suite`` is a YAML file's path, a preset's name, or metrics; ``options`` are those of ``Suite``, and limits among
+    them those of the whole cluster, shared by the ``workers`` tasks that run at the same time (default: the cluster's
+    parallelism); ``adapters.spark`` says how. ``columns`` maps sample fields to columns. A frame without ids gets the
+    column ``id``, made of question and reference. A row that cannot be scored has the status ``error`` and says why
+    in ``<key>_reason``; the job goes on. Nothing is scored before an action asks for it, and each action scores
+    again: ``cache()`` or write the result before using it twice.
 
-    Each Python worker makes the suite once. The limits of ``suite`` and ``options`` (concurrency, requests and tokens
-    a minute, max_calls, max_cost) are those of the whole cluster: each worker gets its share, and partitions are
-    merged until there are no more of them than calls allowed in flight: with a remote judge, ``concurrency=64`` and
-    600 requests a minute, a hundred executors of four cores run 64 tasks of one call in flight and 9 requests a minute
-    each. A worker that is turned away waits alone. Answers are cached in each worker's memory, and on its own disk
-    where ``cache`` is given. ``workers``: tasks that run at the same time (default: the cluster's parallelism).
-
-    The rows travel as Arrow batches (``mapInArrow``): pandas confuses null and NaN, integers and floats. Raises
-    ``InvalidOptionError`` for a suite or a mapping that cannot be used, and where a column is already there.
+    Raises ``InvalidOptionError`` for a suite or a mapping that cannot be used and where a column is already there,
+    ``MissingFieldError`` where a metric that was named needs a field that no column holds.
     """
     recipe = Recipe.of(suite, options)
     built = recipe.build()
-    if columns:
-        check_columns(columns, frame.columns)
+    read = columns_read(built, frame.columns, columns)
+    adds_id = "id" not in (columns or ()) and not any(FIELD_OF.get(name) == "id" for name in frame.columns)
+    scoring = Scoring(recipe, columns, read, adds_id)
     if is_remote(built):
-        tasks = recipe.most_workers(workers or _parallelism(frame.sparkSession))
-        frame, recipe = frame.coalesce(tasks), recipe.divided(tasks)
-    added = ScoreColumns(built).schema
-    if not {"id", *ALIASES["id"]} & {*frame.columns} and "id" not in (columns or ()):
-        added = added.insert(0, pa.field("id", pa.string()))
-    taken = next((name for name in added.names if name in frame.columns), None)
-    if taken is not None:
-        message = f"the frame already has a column {taken!r}; drop it, or give the suite a name_prefix"
-        raise InvalidOptionError(message, param="name_prefix")
-    types, _ = _pyspark()
-    schema = types.StructType([*frame.schema.fields, *_spark_schema(added).fields])
-    return frame.mapInArrow(_Scoring(recipe, columns, tuple(added.names)), schema)
+        tasks = recipe.most_workers(_parallelism(frame.sparkSession) if workers is None else workers)
+        frame, scoring = frame.repartition(tasks), replace(scoring, recipe=recipe.divided(tasks))
+    schema = _widened(frame, scoring.schema(ScoreColumns(built)))
+    return frame.mapInArrow(scoring, schema)
 
 
-def spark_udf(suite: SuiteLike, *, columns: Mapping[str, str] | None = None, **options: Any) -> Any:
+def spark_udf(
+    suite: SuiteLike, *, columns: Mapping[str, str] | None = None, workers: int | None = None, **options: Any
+) -> Any:
     """A pandas UDF from a struct of a row's columns to a struct of scores: ``frame.select(udf(struct("*")))``.
 
-    Registered with ``spark.udf.register("ragmetrics", udf)`` it works in SQL. Limits are those of each worker here: a
-    UDF does not know how many there are.
+    Registered with ``spark.udf.register("ragmetrics", udf)`` it works in SQL. Limits are shared as in ``score_spark``,
+    but a UDF cannot make the tasks fewer: ``InvalidOptionError`` where a limit is less than one for each of them.
     """
     recipe = Recipe.of(suite, options)
-    added = ScoreColumns(recipe.build()).schema
-    _, functions = _pyspark()
-    return functions.pandas_udf(_pandas_function(_Scoring(recipe, columns, tuple(added.names))), _spark_schema(added))
+    built = recipe.build()
+    if is_remote(built):
+        tasks = _parallelism(None) if workers is None else workers
+        if recipe.most_workers(tasks) < tasks:
+            message = f"a limit is too small to be shared by {tasks} tasks; raise it, give workers, or use score_spark"
+            raise InvalidOptionError(message, param="workers")
+        recipe = recipe.divided(tasks)
+    from pyspark.sql.functions import pandas_udf
+
+    function = _pandas_function(Scoring(recipe, columns, (), False))
+    return pandas_udf(function, _spark_schema(ScoreColumns(built).schema))
 
 
-@dataclass(frozen=True)
-class _Scoring:
-    """What a worker does with its partition; ``added`` names the columns that are new."""
-
-    recipe: Recipe
-    columns: Mapping[str, str] | None
-    added: Sequence[str]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for start in range(0, batch.num_rows, _ROWS):
-                part = batch.slice(start, _ROWS)
-                arrays = [*part.columns, *self.scores(part.to_pylist())]
-                yield pa.RecordBatch.from_arrays(arrays, names=[*part.schema.names, *self.added])
-
-    def scores(self, records: Sequence[Mapping[Any, Any]]) -> list[pa.Array]:
-        """The new columns of these records."""
-        suite = suite_of(self.recipe)
-        rows: list[Row] = list(suite.score_samples(to_sample(record, self.columns) for record in records))
-        arrays = ScoreColumns(suite).arrays(rows)
-        return [pa.array([row.sample.id for row in rows]), *arrays] if self.added[0] == "id" else arrays
-
-
-def _pandas_function(scoring: _Scoring) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:
+def _pandas_function(scoring: Scoring) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:
     import pandas as pd
 
     def score(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for frame in frames:
-            table = pa.table(scoring.scores(frame.to_dict("records")), names=list(scoring.added))
-            yield table.to_pandas()
+            yield scoring.score(frame.to_dict("records")).to_pandas()
 
     score.__annotations__ = {"frames": Iterator[pd.DataFrame], "return": Iterator[pd.DataFrame]}
     return score
+
+
+def _widened(frame: DataFrame, added: pa.Schema) -> Any:
+    """The frame's schema with the new columns; ``InvalidOptionError`` where one is there, in any case of letters."""
+    from pyspark.sql.types import StructType
+
+    there = {name.lower(): name for name in frame.columns}
+    taken = next((there[name.lower()] for name in added.names if name.lower() in there), None)
+    if taken is not None:
+        is_id = taken.lower() == "id"
+        way = f"map it: columns={{'id': {taken!r}}}" if is_id else "drop it, or give the suite a name_prefix"
+        message = f"the frame already has a column {taken!r}; {way}"
+        raise InvalidOptionError(message, param="columns" if is_id else "name_prefix")
+    return StructType([*frame.schema.fields, *_spark_schema(added).fields])
 
 
 def _spark_schema(schema: pa.Schema) -> Any:
@@ -121,16 +106,12 @@ def _spark_schema(schema: pa.Schema) -> Any:
     return from_arrow_schema(schema)
 
 
-def _pyspark() -> tuple[Any, Any]:
-    try:
-        from pyspark.sql import functions, types
-    except ImportError as error:
-        raise MissingExtraError("score_spark needs PySpark 4: pip install 'mlflow_ragmetrics[spark]'.") from error
-    return types, functions
-
-
-def _parallelism(session: SparkSession) -> int:
+def _parallelism(session: SparkSession | None) -> int:
     """How many tasks the cluster runs at the same time, as far as this session can tell."""
+    if session is None:
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.active()
     try:
         return int(session.sparkContext.defaultParallelism)
     except (AttributeError, NotImplementedError):  # Spark Connect has no context

@@ -126,9 +126,10 @@ def _related(data: Mapping[str, Any], question: RelatedChunks, layout: _Layout) 
     related: dict[int, Related] = {}
     for entry in entries:
         number = layout.passage_of(entry.get("passage"), question.chunks)
-        if number:
-            quote = _found(text_in(entry, "quote"), question.chunks[number - 1])
-            related.setdefault(number, Related(number, quote, text_in(entry, "reason")))
+        if not number:
+            return Problem('"related" must name passages by the ids that they have above, and no others')
+        quote = _found(text_in(entry, "quote"), question.chunks[number - 1])
+        related.setdefault(number, Related(number, quote, text_in(entry, "reason")))
     return tuple(related.values())
 
 

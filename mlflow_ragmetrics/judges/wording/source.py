@@ -71,15 +71,20 @@ class Source:
 
         Of ``left``, the first ``most`` places are looked at.
         """
-        lefts, rights = self.positions.get(left, [])[:most], self.positions.get(right, [])
-        best = 0.0
-        for position in lefts:
-            first = bisect_left(rights, position - _NEAR)
-            near = rights[first : first + 2 * _NEAR + 1]
-            if position + 1 in near:
-                return 1.0
-            if any(abs(other - position) <= _NEAR and other != position for other in near):
-                best = 0.5
+        rights = self.positions.get(right)
+        if rights is None:
+            return 0.0
+        best, last = 0.0, rights[-1]
+        for position in self.positions.get(left, ())[:most]:
+            if position - _NEAR > last:
+                break
+            place = bisect_left(rights, position - _NEAR)
+            while place < len(rights) and (distance := rights[place] - position) <= _NEAR:
+                if distance == 1:
+                    return 1.0
+                if distance:
+                    best = 0.5
+                place += 1
         return best
 
     def related(self, key: str) -> set[str]:

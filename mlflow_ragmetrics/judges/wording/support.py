@@ -77,16 +77,25 @@ def _best_places(keys: list[str], source: Source, most: int) -> tuple[int, int, 
             masks[place] = masks.get(place, 0) | 1 << bit
     best_sentence, best_window, first = 0, 0, 0
     for place, mask in masks.items():
-        union, passage = mask, source.places[place].passage
-        for near in range(place + 1, place + _WIDTH):
-            if near in masks and source.places[near].passage == passage:
-                union |= masks[near]
-        best_sentence = max(best_sentence, mask.bit_count())
-        if union.bit_count() > best_window:
-            best_window, first = union.bit_count(), place
+        held = union = mask.bit_count()
+        if place + 1 in masks or place + 2 in masks:
+            union = _held_from(place, masks, source).bit_count()
+        if held > best_sentence:
+            best_sentence = held
+        if union > best_window:
+            best_window, first = union, place
     window = [place for place in range(first, first + _WIDTH) if place in masks]
     by_share = sorted(window, key=lambda place: -masks[place].bit_count())
     return best_sentence, best_window, tuple(by_share)
+
+
+def _held_from(place: int, masks: dict[int, int], source: Source) -> int:
+    """What the window of sentences from ``place`` on holds, within its passage."""
+    union, passage = masks[place], source.places[place].passage
+    for near in range(place + 1, place + _WIDTH):
+        if near in masks and source.places[near].passage == passage:
+            union |= masks[near]
+    return union
 
 
 def _telling(claim: Sequence[Term], source: Source) -> list[Term]:

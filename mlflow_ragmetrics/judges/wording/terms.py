@@ -6,6 +6,7 @@ import re
 import threading
 import unicodedata
 from functools import lru_cache
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import snowballstemmer
@@ -25,9 +26,9 @@ __all__ = ["Term", "stem", "terms_of"]
 
 _LONGEST_STEMMED: Final = 40
 _TOKEN = re.compile(
-    r"\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d+(?:[.,:]\d+)*|[%$€£₽]"
+    r"(\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d+(?:[.,:]\d+)*|[%$€£₽]"
     r"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){2,}|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][̀-ͯ]*)+(?:['’][^\W\d_]+)?"
-    r"|[.!?;:,()\n]"
+    r"|[.!?;:,()\n])"
 )
 _CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
 _VERBS = (["is"], ["was"], ["has"], ["had"], ["был"], ["была"], ["было"], ["является"])
@@ -54,6 +55,9 @@ class Term(NamedTuple):
     negated: bool
 
 
+_make_term = Term._make
+
+
 @lru_cache(maxsize=1)
 def _stemmers() -> tuple[snowballstemmer.stemmer, snowballstemmer.stemmer]:
     return snowballstemmer.stemmer("english"), snowballstemmer.stemmer("russian")
@@ -76,39 +80,80 @@ def _stem_short(word: str) -> str:
     return ALIASES.get(stemmed, stemmed)
 
 
+class _Word(NamedTuple):
+    """What a token is wherever it stands; ``keys`` is empty where its neighbours decide."""
+
+    folded: str
+    keys: tuple[str, ...]
+    content: bool
+    capital: bool
+    second_capital: bool
+    negates: bool
+    cancels: bool
+
+
 def terms_of(text: str) -> list[Term]:
     """The terms of ``text`` in order; linear in its length."""
-    matches = list(_TOKEN.finditer(text))
-    words = [_fold(match.group()) for match in matches]
+    parts = _TOKEN.split(text)  # what lies before each token, and the token, in turn
+    gaps, tokens = parts[::2], parts[1::2]
+    known = {token: _word_of(token) for token in set(tokens)}
+    found = [known[token] for token in tokens]
+    words = [word.folded for word in found]
+    borders = list(accumulate(map(len, parts)))
     terms: list[Term] = []
     place, negating, opening = 0, False, True
-    while place < len(words):
-        word = words[place]
+    while place < len(found):
+        word, keys, content, capital, second_capital, negates, cancels = found[place]
         if word in _BREAKS:
-            negating, opening = False, word != "," and word not in "()"
+            negating, opening = False, word not in ",()"
             place += 1
             continue
-        plain = _plain_key(word) if len(word) <= _LONGEST_STEMMED else (word,)
-        keys, taken, number = (plain, 1, False) if plain else _read(words, matches, place)
-        start, end = matches[place].start(), matches[place + taken - 1].end()
-        shown = text[start:end]
-        content = number or (word not in STOP_WORDS and not word.endswith("n't"))
-        capital = content and not number and shown[0].isupper()
-        name = capital and (not opening or shown[1:2].isupper() or words[place + taken : place + taken + 1] in _VERBS)
+        shown, start, end, taken, number = tokens[place], borders[2 * place], borders[2 * place + 1], 1, False
+        if not keys:
+            keys, taken, number = _read(words, gaps, place)
+            end = borders[2 * (place + taken) - 1]
+            shown, content, capital = text[start:end], content or number, capital and not number
+        place += taken
+        name = capital and (not opening or second_capital or words[place : place + 1] in _VERBS)
         for key in keys:
-            terms.append(Term(key, shown, start, end, content, number, name, negating and content))
-        if word in NEGATORS or word.endswith("n't"):
+            terms.append(_make_term((key, shown, start, end, content, number, name, negating and content)))
+        if negates:
             negating = True
-        elif content or word in _CANCELLING:
+        elif content or cancels:
             negating = False
         opening = False
-        place += taken
     return terms
 
 
+def _word_of(token: str) -> _Word:
+    return _short_word_of(token) if len(token) <= _LONGEST_STEMMED else _made_word(token)
+
+
 @lru_cache(maxsize=50_000)
+def _short_word_of(token: str) -> _Word:
+    return _made_word(token)
+
+
+def _made_word(token: str) -> _Word:
+    folded = _fold(token)
+    keys = _plain_key(folded)
+    contracted = folded.endswith("n't")
+    content = folded not in STOP_WORDS and not contracted
+    return _Word(
+        folded,
+        keys,
+        content,
+        content and token[0].isupper(),
+        token[1:2].isupper(),
+        contracted or folded in NEGATORS,
+        folded in _CANCELLING,
+    )
+
+
 def _plain_key(word: str) -> tuple[str, ...]:
     """The key of a word that needs no look at its neighbours; empty for numbers, months and number words."""
+    if len(word) > _LONGEST_STEMMED:
+        return (word,)
     if word[0].isdigit() or word in MONTHS or word in SPELLED:
         return ()
     return (word if word in STOP_WORDS else stem(word),)
@@ -120,7 +165,6 @@ def _fold(token: str) -> str:
     return token.casefold() if len(token) > _LONGEST_STEMMED else _fold_short(token)
 
 
-@lru_cache(maxsize=50_000)
 def _fold_short(token: str) -> str:
     if token.isascii():
         word = token.lower()
@@ -139,12 +183,12 @@ def _without_accents(word: str) -> str:
     return _ACCENTED.sub(r"\1", decomposed) if decomposed[0] < "\u0250" else word
 
 
-def _read(words: list[str], matches: list[re.Match[str]], place: int) -> tuple[tuple[str, ...], int, bool]:
+def _read(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...], int, bool]:
     """The keys of the term at ``place``, how many tokens it takes, and whether it is a number."""
     word = words[place]
     first = word[0]
     if first.isdigit():
-        return _read_digits(words, matches, place)
+        return _read_digits(words, gaps, place)
     if word in MONTHS and _is_month(words, place):
         return (f"month:{MONTHS[word]}",), 1, True
     value, taken = spelled_number(words[place : place + 8]) if word in SPELLED else (0, 0)
@@ -153,14 +197,14 @@ def _read(words: list[str], matches: list[re.Match[str]], place: int) -> tuple[t
     return (stem(word),), 1, False
 
 
-def _read_digits(words: list[str], matches: list[re.Match[str]], place: int) -> tuple[tuple[str, ...], int, bool]:
+def _read_digits(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...], int, bool]:
     word = words[place]
     date = read_date(word)
     if date is not None:
         day, month, year = date
         return (f"#{day}", f"month:{month}", f"#{year}"), 1, True
     following = words[place + 1] if place + 1 < len(words) else ""
-    adjacent = bool(following) and matches[place].end() == matches[place + 1].start()
+    adjacent = bool(following) and not gaps[place + 1]
     if adjacent and following in ("st", "nd", "rd", "th", "s"):
         near_month = any(near in MONTHS for near in words[max(place - 1, 0) : place + 4])
         ordinal = None if near_month else ORDINALS.get(word + following)

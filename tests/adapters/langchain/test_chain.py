@@ -15,6 +15,8 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
+from mlflow_ragmetrics.judges.chat import ChatJudge
+from tests.judges.fake_models import dutiful
 
 DATA = [{"id": f"row {n}", "question": f"question {n}", "reference": f"answer to question {n}"} for n in range(1, 11)]
 
@@ -59,6 +61,12 @@ def test_a_question_goes_where_the_chain_looks_for_it(suite: rm.Suite) -> None:
     ):
         report = evaluated(chain, rouge, gold, **options)
         assert report.metrics["rouge1_f1/mean"] == 1.0
+
+
+def test_usage_is_that_of_this_evaluation_alone(plain: Any) -> None:
+    suite = rm.Suite(["faithfulness"], judge=ChatJudge(dutiful()))
+    first, second = evaluated(plain, suite, DATA[:2]), evaluated(plain, suite, DATA[2:4])
+    assert first.usage["calls"] == second.usage["calls"] == 4
 
 
 def test_failing_rows_stay_as_rows(plain: Any) -> None:
@@ -149,6 +157,6 @@ def test_scores_go_onto_the_chain_s_own_traces(autolog: None, plain: Any) -> Non
     evaluated(plain, rm.Suite(["rouge"]), DATA[:3], log=True)
 
     mlflow.flush_trace_async_logging()
-    traces = mlflow.search_traces(locations=["0"], return_type="list")
+    traces = mlflow.search_traces(["0"], return_type="list")
     assert sorted(trace.data.request for trace in traces) == [f'"{row["question"]}"' for row in DATA[:3]]
     assert [[each.value for each in trace.info.assessments] for trace in traces] == [[1.0]] * 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
 import threading
 import time
 from typing import Any
@@ -20,7 +21,11 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 QUESTIONS = ["question 1", "question 2", "question 3"]
 
 
-def test_every_mode_and_kind(ask: Any, handler: Any, collected: Any, shelves: tuple[str, ...], kind: str) -> None:
+def test_every_mode_and_kind(
+    ask: Any, handler: Any, collected: Any, shelves: tuple[str, ...], kind: str, mode: str
+) -> None:
+    if kind == "nested" and mode.startswith("a") and sys.version_info < (3, 11):
+        pytest.skip("below Python 3.11 an async call hands its callbacks to inner chains only with the config")
     ask(QUESTIONS, {"callbacks": [handler]})
 
     assert handler.flush(10)

@@ -56,7 +56,7 @@ def judged(local: bool, plain: Any, scholar: Any, **options: Any) -> tuple[Model
     with rm.RagMetricsCallback(suite, sink=lambda *_: None, **options) as handler:
         plain.batch(["question 1", "question 2"], {"callbacks": [witness, handler]})
     mlflow.flush_trace_async_logging()
-    traces = mlflow.search_traces(locations=["0"], return_type="list")
+    traces = mlflow.search_traces(["0"], return_type="list")
     return judge, witness, [str(trace.data.request) for trace in traces]
 
 

@@ -35,7 +35,7 @@ def numbers_of_traces() -> list[tuple[int, int]]:
     """For each trace the number in its request, and the one that our feedback found in the answer."""
     mlflow.flush_trace_async_logging()
     found = []
-    for trace in mlflow.search_traces(locations=["0"], return_type="list"):
+    for trace in mlflow.search_traces(["0"], return_type="list"):
         asked = int(re.findall(r"question (\d+)", str(trace.data.request))[-1])
         values = [each.value for each in trace.info.assessments if each.name == "own_number"]
         found.append((asked, *(round(1000 * value) for value in values)))

@@ -1,0 +1,182 @@
+"""Disks that are really full, and really read-only: for the cache, for files, for MLflow's store and artifacts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.core.question import Rating
+from mlflow_ragmetrics.streaming import write_parquet
+
+ROWS = [
+    {"question": f"Why {n}?", "answer": f"Because {n}. " + 40 * "Indeed it is. ", "reference": f"For {n}."}
+    for n in range(400)
+]
+Disk = Callable[..., Path]
+
+
+class Wordy:
+    """A remote judge that counts its questions and gives long reasons."""
+
+    name = fingerprint = "wordy"
+
+    def __init__(self, **_: Any) -> None:
+        self.asked = 0
+
+    def answer(self, questions: Any) -> list[Any]:
+        self.asked += len(questions)
+        return [Rating(4, 20 * f"{self.asked} reasons. ") for _ in questions]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    """Mounts a file system of so many KB; ``skip`` where that is not allowed."""
+    mounted: list[Path] = []
+
+    def mount(size: int) -> Path:
+        place = tmp_path / f"disk{len(mounted)}"
+        place.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size}k", "ragmetrics-test", str(place)]
+        if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
+            pytest.skip("file systems cannot be mounted here (it takes root)")
+        mounted.append(place)
+        return place
+
+    yield mount
+    for place in mounted:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def make_read_only(place: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+
+
+def fill(place: Path) -> None:
+    with (place / "filling").open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(1024)):
+                pass
+        except OSError:
+            return
+
+
+def scored(cache: Path) -> tuple[rm.Report, list[str], Wordy]:
+    judge = Wordy()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        report = rm.Suite(["correctness"], judge=judge, cache=cache).evaluate(ROWS)
+    assert report.metrics["correctness/n_scored"] == len(ROWS)
+    return report, [str(each.message) for each in said if "cache" in str(each.message)], judge
+
+
+def test_a_disk_that_gets_full_under_the_cache(disk: Disk) -> None:
+    place = disk(200)
+    _, said, _ = scored(place / "cache.db")
+    assert len(said) == 1
+    assert "is full" in said[0]
+    _, said, judge = scored(place / "cache.db")
+    assert 0 < judge.asked < len(ROWS)  # what was stored before the disk was full is found again
+
+
+@pytest.mark.parametrize("spoil", [fill, make_read_only])
+def test_a_disk_that_takes_no_cache(spoil: Callable[[Path], None], disk: Disk) -> None:
+    place = disk(200)
+    spoil(place)
+    _, said, judge = scored(place / "cache.db")
+    assert len(said) == 1
+    assert judge.asked == len(ROWS)
+
+
+def test_a_cache_on_a_disk_made_read_only_is_still_read(disk: Disk) -> None:
+    place = disk(32000)
+    scored(place / "cache.db")
+    make_read_only(place)
+    _, said, judge = scored(place / "cache.db")
+    assert (judge.asked, said) == (0, [])
+
+
+@pytest.mark.parametrize("spoil", [fill, make_read_only])
+def test_parquet(spoil: Callable[[Path], None], disk: Disk, tmp_path: Path) -> None:
+    place, suite = disk(200), rm.Suite(["rouge"])
+    rows = list(suite.stream(ROWS))
+    write_parquet(rows, place / "scored.parquet", suite)
+    spoil(place)
+    with pytest.raises(rm.RagMetricsError, match=r"scored\.parquet cannot be written: (No space|Read-only)"):
+        write_parquet(rows, place / "scored.parquet", suite, batch_size=10)
+    assert pq.read_table(place / "scored.parquet").num_rows == len(ROWS)
+    assert not list(place.glob("*.partial"))
+    assert write_parquet(rows, tmp_path / "scored.parquet", suite) == len(ROWS)
+
+
+@pytest.mark.parametrize("spoil", [fill, make_read_only])
+def test_artifacts_and_what_is_logged_again_when_there_is_room(spoil: Callable[[Path], None], disk: Disk) -> None:
+    place = disk(2000)
+    mlflow.set_experiment(experiment_id=mlflow.create_experiment("on a small disk", (place / "artifacts").as_uri()))
+    report = rm.Suite(["rouge"]).evaluate(ROWS)
+    spoil(place)
+    with pytest.raises(rm.RagMetricsError, match=r"^the report could not be written into .*(No space|Read-only)"):
+        report.log()
+    (run,) = mlflow.search_runs(output_format="list")
+    assert run.info.status == "FAILED"
+    assert run.data.tags["ragmetrics.status"].startswith("failed: ")
+    subprocess.run(["mount", "-o", "remount,rw,size=8m", str(place)], check=True)
+    report.log(run_id=run.info.run_id)
+    (run,) = mlflow.search_runs(output_format="list")
+    assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
+    assert len(mlflow.load_table("rag_rows.json", [run.info.run_id])) == len(ROWS)
+    assert len(mlflow.search_traces(run_id=run.info.run_id, return_type="list")) == len(ROWS)
+
+
+@pytest.mark.parametrize("spoil", [fill, make_read_only])
+@pytest.mark.parametrize("what", ["--output", "--junit", "--tracking-uri"])
+def test_the_command_says_it_in_one_sentence(
+    what: str, spoil: Callable[[Path], None], disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = disk(200)
+    spoil(place)
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[:5]), encoding="utf-8")
+    target = {"--output": f"{place}/o.jsonl", "--junit": f"{place}/j.xml", "--tracking-uri": f"sqlite:///{place}/m.db"}
+    logged = [] if what == "--tracking-uri" else ["--no-log"]
+    result = CliRunner().invoke(
+        main, ["evaluate", str(tmp_path / "rows.jsonl"), "-m", "rouge", *logged, what, target[what]]
+    )
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert "No space" in result.output or "Read-only" in result.output or "cannot use the MLflow store" in result.output
+    assert "rouge" in result.output or what == "--tracking-uri"  # the figures are shown nevertheless
+    assert not list(place.glob("*.partial"))
+
+
+def test_the_command_goes_on_without_its_cache_and_says_so(disk: Disk, tmp_path: Path) -> None:
+    place = disk(200)
+    fill(place)
+    program = "import mlflow_ragmetrics.judges.lexical as l, tests.faults.test_disk as t\n"
+    program += "l.LexicalJudge = t.Wordy\nimport mlflow_ragmetrics.judges.resolve as r\nr.LexicalJudge = t.Wordy\n"
+    program += "from mlflow_ragmetrics.cli import main\nmain()"
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    arguments = ["evaluate", "rows.jsonl", "-m", "correctness", "--no-log", "--cache", str(place / "c.db")]
+    path = os.pathsep.join([str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")])
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("Warning: the cache") == 1
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,110 @@
+"""Whatever is said on the command line and to a suite: an error of ours or a suite that works, soon."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.cli.assignments import numbers_of, pairs_of
+from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.gates import check_comparison, check_figures, to_json, to_junit
+from tests.faults.budget import in_time, inputs
+from tests.faults.strange import texts, values
+
+FIGURES = {"faithfulness/mean": 0.5, "faithfulness/n_scored": 2.0, "rouge1_f1/n_scored": 0.0}
+numbers = st.one_of(st.floats().map(str), st.sampled_from(["1_0", "nan", "inf", "-0", "1e999", "٣", "9" * 400]), texts)
+sides = st.one_of(
+    st.sampled_from(["faithfulness", "rouge1_f1", "faithfulness/ci_low", "a/b/c", "question", "answer"]), texts
+)
+assignments = st.one_of(
+    st.tuples(sides, numbers).map("=".join),
+    st.lists(st.tuples(sides, numbers).map("=".join), max_size=3).map(",".join),
+    texts,
+)
+
+
+@inputs(200, 15_000)
+@given(given_texts=st.lists(assignments, max_size=3), rate=st.one_of(st.none(), st.floats(), st.floats(0, 1)))
+def test_any_gate(given_texts: list[str], rate: float | None) -> None:
+    with in_time(), contextlib.suppress(RagMetricsError):
+        limits = numbers_of(given_texts, "fail-under")
+        assert all(map(math.isfinite, limits.values()))
+        checks = check_figures(FIGURES, limits, rate)
+        json.loads(to_json(checks))
+        to_junit(checks).encode("utf-8")
+
+
+@inputs(100, 5000)
+@given(given_texts=st.lists(assignments, max_size=3), verdict=texts)
+def test_any_columns(given_texts: list[str], verdict: str) -> None:
+    with in_time(), contextlib.suppress(RagMetricsError):
+        rm.Suite("rouge").evaluate([{"answer": "a", "reference": "a"}], columns=pairs_of(given_texts, "columns"))
+    with in_time(), contextlib.suppress(RagMetricsError):
+        check_comparison([], [verdict])
+
+
+_SUITE = ("weights", "thresholds", "language", "name_prefix", "concurrency", "aggregate", "tolerance", "judge",
+          "embeddings", "calls", "max_calls", "prompts", "no_such")  # fmt: skip
+settings = st.one_of(
+    values,
+    st.dictionaries(st.sampled_from(["rouge1_f1", "rag_score", "faithfulness", "no_such"]), values, max_size=2),
+    st.sampled_from(["lexical", "openai:/x", "en", "balanced", "no:/such", "char-ngram", 1, 1.0, 0, True]),
+)
+
+
+@inputs(150, 10_000)
+@given(
+    metrics=st.one_of(st.just(["rouge"]), st.lists(st.one_of(sides, values), max_size=3), values),
+    options=st.dictionaries(st.sampled_from(_SUITE), settings, max_size=3),
+)
+def test_any_suite(metrics: Any, options: dict[str, Any]) -> None:
+    with in_time(), contextlib.suppress(RagMetricsError):
+        suite = rm.Suite(metrics, **options)
+        if options.get("judge", "lexical") == "lexical":
+            report = suite.evaluate([{"answer": "a", "reference": "a"}])
+            assert all(map(math.isfinite, report.metrics.values()))
+
+
+@inputs(60, 5000)
+@given(preset=st.one_of(texts, values))
+def test_any_preset(preset: Any) -> None:
+    with in_time(), contextlib.suppress(RagMetricsError):
+        rm.Suite.preset(preset)
+
+
+_OPTIONS = ("--fail-under", "--columns", "--weights", "--thresholds", "--metric", "--suite", "--language", "--on",
+            "--fail-on-error-rate", "--worst", "--limit", "--concurrency", "--repeat", "--judge",
+            "--output")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
+    path.write_text('{"id": "a", "question": "Who?", "answer": "a b c", "reference": "a b"}\n', encoding="utf-8")
+    return str(path)
+
+
+@inputs(30, 2500)
+@given(
+    options=st.lists(
+        st.tuples(st.sampled_from(_OPTIONS), st.one_of(assignments, sides, numbers)), min_size=1, max_size=2
+    )
+)
+def test_any_option_on_the_command_line(
+    rows: str, options: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    words = [word for option, value in options for word in (option, value)]
+    with pytest.MonkeyPatch.context() as patch, in_time(2):
+        patch.chdir(tmp_path_factory.getbasetemp())
+        result = CliRunner().invoke(main, ["evaluate", rows, "-m", "rouge", "--no-log", *words])
+    assert result.exit_code in (0, 1, 2), result.exception
+    assert result.exception is None or isinstance(result.exception, SystemExit), words

@@ -1,0 +1,226 @@
+"""An ``mlflow server`` that is killed and comes back: while a report is logged, and while a chain's answers are."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+from langchain_core.runnables import RunnableLambda
+
+import mlflow_ragmetrics as rm
+from tests.faults.budget import LONG
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+
+TIMES = 8 if LONG else 2
+RECORDS = [
+    {"id": f"row {n}", "question": "Where?", "answer": f"Paris {n}.", "reference": "Paris.", "contexts": ["In Paris."]}
+    for n in range(40)
+]
+
+
+class Server:
+    """``mlflow server`` on SQLite and one port, killed with all its workers and started again at will."""
+
+    def __init__(self, folder: Path, template: Path) -> None:
+        self.folder = folder
+        shutil.copyfile(template, folder / "mlflow.db")
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            self.port = int(found.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        store = ["--backend-store-uri", "sqlite:///mlflow.db", "--artifacts-destination", "artifacts", "--workers", "1"]
+        command = [sys.executable, "-m", "mlflow", "server", "--port", str(self.port), *store]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+        with (self.folder / "said").open("ab") as said:
+            self.process = subprocess.Popen(
+                command, cwd=self.folder, env=kept, start_new_session=True, stdout=said, stderr=said
+            )
+        until = time.monotonic() + 120
+        while True:
+            try:
+                urllib.request.urlopen(f"{self.url}/health", timeout=1).close()
+            except OSError:
+                assert time.monotonic() < until, "the server does not start"
+                time.sleep(0.1)
+            else:
+                return
+
+    def kill(self) -> None:
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+
+@pytest.fixture
+def server(tmp_path: Path, mlflow_template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    folder = tmp_path / "server"
+    folder.mkdir()
+    server = Server(folder, mlflow_template)
+    server.start()
+    monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    mlflow.set_tracking_uri(server.url)
+    mlflow.set_experiment("served")  # its artifacts go through the server
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def report() -> rm.Report:
+    return rm.Suite(["rouge", "lexical_groundedness"]).evaluate(RECORDS)
+
+
+def check_whole(run_id: str, wanted: rm.Report) -> None:
+    """All is there, and once."""
+    run = mlflow.get_run(run_id)
+    assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
+    assert run.data.metrics.items() >= wanted.metrics.items()
+    name = "rouge1_f1/mean"
+    assert {point.value for point in mlflow.MlflowClient().get_metric_history(run_id, name)} == {run.data.metrics[name]}
+    assert mlflow.load_table("rag_rows.json", run_ids=[run_id])["id"].tolist() == [each["id"] for each in RECORDS]
+    assert len(mlflow.load_table("rag_claims.json", run_ids=[run_id])) == len(wanted.items)
+    traces = mlflow.search_traces(run_id=run_id, return_type="list")
+    assert sorted(Counter(trace.info.client_request_id for trace in traces)) == sorted(each["id"] for each in RECORDS)
+    assert {len(trace.info.assessments) for trace in traces} == {3}
+    tagged = mlflow.search_traces(locations=[run.info.experiment_id], return_type="list", include_spans=False)
+    assert len([trace for trace in tagged if trace.info.tags.get("ragmetrics.run") == run_id]) == len(RECORDS)
+
+
+def test_killed_while_a_report_is_logged(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, chance, outcomes = report(), random.Random(5), Counter[str]()
+    made.log()
+    began = time.monotonic()
+    run_id = made.log()
+    usual = time.monotonic() - began
+    check_whole(run_id, made)
+    for number in range(TIMES):
+        comes_back = number % 2 == 0
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "7" if comes_back else "1")
+        after = chance.uniform(0.0, usual)
+        timer = threading.Timer(after, lambda again=comes_back: (server.kill(), again and server.start()))
+        timer.start()
+        run_id = said = ""
+        try:
+            run_id = made.log(run_name=str(number))
+            outcomes["went through"] += 1
+        except rm.RagMetricsError as error:
+            outcomes["said so"] += 1
+            said = str(error)
+            print(f"\nkilled after {after:.1f} s: {said}")
+        timer.join()
+        assert "\n" not in said
+        assert len(said) < 400, said
+        if server.process is None:
+            server.start()
+        if not run_id:
+            run_id = resumed(number, made, outcomes)
+        check_whole(run_id, made)
+    print("\n", dict(outcomes), f"{usual:.1f} s undisturbed")
+
+
+def resumed(number: int, made: rm.Report, outcomes: Counter[str]) -> str:
+    """The same report logged again into the run that the server's death left, or into a new one where there is none."""
+    found = mlflow.search_runs(filter_string=f"attributes.run_name = '{number}'", output_format="list")
+    for run in found:
+        assert run.info.status != "FINISHED"
+        assert run.data.tags.get("ragmetrics.status") != "complete" or run.info.status == "RUNNING"
+    outcomes["into the same run" if found else "into a new run"] += 1
+    return made.log(run_id=found[0].info.run_id) if found else made.log(run_name=str(number))
+
+
+def test_a_server_that_is_gone_is_one_sentence(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    made = report()
+    server.kill()
+    with pytest.raises(rm.RagMetricsError, match=r"^no run could be begun in MLflow: the MLflow server http\S+ does"):
+        made.log()
+    assert mlflow.active_run() is None
+    server.start()
+    with mlflow.start_run() as run:
+        server.kill()
+        with pytest.raises(rm.RagMetricsError, match=rf"written into run {run.info.run_id}: the MLflow server"):
+            made.log()
+        server.start()
+        made.log()
+    check_whole(run.info.run_id, made)
+
+
+@rm.metric
+def answer_length(answer: str) -> float:
+    """A metric that costs nothing."""
+    return min(1.0, len(answer) / 100)
+
+
+@pytest.mark.parametrize("in_a_run", [True, False])
+def test_killed_while_a_chain_is_scored(
+    in_a_run: bool, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Answers given while the server is away wait, and are in the run once, when it is back."""
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    chain: Any = RunnableLambda(lambda question: f"answer to {question}")
+    with caplog.at_level(logging.WARNING, "mlflow_ragmetrics"):
+        made = mlflow.start_run() if in_a_run else None
+        handler = rm.RagMetricsCallback(rm.Suite([answer_length]))
+        questions = [f"question {n}" for n in range(40 * TIMES)]
+        for number, question in enumerate(questions):
+            if number % 40 == 10:
+                server.kill()
+            if number % 40 == 30:
+                server.start()
+            took = time.monotonic()
+            assert chain.invoke(question, {"callbacks": [handler]}) == f"answer to {question}"
+            assert time.monotonic() - took < 2
+            time.sleep(0.05)
+        assert handler.flush(60)
+    counts = handler.counts
+    assert (counts["scored"], counts["unwritten"], counts["lost"]) == (len(questions), 0, 0)
+    assert handler.close()
+    if made is not None:
+        mlflow.end_run()
+    (run,) = mlflow.search_runs(output_format="list")
+    assert run.info.status == "FINISHED"
+    table = mlflow.load_table("rag_rows.json", [run.info.run_id])
+    assert sorted(table["question"]) == sorted(questions)
+    points = mlflow.MlflowClient().get_metric_history(run.info.run_id, "answer_length")
+    assert sorted(point.step for point in points) == list(range(len(questions)))
+    assert "it will be tried again" in caplog.text
+
+
+def test_a_run_whose_answers_are_not_all_written_does_not_look_finished(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    chain: Any = RunnableLambda(lambda question: f"answer to {question}")
+    handler = rm.RagMetricsCallback(rm.Suite([answer_length]))
+    chain.batch(["one", "two"], {"callbacks": [handler]})
+    assert handler.flush(60)
+    server.kill()
+    chain.invoke("three", {"callbacks": [handler]})
+    began = time.monotonic()
+    assert not handler.close(2)
+    assert time.monotonic() - began < 10
+    assert handler.counts["unwritten"] == 1
+    server.start()
+    (run,) = mlflow.search_runs(output_format="list")
+    assert run.info.status == "RUNNING"
+    assert mlflow.load_table("rag_rows.json", [run.info.run_id])["question"].tolist() == ["one", "two"]

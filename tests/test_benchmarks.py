@@ -1,0 +1,27 @@
+"""The short form of all benchmarks runs and prints a table; no time is asserted."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = Path(__file__).with_name("benchmarks") / "run.py"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # a minute's work, and many processes that compete for what else the machine does
+def test_the_short_form_prints_every_table() -> None:
+    done = subprocess.run(
+        [sys.executable, str(COMMAND), "--short"], capture_output=True, text=True, timeout=880, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    titles = [line for line in done.stdout.splitlines() if re.match(r"\S.* rows|ROUGE|Retrieval|Fresh|mlflow", line)]
+    assert len(titles) >= 10
+    assert len(re.findall(r"^ .* [\d.]+ s +\d+ MB   \S", done.stdout, re.MULTILINE)) >= 25
+    assert "failed" not in done.stdout + done.stderr
+    assert "OTHER NUMBERS" not in done.stdout
+    assert done.stdout.count("equal numbers") >= 4
