@@ -56,10 +56,14 @@ def main() -> None:
         judge=uri or "lexical",
     )
     score_while_it_runs(made_chain(uri, count=2), suite, questions)
-    for count in (1, 2, 4):
-        report = rm.evaluate_chain(made_chain(uri, count), questions, suite, run_name=f"{count} passages")
-        means = {name: round(value, 3) for name, value in report.metrics.items() if name.endswith("/mean")}
-        print(f"{count} passages: {means}")
+    reports = {
+        count: rm.evaluate_chain(made_chain(uri, count), questions, suite, run_name=f"{count} passages")
+        for count in (1, 2, 4)
+    }
+    print(f"\nMeans over {len(questions)} questions, by how many passages are retrieved:\n")
+    print(f"{'':18}" + "".join(f"{count:>8}" for count in reports))
+    for key in suite.keys:
+        print(f"{key:18}" + "".join(f"{report.metrics[f'{key}/mean']:8.3f}" for report in reports.values()))
 
 
 def score_while_it_runs(chain: Runnable[str, str], suite: rm.Suite, questions: list[dict[str, Any]]) -> None:
@@ -71,9 +75,10 @@ def score_while_it_runs(chain: Runnable[str, str], suite: rm.Suite, questions: l
         rm.RagMetricsCallback(suite, references=references, gold_doc_ids=gold) as handler,
     ):
         for row in questions[:3]:
-            print(row["question"], "->", chain.invoke(row["question"], config={"callbacks": [handler]}))
+            print(f"{row['question']}\n  {chain.invoke(row['question'], config={'callbacks': [handler]})}")
         chain.batch([row["question"] for row in questions[3:]], config={"callbacks": [handler]})
-    print("live:", handler.counts)
+    counts = handler.counts
+    print(f"\nWhile it ran: {counts['scored']} of {counts['seen']} answers scored, {counts['failed']} failed")
 
 
 def made_chain(uri: str | None, count: int) -> Runnable[str, str]:

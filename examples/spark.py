@@ -1,4 +1,4 @@
-"""A Spark DataFrame scored where its partitions lie, and the run's figures computed on the cluster.
+"""A Spark DataFrame scored where its partitions lie; the run's figures computed on the cluster and logged into MLflow.
 
     python examples/spark.py
     python examples/spark.py --judge openai:/gpt-4o-mini
@@ -32,11 +32,14 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
     answers = spark.read.json(arguments.file)
 
-    scored = rm.score_spark(answers, ["faithfulness", "correctness"], judge=arguments.judge).cache()
+    # limits are those of the whole cluster: at most 8 calls in flight, however many executors there are
+    metrics, options = ["faithfulness", "correctness"], {"judge": arguments.judge, "concurrency": 8}
+    scored = rm.score_spark(answers, metrics, **options).cache()
     columns = ["id", "faithfulness", "correctness", "faithfulness_reason"]
     scored.select(columns).orderBy("faithfulness").show(5, truncate=70)
     for name, value in rm.summarize_spark(scored).items():
         print(f"  {name:24} {value:.3f}")
+    print(f"Logged into MLflow run {rm.log_spark(scored, metrics, **options)}; no row was collected")
     spark.stop()
 
 

@@ -11,10 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.registry import metric_of
+from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.registry import all_metrics, metric_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+OWN = all_metrics()
 FIGURES = re.compile(r"^\w+ +(?:\d\.\d{3}|–) .*$", re.MULTILINE)
 
 
@@ -31,6 +33,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mlflow_store: str) ->
 
 
 def test_the_python_blocks_run_one_after_the_other(clone, capsys):
+    pytest.importorskip("mlflow.genai.evaluation.harness", reason="this MLflow cannot evaluate outside Databricks")
     found = blocks("python")
     assert len(found) >= 5
     names: dict[str, object] = {}
@@ -60,6 +63,34 @@ def test_every_option_and_command_named_exists():
     assert named <= known
     for line in re.findall(r"ragmetrics (\w+)", " ".join(blocks("bash"))):
         assert line in main.list_commands(context)
+
+
+def test_the_number_of_metrics_is_said():
+    found = re.search(r"(\d+) metrics and a weighted\s+composite", README)
+    assert found
+    assert int(found[1]) == sum(isinstance(each, Metric) for each in OWN.values())
+
+
+def test_the_table_of_metrics_leaves_none_out():
+    table = README.partition("## Which metric")[2].partition("\n`--suite`")[0]
+    assert [name for name in OWN if not re.search(rf"`{name}(?![a-z])", table)] == []
+
+
+def test_what_it_links_to_is_there():
+    links = re.findall(r"\]\(([^)#]+)\)|<img src=\"([^\"]+)\"", README)
+    assert len(links) > 8
+    for link in map("".join, links):
+        assert link.startswith("https://") or (ROOT / link).exists(), link
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "examples" / "pictures").iterdir()), ids=lambda path: path.name)
+def test_a_picture_is_a_small_png_that_is_shown_and_described(picture: Path):
+    content = picture.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    assert len(content) < 300_000
+    shown = re.findall(rf"!\[([^]]+)\]\(examples/pictures/{picture.name}\)", README)
+    shown += re.findall(rf'<img src="examples/pictures/{picture.name}"[^>]*alt="([^"]+)"', README)
+    assert min(map(len, shown)) > 40
 
 
 def test_every_metric_of_the_table_exists():

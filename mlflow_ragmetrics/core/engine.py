@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 from mlflow_ragmetrics.core.desk import Desk, Embedder, Store
 from mlflow_ragmetrics.core.judge import Call, Embedding, Judge, calls_of
@@ -48,6 +49,7 @@ class Engine:
         self.ruling = ruling
         self.desks = {judge.name: Desk(judge, store) for judge in judges}
         self.embedder = Desk(Embedder(embeddings))
+        self._asked = [(metric, self._judges_of(metric)) for metric in metrics]
         self._all_desks = [*self.desks.values(), self.embedder]
         self._batches: dict[str, list[tuple[Call, Desk]]] = {}
         self._workers: Workers[_Finished] = Workers(slots or Slots(_CALLS))
@@ -97,10 +99,10 @@ class Engine:
         return False
 
     def _begin(self, index: int, sample: Sample) -> None:
-        runs = [Run(metric, sample, judge) for metric in self.metrics for judge in self._judges_of(metric)]
-        job = Job(index, sample, runs, open_runs=len(runs))
+        runs = [[Run(metric, sample, judge) for judge in judges] for metric, judges in self._asked]
+        job = Job(index, sample, runs, open_runs=sum(map(len, runs)))
         self._active += 1
-        for run in runs:
+        for run in chain.from_iterable(runs):
             self._advance(job, run)
         if not job.open_runs:
             self._close(job)

@@ -64,11 +64,11 @@ class Run:
 
 @dataclass(eq=False)
 class Job:
-    """All runs of one sample, and by judge which of its questions wait to be asked or are in flight."""
+    """All runs of one sample, metric by metric, and by judge which of its questions wait or are in flight."""
 
     index: int
     sample: Sample
-    runs: list[Run]
+    runs: list[list[Run]]
     pending: dict[str, dict[Question, None]] = field(default_factory=dict)
     in_flight: dict[str, dict[Question, None]] = field(default_factory=dict)
     open_runs: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mlflow_ragmetrics.core.aggregate import Aggregate, merge_judges
 from mlflow_ragmetrics.core.composite import Composite
@@ -35,14 +36,14 @@ class Ruling:
 
     def scores(self, job: Job) -> dict[str, Score]:
         """The scores of one sample by key, composites last."""
-        by_metric: dict[Metric, list[Run]] = {}
-        for run in job.runs:
-            by_metric.setdefault(run.metric, []).append(run)
-        scores = {metric.key: self._score(metric, by_metric[metric], job) for metric in self.metrics}
-        spans = {metric.key: metric.definition.range for metric in self.metrics}
+        scores = {m.key: self._score(m, runs, job) for m, runs in zip(self.metrics, job.runs, strict=True)}
         for composite in self.composites:
-            scores[composite.key] = composite.score(scores, spans, self.language)
+            scores[composite.key] = composite.score(scores, self._spans, self.language)
         return {self.prefix + key: score for key, score in scores.items()} if self.prefix else scores
+
+    @cached_property
+    def _spans(self) -> dict[str, tuple[float, float]]:
+        return {metric.key: metric.definition.range for metric in self.metrics}
 
     def _score(self, metric: Metric, runs: list[Run], job: Job) -> Score:
         try:
