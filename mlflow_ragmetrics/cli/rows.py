@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -57,8 +58,9 @@ def rows_of(request: Request) -> Rows:
     if results is None or (request.data and request.results) or (request.results and not request.reference):
         message = "give one file, as in ragmetrics evaluate FILE, or two to be joined: --results FILE --reference FILE"
         raise InvalidOptionError(message, param="data")
+    limit = None if request.limit is None else min(request.limit, sys.maxsize)
     if request.reference is None:
-        return Rows(list(islice(read_samples(results, columns), request.limit)), results)
+        return Rows(list(islice(read_samples(results, columns), limit)), results)
     joined = join(results, request.reference, on=request.on)
-    samples = list(islice(read_samples(joined.rows, columns), request.limit))
+    samples = list(islice(read_samples(joined.rows, columns), limit))
     return Rows(samples, results, (joined.warning,) if joined.warning else ())

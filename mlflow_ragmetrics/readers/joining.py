@@ -89,7 +89,7 @@ def _merged(result: Mapping[str, Any], reference: Mapping[str, Any]) -> dict[str
         name: value for name, value in result.items() if FIELD_OF.get(name) != "id" and FIELD_OF.get(name) not in known
     }
     for name, value in known.items():
-        row[name if name not in row or row[name] == value else f"reference_{name}"] = value
+        row[name if name not in row or _equal(row[name], value) else f"reference_{name}"] = value
     return row
 
 
@@ -121,6 +121,13 @@ def _questions_differ(result: Mapping[str, Any], reference: Mapping[str, Any]) -
         for row in (result, reference)
     )
     return bool(asked and known and asked.isdisjoint(known))
+
+
+def _equal(one: object, other: object) -> bool:
+    try:
+        return bool(one == other)
+    except (ValueError, TypeError):  # arrays of several values: both are kept
+        return False
 
 
 def _warnings(

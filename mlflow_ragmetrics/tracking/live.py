@@ -31,6 +31,7 @@ __all__ = ["LiveRun", "TraceAbsentError", "end_run", "log_feedback", "new_run"]
 
 WINDOW = 50
 _METRICS_A_BATCH = 900
+_MARK_TAG = "ragmetrics.live"
 _TABLES_TAG = "mlflow.loggedArtifacts"
 
 
@@ -151,13 +152,20 @@ class LiveRun:
             client.set_tag(self.run_id, _TABLES_TAG, json.dumps([*known, *missing]))
 
 
-def new_run(name: str) -> str:
-    """The id of a new run in the active experiment. It stays open until ``end_run``, and is active in no thread."""
+def new_run(name: str, mark: str) -> str:
+    """The id of a new run in the active experiment. It stays open until ``end_run``, and is active in no thread.
+
+    Called again with the same ``mark`` after a failure, it finds the run that the store may have made before it failed.
+    """
     import mlflow
 
     with _explained("(new)"):
-        with mlflow.start_run(run_name=name) as run:
-            run_id = str(run.info.run_id)
+        made = mlflow.search_runs(filter_string=f"tags.`{_MARK_TAG}` = '{mark}'", output_format="list", max_results=1)
+        if made:
+            run_id = str(made[0].info.run_id)
+        else:
+            with mlflow.start_run(run_name=name, tags={_MARK_TAG: mark}) as run:
+                run_id = str(run.info.run_id)
         mlflow.MlflowClient().update_run(run_id, status="RUNNING")
     return run_id
 

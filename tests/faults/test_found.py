@@ -6,15 +6,18 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.cli.assignments import numbers_of
 from mlflow_ragmetrics.core.question import RelatedChunks, Verify
 from mlflow_ragmetrics.core.record import to_sample
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.gates import check_names
-from mlflow_ragmetrics.readers import read_samples
+from mlflow_ragmetrics.readers import join, read_samples
 from tests.faults.budget import in_time
 
 _BOMB = "\n".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}' if n else 'a'] * 9)}]" for n in range(12))
@@ -175,3 +178,18 @@ def test_numbers_of_more_digits_than_python_writes_are_named_by_their_type() -> 
         rm.composite("c", {"rouge1_f1": 1}, threshold=10**5000)
     with pytest.raises(InvalidOptionError, match="which is not there"):
         rm.Suite(["rouge"]).evaluate([{10**5000: 1}], columns={"answer": "x"})
+
+
+def test_two_sources_that_both_hold_arrays_are_joined() -> None:
+    results = [{"id": "1", "answer": "a", "ids": np.array(["x", "y"])}]
+    references = [{"id": "1", "reference": "b", "ids": np.array(["x", "z"])}]
+    (row,) = join(results, references).rows
+    assert list(row["ids"]) == ["x", "y"]
+    assert list(row["reference_ids"]) == ["x", "z"]
+
+
+def test_a_limit_beyond_all_numbers_is_no_limit(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"answer": "a", "reference": "a"}\n', encoding="utf-8")
+    words = ["evaluate", str(tmp_path / "rows.jsonl"), "-m", "rouge", "--no-log", "--limit", "9" * 30]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 import shutil
-import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +18,7 @@ from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
 from tests.faults.budget import LONG
+from tests.mlflow_server import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -34,48 +29,12 @@ RECORDS = [
 ]
 
 
-class Server:
-    """``mlflow server`` on SQLite and one port, killed with all its workers and started again at will."""
-
-    def __init__(self, folder: Path, template: Path) -> None:
-        self.folder = folder
-        shutil.copyfile(template, folder / "mlflow.db")
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.port = int(found.getsockname()[1])
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        store = ["--backend-store-uri", "sqlite:///mlflow.db", "--artifacts-destination", "artifacts", "--workers", "1"]
-        command = [sys.executable, "-m", "mlflow", "server", "--port", str(self.port), *store]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
-        with (self.folder / "said").open("ab") as said:
-            self.process = subprocess.Popen(
-                command, cwd=self.folder, env=kept, start_new_session=True, stdout=said, stderr=said
-            )
-        until = time.monotonic() + 120
-        while True:
-            try:
-                urllib.request.urlopen(f"{self.url}/health", timeout=1).close()
-            except OSError:
-                assert time.monotonic() < until, "the server does not start"
-                time.sleep(0.1)
-            else:
-                return
-
-    def kill(self) -> None:
-        if self.process is not None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-            self.process = None
-
-
 @pytest.fixture
 def server(tmp_path: Path, mlflow_template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     folder = tmp_path / "server"
     folder.mkdir()
-    server = Server(folder, mlflow_template)
+    shutil.copyfile(mlflow_template, folder / "mlflow.db")
+    server = Server(folder)
     server.start()
     monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     mlflow.set_tracking_uri(server.url)

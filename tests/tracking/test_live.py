@@ -13,7 +13,7 @@ from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, end_run, 
 
 @pytest.fixture
 def live() -> LiveRun:
-    run = LiveRun(new_run("live"))
+    run = LiveRun(new_run("live", "mark"))
     run.begin({"suite": "custom"})
     return run
 
@@ -54,6 +54,13 @@ def test_a_new_run_is_open_until_it_is_ended(live: LiveRun) -> None:
     assert mlflow.get_run(live.run_id).info.status == "RUNNING"
     end_run(live.run_id)
     assert mlflow.get_run(live.run_id).info.status == "FINISHED"
+
+
+def test_a_run_is_made_once_for_each_mark(live: LiveRun) -> None:
+    end_run(live.run_id)
+    assert new_run("live", "mark") == live.run_id
+    assert mlflow.get_run(live.run_id).info.status == "RUNNING"
+    assert new_run("live", "another") != live.run_id
 
 
 def test_errors_are_one_sentence() -> None:

@@ -6,9 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
+from tests.mlflow_server import Server, free_port
 
 pytestmark = pytest.mark.slow
 
@@ -23,12 +22,6 @@ RECORDS = [
     {"id": "a", "question": "Where?", "answer": "In Paris.", "reference": "Paris.", "contexts": ["It is in Paris."]},
     {"id": "b", "question": "When? \x00", "answer": "In 1889 \ud800", "contexts": ["It was built in 1889."]},
 ]
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -56,16 +49,12 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def server(postgresql: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    port, folder = free_port(), tmp_path_factory.mktemp("server")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
-    options = ["--backend-store-uri", postgresql, "--artifacts-destination", folder / "artifacts", "--workers", "1"]
-    command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), *map(str, options)]
-    with subprocess.Popen(command, cwd=folder, env=environment) as process:
-        try:
-            wait_for(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close())
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
+    server = Server(tmp_path_factory.mktemp("server"), postgresql)
+    try:
+        server.start()
+        yield server.url
+    finally:
+        server.kill()
 
 
 def wait_for(attempt: object, seconds: float = 90.0) -> None:

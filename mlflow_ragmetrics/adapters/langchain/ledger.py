@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 from mlflow_ragmetrics.adapters.langchain.sinks import Scored
 from mlflow_ragmetrics.core.score import Score
@@ -52,6 +53,7 @@ class Ledger:
         self._description = description
         self._runs: dict[str, LiveRun] = {}
         self._own_run: str | None = None
+        self._mark = uuid4().hex
 
     def write(self, entries: Sequence[Entry], *, everything: bool) -> None:
         """Write what is left of ``entries``; rows go into the tables in batches, unless ``everything`` must.
@@ -78,12 +80,12 @@ class Ledger:
     def close(self, failure: str | None = None) -> None:
         """End the run that was made here; as failed where ``failure`` says what it lacks."""
         if self._own_run is not None:
-            run_id, self._own_run = self._own_run, None
+            run_id, self._own_run, self._mark = self._own_run, None, uuid4().hex
             end_run(run_id, failure)
 
     def _live(self, run_id: str | None) -> LiveRun:
         if run_id is None:
-            run_id = self._own_run = self._own_run or new_run("ragmetrics live")
+            run_id = self._own_run = self._own_run or new_run("ragmetrics live", self._mark)
         if run_id not in self._runs:
             with _LIVE_RUNS_LOCK:
                 self._runs[run_id] = _LIVE_RUNS.setdefault(run_id, LiveRun(run_id))
