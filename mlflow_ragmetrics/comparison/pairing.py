@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from mlflow_ragmetrics.core.score import LARGEST
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.runs import Results
 
@@ -110,4 +111,5 @@ def _text(value: object) -> str:
 def _numbers(column: pd.Series[Any]) -> np.ndarray[Any, Any]:
     import pandas as pd
 
-    return pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    return np.where(np.abs(values) <= LARGEST, values, np.nan)

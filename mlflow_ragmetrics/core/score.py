@@ -11,14 +11,14 @@ from mlflow_ragmetrics.core.coercion import kind_of
 from mlflow_ragmetrics.core.markup import score_markup
 from mlflow_ragmetrics.errors import InvalidFieldError
 
-__all__ = ["Evidence", "Item", "Score", "Status", "Verdict", "passes", "score_of", "token_item"]
+__all__ = ["LARGEST", "Evidence", "Item", "Score", "Status", "Verdict", "passes", "score_of", "token_item"]
 
 Status = Literal["ok", "skipped", "error"]
 Verdict = Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL", "RELATED", "UNRELATED", "FOUND", "NOT_FOUND"]
 Kind = Literal["claim", "token", "sentence", "chunk", "document"]
 
 _TOLERANCE = 1e-9
-_LARGEST = 1e30  # no scale goes so far, and sums and squares of what goes further are not finite
+LARGEST = 1e30  # no scale goes so far, and sums and squares of what goes further are not finite
 
 
 def passes(value: float, threshold: float) -> bool:
@@ -93,7 +93,7 @@ class Score:
     def __post_init__(self) -> None:
         if self.value is not None:
             value = float(self.value)
-            object.__setattr__(self, "value", value if abs(value) <= _LARGEST else None)
+            object.__setattr__(self, "value", value if abs(value) <= LARGEST else None)
         if self.status is None:
             unscored: Status = "error" if self.error else "skipped"
             object.__setattr__(self, "status", "ok" if self.value is not None else unscored)

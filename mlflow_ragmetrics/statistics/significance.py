@@ -13,6 +13,8 @@ from mlflow_ragmetrics.statistics.resampling import Matrix, random_signs
 
 __all__ = ["effect_size", "holm", "mcnemar", "rows_needed", "sign_flip_tests"]
 
+_WIDEST = 1e9  # a difference so small beside the deviation is not to be seen with any rows
+
 
 def sign_flip_tests(differences: Matrix, *, resamples: int = 10_000, seed: int = 0) -> list[float]:
     """The two-sided p-value of each column of a rows × metrics matrix of paired differences; NaN rows do not count.
@@ -66,4 +68,5 @@ def rows_needed(deviation: float, difference: float, *, alpha: float = 0.05, pow
     correction for Student's t; at least 6, below which no sign-flip test reaches 5 %.
     """
     z = float(ndtri(1 - alpha / 2))
-    return max(6, math.ceil(((z + float(ndtri(power))) * deviation / difference) ** 2 + z * z / 2))
+    spread = min(deviation / difference, _WIDEST)
+    return max(6, math.ceil(((z + float(ndtri(power))) * spread) ** 2 + z * z / 2))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -193,3 +194,13 @@ def test_a_limit_beyond_all_numbers_is_no_limit(tmp_path: Path) -> None:
     words = ["evaluate", str(tmp_path / "rows.jsonl"), "-m", "rouge", "--no-log", "--limit", "9" * 30]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0, result.output
+
+
+def test_scores_beyond_all_scales_are_compared_as_none(tmp_path: Path) -> None:
+    rows = [{"id": str(n), "k": 0.1 * n, "k_status": "ok"} for n in range(8)]
+    huge = [{**row, "k": 1.1e103} if row["id"] == "3" else {**row, "k": row["k"] + 0.01} for row in rows]
+    for name, table in (("a", rows), ("b", huge)):
+        pd.DataFrame(table).to_csv(tmp_path / f"{name}.csv", index=False)
+    found = rm.compare(tmp_path / "a.csv", tmp_path / "b.csv", tolerance=5e-324)["k"]
+    assert (found.rows, found.unscored_b) == (7, 1)
+    assert found.difference == pytest.approx(0.01)
