@@ -33,14 +33,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, help="where the environments are made and kept; without it they are not")
     parser.add_argument("--others", action="store_true", help="not this Python with the newest versions")
     parser.add_argument("--tests", nargs="+", default=["tests"], help="what pytest runs")
+    parser.add_argument("--without", nargs="+", default=[], help="what of these it does not run")
     parser.add_argument("--workers", default="2", help="how many tests at once")
     given = parser.parse_args(arguments)
-    failures = 0
+    failures, chosen = 0, [*given.tests, *(f"--ignore={each}" for each in given.without)]
     with tempfile.TemporaryDirectory() as scratch:
         for version, resolution in combinations(given.combinations):
             if given.others and (version, resolution) == (_own_version(), HIGHEST):
                 continue
-            said = tested(version, resolution, given.folder or Path(scratch), given.tests, given.workers)
+            said = tested(version, resolution, given.folder or Path(scratch), chosen, given.workers)
             print(f"Python {version}, {resolution}: {said}", flush=True)
             failures += not said.startswith("passed")
     return 1 if failures else 0

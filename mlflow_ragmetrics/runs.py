@@ -106,10 +106,8 @@ def _found_run(text: str) -> Run:
         experiments, f"attributes.run_name = '{quoted}'", max_results=2, order_by=["start_time DESC"]
     )
     if not runs:
-        message = (
-            f"{text!r} is neither a file of rows nor the id or name of a run at {redact(mlflow.get_tracking_uri())}"
-        )
-        raise InvalidDataError(message)
+        store = redact(mlflow.get_tracking_uri())
+        raise InvalidDataError(f"{redact(text)!r} is neither a file of rows nor the id or name of a run at {store}")
     if len(runs) > 1:
         ids = " and ".join(run.info.run_id for run in runs)
         message = f"several runs are named {redact(text)!r}, such as {ids}; give an id"

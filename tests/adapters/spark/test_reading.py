@@ -16,7 +16,7 @@ DOCUMENT = pa.struct({"page_content": pa.string(), "metadata": MAP})
 
 def test_documents_of_langchain_keep_the_ids_in_their_metadata() -> None:
     documents = [[{"page_content": "Paris.", "metadata": [("doc_uri", "u1")]}], None]
-    batch = pa.record_batch({"documents": pa.array(documents, pa.list_(DOCUMENT))})
+    batch = pa.RecordBatch.from_pydict({"documents": pa.array(documents, pa.list_(DOCUMENT))})
     records = records_of(batch, ["documents"])
     assert records[0]["documents"] == [{"page_content": "Paris.", "metadata": {"doc_uri": "u1"}}]
     assert to_sample(records[0]).retrieved_doc_ids == ("u1",)
@@ -24,7 +24,9 @@ def test_documents_of_langchain_keep_the_ids_in_their_metadata() -> None:
 
 
 def test_maps_of_lists_of_maps_become_mappings() -> None:
-    batch = pa.record_batch({"inputs": pa.array([[("a", [[("b", "c")]])]], pa.map_(pa.string(), pa.list_(MAP)))})
+    batch = pa.RecordBatch.from_pydict(
+        {"inputs": pa.array([[("a", [[("b", "c")]])]], pa.map_(pa.string(), pa.list_(MAP)))}
+    )
     assert records_of(batch, ["inputs"]) == [{"inputs": {"a": [{"b": "c"}]}}]
 
 
@@ -32,16 +34,19 @@ def test_a_value_that_python_cannot_read_fails_its_row_alone() -> None:
     answers = pa.array([b"fine", b"\xff\xfe", None], pa.binary()).view(pa.string())
     beyond = pa.array([0, 316_516_204_800_000_000, None], pa.timestamp("us"))
     rows = [
-        to_sample(record) for record in records_of(pa.record_batch({"answer": answers, "context": beyond}), ["answer"])
+        to_sample(record)
+        for record in records_of(pa.RecordBatch.from_pydict({"answer": answers, "context": beyond}), ["answer"])
     ]
     assert [row.answer for row in rows] == ["fine", None, None]
     assert "UnicodeDecodeError" in rows[1].invalid["answer"]
     assert not rows[2].invalid
-    assert isinstance(records_of(pa.record_batch({"metadata": beyond}), ["metadata"])[1]["metadata"], OverflowError)
+    assert isinstance(
+        records_of(pa.RecordBatch.from_pydict({"metadata": beyond}), ["metadata"])[1]["metadata"], OverflowError
+    )
 
 
 def test_rows_without_any_column_of_interest_are_rows() -> None:
-    assert records_of(pa.record_batch({"other": [1, 2]}), []) == [{}, {}]
+    assert records_of(pa.RecordBatch.from_pydict({"other": [1, 2]}), []) == [{}, {}]
 
 
 def test_only_what_metrics_may_look_at_is_read() -> None:

@@ -30,7 +30,7 @@ def scored(batches: list[pa.RecordBatch], metrics: list[Any], **options: Any) ->
 def test_batches_of_any_size_come_out_in_order_and_in_bounded_parts() -> None:
     sizes = [1, 0, 700, 256, 3]
     answers = [[f"Answer {size} {n}." for n in range(size)] for size in sizes]
-    batches = [pa.record_batch({"answer": pa.array(each, pa.string())}) for each in answers]
+    batches = [pa.RecordBatch.from_pydict({"answer": pa.array(each, pa.string())}) for each in answers]
     found = scored(batches, ["coherence"])
     assert [text for part in found for text in part.column("answer").to_pylist()] == list(chain(*answers))
     assert all(len(set(part.column("id").to_pylist())) == 1 for part in found), "question and reference are the same"
@@ -44,7 +44,7 @@ def test_rows_are_read_as_they_are_needed() -> None:
     def batches() -> Any:
         for number in range(100):
             taken.append(number)
-            yield pa.record_batch({"answer": [f"Answer {n}." for n in range(256)]})
+            yield pa.RecordBatch.from_pydict({"answer": [f"Answer {n}." for n in range(256)]})
 
     stream = Scoring(Recipe(["coherence"], {}), None, ["answer"], True)(batches())
     next(stream)
