@@ -51,7 +51,8 @@ def start(server: Script, tmp_path: Path) -> Iterator[Callable[..., subprocess.P
     started: list[subprocess.Popen[str]] = []
 
     def start(program: str, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", program, *arguments]
+        heard = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"  # also behind a shell's &
+        command = [sys.executable, "-c", heard + program, *arguments]
         pipe = subprocess.PIPE
         process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe, text=True)
         started.append(process)
