@@ -89,8 +89,8 @@ def test_a_server_that_echoes_its_headers(status: int, said: Said, monkeypatch: 
                 said.add(traceback.format_exc())
                 report = error.report  # type: ignore[attr-defined]
             told(report, said)
-            if isinstance(judge, rm.ChatJudge):  # which tries once; a model of one's own would be tried for a minute
-                said.failing(lambda judge=judge: rm.score("faithfulness", ROWS[0], judge=judge))
+            once = judge if isinstance(judge, rm.ChatJudge) else rm.ChatJudge(judge, attempts=1)  # not for a minute
+            said.failing(lambda judge=once: rm.score("faithfulness", ROWS[0], judge=judge))
 
 
 def _judges(server: Script, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
