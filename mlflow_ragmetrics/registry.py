@@ -134,7 +134,7 @@ def _from_key(found: Metric, name: str) -> dict[str, Any] | None:
     if match is None:
         return None
     return {
-        option: int(value) if value.isdigit() and len(value) < _MOST_DIGITS else value
+        option: int(value) if value.isdecimal() and len(value) < _MOST_DIGITS else value
         for option, value in match.groupdict().items()
         if value
     }

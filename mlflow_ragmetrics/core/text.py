@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
+from operator import add
 
 from mlflow_ragmetrics.core.indistinct import is_non_answer
 
@@ -26,6 +27,7 @@ _MARKS = "\u3099\u309a\uff9e\uff9f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _CJK_CHARACTER = re.compile(f"[{_CJK}][{_MARKS}]*")
 _CJK_RUN = re.compile(f"((?:[{_CJK}][{_MARKS}]*)+)")
 _TERM = re.compile(r"[^\W_][\w-]+[^\W_]")  # in texts without marks, Han and Kana
+_RUN_OR_TERM = re.compile(rf"([{_CJK}]+)|[^\W_{_CJK}](?:[^\W{_CJK}]|-)+[^\W_{_CJK}]")  # in texts without marks
 _CLOSING = r"""(?:[\])}"»›”“「」『』】〉》〕）］｝«]|['’‘](?!\w))"""
 _SENTENCE_END = re.compile(rf"(?:[.!?．](?=\s|\Z|{_CLOSING})|[。｡！？]+){_CLOSING}*")
 
@@ -40,9 +42,9 @@ def normalize(form: str, text: str) -> str:
     """
     if text.isascii():
         return text
-    marks = "".join(character for character in set(text) if _combining(character))
-    if marks:
-        run = f"[{re.escape(marks)}]"
+    characters = set(text)
+    if any(map(_combining, characters)):
+        run = f"[{re.escape(''.join(filter(_combining, characters)))}]"
         text = re.sub(f"({run}{{30}})(?={run})", "\\1\u034f", text)
     return unicodedata.normalize(form, text)  # type: ignore[arg-type]
 
@@ -110,12 +112,26 @@ def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
 
 def _terms(text: str) -> Iterable[str]:
     folded = normalize("NFKC", text).casefold()
-    if folded.isascii() or not (_CJK_CHARACTER.search(folded) or any(map(_is_mark, set(folded)))):
-        return _TERM.findall(folded)
-    return _mixed_terms(folded)
+    if not folded.isascii():
+        if any(map(_is_mark, set(folded))):
+            return _marked_terms(folded)
+        if _CJK_CHARACTER.search(folded):
+            return _mixed_terms(folded)
+    return _TERM.findall(folded)
 
 
-def _mixed_terms(folded: str) -> Iterator[str]:
+def _mixed_terms(folded: str) -> list[str]:
+    found: list[str] = []
+    for match in _RUN_OR_TERM.finditer(folded):
+        run = match[1]
+        if run is None:
+            found.append(match[0])
+        else:
+            found.extend(map(add, run, run[1:]) if len(run) > 1 else run)
+    return found
+
+
+def _marked_terms(folded: str) -> Iterator[str]:
     separators = {ord(character): " " for character in set(folded) if not _in_term(character)}
     for piece in folded.translate(separators).split():
         for place, part in enumerate(_CJK_RUN.split(piece)):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mlflow_ragmetrics.core.text import normalize
 
 __all__ = ["CharNgram"]
 
@@ -71,9 +72,7 @@ class CharNgram:
 
 def _padded(text: str) -> str:
     """The words of ``text`` (each Han or Kana character is one), normalised, each between two spaces of its own."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-    return "".join(f" {word} " for word in _WORD.findall(text.casefold()))
+    return "".join(f" {word} " for word in _WORD.findall(normalize("NFKC", text).casefold()))
 
 
 def _hashed_pieces(codes: NDArray[np.uint64], size: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

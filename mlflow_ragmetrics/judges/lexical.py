@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from mlflow_ragmetrics.core.language import check_language, render, say
+from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import (
     Claims,
     Finding,
@@ -25,13 +27,14 @@ from mlflow_ragmetrics.judges.wording.related import related_sentences
 from mlflow_ragmetrics.judges.wording.relevance import answers_question
 from mlflow_ragmetrics.judges.wording.source import Source, places_within, source_of
 from mlflow_ragmetrics.judges.wording.support import THRESHOLD
-from mlflow_ragmetrics.judges.wording.terms import Term
+from mlflow_ragmetrics.judges.wording.terms import Term, holds_more_than
 from mlflow_ragmetrics.judges.wording.tone import tone_of
 from mlflow_ragmetrics.judges.wording.verdict import Judgement, judge_claim
 
 __all__ = ["LexicalJudge"]
 
 _VERSION: Final = 1
+_LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
 
@@ -40,8 +43,10 @@ class LexicalJudge:
     """Judges by wording alone: no key, no download, thousands of claims a second.
 
     ``language`` is that of the reasons ("en" or "ru"); texts may be in either. ``threshold`` is the support (0 to 1)
-    from which a claim counts as SUPPORTED. It is good where answers copy their passages and poor where they
-    paraphrase or abstract; every reason says that it is lexical and cites the words that decided.
+    from which a claim counts as SUPPORTED. ``longest``: how many words, numbers and marks it reads for one question,
+    all texts together; where there are more, it gives a ``JudgeError`` and no verdict on a part. As many take about a
+    second, and time grows with the text. It is good where answers copy their passages and poor where they paraphrase
+    or abstract; every reason says that it is lexical and cites the words that decided.
 
     >>> from mlflow_ragmetrics.core.question import Verify
     >>> judge = LexicalJudge()
@@ -53,12 +58,16 @@ class LexicalJudge:
     name = "lexical"
     local = True
 
-    def __init__(self, *, language: str = "en", threshold: float = THRESHOLD) -> None:
+    def __init__(self, *, language: str = "en", threshold: float = THRESHOLD, longest: int = _LONGEST) -> None:
         if not 0 < threshold <= 1:
             message = f"threshold={threshold!r} of the lexical judge must lie above 0 and at most at 1"
             raise InvalidOptionError(message, param="threshold")
+        if isinstance(longest, bool) or not isinstance(longest, int) or longest < 1:
+            message = f"longest={shown(longest)} of the lexical judge must be a whole number of words, at least 1"
+            raise InvalidOptionError(message, param="longest")
         self.language = check_language(language)
         self.threshold = threshold
+        self.longest = longest
         self.fingerprint = f"lexical {_VERSION} threshold={threshold} language={language}"
 
     def answer(self, questions: Sequence[Question]) -> Sequence[Outcome]:
@@ -66,6 +75,9 @@ class LexicalJudge:
         return [self._answer(question) for question in questions]
 
     def _answer(self, question: Question) -> Any:
+        texts = _texts_of(question)
+        if holds_more_than(self.longest, chain.from_iterable(texts.values())):
+            return self._too_long(list(texts))
         if isinstance(question, Claims):
             return split_claims(question.text)
         if isinstance(question, Verify):
@@ -131,8 +143,29 @@ class LexicalJudge:
         )
         return Rating(round(1 + 4 * overlap.value, 4), reason)
 
+    def _too_long(self, names: list[str]) -> JudgeError:
+        held = f"{' and '.join(names)} together hold" if len(names) > 1 else f"the {names[0]} holds"
+        return JudgeError(
+            f"{held} more than the {self.longest:,} words that the lexical judge reads at once; shorten the texts, or "
+            "give judge=rm.LexicalJudge(longest=…) more, which takes longer"
+        )
+
     def _say(self, code: str, **values: Any) -> str:
         return render(say(code, **values), self.language)
+
+
+def _texts_of(question: Question) -> dict[str, Sequence[str]]:
+    """The texts that take time to compare, by their fields."""
+    if isinstance(question, Claims):
+        return {question.role: (question.text,)}
+    if isinstance(question, Verify):
+        return {question.role: question.claims, question.against: question.passages}
+    if isinstance(question, RelatedChunks):
+        return {question.role: (question.text,), "contexts": question.chunks}
+    if isinstance(question, Grade):
+        texts = {"answer": question.answer, "question": question.question, "reference": question.reference}
+        return {name: (text,) for name, text in texts.items() if text is not None}
+    return {}
 
 
 def _shown(terms: Iterable[Term]) -> str:

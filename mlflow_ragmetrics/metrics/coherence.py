@@ -72,7 +72,8 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
         return Score(value=0.0, reason=say("coherence.no_sentence"), details=counts)
     # hundredths as integers: 1 - 0.1 - 0.2 must be 0.7 and pass at 0.7
     value = max(0, 100 - 15 * len(short) - 10 * len(opposed) - 20 * repetitive) / 100
-    items = [Item("sentence", sentence, reason=say("coherence.short")) for sentence in short]
+    cut_short = say("coherence.short")
+    items = [Item("sentence", sentence, reason=cut_short) for sentence in short]
     items += [Item("token", f"{term} / {opposite}", reason=say("coherence.opposed")) for term, opposite in opposed]
     items += [Item("sentence", text, reason=say("coherence.repeated", n=n)) for text, n in seen.items() if n > 1]
     said = say("coherence.counts", n=len(found), short=len(short), opposed=len(opposed), repeated=repeated)

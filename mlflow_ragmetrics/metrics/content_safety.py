@@ -94,7 +94,7 @@ def _distinct(values: Iterable[str], key: Callable[[str], str] = str) -> tuple[s
 
 
 def _digits(number: str) -> str:
-    return "".join(character for character in number if character.isdigit())
+    return "".join(character for character in number if character.isdecimal())
 
 
 def _blocked_terms(text: str, additional: tuple[str, ...]) -> tuple[str, ...]:

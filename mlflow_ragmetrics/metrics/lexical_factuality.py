@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mlflow_ragmetrics.core.language import say
+from functools import lru_cache
+
+from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.core.text import sentences, terms, words
@@ -51,5 +53,9 @@ def lexical_factuality(answer: str, reference: str) -> Score:
 def _judged(claim: str, known: set[str]) -> Item:
     own = set(terms(claim))
     shared = len(own & known)
-    said = say("lexical_factuality.claim", n=len(own), shared=shared)
-    return Item("sentence", claim, "SUPPORTED" if 2 * shared >= len(own) else "NEUTRAL", said)
+    return Item("sentence", claim, "SUPPORTED" if 2 * shared >= len(own) else "NEUTRAL", _said(len(own), shared))
+
+
+@lru_cache(maxsize=256)
+def _said(n: int, shared: int) -> Text:
+    return say("lexical_factuality.claim", n=n, shared=shared)

@@ -93,7 +93,9 @@ def test_the_offline_judge_grows_with_the_text_and_not_with_its_square() -> None
     text = " ".join(f"The w{n % 97} w{n % 89} w{n % 83} saw the w{n % 79} in {1900 + n % 90}." for n in range(6000))
     claims = tuple(f"The w{n % 97} w{n % 89} w{n % 83} saw w{n % 73} {n}." for n in range(6000))
     with in_time(8):  # 250 000 characters; comparing every pair of places takes a minute
-        findings, related = rm.LexicalJudge().answer([Verify(claims, (text,)), RelatedChunks(text, (text,))])
+        findings, related = rm.LexicalJudge(longest=10**6).answer(
+            [Verify(claims, (text,)), RelatedChunks(text, (text,))]
+        )
     assert len(findings) == 6000
     assert len(related) == 1
 

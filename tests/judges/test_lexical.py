@@ -81,6 +81,11 @@ def test_any_text_gives_one_graded_finding_a_claim(claims, passages):
     assert all(1 <= number <= len(passages) for each in findings for number, _ in each.quotes)
 
 
+def test_digits_without_a_value_of_ten_are_words():
+    found = finding("❶ bread is made of flour ⓵.", "❶ bread is made of flour ⓵.")
+    assert found.verdict == "SUPPORTED"
+
+
 @given(answer=st.text(max_size=80), reference=st.text(max_size=80), question=st.text(max_size=40))
 def test_grades_lie_between_1_and_5(answer, reference, question):
     questions = [Grade("correctness", answer, question, reference), Grade("answer_relevance", answer, question)]
@@ -151,9 +156,41 @@ def test_the_threshold_moves_the_verdict_and_the_fingerprint():
 
 
 @pytest.mark.parametrize("text", ["x" * 300_000, "1 2 3 " * 50_000, "e" + "\u0301" * 300_000, "Cats sat. " * 30_000])
-def test_long_texts_take_seconds_not_minutes(text):
-    judge = LexicalJudge()
+def test_a_judge_of_longer_texts_takes_seconds_not_minutes(text):
+    judge = LexicalJudge(longest=1_000_000)
     start = time.perf_counter()
     (claims,) = judge.answer([Claims(text)])
     judge.answer([Verify(claims, (text,)), RelatedChunks(text, (text,)), Grade("correctness", text, None, text)])
     assert time.perf_counter() - start < 20
+
+
+@pytest.mark.parametrize(
+    ("question", "fields"),
+    [
+        (Claims("a b c. " * 3, "reference"), "the reference holds"),
+        (Verify(("a b c.",), ("d e f.", "g h i."), "contexts"), "answer and contexts together hold"),
+        (Verify(("a b c.",), ("d e f g h i j.",), "answer", "reference"), "reference and answer together hold"),
+        (RelatedChunks("a b c.", ("d e f.", "g h i.")), "answer and contexts together hold"),
+        (Grade("correctness", "a b c d e.", None, "f g h i."), "answer and reference together hold"),
+    ],
+    ids=lambda each: getattr(each, "kind", None),
+)
+def test_more_words_than_it_reads_are_an_error_that_names_the_texts_and_the_way_out(question, fields):
+    (failed,) = LexicalJudge(longest=10).answer([question])
+    assert isinstance(failed, JudgeError)
+    assert fields in str(failed)
+    assert "more than the 10 words" in str(failed)
+    assert "longest" in str(failed)
+    (answered,) = LexicalJudge(longest=12).answer([question])
+    assert not isinstance(answered, JudgeError)
+
+
+def test_long_texts_with_few_words_are_read():
+    (claims,) = LexicalJudge(longest=10).answer([Claims(" " * 1000 + "It is red." + " " * 1000)])
+    assert claims == ("It is red.",)
+
+
+@pytest.mark.parametrize("longest", [0, True, 1.5, "many"])
+def test_a_length_that_is_no_number_of_words_is_refused(longest):
+    with pytest.raises(InvalidOptionError, match="longest"):
+        LexicalJudge(longest=longest)

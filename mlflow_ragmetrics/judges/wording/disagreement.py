@@ -85,7 +85,7 @@ def _shape(key: str) -> str:
         return "month"
     if ":" in key:
         return "time"
-    return "year" if len(key) == 5 and key[1] in "12" and key[1:].isdigit() else "number"
+    return "year" if len(key) == 5 and key[1] in "12" and key[1:].isdecimal() else "number"
 
 
 def _other_name(mine: Term, other: Term) -> bool:

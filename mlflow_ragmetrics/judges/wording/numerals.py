@@ -57,7 +57,7 @@ def canonical_number(digits: str, scale: int = 1) -> str:
     """
     text = digits.replace(",", "") if _GROUPED.fullmatch(digits) else digits.replace(",", ".")
     whole, dot, decimals = text.partition(".")
-    if not whole.isdigit() or not (decimals.isdigit() or not dot):
+    if not whole.isdecimal() or not (decimals.isdecimal() or not dot):
         return text
     if len(whole) > 15:
         return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from mlflow_ragmetrics.core.text import has_content
 from mlflow_ragmetrics.judges.wording.lexicon import ABBREVIATIONS, CLOSING_ABBREVIATIONS, STOP_WORDS
 
 __all__ = ["MARKER", "sentence_spans"]
@@ -34,7 +35,7 @@ def sentence_spans(text: str) -> list[Span]:
 def _append(spans: list[Span], text: str, start: int, end: int) -> None:
     piece = text[start:end]
     start += len(piece) - len(piece.lstrip())
-    if any(character.isalnum() for character in piece):
+    if has_content(piece):
         spans.append((start, start + len(piece.strip())))
 
 
@@ -69,6 +70,6 @@ def _ends_sentence(text: str, start: int, stop: re.Match[str]) -> bool:
     if word in CLOSING_ABBREVIATIONS:
         return following.casefold() in STOP_WORDS
     if len(word) == 1 and before.group().isupper():
-        earlier = text[start : before.start()].split()
+        earlier = text[max(start, before.start() - 60) : before.start()].split()
         return bool(earlier) and earlier[-1].islower()
-    return not (word.isdigit() and before.start() == start)
+    return not (word.isdecimal() and before.start() == start)

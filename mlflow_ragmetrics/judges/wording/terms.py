@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain, islice
 from typing import Final, NamedTuple
 
 import snowballstemmer
@@ -22,7 +23,7 @@ from mlflow_ragmetrics.judges.wording.numerals import (
     spelled_number,
 )
 
-__all__ = ["Term", "stem", "terms_of"]
+__all__ = ["Term", "holds_more_than", "stem", "terms_of"]
 
 _LONGEST_STEMMED: Final = 40
 _TOKEN = re.compile(
@@ -125,6 +126,15 @@ def terms_of(text: str) -> list[Term]:
     return terms
 
 
+def holds_more_than(most: int, texts: Iterable[str]) -> bool:
+    """Whether ``texts`` together hold more than ``most`` words, numbers and marks; reads no further than that."""
+    texts = list(texts)
+    if sum(len(text) - text.count(" ") for text in texts) <= most:
+        return False
+    tokens = chain.from_iterable(map(_TOKEN.finditer, texts))
+    return next(islice(tokens, most, None), None) is not None
+
+
 def _word_of(token: str) -> _Word:
     return _short_word_of(token) if len(token) <= _LONGEST_STEMMED else _made_word(token)
 
@@ -154,7 +164,7 @@ def _plain_key(word: str) -> tuple[str, ...]:
     """The key of a word that needs no look at its neighbours; empty for numbers, months and number words."""
     if len(word) > _LONGEST_STEMMED:
         return (word,)
-    if word[0].isdigit() or word in MONTHS or word in SPELLED:
+    if word[0].isdecimal() or word in MONTHS or word in SPELLED:
         return ()
     return (word if word in STOP_WORDS else stem(word),)
 
@@ -187,7 +197,7 @@ def _read(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...
     """The keys of the term at ``place``, how many tokens it takes, and whether it is a number."""
     word = words[place]
     first = word[0]
-    if first.isdigit():
+    if first.isdecimal():
         return _read_digits(words, gaps, place)
     if word in MONTHS and _is_month(words, place):
         return (f"month:{MONTHS[word]}",), 1, True
@@ -220,4 +230,4 @@ def _is_month(words: list[str], place: int) -> bool:
     if len(words[place]) > 3 and words[place] != "march":
         return True
     beside = words[max(place - 1, 0) : place] + words[place + 1 : place + 2]
-    return any(word[0].isdigit() or word in ("st", "nd", "rd", "th") for word in beside)
+    return any(word[0].isdecimal() or word in ("st", "nd", "rd", "th") for word in beside)
