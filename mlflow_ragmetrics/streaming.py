@@ -38,6 +38,7 @@ ITEM = pa.struct(
 
 T = TypeVar("T")
 _ABSENT = Score()
+_ROW_GROUP = 8 * 2**20  # bytes: the file's footer, which stays in memory to the end, grows with each row group
 _SAMPLE: dict[str, tuple[pa.DataType, Callable[[Sample], Any]]] = {
     "id": (pa.string(), lambda sample: sample.id),
     "question": (pa.string(), lambda sample: sample.question),
@@ -114,8 +115,9 @@ class ScoreColumns:
 def write_parquet(rows: Iterable[Row], path: Union[str, Path], suite: Suite, *, batch_size: int = 1000) -> int:
     """Write ``rows``, as ``suite.stream`` yields them, to a Parquet file; returns how many there were.
 
-    At most ``batch_size`` rows are in memory; the file holds the sample's fields (``metadata`` as JSON) and the columns
-    of ``ScoreColumns``. It appears under its name when it is complete. ``RagMetricsError`` where it cannot be written.
+    At most ``batch_size`` rows and some megabytes of columns are in memory; the file holds the sample's fields
+    (``metadata`` as JSON) and the columns of ``ScoreColumns``. It appears under its name when it is complete.
+    ``RagMetricsError`` where it cannot be written.
     """
     columns = ScoreColumns(suite)
     schema = pa.schema([*((name, kind) for name, (kind, _) in _SAMPLE.items()), *columns.schema])
@@ -123,15 +125,28 @@ def write_parquet(rows: Iterable[Row], path: Union[str, Path], suite: Suite, *, 
     count = 0
     try:
         with _writing(path), pq.ParquetWriter(partial, schema) as writer:
-            for batch in _batches(rows, batch_size):
-                fields = [_array([read(row.sample) for row in batch], kind) for kind, read in _SAMPLE.values()]
-                writer.write_batch(pa.record_batch([*fields, *columns.arrays(batch)], schema=schema))
-                count += len(batch)
+            for group in _row_groups(_batches(rows, batch_size), columns, schema):
+                writer.write_table(group)
+                count += group.num_rows
         os.replace(partial, path)
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
     return count
+
+
+def _row_groups(batches: Iterable[Sequence[Row]], columns: ScoreColumns, schema: pa.Schema) -> Iterator[pa.Table]:
+    gathered: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        fields = [_array([read(row.sample) for row in batch], kind) for kind, read in _SAMPLE.values()]
+        gathered.append(pa.record_batch([*fields, *columns.arrays(batch)], schema=schema))
+        size += gathered[-1].nbytes
+        if size >= _ROW_GROUP:
+            yield pa.Table.from_batches(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield pa.Table.from_batches(gathered)
 
 
 @contextmanager

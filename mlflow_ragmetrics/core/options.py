@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, field_validator
@@ -13,7 +14,7 @@ from mlflow_ragmetrics.core.aggregate import Aggregate
 from mlflow_ragmetrics.core.language import LANGUAGES
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-__all__ = ["OnMissing", "Settings", "check_options", "options_model", "shown", "spelled"]
+__all__ = ["OnMissing", "Settings", "check_arguments", "check_options", "options_model", "shown", "spelled"]
 
 OnMissing = Literal["raise", "skip"]
 
@@ -89,7 +90,23 @@ def check_options(metric: str, model: type[BaseModel], given: Mapping[str, Any])
         if first["type"] == "extra_forbidden":
             said = f"no such option; {metric} takes {', '.join(sorted(model.model_fields)) or 'none of its own'}"
         message = f"{metric}: option {param}={shown(given.get(param))}: {said}"
+        if first["type"] == "missing":
+            message = f"{metric}: {param} is missing; {metric} takes {', '.join(model.model_fields)}"
         raise InvalidOptionError(message, param=param, metric=metric) from None
+
+
+@cache
+def _model_of(function: Callable[..., Any]) -> type[BaseModel]:
+    return options_model(function)
+
+
+def check_arguments(owner: str, function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """``given`` as the annotations of the keyword-only parameters of ``function`` (or class) have it.
+
+    ``InvalidOptionError`` with the first thing that is wrong, in the name of ``owner``.
+    """
+    checked = check_options(owner, _model_of(function), given)
+    return {name: getattr(checked, name) for name in given}
 
 
 def shown(value: object) -> str:

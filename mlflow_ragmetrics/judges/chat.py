@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from mlflow_ragmetrics.core.judge import Call
 from mlflow_ragmetrics.core.language import check_language
+from mlflow_ragmetrics.core.options import check_arguments
 from mlflow_ragmetrics.core.question import Embed, Outcome, Question
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.connection import Connection, Terms
 from mlflow_ragmetrics.judges.grouping import Grouping, check_grouping, group_calls
 from mlflow_ragmetrics.judges.line import Turn
@@ -53,7 +55,12 @@ class ChatJudge:
         **terms: Any,
     ) -> None:
         agreed = Terms.of(terms)
-        options = ModelOptions(temperature, max_tokens, seed, base_url, agreed.timeout, api_key)
+        given = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed, "base_url": base_url}
+        for option, value in (("name", name), ("api_key", api_key)):
+            if not isinstance(value, (str, NoneType)):  # a key is not shown, whatever it is
+                raise InvalidOptionError(f"ChatJudge: {option} must be text", param=option)
+        checked = check_arguments("ChatJudge", ModelOptions, given)
+        options = ModelOptions(**checked, timeout=agreed.timeout, api_key=api_key)
         self.grouping: Grouping = check_grouping(calls)
         self.language = check_language(language)
         self.prompts = Prompts.load(prompts)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
-from mlflow_ragmetrics.core.options import shown
+from pydantic import Field
+
+from mlflow_ragmetrics.core.options import check_arguments, shown
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.limits import Gate
 from mlflow_ragmetrics.judges.line import Line, Turn
@@ -16,10 +18,10 @@ from mlflow_ragmetrics.judges.usage import Budget, Prices, Usage, tokens_in
 
 __all__ = ["Connection", "Terms"]
 
-_AT_LEAST_ONE = ("requests_per_minute", "tokens_per_minute", "max_calls", "attempts")
+_AtLeastOne = Annotated[int, Field(ge=1)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Terms:
     """On which terms a model is called.
 
@@ -30,36 +32,25 @@ class Terms:
     ``structured=False``: never ask for structured output.
     """
 
-    timeout: float | None = 60.0
-    attempts: int | None = None
+    timeout: Annotated[float, Field(gt=0)] | None = 60.0
+    attempts: _AtLeastOne | None = None
     retry: Retry | Mapping[str, Any] | None = None
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
-    max_calls: int | None = None
-    max_cost: float | None = None
-    prices: Prices | Mapping[str, float] | None = None
+    requests_per_minute: Annotated[float, Field(ge=1)] | None = None
+    tokens_per_minute: Annotated[float, Field(ge=1)] | None = None
+    max_calls: _AtLeastOne | None = None
+    max_cost: Annotated[float, Field(ge=0)] | None = None
+    prices: Prices | Mapping[str, Any] | None = None
     trace: bool = False
     structured: bool = True
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Terms:
-        """Terms from keyword arguments; ``InvalidOptionError`` names what is unknown or out of range."""
-        known = [each.name for each in fields(cls)]
-        unknown = next((name for name in given if name not in known), None)
-        if unknown is not None:
-            message = f"ChatJudge has no option {unknown!r}; of calls it knows {', '.join(known)}"
-            raise InvalidOptionError(message, param=unknown)
-        return cls(**given)
+        """Terms from keyword arguments; ``InvalidOptionError`` names what is unknown, no number or out of range."""
+        return cls(**check_arguments("ChatJudge", cls, given))
 
     def __post_init__(self) -> None:
-        for name in _AT_LEAST_ONE:
-            value = getattr(self, name)
-            if value is not None and not value >= 1:
-                raise InvalidOptionError(f"{name}={shown(value)} must be at least 1", param=name)
-        if self.timeout is not None and not self.timeout > 0:
-            raise InvalidOptionError(f"timeout={shown(self.timeout)} must be above 0 seconds, or None", param="timeout")
-        if self.max_cost is not None and (self.prices is None or not self.max_cost >= 0):
-            message = f"max_cost={shown(self.max_cost)} must be 0 or more and needs prices={{'input': …, 'output': …}}"
+        if self.max_cost is not None and self.prices is None:
+            message = f"max_cost={shown(self.max_cost)} needs prices={{'input': …, 'output': …}}"
             raise InvalidOptionError(message, param="max_cost")
 
     @property

@@ -19,7 +19,7 @@ _MOST_CLAIMS = 60
 
 def check_grouping(calls: str) -> Grouping:
     """``calls`` itself; ``InvalidOptionError`` where it is neither ``"full"`` nor ``"compact"``."""
-    if calls not in get_args(Grouping):
+    if not isinstance(calls, str) or calls not in get_args(Grouping):
         raise InvalidOptionError(f"calls={shown(calls)} must be 'full' or 'compact'", param="calls")
     return calls  # type: ignore[return-value]
 

@@ -35,7 +35,7 @@ _SECRET = re.compile(r"key|token$|secret|password|credential|authorization|heade
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelOptions:
     """Options of the model itself; ``None`` is the model's own, or, for a URI, 0, 1000 tokens and no seed."""
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tenacity
+from pydantic import Field
 
+from mlflow_ragmetrics.core.options import check_arguments
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.core.workers import pause
-from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
+from mlflow_ragmetrics.errors import JudgeError
 
 __all__ = ["Retry", "failure_of", "retry_after", "status_of"]
 
@@ -79,7 +81,7 @@ def _is_connection_failure(error: BaseException) -> bool:
     return any(name.endswith(("ConnectionError", "TransportError", "ConnectError", "TimeoutError")) for name in names)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Retry:
     """Attempts on 429, 5xx, timeouts, connection errors and spoiled replies; seconds of waiting grow and are jittered.
 
@@ -88,29 +90,19 @@ class Retry:
     was ended meanwhile.
     """
 
-    attempts: int = 6
-    initial: float = 2.0
-    multiplier: float = 2.0
-    longest: float = 30.0
-    longest_ask: float = 300.0
+    attempts: Annotated[int, Field(ge=1)] = 6
+    initial: Annotated[float, Field(ge=0)] = 2.0
+    multiplier: Annotated[float, Field(ge=1)] = 2.0
+    longest: Annotated[float, Field(ge=0)] = 30.0
+    longest_ask: Annotated[float, Field(ge=0)] = 300.0
     codes: Collection[int] = (408, 409, 425, 429)
     on_client_errors: bool = False
     sleep: Callable[[float], bool] = pause
 
-    def __post_init__(self) -> None:
-        for name, least in (("attempts", 1), ("initial", 0), ("multiplier", 1), ("longest", 0), ("longest_ask", 0)):
-            if not getattr(self, name) >= least:
-                message = f"retry {name}={getattr(self, name)!r} must be at least {least}"
-                raise InvalidOptionError(message, param=name)
-
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Retry:
-        """A ``Retry`` from a mapping; ``InvalidOptionError`` names a field that there is not."""
-        known = [each.name for each in fields(cls)]
-        unknown = next((name for name in given if name not in known), None)
-        if unknown is not None:
-            raise InvalidOptionError(f"retry has no field {unknown!r}; it knows {', '.join(known)}", param=unknown)
-        return cls(**given)
+        """A ``Retry`` from a mapping; ``InvalidOptionError`` names what is unknown, no number or out of range."""
+        return cls(**check_arguments("retry", cls, given))
 
     def asks_to_wait(self, error: BaseException) -> bool:
         """Whether the provider said that it is asked too often, or how long to wait."""

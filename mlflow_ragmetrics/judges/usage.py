@@ -5,12 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Annotated
 
-from mlflow_ragmetrics.errors import BudgetExceededError, InvalidOptionError
+from pydantic import Field
+
+from mlflow_ragmetrics.core.options import check_arguments
+from mlflow_ragmetrics.errors import BudgetExceededError
 
 __all__ = ["Budget", "Prices", "Usage", "tokens_in"]
 
 _MILLION = 1_000_000
+_Price = Annotated[float, Field(ge=0)]
 
 
 def tokens_in(text: str) -> int:
@@ -18,23 +23,20 @@ def tokens_in(text: str) -> int:
     return -(-len(text) // 4)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prices:
     """US dollars a million tokens. ``cached`` is what cached prompt tokens cost, by default as much as ``input``."""
 
-    input: float
-    output: float
-    cached: float | None = None
+    input: _Price
+    output: _Price
+    cached: _Price | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, float] | Prices | None) -> Prices | None:
         """Prices from ``{"input": 0.15, "output": 0.6}``; ``InvalidOptionError`` names what is wrong."""
         if given is None or isinstance(given, Prices):
             return given
-        if not {"input", "output"} <= set(given) <= {"input", "output", "cached"} or min(given.values()) < 0:
-            message = f"prices={dict(given)!r} must be {{'input': …, 'output': …}}, dollars a million tokens"
-            raise InvalidOptionError(message, param="prices")
-        return cls(**given)
+        return cls(**check_arguments("prices", cls, given))
 
     def cost(self, prompt: float, completion: float, cached: float = 0) -> float:
         """The cost in dollars."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import time
 from collections import Counter
@@ -37,8 +38,15 @@ def inputs(short: int, long: int) -> Callable[[Any], Any]:
 
 @contextmanager
 def in_time(seconds: float = SECONDS) -> Iterator[None]:
-    """What runs inside takes at most so many seconds of computing, whatever else the machine does."""
+    """What runs inside takes at most so many seconds of computing, whatever else the machine does.
+
+    Garbage is not collected meanwhile: after thousands of inputs, that takes as long as the test's own heap is large.
+    """
+    gc.disable()
     began = time.thread_time()
-    yield
-    took = time.thread_time() - began
+    try:
+        yield
+    finally:
+        took = time.thread_time() - began
+        gc.enable()
     assert took < seconds, f"it took {took:.1f} s"

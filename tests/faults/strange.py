@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.aliases import ALIASES, RECORD_FIELDS
 HOSTILE = (
     "", " ", "\x00", "\ud800", "\udfff tail", "\x1b[31mred\x1b]0;title\x07", "\u202eevil\u202c", "<script>alert(1)</script>",  # noqa: E501
     "</script><img src=x onerror=alert(1)>", "[[[[", "{" * 50, "'" * 50, "e" + "\u0301" * 200, "\u200b\ufeff", "N/A", "None",  # noqa: E501
-    "-" * 80, "1" * 400, "1,2.3:4" * 30, "....!!??", "I don't know.", "巴黎是法国的首都。", "не знаю", "U.S.A. e.g. Dr. J.", "٣٤²½Ⅷ",  # noqa: E501
+    "-" * 80, "1" * 400, "1,2.3:4" * 30, "....!!??", "I don't know.", "巴黎是法国的首都。", "не знаю", "U.S.A. e.g. Dr. J.", "٣٤²½Ⅷ❶⓵፩", # noqa: E501
     "['a' 'b']", '["a", null]', "chunk 1: a chunk 2: b", "\r\n\t\v\f\x85\u2028", "=cmd|' /C calc'!A0", "${HOME} %s {0} {x}",  # noqa: E501
 )  # fmt: skip
 texts = st.one_of(

@@ -132,7 +132,7 @@ def test_artifacts_and_what_is_logged_again_when_there_is_room(spoil: Callable[[
     (run,) = mlflow.search_runs(output_format="list")
     assert run.info.status == "FAILED"
     assert run.data.tags["ragmetrics.status"].startswith("failed: ")
-    subprocess.run(["mount", "-o", "remount,rw,size=8m", str(place)], check=True)
+    subprocess.run(["mount", "-o", "remount,rw,size=64m", str(place)], check=True)
     report.log(run_id=run.info.run_id)
     (run,) = mlflow.search_runs(output_format="list")
     assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")

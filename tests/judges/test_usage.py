@@ -15,8 +15,8 @@ from .rows import FULL_SET, ROW
 
 
 def test_cost_counts_cached_tokens_at_their_own_price() -> None:
-    assert Prices(2.0, 8.0).cost(1_000_000, 500_000, 400_000) == 6.0
-    assert Prices(2.0, 8.0, cached=0.5).cost(1_000_000, 500_000, 400_000) == pytest.approx(5.4)
+    assert Prices(input=2.0, output=8.0).cost(1_000_000, 500_000, 400_000) == 6.0
+    assert Prices(input=2.0, output=8.0, cached=0.5).cost(1_000_000, 500_000, 400_000) == pytest.approx(5.4)
 
 
 def test_a_meter_loses_nothing_between_threads() -> None:
@@ -51,7 +51,7 @@ def test_max_calls_ends_the_judge_and_keeps_what_is_done() -> None:
 def test_max_cost_needs_prices_and_holds() -> None:
     with pytest.raises(InvalidOptionError, match="prices"):
         ChatJudge(dutiful(), max_cost=1.0)
-    with pytest.raises(InvalidOptionError, match="dollars"):
+    with pytest.raises(InvalidOptionError, match="output is missing"):
         ChatJudge(dutiful(), prices={"input": 1.0})
     judge = ChatJudge(dutiful(), max_cost=0.001, prices={"input": 5.0, "output": 5.0})
     outcomes = [judge.answer([Claims(f"Sentence {i}.")])[0] for i in range(20)]
