@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.core.score import Evidence as Evidence
     from mlflow_ragmetrics.core.score import Item as Item
     from mlflow_ragmetrics.core.score import Score as Score
-    from mlflow_ragmetrics.core.text import is_indistinct as is_indistinct
-    from mlflow_ragmetrics.judges.chat import ChatJudge as ChatJudge
-    from mlflow_ragmetrics.judges.lexical import LexicalJudge as LexicalJudge
-    from mlflow_ragmetrics.judges.panel import Panel as Panel
+    from mlflow_ragmetrics.judges.chat.judge import ChatJudge as ChatJudge
+    from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge as LexicalJudge
+    from mlflow_ragmetrics.judges.resolve import Panel as Panel
     from mlflow_ragmetrics.judges.scripted import ScriptedJudge as ScriptedJudge
-    from mlflow_ragmetrics.report import Report as Report
+    from mlflow_ragmetrics.report.report import Report as Report
+    from mlflow_ragmetrics.report.summary import summarize as summarize
     from mlflow_ragmetrics.scoring import score as score
+    from mlflow_ragmetrics.shared.non_answers import is_indistinct as is_indistinct
     from mlflow_ragmetrics.suite import Suite as Suite
-    from mlflow_ragmetrics.summary import summarize as summarize
 
 __version__ = "0.1.0"
 
@@ -60,7 +60,7 @@ _HOMES = {
     "core.metric": ("Metric", "metric"),
     "core.sample": ("Chunk", "Sample"),
     "core.score": ("Evidence", "Item", "Score"),
-    "core.text": ("is_indistinct",),
+    "shared.non_answers": ("is_indistinct",),
     "errors": (
         "AllJudgesFailedError",
         "BudgetExceededError",
@@ -74,15 +74,15 @@ _HOMES = {
         "NoConsensusError",
         "RagMetricsError",
     ),
-    "judges.chat": ("ChatJudge",),
-    "judges.lexical": ("LexicalJudge",),
+    "judges.chat.judge": ("ChatJudge",),
+    "judges.lexical.judge": ("LexicalJudge",),
     "judges.nli": ("NLIJudge",),
-    "judges.panel": ("Panel",),
+    "judges.resolve": ("Panel",),
     "judges.scripted": ("ScriptedJudge",),
-    "report": ("Report",),
+    "report.report": ("Report",),
     "scoring": ("score",),
     "suite": ("Suite",),
-    "summary": ("summarize",),
+    "report.summary": ("summarize",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

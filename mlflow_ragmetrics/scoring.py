@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from mlflow_ragmetrics.core.coercion import kind_of
 from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.score import Score, score_of
 from mlflow_ragmetrics.embeddings import EmbeddingLike
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError

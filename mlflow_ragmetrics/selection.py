@@ -1,4 +1,4 @@
-"""The metrics of a suite: resolved, with thresholds and weights applied, no two with one key."""
+"""The metrics of a suite: presets, thresholds and weights applied, no two with one key, fields that no row has."""
 
 from __future__ import annotations
 
@@ -6,14 +6,49 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Union
 
-from mlflow_ragmetrics.core.coercion import kind_of
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_weights, composite
 from mlflow_ragmetrics.core.metric import Metric
-from mlflow_ragmetrics.core.options import shown
-from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.core.options import kind_of, shown
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 
-__all__ = ["Selection", "Thresholds", "select"]
+__all__ = ["PRESETS", "preset_metrics", "Selection", "Thresholds", "select", "check_presence"]
+
+_WHITE_PAPER = ("correctness", "faithfulness", "chunk_precision", "fact_recall", "answer_relevance")
+_LEXICAL = (
+    "rouge",
+    "lexical_groundedness",
+    "lexical_factuality",
+    "lexical_relevance",
+    "coherence",
+    "content_safety",
+)
+_RESPONSE = ("semantic_similarity", "factual_correctness", "answer_correctness")
+_RETRIEVAL = ("context_recall", "context_precision", "context_f1", "ndcg_10")
+
+PRESETS: dict[str, tuple[str, ...]] = {
+    "white_paper": (*_WHITE_PAPER, "rag_score"),
+    "lexical": _LEXICAL,
+    "response": _RESPONSE,
+    "retrieval": _RETRIEVAL,
+    "full": (
+        *_WHITE_PAPER,
+        "fact_recall(target='reference')",
+        *_LEXICAL,
+        *_RESPONSE,
+        *_RETRIEVAL,
+        "rag_score",
+    ),
+}
+
+
+def preset_metrics(name: str) -> tuple[str, ...]:
+    """The spellings of a preset; ``InvalidOptionError`` names the presets there are."""
+    if not isinstance(name, str) or name not in PRESETS:
+        raise InvalidOptionError(f"unknown preset {shown(name)}; presets are {', '.join(PRESETS)}", param="suite")
+    return PRESETS[name]
+
 
 Thresholds = Union[str, Mapping[str, float]]
 _LEVELS = ("conservative", "balanced", "lenient")
@@ -138,3 +173,36 @@ def _with_thresholds(metrics: Sequence[Metric], thresholds: Thresholds | None) -
 def _at_level(metric: Metric, level: str) -> Metric:
     own = {"threshold", "preset"} & set(metric.given)
     return metric if own or not metric.definition.levels else metric(preset=level)
+
+
+def check_presence(selection: Selection, samples: Sequence[Sample]) -> tuple[Selection, tuple[str, ...]]:
+    """The selection without what cannot be scored at all, and the warnings that say so.
+
+    ``MissingFieldError`` for a named metric whose field is absent from every row, or when nothing is left;
+    ``InvalidDataError`` when there are no rows.
+    """
+    if not samples:
+        raise InvalidDataError("the data has no rows; give at least one sample")
+    absent: dict[str, str] = {}
+    for metric in selection.metrics:
+        for field in metric.definition.required:
+            if all(getattr(s, field, None) is None and field not in s.invalid for s in samples):
+                absent.setdefault(metric.key, field)
+                break
+    if not absent:
+        return selection, ()
+    left = selection.without(list(absent))
+    refused = [key for key in absent if _is_named(selection, key)] or (list(absent) if not left.metrics else [])
+    if refused:
+        key, field = refused[0], absent[refused[0]]
+        message = f"{key} needs the field {field!r} and no row has it; add it, or name its column with columns"
+        raise MissingFieldError(message, field=field, metric=key)
+    said = ", ".join(f"{key} (no row has {field!r})" for key, field in absent.items())
+    return left, (f"left out of the preset {selection.name!r}: {said}",)
+
+
+def _is_named(selection: Selection, key: str) -> bool:
+    if selection.name is not None:
+        return False
+    metric = next(metric for metric in selection.metrics if metric.key == key)
+    return metric.settings.on_missing != "skip"

@@ -9,31 +9,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from mlflow_ragmetrics.core.aggregate import Aggregate, check_aggregate
-from mlflow_ragmetrics.core.background import run_beside
+from mlflow_ragmetrics.cache import open_store
+from mlflow_ragmetrics.core.aggregate import check_aggregate
 from mlflow_ragmetrics.core.composite import Composite, Weights
-from mlflow_ragmetrics.core.engine import Engine
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.language import check_language
 from mlflow_ragmetrics.core.metric import Metric
-from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.core.options import Aggregate
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.verdict import Ruling
-from mlflow_ragmetrics.core.workers import Slots
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
+from mlflow_ragmetrics.engine.engine import Engine
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.engine.rules import Ruling
+from mlflow_ragmetrics.engine.threads import Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.resolve import JudgeLike, judges_of
-from mlflow_ragmetrics.presence import check_presence
-from mlflow_ragmetrics.presets import preset_metrics
-from mlflow_ragmetrics.progress import Progress, progress_of
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.registry import MetricLike
-from mlflow_ragmetrics.report import Report
-from mlflow_ragmetrics.selection import Selection, Thresholds, select
-from mlflow_ragmetrics.stores import open_store
+from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.selection import Selection, Thresholds, check_presence, preset_metrics, select
+from mlflow_ragmetrics.views.progress import Progress, progress_of
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.judges.plan import Plan
+    from mlflow_ragmetrics.judges.chat.plan import Plan
 
 __all__ = ["Suite"]
 
@@ -203,8 +201,8 @@ class Suite:
 
         Calls and tokens are upper bounds where a cache holds answers already; a judge that costs nothing is left out.
         """
-        from mlflow_ragmetrics.judges.chat import ChatJudge
-        from mlflow_ragmetrics.judges.plan import PlanJudge, plan_judge
+        from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+        from mlflow_ragmetrics.judges.chat.plan import PlanJudge, plan_judge
 
         samples = list(read_samples(data, columns))
         selection, _ = check_presence(self.selection, samples)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.presets import PRESETS
-from mlflow_ragmetrics.selection import select
+from mlflow_ragmetrics.selection import PRESETS, select
 
 
 def test_equal_keys_are_refused_naming_both() -> None:

@@ -12,11 +12,11 @@ from mlflow.models.evaluation import EvaluationArtifact, EvaluationResult, Model
 from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
-from mlflow_ragmetrics.judges.chat import ChatJudge
-from mlflow_ragmetrics.judges.connection import Terms
+from mlflow_ragmetrics.judges.chat.client import Terms
+from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.describe import figures_of
-from mlflow_ragmetrics.tracking.write import CLAIMS, ROWS
+from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,19 +12,19 @@ from mlflow.entities import Feedback, Trace
 from mlflow.genai.scorers import Scorer
 from pydantic import PrivateAttr
 
-from mlflow_ragmetrics.core.nested import mapping_of
-from mlflow_ragmetrics.core.record import to_sample
-from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.readers import read_samples
-from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.readers.traces import failure_of, retrieved_documents
+from mlflow_ragmetrics.records.messages import mapping_of
+from mlflow_ragmetrics.records.record import to_sample
+from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.feedback import feedback_of
-from mlflow_ragmetrics.tracking.plain import as_json
-from mlflow_ragmetrics.tracking.pool import warn_of_small_pool
-from mlflow_ragmetrics.tracking.spans import failure_of, retrieved_documents
+from mlflow_ragmetrics.tracking.trace_store import warn_of_small_pool
 
 __all__ = ["RagScorer", "scorer", "scorers"]
 

@@ -4,23 +4,50 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from mlflow_ragmetrics.calibration.labels import Labels, as_number
-from mlflow_ragmetrics.calibration.reliability import reliability
-from mlflow_ragmetrics.calibration.result import Beside, Calibration
-from mlflow_ragmetrics.calibration.rows import Labelled, labelled
-from mlflow_ragmetrics.core.coercion import name_of
+from mlflow_ragmetrics.calibration.labels import Labels, as_number, labels_of
+from mlflow_ragmetrics.calibration.result import Beside, Calibration, reliability
 from mlflow_ragmetrics.core.options import shown
-from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.runs import Results, Source, results_of
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.readers.results import Results, Source, results_of
+from mlflow_ragmetrics.records.values import name_of
 from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
 from mlflow_ragmetrics.statistics.thresholds import threshold_gain
 
-__all__ = ["calibrate"]
+__all__ = ["Labelled", "labelled", "calibrate"]
+
+Values = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Scores and labels of the rows that have both; ``known`` says which of all rows these are."""
+
+    key: str
+    values: Values
+    grades: Values
+    known: Values
+    unlabelled: int
+    unscored: int
+
+
+def labelled(results: Results, key: str, labels: Labels, column: str) -> Labelled:
+    """``InvalidDataError`` when there is no such row."""
+    import pandas as pd
+
+    given = labels_of(labels, results, key, column)
+    scores = pd.to_numeric(results.table[key], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    grades = np.array([np.nan if label is None else label for label in given])
+    known = ~(np.isnan(scores) | np.isnan(grades))
+    if not known.any():
+        raise InvalidDataError(f"no row with a label has a score of {key}")
+    counts = int(np.isnan(grades).sum()), int(np.isnan(scores).sum())
+    return Labelled(key, scores[known], grades[known], known, *counts)
+
 
 _DEFAULT = 0.5
 _SLACK = 1e-9

@@ -6,14 +6,38 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.calibration.reliability import Bin
+import numpy as np
+
 from mlflow_ragmetrics.statistics.agreement import Agreement, Estimate
 from mlflow_ragmetrics.statistics.thresholds import ThresholdGain
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FIGURES", "Beside", "Calibration"]
+__all__ = ["Bin", "reliability", "FIGURES", "Beside", "Calibration"]
+
+_BINS = 10
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Rows of neighbouring scores: their mean score, the share that is good, and how many they are."""
+
+    score: float
+    good: float
+    rows: int
+
+
+def reliability(values: np.ndarray[Any, Any], good: np.ndarray[Any, Any], bins: int = _BINS) -> tuple[Bin, ...]:
+    """At most ``bins`` bins of equal width over the range of the scores (0 to 1 where they lie in it), none empty."""
+    low, high = min(0.0, float(values.min())), max(1.0, float(values.max()))
+    place = np.minimum(((values - low) / (high - low) * bins).astype(int), bins - 1)
+    return tuple(
+        Bin(float(values[here].mean()), float(good[here].mean()), int(here.sum()))
+        for each in range(bins)
+        if (here := place == each).any()
+    )
+
 
 FIGURES = ("accuracy", "balanced_accuracy", "precision", "recall", "f1")
 
@@ -101,7 +125,7 @@ class Calibration:
 
         Returns whether it was written: a default that was not beaten stays as it is.
         """
-        from mlflow_ragmetrics.calibration.suite_file import save_threshold
+        from mlflow_ragmetrics.configuration.yaml_text import save_threshold
 
         if self.beats_default:
             save_threshold(suite, self.key, self.threshold)
@@ -109,12 +133,12 @@ class Calibration:
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
         """Write figures, table and reliability plot into ``run_id``, else the active run, else a new one; its id."""
-        from mlflow_ragmetrics.calibration.log import log_calibration
+        from mlflow_ragmetrics.tracking.findings import log_calibration
 
         return log_calibration(self, run_id, run_name or f"calibrate {self.key}")
 
     def __str__(self) -> str:
-        from mlflow_ragmetrics.calibration.text import calibration_text
+        from mlflow_ragmetrics.views.text import calibration_text
 
         return calibration_text(self)
 

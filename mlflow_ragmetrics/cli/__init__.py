@@ -23,8 +23,8 @@ _COMMANDS = {
     "evaluate": ("evaluate", "Score the rows of a file and log them to MLflow."),
     "compare": ("compare", "Tell whether one run is better than another, beyond noise."),
     "calibrate": ("calibrate", "Measure a metric against human labels, and its best threshold."),
-    "list": ("listing", "Show the metrics and the presets."),
-    "explain": ("explain", "Show one metric: formula, options, thresholds, an example."),
+    "list": ("metrics:list_command", "Show the metrics and the presets."),
+    "explain": ("metrics:explain_command", "Show one metric: formula, options, thresholds, an example."),
     "doctor": ("doctor", "Check versions, extras, the MLflow store and the judge."),
     "init": ("init", "Write a commented suite.yaml to start from."),
 }
@@ -36,7 +36,7 @@ class _Refusal(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """The sentence on standard error, broken between words where that is a terminal."""
-        from mlflow_ragmetrics.cli.terminal import for_terminal, harmless
+        from mlflow_ragmetrics.cli.output import for_terminal, harmless
         from mlflow_ragmetrics.core.secrets import redact
 
         click.echo(for_terminal(harmless(redact(f"Error: {self.format_message()}")), sys.stderr), file=file, err=True)
@@ -51,7 +51,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = import_module(f"{__name__}.{_COMMANDS[cmd_name][0]}").command
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(f"{__name__}.{module}"), name or "command")
         return command
 
     def resolve_command(
@@ -104,7 +105,7 @@ def _say_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, UserWarning):
-        from mlflow_ragmetrics.cli.terminal import for_terminal, harmless
+        from mlflow_ragmetrics.cli.output import for_terminal, harmless
         from mlflow_ragmetrics.core.secrets import redact
 
         click.echo(for_terminal(harmless(redact(f"Warning: {message}")), sys.stderr), err=True)

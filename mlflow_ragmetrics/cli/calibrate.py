@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.completion import files, metrics
-from mlflow_ragmetrics.cli.stored_runs import open_store
+from mlflow_ragmetrics.cli.options import files, metrics
+from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.calibration import Calibration
-    from mlflow_ragmetrics.runs import Results
+    from mlflow_ragmetrics.readers.results import Results
 
 __all__ = ["calibrate", "command"]
 
@@ -60,8 +60,8 @@ def command(
       ragmetrics calibrate my-run --feedback --key correctness
     """
     from mlflow_ragmetrics.calibration import calibrate as calibrate_run
-    from mlflow_ragmetrics.calibration.text import calibration_text
-    from mlflow_ragmetrics.cli.terminal import for_terminal, terminal_width
+    from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
+    from mlflow_ragmetrics.views.text import calibration_text
 
     if save is not None and not os.path.isfile(save):
         raise InvalidDataError(f"there is no suite {save}; `ragmetrics init` writes one")
@@ -77,7 +77,7 @@ calibrate = command
 
 
 def _results(run: str, tracking_uri: str | None) -> Results:
-    from mlflow_ragmetrics.runs import is_file, results_of
+    from mlflow_ragmetrics.readers.results import is_file, results_of
 
     if tracking_uri is not None or not is_file(run):
         open_store(tracking_uri)
@@ -102,7 +102,7 @@ def _write(found: Calibration, save: str | None, plot: str | None) -> None:
         said = f"written into {save}" if found.save(save) else f"not written into {save}: the default stays"
         click.echo(f"Threshold {found.threshold:g} {said}.")
     if plot is not None:
-        from mlflow_ragmetrics.calibration.plot import reliability_plot
+        from mlflow_ragmetrics.views.plots import reliability_plot
 
         figure = reliability_plot(found)
         if figure is None:

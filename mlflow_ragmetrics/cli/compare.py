@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.completion import files
-from mlflow_ragmetrics.cli.gate_results import GATE_NOT_REACHED, check_writable, tell, write_text
-from mlflow_ragmetrics.cli.stored_runs import open_store
+from mlflow_ragmetrics.cli.options import files
+from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, tell, write_text
+from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison import Comparison
-    from mlflow_ragmetrics.runs import Results
+    from mlflow_ragmetrics.readers.results import Results
 
 __all__ = ["command", "compare"]
 
@@ -70,9 +70,9 @@ def command(
 
     Exit codes: 0 done, 1 a --fail-on gate not reached, 2 a mistake.
     """
-    from mlflow_ragmetrics.cli.terminal import for_terminal, terminal_width
+    from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
     from mlflow_ragmetrics.comparison import compare as compare_runs
-    from mlflow_ragmetrics.comparison.text import comparison_text
+    from mlflow_ragmetrics.views.text import comparison_text
 
     check_writable(html, json_file, junit)
     baseline, *others = _results(runs, tracking_uri)
@@ -90,7 +90,7 @@ compare = command
 
 
 def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Results]:
-    from mlflow_ragmetrics.runs import is_file, latest_results, results_of
+    from mlflow_ragmetrics.readers.results import is_file, latest_results, results_of
 
     if not runs or tracking_uri is not None or not all(map(is_file, runs)):
         open_store(tracking_uri)

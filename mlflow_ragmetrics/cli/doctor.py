@@ -2,14 +2,156 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from mlflow_ragmetrics.cli.checks import Check
+from mlflow_ragmetrics import __version__
+from mlflow_ragmetrics.cli.store import Destination, reaching, silence_mlflow
+from mlflow_ragmetrics.errors import JudgeError, RagMetricsError
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+__all__ = ["Check", "check_extras", "check_judge", "check_versions", "check_pool", "check_store", "command"]
+
+_EXTRA = re.compile(r"extra == ['\"](?P<name>[\w-]+)['\"]")
+_DEVELOPMENT = ("test", "lint", "dev", "docs")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding: fine, worth knowing, or wrong."""
+
+    level: Literal["ok", "note", "fault"]
+    subject: str
+    finding: str
+
+
+def check_versions() -> Iterator[Check]:
+    """The versions of Python, of this package and of what it stands on; whether each lies in the accepted range."""
+    yield Check("ok", "python", f"{platform.python_version()} on {platform.system()}")
+    yield Check("ok", "mlflow_ragmetrics", __version__)
+    for extra, requirement in _requirements():
+        if extra is not None:
+            continue
+        found = _version(requirement.name)
+        if found is None:
+            yield Check("fault", requirement.name, f"is not installed; pip install '{requirement}'")
+        elif not requirement.specifier.contains(found, prereleases=True):
+            yield Check("fault", requirement.name, f"{found} is outside {requirement.specifier}")
+        else:
+            yield Check("ok", requirement.name, found)
+
+
+def check_extras() -> Iterator[Check]:
+    """For each extra whether all of its packages are there."""
+    extras: dict[str, list[str]] = defaultdict(list)
+    for extra, requirement in _requirements():
+        if extra is not None and extra not in _DEVELOPMENT:
+            extras[extra].append(requirement.name)
+    for name, packages in extras.items():
+        missing = [package for package in packages if _version(package) is None]
+        if missing:
+            how = f"pip install 'mlflow_ragmetrics[{name}]'"
+            yield Check("note", f"extra {name}", f"not installed ({', '.join(missing)}); {how} where you need it")
+        else:
+            yield Check("ok", f"extra {name}", "installed")
+
+
+def check_judge(judge: str) -> Check:
+    """Ask one short question and see whether a usable answer comes back."""
+    from mlflow_ragmetrics.core.question import Claims
+    from mlflow_ragmetrics.judges.resolve import judges_of
+
+    try:
+        (asked,) = judges_of(judge)
+        (outcome,) = asked.answer([Claims("Paris is the capital of France.")])
+    except RagMetricsError as error:
+        return Check("fault", f"judge {judge}", str(error))
+    if isinstance(outcome, JudgeError):
+        return Check("fault", f"judge {judge}", str(outcome))
+    return Check("ok", f"judge {judge}", "answers")
+
+
+def _requirements() -> Iterator[tuple[str | None, Requirement]]:
+    """What the installed package asks for, each with the extra that it belongs to."""
+    from packaging.requirements import Requirement
+
+    for line in requires("mlflow_ragmetrics") or ():
+        requirement = Requirement(line)
+        match = _EXTRA.search(str(requirement.marker or ""))
+        yield (match["name"] if match else None), requirement
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+_DATABASE = re.compile(r"(?:sqlite|postgresql|mysql|mssql)(?:\+\w+)?://")
+_POOL = {"MLFLOW_SQLALCHEMYSTORE_POOL_SIZE": 5, "MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW": 10}
+_WORKERS = ("MLFLOW_GENAI_EVAL_MAX_WORKERS", 40)
+
+
+def check_store(destination: Destination) -> Check:
+    """Whether the store answers; a SQLite file that does not exist yet is not made."""
+    subject = f"MLflow store {destination.shown}"
+    path = destination.sqlite_path
+    if path is not None and not path.exists():
+        return _check_folder(subject, path)
+    silence_mlflow()
+    from mlflow import MlflowClient
+
+    try:
+        with reaching(destination):
+            experiments = MlflowClient(destination.uri).search_experiments(max_results=100)
+    except RagMetricsError as error:
+        return Check("fault", subject, str(error))
+    return Check("ok", subject, f"answers; {len(experiments)} experiments")
+
+
+def check_pool(destination: Destination) -> Iterator[Check]:
+    """Whether ``mlflow.genai.evaluate`` may have more threads than the store has connections: rows get lost then.
+
+    ``ragmetrics evaluate`` itself writes from one thread.
+    """
+    if not _DATABASE.match(destination.uri):
+        return
+    pool = sum(_number(name, default) for name, default in _POOL.items())
+    name, default = _WORKERS
+    workers = _number(name, default)
+    finding = f"{pool} connections, mlflow.genai.evaluate may use {workers} threads"
+    if workers < pool:
+        yield Check("ok", "connection pool", finding)
+    else:
+        advice = f"before you call it, set {name}={max(1, pool - 5)} or MLFLOW_SQLALCHEMYSTORE_POOL_SIZE=100"
+        yield Check("note", "connection pool", f"{finding}; {advice}, else it may lose rows")
+
+
+def _check_folder(subject: str, path: Path) -> Check:
+    """MLflow makes missing folders itself, so the nearest one that exists decides."""
+    folder = next(each for each in path.parents if each.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        return Check("fault", subject, f"{folder} is no folder that can be written to")
+    return Check("ok", subject, "does not exist yet; the first evaluation makes it")
+
+
+def _number(name: str, default: int) -> int:
+    value = os.environ.get(name, "")
+    return int(value) if value.isdecimal() else default
+
 
 _MARKS = {"ok": ("✓", "green"), "note": ("•", "yellow"), "fault": ("✗", "red")}
 
@@ -31,7 +173,7 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
     """
     from rich.text import Text
 
-    from mlflow_ragmetrics.cli.terminal import clean, console, for_terminal
+    from mlflow_ragmetrics.cli.output import clean, console, for_terminal
 
     screen = console()
     faults = 0
@@ -44,9 +186,8 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
 
 
 def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
-    from mlflow_ragmetrics.cli.checks import check_extras, check_judge, check_versions
-    from mlflow_ragmetrics.cli.destination import destination_of
-    from mlflow_ragmetrics.cli.store_checks import check_pool, check_store
+    from mlflow_ragmetrics.cli.doctor import check_extras, check_judge, check_pool, check_store, check_versions
+    from mlflow_ragmetrics.cli.store import destination_of
 
     yield from check_versions()
     yield from check_extras()

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mlflow_ragmetrics.cli.nearest import nearest_sentence
-from mlflow_ragmetrics.cli.terminal import clean, kept, shorten, wrapped
+from mlflow_ragmetrics.cli.output import clean, kept, shorten, wrapped
+from mlflow_ragmetrics.core.sample import Chunk
+from mlflow_ragmetrics.core.score import Evidence
+from mlflow_ragmetrics.core.text import sentences, terms
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from mlflow_ragmetrics.core.run import Row
     from mlflow_ragmetrics.core.score import Item
-    from mlflow_ragmetrics.report import Report
+    from mlflow_ragmetrics.engine.program import Row
+    from mlflow_ragmetrics.report.report import Report
 
-__all__ = ["findings"]
+__all__ = ["nearest_sentence", "findings"]
+
+
+def nearest_sentence(claim: str, chunks: Sequence[Chunk]) -> Evidence | None:
+    """Where a reader should look first; ``None`` where no sentence shares a word with the claim.
+
+    Of sentences that share equally many distinct words the shorter one is taken.
+    """
+    wanted = set(terms(claim))
+    best: tuple[int, int] = (0, 0)
+    found: Evidence | None = None
+    for number, chunk in enumerate(chunks, 1):
+        for sentence in sentences(chunk.text):
+            rank = (len(wanted & set(terms(sentence))), -len(sentence))
+            if rank[0] and rank > best:
+                best, found = rank, Evidence(number, chunk.id, sentence.strip())
+    return found
+
 
 _SHOWN = 3
 _MARKS = {

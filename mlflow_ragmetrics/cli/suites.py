@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.cli.assignments import numbers_of
+from mlflow_ragmetrics.cli.options import numbers_of
 from mlflow_ragmetrics.cli.request import CACHE, Request
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def named_selection(request: Request) -> Selection | None:
 def _mixed(request: Request, options: dict[str, Any]) -> Suite:
     from dataclasses import replace
 
-    from mlflow_ragmetrics.presets import preset_metrics
     from mlflow_ragmetrics.registry import metric_of
+    from mlflow_ragmetrics.selection import preset_metrics
     from mlflow_ragmetrics.suite import Suite
 
     named = [metric_of(each) for each in request.metric]

@@ -10,7 +10,7 @@ import numpy as np
 
 from mlflow_ragmetrics.comparison.difference import Values
 from mlflow_ragmetrics.comparison.pairing import Pairing
-from mlflow_ragmetrics.runs import Results
+from mlflow_ragmetrics.readers.results import Results
 
 __all__ = ["ChangedItem", "ChangedRow", "changed_rows"]
 

@@ -9,12 +9,11 @@ import numpy as np
 
 from mlflow_ragmetrics.comparison.changes import changed_rows
 from mlflow_ragmetrics.comparison.difference import TOLERANCE, Difference, Passes, Values, differences_of
-from mlflow_ragmetrics.comparison.likeness import check_alike
-from mlflow_ragmetrics.comparison.pairing import Pairing, pair
+from mlflow_ragmetrics.comparison.pairing import Pairing, check_alike, pair
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.runs import Results, Source, results_of
+from mlflow_ragmetrics.readers.results import Results, Source, results_of
 from mlflow_ragmetrics.statistics.significance import mcnemar
 
 __all__ = ["compare"]

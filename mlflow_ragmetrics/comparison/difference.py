@@ -8,9 +8,9 @@ from typing import Any, Literal, Union
 
 import numpy as np
 
-from mlflow_ragmetrics.comparison import text
 from mlflow_ragmetrics.statistics.intervals import paired_intervals
 from mlflow_ragmetrics.statistics.significance import effect_size, holm, rows_needed, sign_flip_tests
+from mlflow_ragmetrics.views import text
 
 __all__ = ["ALPHA", "TOLERANCE", "Difference", "Passes", "Verdict", "differences_of"]
 

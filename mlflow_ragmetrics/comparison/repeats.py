@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mlflow_ragmetrics.comparison.likeness import check_alike
-from mlflow_ragmetrics.comparison.pairing import pair
+from mlflow_ragmetrics.comparison.pairing import check_alike, pair
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.runs import Results, Source, results_of
+from mlflow_ragmetrics.readers.results import Results, Source, results_of
 
 __all__ = ["repeatability"]
 

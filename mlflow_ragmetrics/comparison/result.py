@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.comparison.changes import ChangedRow
 from mlflow_ragmetrics.comparison.difference import Difference, Verdict
 from mlflow_ragmetrics.comparison.pairing import Pairing
-from mlflow_ragmetrics.gates import Check, check_comparison, raise_failures
+from mlflow_ragmetrics.report.gates import Check, check_comparison, raise_failures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,7 +120,7 @@ class Comparison:
 
     def to_html(self, path: str | Path | None = None) -> str:
         """A self-contained page; written to ``path`` as well where one is given."""
-        from mlflow_ragmetrics.comparison.page import comparison_page
+        from mlflow_ragmetrics.views.comparison_page import comparison_page
 
         page = comparison_page(self)
         if path is not None:
@@ -132,12 +132,12 @@ class Comparison:
 
         ``run_id`` names another run. Where B is no run: the active run, else a new one.
         """
-        from mlflow_ragmetrics.comparison.log import log_comparison
+        from mlflow_ragmetrics.tracking.findings import log_comparison
 
         return log_comparison(self, run_id or self.run_b, run_name or f"compare {self.name}")
 
     def __str__(self) -> str:
-        from mlflow_ragmetrics.comparison.text import comparison_text
+        from mlflow_ragmetrics.views.text import comparison_text
 
         return comparison_text(self)
 

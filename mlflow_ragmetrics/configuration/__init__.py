@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from mlflow_ragmetrics.configuration.models import embeddings_from, judges_from
 from mlflow_ragmetrics.configuration.settings import SuiteSettings
-from mlflow_ragmetrics.core.coercion import kind_of
+from mlflow_ragmetrics.configuration.yaml_text import read_yaml
+from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.readers.yaml_files import read_yaml
 
 __all__ = ["load_suite"]
 

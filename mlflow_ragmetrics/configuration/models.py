@@ -40,7 +40,7 @@ def _judge(settings: JudgeSettings, shared: Mapping[str, Any]) -> str | Judge:
     if ":/" not in settings.model:
         message = f"judge {settings.model!r} takes no {next(iter(own))}; options are for models with a URI"
         raise InvalidOptionError(message, param=next(iter(own)))
-    from mlflow_ragmetrics.judges.chat import ChatJudge
+    from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 
     rate_limit = own.pop("rate_limit", {})
     if settings.retry is not None:

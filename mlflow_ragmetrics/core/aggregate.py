@@ -6,10 +6,10 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Literal, get_args
+from typing import get_args
 
-from mlflow_ragmetrics.core.coercion import kind_of
 from mlflow_ragmetrics.core.language import say
+from mlflow_ragmetrics.core.options import Aggregate, kind_of
 from mlflow_ragmetrics.core.score import Score, score_of
 from mlflow_ragmetrics.errors import (
     AllJudgesFailedError,
@@ -18,9 +18,7 @@ from mlflow_ragmetrics.errors import (
     NoConsensusError,
 )
 
-__all__ = ["Aggregate", "aggregate", "agreement", "check_aggregate", "merge_judges"]
-
-Aggregate = Literal["mean", "median", "min", "max", "majority", "consensus"]
+__all__ = ["aggregate", "agreement", "check_aggregate", "merge_judges"]
 
 
 def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float = 0.1) -> float:

@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from importlib import import_module
+from typing import Any, Literal, SupportsIndex, Union, overload
 
 from pydantic import BaseModel
 
-from mlflow_ragmetrics.core.definition import Asks, Definition, Key
 from mlflow_ragmetrics.core.language import render
 from mlflow_ragmetrics.core.options import Settings, check_options, options_model
 from mlflow_ragmetrics.core.question import Steps
@@ -23,7 +23,50 @@ from mlflow_ragmetrics.core.sample import FIELDS, Sample
 from mlflow_ragmetrics.core.score import Evidence, Item, Score, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
 
-__all__ = ["Metric", "metric"]
+__all__ = ["Asks", "Definition", "Key", "Metric", "metric"]
+
+Asks = Literal["judge", "embeddings"]
+Key = Union[str, Callable[[BaseModel], str]]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A metric's function with the facts about it.
+
+    ``required`` and ``optional`` name sample fields; ``asks`` whom the program asks; ``range`` bounds the raw value;
+    ``levels`` maps conservative, balanced and lenient to thresholds; ``scaled`` adds the 1–5 value; ``key`` is a
+    template over the options (or a function of them), and ``key_pattern`` reads such a key back.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    options: type[BaseModel]
+    asks: tuple[Asks, ...] = ()
+    range: tuple[float, float] = (0.0, 1.0)
+    levels: Mapping[str, float] | None = None
+    scaled: bool = False
+    seed: str = ""
+    aliases: tuple[str, ...] = ()
+    key: Key | None = None
+    key_pattern: str | None = None
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """By the name of its metric, under which the function itself cannot be found any more."""
+        place = (self.function.__module__, self.function.__qualname__)
+        return (_definition_at, place) if _definition_at(*place) is self else super().__reduce_ex__(protocol)
+
+
+def _definition_at(module: str, name: str) -> Definition | None:
+    found: Definition | None = getattr(getattr(import_module(module), name, None), "definition", None)
+    return found
+
 
 _PARAMETERS = (*FIELDS, "metadata", "id")
 

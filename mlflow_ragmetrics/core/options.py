@@ -10,12 +10,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, field_validator
 
-from mlflow_ragmetrics.core.aggregate import Aggregate
 from mlflow_ragmetrics.core.language import LANGUAGES
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-__all__ = ["OnMissing", "Settings", "check_arguments", "check_options", "options_model", "shown", "spelled"]
+__all__ = [
+    "Aggregate",
+    "OnMissing",
+    "Settings",
+    "check_arguments",
+    "check_options",
+    "kind_of",
+    "options_model",
+    "shown",
+    "spelled",
+]
 
+Aggregate = Literal["mean", "median", "min", "max", "majority", "consensus"]
 OnMissing = Literal["raise", "skip"]
 
 _LONGEST_SHOWN = 300
@@ -107,6 +117,12 @@ def check_arguments(owner: str, function: Callable[..., Any], given: Mapping[str
     """
     checked = check_options(owner, _model_of(function), given)
     return {name: getattr(checked, name) for name in given}
+
+
+def kind_of(value: object) -> str:
+    """The type of ``value`` as a message names it: ``a list``, ``an int``."""
+    kind = type(value).__name__
+    return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
 
 
 def shown(value: object) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-from mlflow_ragmetrics.core.coercion import kind_of
 from mlflow_ragmetrics.core.markup import score_markup
+from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidFieldError
 
 __all__ = ["LARGEST", "Evidence", "Item", "Score", "Status", "Verdict", "passes", "score_of", "token_item"]

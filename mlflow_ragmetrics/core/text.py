@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, pairwise
 from operator import add
 
-from mlflow_ragmetrics.core.indistinct import is_non_answer
-
-__all__ = ["has_content", "is_indistinct", "normalize", "sentences", "terms", "words"]
+__all__ = ["has_content", "normalize", "sentences", "terms", "words"]
 
 _SHORTEST_TERM = 3
 _LONGEST_CACHED = 20_000
@@ -93,21 +91,6 @@ def sentences(text: str) -> list[str]:
     ['Version 2.5 is out.', 'He said "Go!"', 'Then he left']
     """
     return list(_cached_sentences(text) if len(text) <= _LONGEST_CACHED else _sentences(text))
-
-
-def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
-    """Whether ``text`` gives no answer: missing, blank, without letter or digit, or nothing but non-answers.
-
-    Every sentence must be a non-answer as a whole (English and Russian families, see ``core.indistinct``); a hedge
-    followed by content is distinct. ``extra`` are further phrases that count as non-answers. Source: seed 004.
-
-    >>> [is_indistinct(text) for text in ("(I don't know. No idea.)", "I'm not sure. It is Paris.", "no")]
-    [True, False, False]
-    """
-    if text is None or not has_content(text):
-        return True
-    phrases = tuple(extra)
-    return all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in _sentences(text))
 
 
 def _terms(text: str) -> Iterable[str]:

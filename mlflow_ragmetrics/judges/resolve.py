@@ -1,18 +1,19 @@
-"""From what a user writes to judges: ``"lexical"``, a model URI, a LangChain chat model, a judge, or a list."""
+"""From what a user writes to judges, and several judges under one name."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Union
 
+from mlflow_ragmetrics.core.aggregate import aggregate as aggregated
 from mlflow_ragmetrics.core.judge import Judge
-from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-__all__ = ["JudgeLike", "judges_of"]
+__all__ = ["JudgeLike", "judges_of", "Panel"]
 
 JudgeLike = Union[str, Judge, Any]
 
@@ -55,8 +56,8 @@ def _judge_of(judge: JudgeLike, language: str, chat_options: dict[str, Any]) -> 
 
 def _check_names(options: dict[str, Any]) -> None:
     """Refuse a misspelled option even where no language model is there to take it."""
-    from mlflow_ragmetrics.judges.chat import ChatJudge
-    from mlflow_ragmetrics.judges.connection import Terms
+    from mlflow_ragmetrics.judges.chat.client import Terms
+    from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 
     known = {*inspect.signature(ChatJudge).parameters, *Terms.__dataclass_fields__} - {"model", "language", "terms"}
     unknown = next((name for name in options if name not in known), None)
@@ -66,13 +67,52 @@ def _check_names(options: dict[str, Any]) -> None:
 
 
 def _chat(model: Any, language: str, chat_options: dict[str, Any]) -> Judge:
-    from mlflow_ragmetrics.judges.chat import ChatJudge
+    from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 
     return ChatJudge(model, language=language, **chat_options)
 
 
 @lru_cache(maxsize=4)
 def _lexical(language: str) -> Judge:
-    from mlflow_ragmetrics.judges.lexical import LexicalJudge
+    from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
 
     return LexicalJudge(language=language)
+
+
+class Panel:
+    """Judges that each score every judged metric (seed 002, several models).
+
+    ``judges``: URIs, chat models or judges, with different names. ``aggregate``: mean, median, min, max, majority or
+    consensus; with consensus the judges' scores may lie at most ``tolerance`` apart. A judge that fails has no vote.
+    ``InvalidOptionError`` names what cannot be used.
+
+    >>> Panel(["lexical"], aggregate="median")
+    Panel(lexical, aggregate='median')
+    """
+
+    def __init__(
+        self,
+        judges: Sequence[JudgeLike],
+        *,
+        name: str = "panel",
+        aggregate: Aggregate = "mean",
+        tolerance: float = 0.1,
+        language: str = "en",
+    ) -> None:
+        if isinstance(judges, str):
+            raise InvalidOptionError(f"judges={judges!r} must be a list", param="judges")
+        aggregated([0.5], aggregate, tolerance)
+        self.judges: tuple[Judge, ...] = tuple(judges_of(list(judges), language=language))
+        self.name = name
+        self.aggregate: Aggregate = aggregate
+        self.tolerance = tolerance
+
+    def __iter__(self) -> Iterator[Judge]:
+        return iter(self.judges)
+
+    def __len__(self) -> int:
+        return len(self.judges)
+
+    def __repr__(self) -> str:
+        names = ", ".join(judge.name for judge in self.judges)
+        return f"{type(self).__name__}({names}, aggregate={self.aggregate!r})"

@@ -7,12 +7,12 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from mlflow_ragmetrics.core.claims import Verified, verified_claims
 from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Role, Steps
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.states import (
+from mlflow_ragmetrics.shared.claims import Verified, verified_claims
+from mlflow_ragmetrics.shared.states import (
     Indistinct,
     NoContext,
     States,

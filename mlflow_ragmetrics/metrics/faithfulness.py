@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlflow_ragmetrics.core.claims import Verified, verified_claims
 from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps, Tone, ask
-from mlflow_ragmetrics.core.reading import read_tone
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.states import Indistinct, NoContext, States, has_context, states_of, without_context
+from mlflow_ragmetrics.shared.claims import Verified, verified_claims
+from mlflow_ragmetrics.shared.replies import read_tone
+from mlflow_ragmetrics.shared.states import Indistinct, NoContext, States, has_context, states_of, without_context
 
 __all__ = ["faithfulness"]
 

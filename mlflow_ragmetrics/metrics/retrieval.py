@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field
 
 from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.retrieval import Match, gain, match_documents
 from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.shared.retrieval import Match, gain, match_documents
 
 __all__ = ["context_f1", "context_precision", "context_recall", "ndcg"]
 

@@ -10,12 +10,33 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.readers.delimited import read_delimited
-from mlflow_ragmetrics.readers.json_files import read_json, read_json_lines
-from mlflow_ragmetrics.readers.parquet import read_parquet
+from mlflow_ragmetrics.errors import InvalidDataError, MissingExtraError
+from mlflow_ragmetrics.readers.text_files import read_delimited, read_json, read_json_lines
 
-__all__ = ["read_file"]
+__all__ = ["read_parquet", "read_file"]
+
+_BATCH_ROWS = 1024
+
+
+def read_parquet(file: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file; nulls are missing values.
+
+    Raises:
+        InvalidDataError: where the file is no Parquet.
+        MissingExtraError: without pyarrow.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError(f"{file} needs pyarrow to be read: pip install pyarrow.") from error
+    try:
+        with pyarrow.parquet.ParquetFile(file) as table:
+            for batch in table.iter_batches(batch_size=_BATCH_ROWS):
+                yield from batch.to_pylist()
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # also texts that are not UTF-8
+        raise InvalidDataError(f"{file} cannot be read as Parquet: {error}.") from error
+
 
 Row = dict[str, Any]
 _LONGEST_NAME = 200

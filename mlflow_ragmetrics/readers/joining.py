@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlflow_ragmetrics.core.aliases import ALIASES, FIELD_OF
-from mlflow_ragmetrics.core.coercion import is_missing, name_of, text_of
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.readers.rows import Data, read_rows
+from mlflow_ragmetrics.records.aliases import ALIASES, FIELD_OF
+from mlflow_ragmetrics.records.values import is_missing, name_of, text_of
 
 __all__ = ["Joined", "join"]
 

@@ -1,21 +1,67 @@
-"""Anything that holds rows -> rows, and rows -> samples."""
+"""Anything that holds rows -> rows and samples, and the digest that a data set is known by."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from itertools import chain, islice
 from typing import Any
 
-from mlflow_ragmetrics.core.coercion import kind_of
-from mlflow_ragmetrics.core.record import check_columns, to_sample, with_ids
+from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.readers.files import read_file
-from mlflow_ragmetrics.tracking.trace_rows import record_of_trace
+from mlflow_ragmetrics.readers.traces import record_of_trace
+from mlflow_ragmetrics.records.record import check_columns, to_sample, with_ids
+from mlflow_ragmetrics.records.values import is_missing
 
-__all__ = ["Data", "read_rows", "read_samples"]
+__all__ = ["digest", "Data", "read_rows", "read_samples"]
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def digest(rows: Iterable[Any]) -> str:
+    """16 hex digits of SHA-256 over samples or rows, streaming.
+
+    Every value counts, lists and nested mappings included, and so does the order of rows; the order of a mapping's
+    keys does not.
+    """
+    total = hashlib.sha256()
+    for row in rows:
+        total.update(json.dumps(_plain(row), sort_keys=True).encode() + b"\n")
+    return total.hexdigest()[:16]
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if is_missing(value):
+        return None
+    if isinstance(value, float):
+        return value
+    return _plain_object(value)
+
+
+def _plain_object(value: Any) -> Any:
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if callable(getattr(value, "tolist", None)):
+        return _plain(value.tolist())
+    if isinstance(value, (set, frozenset)):
+        return sorted(json.dumps(_plain(each), sort_keys=True) for each in value)
+    if hasattr(value, "page_content"):
+        return [value.page_content, _plain(getattr(value, "metadata", None)), getattr(value, "id", None)]
+    return _ADDRESS.sub("", repr(value))
+
 
 Data = Any
 """A path, a pandas or polars frame, a pyarrow table, an MLflow dataset, or any iterable of mappings or samples."""

@@ -9,10 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
-from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.core.json_text import as_json, plain_text
 from mlflow_ragmetrics.core.sample import FIELDS
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.tracking.plain import as_json, plain_text
+from mlflow_ragmetrics.engine.program import Row
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.core.json_text import as_json, plain_text
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.tracking.plain import as_json, plain_text
+from mlflow_ragmetrics.engine.program import Row
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback

@@ -1,17 +1,55 @@
-"""The run that a report goes into: the one named, else the active one, else a new one."""
+"""The run that a report goes into, and what to say of a store that does not take something."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from mlflow_ragmetrics.core.json_text import plain_text
+from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.tracking.failures import reason_of, write_errors
 
-__all__ = ["COMPLETE", "STATUS_TAG", "TRACES_TAG", "TraceTarget", "few_attempts", "note_failure", "target_run"]
+__all__ = [
+    "reason_of",
+    "write_errors",
+    "COMPLETE",
+    "STATUS_TAG",
+    "TRACES_TAG",
+    "TraceTarget",
+    "few_attempts",
+    "note_failure",
+    "target_run",
+]
+
+_LONGEST = 500
+_STATEMENT = re.compile(r"\s*(?:\[SQL:|\(Background on this error).*", re.DOTALL)
+_UNREACHED = re.compile(
+    r"API request to (?P<server>\w+://[^/\s]+)\S* failed with.*?"
+    r"(?P<why>\[Errno \d+\] [\w ]+|Read timed out|Connection aborted)",
+    re.DOTALL,
+)
+
+
+def write_errors() -> tuple[type[Exception], ...]:
+    """The kinds of exception with which a store says no."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return (MlflowException, SQLAlchemyError, OSError, ValueError, TypeError, RuntimeError)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why, on one line without secrets; of a failed SQL statement not the statement, of an address not the path."""
+    text = _STATEMENT.sub("", str(error)).strip()
+    unreached = _UNREACHED.search(text)
+    if unreached is not None:
+        text = f"the MLflow server {unreached['server']} does not answer ({unreached['why']})"
+    return redact(plain_text(" ".join(text.split()) or type(error).__name__))[:_LONGEST]
+
 
 STATUS_TAG = "ragmetrics.status"
 TRACES_TAG = "ragmetrics.run"

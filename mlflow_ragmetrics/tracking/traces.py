@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.tracking import traces_direct, traces_public
 from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of_row
 from mlflow_ragmetrics.tracking.run import TRACES_TAG, TraceTarget
+from mlflow_ragmetrics.tracking.trace_store import can_write_directly, write_traces_directly, write_traces_publicly
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -38,7 +38,7 @@ def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) ->
     if _RUN_TYPE in run.data.tags:
         _remove_traces(client, experiment_id, run_id)
     client.set_tag(run_id, _RUN_TYPE, "genai_evaluate")  # before the traces: whatever ends this, they are found again
-    write = traces_direct.write_trace_batch if traces_direct.is_possible() else traces_public.write_trace_batch
+    write = write_traces_directly if can_write_directly() else write_traces_publicly
     target = TraceTarget(experiment_id, run_id, model_id)
     ids: list[str] = []
     try:

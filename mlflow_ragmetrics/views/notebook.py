@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from mlflow_ragmetrics.core.markup import details, element, score_markup, table
-from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.engine.program import Row
 
 __all__ = ["report_markup"]
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Finding, Question, Rating, Related, RelatedChunks, Verify
-from mlflow_ragmetrics.core.record import to_sample
-from mlflow_ragmetrics.judges.grouping import group_calls
+from mlflow_ragmetrics.judges.chat.grouping import group_calls
+from mlflow_ragmetrics.records.record import to_sample
 
 FULL_SET = ["faithfulness", "chunk_precision", "fact_recall", "fact_recall(target='reference')"]
 FULL_SET += ["factual_correctness", "correctness", "answer_relevance"]

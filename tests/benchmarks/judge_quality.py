@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, roc_auc_score
 
 from mlflow_ragmetrics.core.question import Claims, Finding, Grade, Verify
-from mlflow_ragmetrics.judges.lexical import LexicalJudge
+from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
 
 GROUNDING = ("ragtruth_qa", "wice", "attributionbench", "qags", "faithbench", "xnli_ru")
 CORRECTNESS = {"evouna_nq": "/", "evouna_tq": "/", "nq301": " | "}

@@ -47,7 +47,7 @@ def ours(size: int) -> Callable[[], Any]:
 
 
 def table(size: int) -> Callable[[], Any]:
-    from mlflow_ragmetrics.core.rouge_table import rouge_table
+    from mlflow_ragmetrics.shared.rouge.table import rouge_table
 
     rounds = batches(size, _words(size))
 
@@ -59,7 +59,7 @@ def table(size: int) -> Callable[[], Any]:
 
 
 def table_alone(size: int) -> Callable[[], Any]:
-    from mlflow_ragmetrics.core import rouge_table
+    from mlflow_ragmetrics.shared.rouge import table as rouge_table
 
     rouge_table.find_spec = lambda name: None  # as without the extra
     return table(size)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mlflow_ragmetrics.core.run import Row
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.report import Report
 
 
 def labelled_report(rows: int = 200, *, threshold: float | None = None, seed: int = 0) -> tuple[Report, list[bool]]:

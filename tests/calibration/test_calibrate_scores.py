@@ -6,7 +6,7 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import cohen_kappa_score, f1_score, roc_auc_score
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.plot import reliability_plot
+from mlflow_ragmetrics.views.plots import reliability_plot
 
 from .reports import labelled_report
 

@@ -9,7 +9,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.calibration.labels import as_number, labels_of
-from mlflow_ragmetrics.runs import results_of
+from mlflow_ragmetrics.readers.results import results_of
 
 from .reports import labelled_report
 

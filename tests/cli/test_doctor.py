@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from mlflow_ragmetrics import __version__
-from mlflow_ragmetrics.cli.checks import Check
-from mlflow_ragmetrics.cli.destination import Destination
-from mlflow_ragmetrics.cli.store_checks import check_pool
+from mlflow_ragmetrics.cli.doctor import Check, check_pool
+from mlflow_ragmetrics.cli.store import Destination
 
 
 def test_a_sound_installation_has_no_fault(ragmetrics, mlflow_store):

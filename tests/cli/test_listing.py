@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from mlflow_ragmetrics.presets import PRESETS
 from mlflow_ragmetrics.registry import all_metrics
+from mlflow_ragmetrics.selection import PRESETS
 
 
 def test_every_metric_and_preset_is_listed_with_its_facts(ragmetrics):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.cli.terminal import clean, for_terminal, kept, shorten, terminal_width, wrapped
+from mlflow_ragmetrics.cli.output import clean, for_terminal, kept, shorten, terminal_width, wrapped
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.run import Row
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.report import Report
 
 from .reports import noisy, report_of
 

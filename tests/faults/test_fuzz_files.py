@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.spark.recipe import Recipe
-from mlflow_ragmetrics.calibration.suite_file import with_threshold
 from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.configuration.yaml_text import with_threshold
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.readers import read_samples
 from mlflow_ragmetrics.readers.joining import join

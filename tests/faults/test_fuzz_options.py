@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.cli.assignments import numbers_of, pairs_of
+from mlflow_ragmetrics.cli.options import numbers_of, pairs_of
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.gates import check_comparison, check_figures, to_json, to_junit
+from mlflow_ragmetrics.report.gates import check_comparison, check_figures, to_json, to_junit
 from tests.faults.budget import in_time, inputs
 from tests.faults.strange import texts, values
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Grade, RelatedChunks, Tone, Verify
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.judges.replies import parse_object, read_reply
-from mlflow_ragmetrics.judges.tasks.sheet import sheet_of
+from mlflow_ragmetrics.judges.chat.message import sheet_of
+from mlflow_ragmetrics.judges.chat.reply import parse_object, read_reply
 from tests.faults.budget import in_time, inputs
 from tests.faults.strange import texts
 from tests.judges.fake_models import FakeChatModel

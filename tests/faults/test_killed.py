@@ -21,8 +21,8 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Outcome, Question, cache_key
-from mlflow_ragmetrics.judges.chat import ChatJudge
-from mlflow_ragmetrics.judges.tasks.sheet import sheet_of
+from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.message import sheet_of
 from tests.faults.budget import LONG
 from tests.judges.fake_models import dutiful
 from tests.judges.misbehaving_server import Script, served

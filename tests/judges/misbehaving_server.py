@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from .fake_models import dutiful_reply
+from tests.judges.fake_models import dutiful_reply
 
 
 @dataclass

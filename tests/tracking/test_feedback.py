@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 
-from mlflow_ragmetrics.core.run import Row
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.tracking.feedback import assessments_of, feedback_of
 
 

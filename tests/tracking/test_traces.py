@@ -11,10 +11,11 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.tracking import traces_direct
+from mlflow_ragmetrics.tracking import trace_store
+from mlflow_ragmetrics.tracking import traces as traces_module
 from mlflow_ragmetrics.tracking.traces import log_traces
 
-needs_batches = pytest.mark.skipif(not traces_direct.is_possible(), reason="this MLflow writes traces one by one")
+needs_batches = pytest.mark.skipif(not trace_store.can_write_directly(), reason="this MLflow writes traces one by one")
 RECORDS = [
     {
         "id": "a",
@@ -42,7 +43,7 @@ def traces_of(run_id: str) -> list[Any]:
 @pytest.fixture(params=["direct", "public"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "public":
-        monkeypatch.setattr(traces_direct, "is_possible", lambda: False)
+        monkeypatch.setattr(traces_module, "can_write_directly", lambda: False)
     return request.param
 
 
@@ -119,7 +120,7 @@ def test_a_store_without_traces_gets_a_warning_and_the_rest(report: rm.Report, m
     def refuse(*_: object) -> list[str]:
         raise NotImplementedError("no traces here")
 
-    monkeypatch.setattr(traces_direct, "write_trace_batch", refuse)
+    monkeypatch.setattr(traces_module, "write_traces_directly", refuse)
     with pytest.warns(UserWarning, match="no traces were written.*no traces here"):
         run_id = report.log()
     assert "faithfulness/mean" in mlflow.get_run(run_id).data.metrics

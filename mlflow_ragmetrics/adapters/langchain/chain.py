@@ -5,29 +5,148 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Union
+from uuid import uuid4
 
 from langchain_core.runnables import Runnable
 
-from mlflow_ragmetrics.adapters.langchain.calls import Answered, ask_all
-from mlflow_ragmetrics.adapters.langchain.inputs import input_maker
-from mlflow_ragmetrics.adapters.langchain.quiet import quietened
-from mlflow_ragmetrics.adapters.langchain.reading import Reading
-from mlflow_ragmetrics.adapters.langchain.scoring import ChainSuite
-from mlflow_ragmetrics.core.run import Row
+from mlflow_ragmetrics.adapters.langchain.capture import Exchange
+from mlflow_ragmetrics.adapters.langchain.recorder import Recorder
+from mlflow_ragmetrics.adapters.langchain.sample import Reading
+from mlflow_ragmetrics.adapters.langchain.scoring import ChainSuite, quietened
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.presence import check_presence
-from mlflow_ragmetrics.progress import Progress, progress_of
 from mlflow_ragmetrics.readers import Data, read_samples
-from mlflow_ragmetrics.report import Report
+from mlflow_ragmetrics.records.aliases import ALIASES
+from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.views.progress import Progress, progress_of
 
-__all__ = ["evaluate_chain"]
+__all__ = ["input_maker", "Answered", "ask_all", "evaluate_chain"]
+
+_KEYS = ("question", "query", "input", *ALIASES["question"])
+_MESSAGES = "messages"
+
+
+def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Callable[[Sample], Any]:
+    """What makes the chain's input out of a sample.
+
+    With ``input_key``: a dict with the question under it. Else a dict where the chain's input schema has a name for
+    questions (further names that the schema has are filled from the sample's metadata), ``{"messages": […]}`` where
+    it has messages, and the bare question otherwise.
+    """
+    names = _names(chain)
+    if input_key is None:
+        input_key = next((key for key in _KEYS if key in names), None)
+    if input_key is None and _MESSAGES in names:
+        input_key = _MESSAGES
+    if input_key is None and len(names) == 1:
+        input_key = next(iter(names))
+    if input_key is None:
+        return lambda sample: sample.question or ""
+    return lambda sample: {**_further(sample, names), input_key: _asked(sample, input_key)}
+
+
+def _asked(sample: Sample, key: str) -> Any:
+    question = sample.question or ""
+    return [{"role": "user", "content": question}] if key == _MESSAGES else question
+
+
+def _further(sample: Sample, names: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in sample.metadata.items() if name in names}
+
+
+def _names(chain: Runnable[Any, Any]) -> Mapping[str, Any]:
+    try:
+        schema = chain.get_input_jsonschema()
+    except (TypeError, ValueError, AttributeError, RuntimeError):  # input types that have no schema
+        channels = getattr(chain, "channels", None)  # a LangGraph graph has its state's names here all the same
+        return channels if isinstance(channels, Mapping) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, Mapping) and schema.get("type") == "object" else {}
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A sample with the chain's answer and contexts, or with the error that the chain raised."""
+
+    sample: Sample
+    error: str | None = None
+
+
+class _Catcher(Recorder):
+    """Keeps the one exchange of one call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exchange: Exchange | None = None
+
+    def answered(self, exchange: Exchange) -> None:
+        """Keep it."""
+        self.exchange = self.exchange or exchange
+
+    def broken(self, exchange: Exchange) -> None:
+        """Keep it: it leads to the trace of the failure."""
+        self.exchange = self.exchange or exchange
+
+
+@contextmanager
+def ask_all(
+    chain: Runnable[Any, Any],
+    samples: Sequence[Sample],
+    make: Callable[[Sample], Any],
+    reading: Reading,
+    concurrency: int,
+) -> Iterator[Iterator[Answered]]:
+    """The answers in the order of ``samples``; what has not begun is dropped when the block is left."""
+    pool = ThreadPoolExecutor(concurrency, thread_name_prefix="ragmetrics-chain")
+    try:
+        tasks = [pool.submit(copy_context().run, partial(_ask, chain, each, make, reading)) for each in samples]
+        yield (task.result() for task in tasks)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _ask(chain: Runnable[Any, Any], sample: Sample, make: Callable[[Sample], Any], reading: Reading) -> Answered:
+    catcher = _Catcher()
+    try:
+        outputs = chain.invoke(make(sample), config={"callbacks": [catcher]})
+        exchange = catcher.exchange
+        if exchange is None:  # a model or a retriever by itself reports no chain
+            exchange = Exchange(uuid4(), inputs=None, metadata={}, outputs=outputs)
+        found = reading.sample(exchange)
+    except Exception as error:  # the chain is the application's: one row's failure is that row's result
+        said = redact(" ".join(f"{type(error).__name__}: {error}".split()))
+        trace_id = catcher.exchange.trace_id if catcher.exchange is not None else None
+        return Answered(replace(sample, metadata={**sample.metadata, **_link_to(trace_id)}), said)
+    return Answered(_joined(sample, found))
+
+
+def _link_to(trace_id: str | None) -> dict[str, str]:
+    return {} if trace_id is None else {"trace_id": trace_id}
+
+
+def _joined(sample: Sample, found: Sample) -> Sample:
+    """The sample with what the chain found; references, gold ids and the question are those of the data."""
+    invalid = {name: said for name, said in found.invalid.items() if name in ("answer", "contexts")}
+    return replace(
+        sample,
+        answer=found.answer,
+        contexts=found.contexts,
+        retrieved_doc_ids=found.retrieved_doc_ids,
+        metadata={**sample.metadata, **found.metadata},
+        invalid={**sample.invalid, **invalid},
+    )
 
 
 def evaluate_chain(

@@ -12,13 +12,11 @@ from types import TracebackType
 from typing import Any
 
 from mlflow_ragmetrics.adapters.langchain.capture import Exchange
-from mlflow_ragmetrics.adapters.langchain.pipeline import Counts, Pipeline
-from mlflow_ragmetrics.adapters.langchain.quiet import quietened
-from mlflow_ragmetrics.adapters.langchain.reading import Known, Reading
+from mlflow_ragmetrics.adapters.langchain.queue import Crew, WhenFull
 from mlflow_ragmetrics.adapters.langchain.recorder import Recorder
-from mlflow_ragmetrics.adapters.langchain.scoring import ChainSuite
-from mlflow_ragmetrics.adapters.langchain.sinks import FunctionSink, Sink
-from mlflow_ragmetrics.adapters.langchain.worker import Crew, WhenFull
+from mlflow_ragmetrics.adapters.langchain.sample import Known, Reading
+from mlflow_ragmetrics.adapters.langchain.scoring import ChainSuite, Counts, Pipeline, quietened
+from mlflow_ragmetrics.adapters.langchain.sink import FunctionSink, Sink
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -85,7 +83,7 @@ class RagMetricsCallback(Recorder):
         self._sample_rate = sample_rate
         self._sinks: list[Sink] = [] if sink is None else [FunctionSink(sink)]
         if log or (log is None and sink is None):
-            from mlflow_ragmetrics.adapters.langchain.mlflow_sink import MLflowSink
+            from mlflow_ragmetrics.adapters.langchain.sink import MLflowSink
 
             self._sinks.append(MLflowSink(suite.describe(), run_id=run_id, feedback=feedback))
         self._counts = Counts()

@@ -13,10 +13,10 @@ from uuid import uuid4
 
 import yaml
 
+from mlflow_ragmetrics.configuration.yaml_text import read_yaml
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
-from mlflow_ragmetrics.presets import PRESETS
-from mlflow_ragmetrics.readers.yaml_files import read_yaml
 from mlflow_ragmetrics.registry import MetricLike
+from mlflow_ragmetrics.selection import PRESETS
 from mlflow_ragmetrics.suite import Suite
 
 __all__ = ["Recipe", "SuiteLike", "is_remote", "suite_of"]

@@ -2,23 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.adapters.spark.reading import columns_read
-from mlflow_ragmetrics.adapters.spark.recipe import Recipe, SuiteLike, is_remote
-from mlflow_ragmetrics.adapters.spark.worker import Scoring
-from mlflow_ragmetrics.core.aliases import FIELD_OF
+import pyarrow as pa
+
+from mlflow_ragmetrics.adapters.spark.recipe import Recipe, SuiteLike, is_remote, suite_of
+from mlflow_ragmetrics.core.sample import FIELDS, Sample
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.streaming import ScoreColumns
+from mlflow_ragmetrics.records.aliases import FIELD_OF
+from mlflow_ragmetrics.records.mlflow_fields import HOLDERS
+from mlflow_ragmetrics.records.record import check_columns, to_sample
+from mlflow_ragmetrics.report.arrow import ScoreColumns
+from mlflow_ragmetrics.selection import check_presence
+from mlflow_ragmetrics.suite import Suite
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["score_spark", "spark_udf"]
+__all__ = ["columns_read", "records_of", "Scoring", "score_spark", "spark_udf"]
+
+_BESIDE_FIELDS = (*HOLDERS, "metadata", "doc_uri")
+
+
+def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Those of the columns ``names`` that the suite's metrics may look at.
+
+    Raises:
+        InvalidOptionError: (``param="columns"``) for a mapping that names what is not there, or a name given twice.
+        MissingFieldError: where a metric that was named needs a field that no column can hold.
+    """
+    mapping = columns or {}
+    check_columns(mapping, names)
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
+    if repeated is not None:
+        raise InvalidOptionError(f"the frame has two columns {repeated!r}; rename or drop one", param="columns")
+    fields = {*mapping, *(FIELD_OF[name] for name in names if name in FIELD_OF and name not in mapping.values())}
+    if "contexts" in fields or "doc_uri" in names:
+        fields.add("retrieved_doc_ids")
+    if not any(name in names for name in HOLDERS):
+        given: dict[str, Any] = {field: () for field in FIELDS if field in fields}
+        references = given.pop("reference", None)
+        check_presence(suite.selection, [Sample(references=None if references is None else ("",), **given)])
+    if any("metadata" in (*each.definition.required, *each.definition.optional) for each in suite.metrics):
+        return tuple(names)
+    wanted = {*FIELD_OF, *_BESIDE_FIELDS, *mapping.values()}
+    return tuple(name for name in names if name in wanted)
+
+
+def records_of(batch: pa.RecordBatch, names: Collection[str]) -> list[dict[str, Any]]:
+    """One mapping a row, of the columns ``names``; what cannot be read is the error that says why."""
+    values = {name: _values(batch.column(name)) for name in names}
+    if not values:
+        return [{} for _ in range(batch.num_rows)]
+    return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+
+
+def _values(column: pa.Array) -> list[Any]:
+    try:
+        values = column.to_pylist()
+    except (OverflowError, ValueError):  # such as bytes that are no UTF-8, or a moment after the year 9999
+        values = [_value(scalar) for scalar in column]
+    return [_with_mappings(value, column.type) for value in values] if _holds_maps(column.type) else values
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError) as error:
+        return error
+
+
+def _holds_maps(kind: pa.DataType) -> bool:
+    inner = [kind.field(place).type for place in range(kind.num_fields)]
+    return pa.types.is_map(kind) or any(map(_holds_maps, inner))
+
+
+def _with_mappings(value: Any, kind: pa.DataType) -> Any:
+    """``value`` with each map, which Arrow gives as pairs, as a dict."""
+    if pa.types.is_map(kind) and isinstance(value, list):
+        return {name: _with_mappings(each, kind.item_type) for name, each in value}
+    if pa.types.is_list(kind) and isinstance(value, list):
+        return [_with_mappings(each, kind.value_type) for each in value]
+    if pa.types.is_struct(kind) and isinstance(value, dict):
+        return {field.name: _with_mappings(value[field.name], field.type) for field in kind}
+    return value
+
+
+_ROWS = 256
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Scores the batches of a partition, as they come: a slow row holds back neither later rows nor later batches.
+
+    ``read`` names the columns that are looked at, ``columns`` maps fields to some of them, ``adds_id`` says whether
+    the column ``id`` comes before those of the scores.
+    """
+
+    recipe: Recipe
+    columns: Mapping[str, str] | None
+    read: Sequence[str]
+    adds_id: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Each batch, in parts, with the new columns."""
+        suite = suite_of(self.recipe)
+        parts: deque[pa.RecordBatch] = deque()
+        rows = suite.score_samples(self._samples(batches, parts))
+        for first in rows:
+            part = parts.popleft()
+            added = self.added([first, *islice(rows, part.num_rows - 1)], suite)
+            arrays, names = [*part.columns, *added.columns], [*part.schema.names, *added.schema.names]
+            yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def score(self, records: Iterable[Mapping[Any, Any]]) -> pa.RecordBatch:
+        """The new columns of these records."""
+        suite = suite_of(self.recipe)
+        return self.added(list(suite.score_samples(to_sample(record, self.columns) for record in records)), suite)
+
+    def added(self, rows: Sequence[Row], suite: Suite) -> pa.RecordBatch:
+        """The new columns of scored rows."""
+        columns = ScoreColumns(suite)
+        ids = [pa.array([row.sample.id for row in rows], pa.string())] if self.adds_id else []
+        return pa.RecordBatch.from_arrays([*ids, *columns.arrays(rows)], schema=self.schema(columns))
+
+    def schema(self, columns: ScoreColumns) -> pa.Schema:
+        """Names and types of the new columns."""
+        return columns.schema.insert(0, pa.field("id", pa.string())) if self.adds_id else columns.schema
+
+    def _samples(self, batches: Iterable[pa.RecordBatch], parts: deque[pa.RecordBatch]) -> Iterator[Sample]:
+        for batch in batches:
+            for start in range(0, batch.num_rows, _ROWS):
+                part = batch.slice(start, _ROWS)
+                parts.append(part)
+                for record in records_of(part, self.read):
+                    yield to_sample(record, self.columns)
 
 
 def score_spark(

@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
-from mlflow_ragmetrics.judges.chat import ChatJudge
+from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 from tests.judges.fake_models import dutiful
 
 DATA = [{"id": f"row {n}", "question": f"question {n}", "reference": f"answer to question {n}"} for n in range(1, 11)]

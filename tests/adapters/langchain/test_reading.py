@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Too
 from pydantic import BaseModel
 
 from mlflow_ragmetrics.adapters.langchain.capture import Exchange
-from mlflow_ragmetrics.adapters.langchain.reading import Reading, call_with
+from mlflow_ragmetrics.adapters.langchain.sample import Reading, call_with
 
 CALL = AIMessage(content="", tool_calls=[{"name": "look_up", "args": {}, "id": "1"}])
 

@@ -13,7 +13,7 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.langchain.traces import trace_id_of
+from mlflow_ragmetrics.adapters.langchain.recorder import trace_id_of
 
 QUESTIONS = [f"question {number}" for number in range(1, 5)]
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from mlflow_ragmetrics.adapters.langchain.worker import Crew
+from mlflow_ragmetrics.adapters.langchain.queue import Crew
 
 MINE: contextvars.ContextVar[str] = contextvars.ContextVar("mine", default="nobody's")
 
@@ -40,7 +40,7 @@ def test_the_context_is_empty() -> None:
 
 
 def test_idle_threads_end_and_begin_again(monkeypatch: Any) -> None:
-    monkeypatch.setattr("mlflow_ragmetrics.adapters.langchain.worker._IDLE_SECONDS", 0.05)
+    monkeypatch.setattr("mlflow_ragmetrics.adapters.langchain.queue._IDLE_SECONDS", 0.05)
     done: list[int] = []
     crew = crew_of(done.extend)
     for number in range(3):

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.spark.reading import columns_read, records_of
-from mlflow_ragmetrics.core.record import to_sample
+from mlflow_ragmetrics.adapters.spark.scoring import columns_read, records_of
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
+from mlflow_ragmetrics.records.record import to_sample
 
 MAP = pa.map_(pa.string(), pa.string())
 DOCUMENT = pa.struct({"page_content": pa.string(), "metadata": MAP})

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.spark.recipe import Recipe, suite_of
-from mlflow_ragmetrics.adapters.spark.worker import Scoring
+from mlflow_ragmetrics.adapters.spark.scoring import Scoring
 
 from .needs import needs_spark
 

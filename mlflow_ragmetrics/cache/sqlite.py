@@ -1,0 +1,151 @@
+"""Judges' answers in an SQLite file that many threads and processes share."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+import warnings
+import weakref
+from pathlib import Path
+
+from mlflow_ragmetrics.cache.encoding import decode, encode
+from mlflow_ragmetrics.core.question import Answer, Question, cache_key
+
+__all__ = ["CacheWarning", "SQLiteStore"]
+
+_VERSION = 1
+_BUSY_SECONDS = 10.0
+_CREATE = """
+CREATE TABLE IF NOT EXISTS answers (
+    judge TEXT NOT NULL, question TEXT NOT NULL, kind TEXT NOT NULL, answer TEXT NOT NULL,
+    PRIMARY KEY (judge, question)
+) WITHOUT ROWID
+"""
+
+
+class CacheWarning(RuntimeWarning, UserWarning):
+    """Answers are not stored, or not found again."""
+
+
+class SQLiteStore:
+    """Keeps every answer at once, by judge and question; neither the key nor the file holds a secret of the judge.
+
+    A file that cannot be read or written (locked, read-only, damaged, of another version) is a warning, given once;
+    evaluation goes on without it. Answers outlive the end of the process, however it ends.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).expanduser()
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._connection: sqlite3.Connection | None = None
+        self._readable = self._writable = True
+
+    def get(self, fingerprint: str, question: Question) -> Answer | None:
+        """The stored answer, or ``None``."""
+        try:
+            with self._lock:
+                if not self._readable:
+                    return None
+                query = "SELECT answer FROM answers WHERE judge = ? AND question = ?"
+                row = self._open().execute(query, _key(fingerprint, question)).fetchone()
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
+            return None
+        return None if row is None else decode(question, row[0])
+
+    def put(self, fingerprint: str, question: Question, answer: Answer) -> None:
+        """Keep an answer; it is on disk when this returns."""
+        text = encode(question, answer)
+        if text is None:
+            return
+        try:
+            with self._lock:
+                if self._writable:
+                    values = (*_key(fingerprint, question), question.kind, text)
+                    self._open().execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", values)
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error, reading=not _takes_nothing_more(error))
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            if self._connection is not None and self._process == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None or self._process != os.getpid():  # a connection must not cross a fork
+            self._process = os.getpid()
+            self._connection = _connect(self.path)
+            closing = weakref.finalize(self, self._connection.close)
+            closing.atexit = False  # threads of a run that was interrupted may still have answers to keep
+        return self._connection
+
+    def _give_up(self, error: Exception, *, reading: bool = True) -> None:
+        """Stop writing, and ``reading`` too; warn the first time."""
+        with self._lock:
+            first = self._writable
+            self._writable = False
+            self._readable = self._readable and not reading
+        if first:
+            what = "used" if reading else "written"
+            message = f"the cache {str(self.path)!r} cannot be {what} ({error}); answers are not stored"
+            warnings.warn(message, CacheWarning, stacklevel=2)
+
+
+def _key(fingerprint: str, question: Question) -> tuple[str, str]:
+    return hashlib.sha256(fingerprint.encode()).hexdigest(), cache_key(question)
+
+
+def _takes_nothing_more(error: Exception) -> bool:
+    """Whether what is stored can be read nevertheless: a read-only file, a full disk."""
+    return "readonly" in str(error) or "is full" in str(error)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # answers quote the texts: for the owner alone
+    # beside a file in write-ahead mode SQLite makes others, unless it is told that nobody writes
+    frozen = not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
+    address = f"{path.absolute().as_uri()}?{'immutable=1' if frozen else 'mode=rw'}"
+    connection = sqlite3.connect(
+        address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    try:
+        _prepare(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if _version(connection) == _VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")  # another process may be making the same file
+    version = _version(connection)
+    if version != _VERSION:
+        if version or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise sqlite3.DatabaseError(f"it is no cache of version {_VERSION}")
+        connection.execute(_CREATE)
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
+    connection.execute("COMMIT")
+    _write_ahead(connection)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Readers and a writer side by side; the file keeps the mode. Where others are at work one of them sets it."""
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):
+            raise

@@ -1,0 +1,1 @@
+"""Drives metrics' programs against judges: each question once, concurrently, failures kept apart."""

@@ -1,0 +1,133 @@
+"""Where one judge's questions are kept: each is asked once, however many programs wait for it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, Protocol
+
+from mlflow_ragmetrics.core.judge import Call, Embedding, Judge, fingerprint_of, is_local
+from mlflow_ragmetrics.core.question import Answer, Embed, Outcome, Question
+from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.engine.program import Job, Run
+from mlflow_ragmetrics.errors import JudgeError
+
+__all__ = ["Desk", "Embedder", "Store", "answer_call"]
+
+_REMEMBERED = 20_000
+
+
+class Store(Protocol):
+    """Answers kept on disk, by judge fingerprint and question."""
+
+    def get(self, fingerprint: str, question: Question) -> Answer | None:
+        """The stored answer, or ``None``."""
+
+    def put(self, fingerprint: str, question: Question, answer: Answer) -> None:
+        """Keep an answer at once."""
+
+
+class Desk:
+    """A judge with what it was asked, what it answered and who is waiting."""
+
+    def __init__(self, judge: Judge, store: Store | None = None) -> None:
+        self.judge = judge
+        self.name = judge.name
+        self.local = is_local(judge)
+        self.waiting: dict[Question, list[tuple[Job, Run]]] = {}
+        self.closed: JudgeError | None = None
+        self.cached = 0
+        self._fingerprint = fingerprint_of(judge)
+        self._store = store if self._fingerprint is not None and not self.local else None
+        self._answers: OrderedDict[Question, Answer] = OrderedDict()
+
+    def known(self, question: Question) -> tuple[Outcome] | None:
+        """A 1-tuple with the outcome where it is already known, else ``None``."""
+        if question in self._answers:
+            self._answers.move_to_end(question)
+            return (self._answers[question],)
+        if self._store is not None and self._fingerprint is not None and question not in self.waiting:
+            answer = self._store.get(self._fingerprint, question)
+            if answer is not None:
+                self.cached += 1
+                self._remember(question, answer)
+                return (answer,)
+        return None if self.closed is None else (self.closed,)
+
+    def ask(self, call: Call) -> list[Outcome]:
+        """Ask the judge and store what it answered; never raises. A closed desk fails at once."""
+        if self.closed is not None:
+            return [self.closed] * len(call)
+        outcomes = answer_call(self.judge, call)
+        self.closed = next((each for each in outcomes if isinstance(each, JudgeError) and each.fatal), self.closed)
+        if self._store is not None and self._fingerprint is not None:
+            for question, outcome in zip(call, outcomes, strict=True):
+                if not isinstance(outcome, JudgeError):
+                    self._store.put(self._fingerprint, question, outcome)
+        return outcomes
+
+    def settle(self, question: Question, outcome: Outcome) -> list[tuple[Job, Run]]:
+        """Note an outcome; returns who waited for it."""
+        if not isinstance(outcome, JudgeError):
+            self._remember(question, outcome)
+        return self.waiting.pop(question, [])
+
+    def _remember(self, question: Question, answer: Answer) -> None:
+        self._answers[question] = answer
+        if len(self._answers) > _REMEMBERED:
+            self._answers.popitem(last=False)
+
+
+class Embedder:
+    """All embedding models behind one desk: answers ``Embed`` with vectors or a failure for each model."""
+
+    name = "embeddings"
+
+    def __init__(self, models: Sequence[Embedding]) -> None:
+        self.models = {model.name: model for model in models}
+        self.local = all(getattr(model, "local", False) for model in models)
+
+    def answer(self, questions: Sequence[Question]) -> list[Outcome]:
+        """One mapping a question: the model's name to its vectors, or to the error with which it failed."""
+        asked = [question for question in questions if isinstance(question, Embed)]
+        answers: list[dict[str, Outcome]] = [{} for _ in asked]
+        for name, model in self.models.items():
+            wanted = [i for i, question in enumerate(asked) if question.models is None or name in question.models]
+            if not wanted:
+                continue
+            for i, vectors in zip(wanted, _embed(model, [asked[i].texts for i in wanted]), strict=True):
+                answers[i][name] = vectors
+        return list[Outcome](answers)
+
+
+def _embed(model: Embedding, groups: list[tuple[str, ...]]) -> list[Outcome]:
+    outcome = _attempt(model.name, lambda: list(model.embed([text for texts in groups for text in texts])))
+    if isinstance(outcome, JudgeError):
+        return [outcome] * len(groups)
+    vectors = iter(outcome)
+    return [tuple(islice(vectors, len(texts))) for texts in groups]
+
+
+def answer_call(judge: Judge, call: Sequence[Question]) -> list[Outcome]:
+    """The judge's outcomes, as many as questions; whatever it raises becomes the outcome of each.
+
+    A local judge that raises on a batch is asked each question apart, so that one sample cannot fail another.
+    """
+    outcomes = _attempt(judge.name, lambda: list(judge.answer(call)))
+    if isinstance(outcomes, JudgeError) and is_local(judge) and len(call) > 1:
+        return [answer_call(judge, (question,))[0] for question in call]
+    if isinstance(outcomes, JudgeError):
+        return [outcomes] * len(call)
+    if len(outcomes) != len(call):
+        return [JudgeError(f"{judge.name} gave {len(outcomes)} answers to {len(call)} questions")] * len(call)
+    return outcomes
+
+
+def _attempt(name: str, action: Callable[[], list[Any]]) -> list[Any] | JudgeError:
+    try:
+        return action()
+    except JudgeError as error:
+        return error
+    except Exception as error:  # a judge is somebody's client on somebody's network: it may fail in any way
+        return JudgeError(redact(f"{name}: {type(error).__name__}: {error}"))

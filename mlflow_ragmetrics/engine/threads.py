@@ -1,0 +1,181 @@
+"""Daemon threads for whatever must not wait: judges' calls, work beside an event loop, background queues."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import partial
+from itertools import count
+from typing import Any, Generic, TypeVar
+
+from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
+
+__all__ = ["ENDED", "Slots", "Workers", "pause", "run_beside"]
+
+T = TypeVar("T")
+ENDED: ContextVar[threading.Event | None] = ContextVar("ragmetrics_ended", default=None)
+"""Set by whoever no longer waits for the crews that are made in this context."""
+_SLICE = 1.0
+_local = threading.local()
+
+
+def pause(seconds: float) -> bool:
+    """Sleep; True where the crew that this thread works for was closed, which ends the sleep at once."""
+    closing: threading.Event | None = getattr(_local, "closing", None)
+    if closing is None:
+        time.sleep(max(0.0, seconds))
+        return False
+    return closing.wait(max(0.0, seconds))
+
+
+class Slots:
+    """How many jobs several crews may run at once, together; another process has slots of its own.
+
+    ``InvalidOptionError`` for a limit that is no whole number from 1.
+    """
+
+    def __init__(self, limit: int) -> None:
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise InvalidOptionError(f"concurrency={shown(limit)} must be a whole number from 1", param="concurrency")
+        self.limit = limit
+        self._process = os.getpid()
+        self._free = threading.Semaphore(limit)
+
+    def __reduce__(self) -> tuple[type[Slots], tuple[int]]:
+        return Slots, (self.limit,)
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Hold a slot for this block, once one is free."""
+        if self._process != os.getpid():  # those that the parent's threads hold are never given back here
+            self._process, self._free = os.getpid(), threading.Semaphore(self.limit)
+        free = self._free
+        with free:
+            yield
+
+
+class Workers(Generic[T]):
+    """Runs jobs on at most ``slots.limit`` threads and hands their results back through ``finished``.
+
+    The threads are daemons: a call that hangs cannot keep the interpreter from ending.
+    """
+
+    def __init__(self, slots: Slots) -> None:
+        self.limit = slots.limit
+        self.in_flight = 0
+        self._slots = slots
+        self._ended = ENDED.get()
+        self._threads = 0
+        self._closing = threading.Event()
+        self._backlog: list[tuple[float, int, Callable[[], T]]] = []
+        self._sequence = count()
+        self._handed = 0
+        self._jobs: queue.SimpleQueue[Callable[[], T] | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
+
+    def submit(self, job: Callable[[], T], priority: float = 0) -> None:
+        """Queue ``job``; of those waiting the lowest ``priority`` goes first."""
+        self.in_flight += 1
+        heapq.heappush(self._backlog, (priority, next(self._sequence), job))
+        self._hand_out()
+        if self._threads < min(self.limit, self.in_flight):
+            self._threads += 1
+            threading.Thread(target=self._work, daemon=True, name=f"ragmetrics-{self._threads}").start()
+
+    def finished(self) -> list[T]:
+        """Wait for a result, then take all that are there; raises what a job raised."""
+        results = [self._wait()()]
+        while not self._results.empty():
+            results.append(self._results.get()())
+        self.in_flight -= len(results)
+        self._handed -= len(results)
+        self._hand_out()
+        return results
+
+    def close(self) -> None:
+        """Drop what has not begun and let the threads end when they are done; those that wait to try again stop."""
+        self._closing.set()
+        self._backlog.clear()
+        while not self._jobs.empty():
+            try:
+                self._jobs.get_nowait()
+            except queue.Empty:  # a thread took it in between
+                break
+        for _ in range(self._threads):
+            self._jobs.put(None)
+
+    def _hand_out(self) -> None:
+        """Keep twice as many jobs with the threads as there are threads: none is idle, and the rest can be sorted."""
+        while self._backlog and self._handed < 2 * self.limit:
+            self._jobs.put(heapq.heappop(self._backlog)[-1])
+            self._handed += 1
+
+    def _wait(self) -> Callable[[], T]:
+        while self._ended is None or not self._ended.is_set():
+            try:  # in slices: a blocking get cannot be interrupted by Ctrl-C on every platform
+                return self._results.get(timeout=_SLICE)
+            except queue.Empty:
+                continue
+        raise JudgeError("the evaluation was cancelled", code="interrupted")
+
+    def _work(self) -> None:
+        _local.closing = self._closing
+        while (job := self._jobs.get()) is not None:
+            with self._slots.one():
+                if self._closing.is_set():
+                    return
+                result = _attempted(job)
+            self._results.put(result)
+
+
+def _attempted(job: Callable[[], T]) -> Callable[[], T]:
+    """What gives the result of ``job``, or raises what it raised: a thread that died would be waited for forever."""
+    try:
+        result = job()
+    except BaseException as error:
+        return partial(_raise, error)
+    return lambda: result
+
+
+def _raise(error: BaseException) -> Any:
+    raise error
+
+
+async def run_beside(action: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """What ``action`` returns or raises. Where the task is cancelled, the crews that ``action`` waits for stop.
+
+    ``asyncio.to_thread`` would let it go on, and a program that was interrupted would wait for its end.
+    """
+    ended = threading.Event()
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(resolve: Callable[[Any], None], outcome: Any) -> None:
+        if not future.done():
+            resolve(outcome)
+
+    def work() -> None:
+        ENDED.set(ended)
+        outcome: Any
+        try:
+            resolve, outcome = future.set_result, action(*arguments, **options)
+        except BaseException as error:  # raised again by the task that waits
+            resolve, outcome = future.set_exception, error  # type: ignore[assignment]
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, resolve, outcome)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(work,), daemon=True, name="ragmetrics-evaluation").start()
+    try:
+        return await future
+    finally:
+        ended.set()

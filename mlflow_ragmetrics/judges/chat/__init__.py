@@ -1,0 +1,1 @@
+"""A judge that is a language model: messages, replies, limits, retries."""

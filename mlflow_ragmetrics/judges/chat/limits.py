@@ -1,0 +1,200 @@
+"""How much a judge may ask: requests and tokens a minute, calls and money; and what it has cost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from mlflow_ragmetrics.core.options import check_arguments
+from mlflow_ragmetrics.errors import BudgetExceededError
+
+__all__ = ["Gate", "Budget", "Prices", "Usage", "tokens_in"]
+
+_MINUTE = 60.0
+
+
+class Gate:
+    """Tells each request how long it has to wait.
+
+    Over any 60 seconds at most ``requests_per_minute`` requests and ``tokens_per_minute`` tokens pass; a request that
+    is larger than the limit on tokens passes alone. ``hold`` stops all until a moment, as ``Retry-After`` asks.
+    """
+
+    def __init__(
+        self,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.requests = requests_per_minute
+        self.tokens = tokens_per_minute
+        self._now = now
+        self._passed: deque[tuple[float, int]] = deque()
+        self._spent = 0
+        self._held_until = 0.0
+        self._lock = threading.Lock()
+
+    def enter(self, tokens: int) -> float:
+        """0.0 where a request of so many tokens may be sent now (it is then counted), else the seconds to wait."""
+        with self._lock:
+            now = self._now()
+            self._forget(now)
+            wait = max(self._held_until - now, self._wait_for_room(tokens, now))
+            if wait <= 0 and (self.requests is not None or self.tokens is not None):
+                self._passed.append((now, tokens))
+                self._spent += tokens
+            return max(0.0, wait)
+
+    def hold(self, seconds: float) -> None:
+        """Let nothing pass for so many seconds from now."""
+        with self._lock:
+            self._held_until = max(self._held_until, self._now() + seconds)
+
+    def _wait_for_room(self, tokens: int, now: float) -> float:
+        if not self._passed:
+            return 0.0
+        oldest = self._passed[0][0] + _MINUTE - now
+        if self.requests is not None and len(self._passed) + 1 > max(1.0, self.requests):
+            return oldest
+        if self.tokens is not None and self._spent + tokens > self.tokens:
+            return oldest
+        return 0.0
+
+    def _forget(self, now: float) -> None:
+        while self._passed and self._passed[0][0] <= now - _MINUTE:
+            self._spent -= self._passed.popleft()[1]
+
+
+_MILLION = 1_000_000
+_Price = Annotated[float, Field(ge=0)]
+
+
+def tokens_in(text: str) -> int:
+    """The tokens of a text, estimated as a quarter of its characters, rounded up."""
+    return -(-len(text) // 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prices:
+    """US dollars a million tokens. ``cached`` is what cached prompt tokens cost, by default as much as ``input``."""
+
+    input: _Price
+    output: _Price
+    cached: _Price | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, float] | Prices | None) -> Prices | None:
+        """Prices from ``{"input": 0.15, "output": 0.6}``; ``InvalidOptionError`` names what is wrong."""
+        if given is None or isinstance(given, Prices):
+            return given
+        return cls(**check_arguments("prices", cls, given))
+
+    def cost(self, prompt: float, completion: float, cached: float = 0) -> float:
+        """The cost in dollars."""
+        cached_price = self.input if self.cached is None else self.cached
+        return ((prompt - cached) * self.input + cached * cached_price + completion * self.output) / _MILLION
+
+
+@dataclass
+class _Counts:
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    estimated_calls: int = 0
+    retries: int = 0
+    repairs: int = 0
+
+
+class Usage:
+    """A meter that many threads read and advance at once.
+
+    ``calls`` are requests that were sent, answered or not; ``estimated_calls`` those whose provider told no tokens,
+    so that they are counted at a quarter of the characters.
+    """
+
+    def __init__(self, prices: Prices | None = None) -> None:
+        self.prices = prices
+        self._counts = _Counts()
+        self._open: list[int] = []
+        self._lock = threading.Lock()
+
+    def add(self, **counts: int) -> None:
+        """Add to the counts of these names."""
+        with self._lock:
+            for name, count in counts.items():
+                setattr(self._counts, name, getattr(self._counts, name) + count)
+
+    @property
+    def calls(self) -> int:
+        """Requests sent so far."""
+        return self._counts.calls
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars spent so far; ``None`` where the prices are not known."""
+        with self._lock:
+            return self._cost()
+
+    def snapshot(self) -> dict[str, float]:
+        """All counts by name, and ``cost`` where the prices are known."""
+        with self._lock:
+            counts: dict[str, float] = asdict(self._counts)
+            cost = self._cost()
+        return counts if cost is None else {**counts, "cost": cost}
+
+    def begin_call(self, budget: Budget, prompt_tokens: int) -> None:
+        """Count a request before it is sent; ``BudgetExceededError`` where the budget does not cover it.
+
+        Requests that are still open count with their prompts and with as long a reply as was usual so far.
+        """
+        with self._lock:
+            budget.check(self._counts.calls, self._expected_cost([*self._open, prompt_tokens]))
+            self._counts.calls += 1
+            self._open.append(prompt_tokens)
+
+    def end_call(self, prompt_tokens: int) -> None:
+        """Note that a request begun with so many tokens is over, whatever came of it."""
+        with self._lock:
+            self._open.remove(prompt_tokens)
+
+    def _expected_cost(self, unanswered: list[int]) -> float | None:
+        spent = self._cost()
+        if self.prices is None or spent is None:
+            return None
+        answered = self._counts.calls - len(self._open)
+        usual = self._counts.completion_tokens / answered if answered else 0.0
+        return spent + self.prices.cost(sum(unanswered), usual * len(unanswered))
+
+    def _cost(self) -> float | None:
+        counts = self._counts
+        if self.prices is None:
+            return None
+        return self.prices.cost(counts.prompt_tokens, counts.completion_tokens, counts.cached_tokens)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that a judge may cost over its life: requests and dollars."""
+
+    judge: str
+    max_calls: int | None = None
+    max_cost: float | None = None
+
+    def check(self, calls: int, cost: float | None) -> None:
+        """``BudgetExceededError`` where one more request after ``calls``, making ``cost`` dollars, is too much."""
+        if self.max_calls is not None and calls >= self.max_calls:
+            raise self._exceeded(f"max_calls={self.max_calls} is reached")
+        if self.max_cost is not None and cost is not None and cost > self.max_cost:
+            raise self._exceeded(f"max_cost={self.max_cost} is reached")
+
+    def _exceeded(self, limit: str) -> BudgetExceededError:
+        message = f"{self.judge}: {limit}; what was answered before is kept, raise the limit to go on"
+        return BudgetExceededError(message, fatal=True, code="budget")

@@ -1,0 +1,165 @@
+"""Grades by wording: correctness, relevance, tone, and which passages are related."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from mlflow_ragmetrics.judges.lexical.source import Place, Source, places_within, sentences_of
+from mlflow_ragmetrics.judges.lexical.terms import Term
+
+__all__ = ["Overlap", "compare", "content_of", "answers_question", "ToneFound", "tone_of", "related_sentences"]
+
+_SHORT: Final = 12
+_ASKED: Final = 0.25
+_RELATED: Final = 0.8
+_OTHER_NUMBER: Final = 0.6
+_PREFIX: Final = 5
+_ASIDE: Final = re.compile(r"\([^()]*\)")
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How much of one text another holds, 0 to 1, with the words found and missing."""
+
+    value: float
+    found: tuple[Term, ...]
+    missing: tuple[Term, ...]
+
+
+def compare(answer: str, reference: str, question: str = "") -> Overlap:
+    """The share of a short reference in the answer, or the F1 of content words with a long one, 0 to 1.
+
+    Short: at most 12 content words. Words that the question already says count a quarter, words that begin alike
+    0.8, and where the answer gives another number than the reference, the whole counts 0.6. What stands in brackets
+    may be left out.
+    """
+    gold = content_of(reference)
+    said = content_of(answer) if any(term.content for term in gold) else _all_terms(answer)
+    if not gold or not said:
+        return Overlap(0.0, (), tuple(gold))
+    if len(gold) > _SHORT:
+        return _content_f1(gold, said)
+    asked = {term.key for term in content_of(question)} if question else set()
+    overlap = _recall(gold, said, asked)
+    core = content_of(_ASIDE.sub(" ", reference)) if "(" in reference else []
+    return max(overlap, _recall(core, said, asked), key=lambda each: each.value) if core else overlap
+
+
+def content_of(text: str) -> list[Term]:
+    """The content terms of ``text``; all of its terms where none has content ("no", "it")."""
+    terms = _all_terms(text)
+    return [term for term in terms if term.content] or terms
+
+
+def _all_terms(text: str) -> list[Term]:
+    return [term for sentence in sentences_of(text) for term in sentence.terms]
+
+
+def _recall(gold: list[Term], said: list[Term], asked: set[str]) -> Overlap:
+    available = {term.key for term in said}
+    beginnings = {key[:_PREFIX] for key in available if len(key) >= _PREFIX}
+    unique = {term.key: term for term in gold}
+    telling = not asked.issuperset(unique)
+    total = credit = 0.0
+    for key, term in unique.items():
+        weight = _ASKED if telling and key in asked else 1.0
+        total += weight
+        if key in available:
+            credit += weight
+        elif not term.number and len(key) >= _PREFIX and key[:_PREFIX] in beginnings:
+            credit += _RELATED * weight
+    found = tuple(term for key, term in unique.items() if key in available)
+    missing = tuple(term for key, term in unique.items() if key not in available)
+    other_number = any(term.number for term in missing) and any(term.number for term in said)
+    return Overlap(credit / total * (_OTHER_NUMBER if other_number else 1.0), found, missing)
+
+
+def _content_f1(gold: list[Term], said: list[Term]) -> Overlap:
+    counts, available = Counter(term.key for term in gold), Counter(term.key for term in said)
+    shared = sum((counts & available).values())
+    unique = {term.key: term for term in gold}.values()
+    found = tuple(term for term in unique if term.key in available)
+    missing = tuple(term for term in unique if term.key not in available)
+    return Overlap(2 * shared / (len(gold) + len(said)), found, missing)
+
+
+def answers_question(answer: str, question: str) -> Overlap:
+    """The share of the question's content words in the answer, 0 to 1."""
+    asked = _content(question)
+    said = {term.key for term in _content(answer)}
+    found = tuple(term for term in asked if term.key in said)
+    missing = tuple(term for term in asked if term.key not in said)
+    return Overlap(len(found) / len(asked) if asked else 0.0, found, missing)
+
+
+def _content(text: str) -> list[Term]:
+    terms = [term for sentence in sentences_of(text) for term in sentence.terms if term.content]
+    return list({term.key: term for term in terms}.values())
+
+
+_SURE = re.compile(
+    r"\b(?:definitely|certainly|obviously|clearly|undoubtedly|of course|guaranteed|without (?:a )?doubt|trust me"
+    r"|точно|несомненно|безусловно|очевидно|конечно|определённо|определенно|гарантирую)\b",
+    re.IGNORECASE,
+)
+_CAUTIOUS = re.compile(
+    r"\b(?:don['’]?t know|do not know|not sure|unsure|uncertain|cannot|can['’]?t|could not|couldn['’]?t|unable|sorry"
+    r"|unclear|unknown|no (?:relevant )?(?:information|answer|data)|not (?:mentioned|specified|provided|available)"
+    r"|may|might"
+    r"|не знаю|не уверен\w*|не могу|неизвестно|неясно|нет (?:информации|данных|ответа|сведений)|затрудня\w+"
+    r"|к сожалению|извините|не указан\w*|не найден\w*|возможно)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class ToneFound:
+    """1.0 cautious, 0.5 neutral, 0.0 misleading, and the words that say so."""
+
+    value: float
+    kind: Literal["cautious", "neutral", "misleading"]
+    words: str
+
+
+def tone_of(answer: str) -> ToneFound:
+    """Cautious where the answer admits that it does not know, misleading where it is only sure of itself."""
+    cautious, sure = _CAUTIOUS.search(answer), _SURE.search(answer)
+    if cautious is not None:
+        return ToneFound(1.0, "cautious", cautious.group())
+    if sure is not None:
+        return ToneFound(0.0, "misleading", sure.group())
+    return ToneFound(0.5, "neutral", "")
+
+
+_SHARE: Final = 0.5
+_FEWEST: Final = 2
+
+
+def related_sentences(text: str, source: Source) -> list[tuple[Place, tuple[Term, ...]]]:
+    """For each related passage the sentence that shares most with a sentence of ``text``, and the shared terms.
+
+    Related: a sentence of the text has at least half of its content words, and two of them (or all), in it.
+    """
+    most = places_within(len(text))
+    best: dict[int, tuple[float, Place, tuple[Term, ...]]] = {}
+    distinct = {tuple(term.key for term in sentence.terms): sentence for sentence in sentences_of(text)}
+    for sentence in distinct.values():
+        unique = {term.key: term for term in sentence.terms if term.content}
+        for number, share, place, shared in _shares(unique, source, most):
+            if share >= _SHARE and len(shared) >= min(_FEWEST, len(unique)) and share > best.get(number, (0.0,))[0]:
+                best[number] = (share, place, shared)
+    return [(place, shared) for _, (_, place, shared) in sorted(best.items())]
+
+
+def _shares(unique: dict[str, Term], source: Source, most: int) -> list[tuple[int, float, Place, tuple[Term, ...]]]:
+    held: dict[int, list[Term]] = {}
+    for key, term in unique.items():
+        for place in source.postings.get(key, [])[:most]:
+            held.setdefault(place, []).append(term)
+    return [
+        (source.places[place].passage, len(terms) / len(unique), source.places[place], tuple(terms))
+        for place, terms in held.items()
+    ]

@@ -1,0 +1,170 @@
+"""The offline judge: answers every question by comparing words, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any, Final
+
+from mlflow_ragmetrics.core.language import check_language, render, say
+from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.question import (
+    Claims,
+    Finding,
+    Grade,
+    Outcome,
+    Question,
+    Rating,
+    Related,
+    RelatedChunks,
+    Tone,
+    Verify,
+)
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
+from mlflow_ragmetrics.judges.lexical.claims import split_claims
+from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, related_sentences, tone_of
+from mlflow_ragmetrics.judges.lexical.source import Source, places_within, source_of
+from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, judge_claim
+from mlflow_ragmetrics.judges.lexical.terms import Term, holds_more_than
+
+__all__ = ["LexicalJudge"]
+
+_VERSION: Final = 1
+_LONGEST: Final = 30_000
+_WORDS_SHOWN: Final = 6
+_QUOTE: Final = 300
+
+
+class LexicalJudge:
+    """Judges by wording alone: no key, no download, thousands of claims a second.
+
+    ``language`` is that of the reasons ("en" or "ru"); texts may be in either. ``threshold`` is the support (0 to 1)
+    from which a claim counts as SUPPORTED. ``longest``: how many words, numbers and marks it reads for one question,
+    all texts together; where there are more, it gives a ``JudgeError`` and no verdict on a part. As many take about a
+    second, and time grows with the text. It is good where answers copy their passages and poor where they paraphrase
+    or abstract; every reason says that it is lexical and cites the words that decided.
+
+    >>> from mlflow_ragmetrics.core.question import Verify
+    >>> judge = LexicalJudge()
+    >>> (findings,) = judge.answer([Verify(("Paris has 3 million people.",), ("Paris has 2 million people.",))])
+    >>> findings[0].verdict
+    'CONTRADICTED'
+    """
+
+    name = "lexical"
+    local = True
+
+    def __init__(self, *, language: str = "en", threshold: float = THRESHOLD, longest: int = _LONGEST) -> None:
+        if not 0 < threshold <= 1:
+            message = f"threshold={threshold!r} of the lexical judge must lie above 0 and at most at 1"
+            raise InvalidOptionError(message, param="threshold")
+        if isinstance(longest, bool) or not isinstance(longest, int) or longest < 1:
+            message = f"longest={shown(longest)} of the lexical judge must be a whole number of words, at least 1"
+            raise InvalidOptionError(message, param="longest")
+        self.language = check_language(language)
+        self.threshold = threshold
+        self.longest = longest
+        self.fingerprint = f"lexical {_VERSION} threshold={threshold} language={language}"
+
+    def answer(self, questions: Sequence[Question]) -> Sequence[Outcome]:
+        """One outcome for each of ``questions``; an unknown kind of question is a ``JudgeError``."""
+        return [self._answer(question) for question in questions]
+
+    def _answer(self, question: Question) -> Any:
+        texts = _texts_of(question)
+        if holds_more_than(self.longest, chain.from_iterable(texts.values())):
+            return self._too_long(list(texts))
+        if isinstance(question, Claims):
+            return split_claims(question.text)
+        if isinstance(question, Verify):
+            source = source_of(question.passages)
+            distinct = dict.fromkeys(question.claims)
+            most = places_within(sum(map(len, distinct)))
+            findings = {claim: self._verify(claim, source, most) for claim in distinct}
+            return tuple(findings[claim] for claim in question.claims)
+        if isinstance(question, RelatedChunks):
+            return self._relate(question)
+        if isinstance(question, Grade):
+            return self._grade(question)
+        if isinstance(question, Tone):
+            tone = tone_of(question.answer)
+            return Rating(tone.value, self._say(f"lexical_judge.tone.{tone.kind}", words=tone.words))
+        return JudgeError(f"the lexical judge does not answer questions of the kind {question.kind!r}")
+
+    def _verify(self, claim: str, source: Source, most: int) -> Finding:
+        judgement = judge_claim(claim, source, self.threshold, most)
+        places = [source.places[place] for place in judgement.coverage.places]
+        quotes = () if judgement.verdict == "NEUTRAL" else places
+        return Finding(
+            judgement.verdict,
+            self._reason(judgement, source),
+            round(judgement.support, 4),
+            tuple((place.passage, place.text[:_QUOTE]) for place in quotes),
+        )
+
+    def _reason(self, judgement: Judgement, source: Source) -> str:
+        coverage, disagreement = judgement.coverage, judgement.disagreement
+        passage = source.places[coverage.places[0]].passage if coverage.places else 0
+        if disagreement is not None:
+            code = f"lexical_judge.contradicted.{disagreement.kind}"
+            return self._say(code, claim=disagreement.claim, other=disagreement.passage, passage=passage)
+        counts = {"n": len(coverage.found), "total": len(coverage.found) + len(coverage.missing), "passage": passage}
+        words = {"found": _shown(coverage.found), "missing": _shown(coverage.missing)}
+        grade = judgement.verdict.lower() + ("" if coverage.missing else ".all") + ("" if coverage.found else ".none")
+        return self._say(f"lexical_judge.{grade}", support=f"{judgement.support:.2f}", **counts, **words)
+
+    def _relate(self, question: RelatedChunks) -> tuple[Related, ...]:
+        source = source_of(question.chunks)
+        return tuple(
+            Related(place.passage, place.text[:_QUOTE], self._say("lexical_judge.related", words=_shown(shared)))
+            for place, shared in related_sentences(question.text, source)
+        )
+
+    def _grade(self, question: Grade) -> Rating:
+        if question.aspect == "correctness":
+            overlap = compare(question.answer, question.reference or "", question.question or "")
+        else:
+            overlap = answers_question(question.answer, question.question or "")
+        code = (
+            f"lexical_judge.{question.aspect}"
+            + ("" if overlap.missing else ".all")
+            + ("" if overlap.found else ".none")
+        )
+        reason = self._say(
+            code,
+            n=len(overlap.found),
+            total=len(overlap.found) + len(overlap.missing),
+            found=_shown(overlap.found),
+            missing=_shown(overlap.missing),
+        )
+        return Rating(round(1 + 4 * overlap.value, 4), reason)
+
+    def _too_long(self, names: list[str]) -> JudgeError:
+        held = f"{' and '.join(names)} together hold" if len(names) > 1 else f"the {names[0]} holds"
+        return JudgeError(
+            f"{held} more than the {self.longest:,} words that the lexical judge reads at once; shorten the texts, or "
+            "give judge=rm.LexicalJudge(longest=…) more, which takes longer"
+        )
+
+    def _say(self, code: str, **values: Any) -> str:
+        return render(say(code, **values), self.language)
+
+
+def _texts_of(question: Question) -> dict[str, Sequence[str]]:
+    """The texts that take time to compare, by their fields."""
+    if isinstance(question, Claims):
+        return {question.role: (question.text,)}
+    if isinstance(question, Verify):
+        return {question.role: question.claims, question.against: question.passages}
+    if isinstance(question, RelatedChunks):
+        return {question.role: (question.text,), "contexts": question.chunks}
+    if isinstance(question, Grade):
+        texts = {"answer": question.answer, "question": question.question, "reference": question.reference}
+        return {name: (text,) for name, text in texts.items() if text is not None}
+    return {}
+
+
+def _shown(terms: Iterable[Term]) -> str:
+    """The first few words, each once."""
+    words = list(dict.fromkeys(term.text for term in terms))
+    return ", ".join(words[:_WORDS_SHOWN]) + (", …" if len(words) > _WORDS_SHOWN else "")

@@ -1,0 +1,233 @@
+"""A text as terms: every word and number with the key under which other spellings of it are found."""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import accumulate, chain, islice
+from typing import Final, NamedTuple
+
+import snowballstemmer
+
+from mlflow_ragmetrics.judges.lexical.numbers import (
+    MONTHS,
+    ORDINALS,
+    SPELLED,
+    canonical_number,
+    read_date,
+    scale_of,
+    spelled_number,
+)
+from mlflow_ragmetrics.judges.lexical.words import ALIASES, NEGATORS, STOP_WORDS
+
+__all__ = ["Term", "holds_more_than", "stem", "terms_of"]
+
+_LONGEST_STEMMED: Final = 40
+_TOKEN = re.compile(
+    r"(\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d+(?:[.,:]\d+)*|[%$€£₽]"
+    r"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){2,}|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][̀-ͯ]*)+(?:['’][^\W\d_]+)?"
+    r"|[.!?;:,()\n])"
+)
+_CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
+_VERBS = (["is"], ["was"], ["has"], ["had"], ["был"], ["была"], ["было"], ["является"])
+_ACCENTED = re.compile("([a-z])[\u0300-\u036f]+")
+_CYRILLIC = re.compile("[а-яё]")
+_BREAKS = frozenset(".!?;:,()\n")
+_LOCK = threading.Lock()
+
+
+class Term(NamedTuple):
+    """One word or number: its key, its text and place, and what kind of word it is.
+
+    ``key`` is the stem, or "#" and the value of a number, or "month:" and its place in the year. ``content`` is false
+    for function words; ``negated`` says that it is the first content word after a negator in its clause.
+    """
+
+    key: str
+    text: str
+    start: int
+    end: int
+    content: bool
+    number: bool
+    name: bool
+    negated: bool
+
+
+_make_term = Term._make
+
+
+@lru_cache(maxsize=1)
+def _stemmers() -> tuple[snowballstemmer.stemmer, snowballstemmer.stemmer]:
+    return snowballstemmer.stemmer("english"), snowballstemmer.stemmer("russian")
+
+
+def stem(word: str) -> str:
+    """The Snowball stem of a case-folded word, Russian for Cyrillic and English else; long runs stay as they are."""
+    return word if len(word) > _LONGEST_STEMMED else _stem_short(word)
+
+
+@lru_cache(maxsize=50_000)
+def _stem_short(word: str) -> str:
+    if word in ALIASES:
+        return ALIASES[word]
+    if len(word) < 3:
+        return word
+    english, russian = _stemmers()
+    with _LOCK:  # a Snowball stemmer keeps its word in itself
+        stemmed: str = (russian if _CYRILLIC.search(word) else english).stemWord(word)
+    return ALIASES.get(stemmed, stemmed)
+
+
+class _Word(NamedTuple):
+    """What a token is wherever it stands; ``keys`` is empty where its neighbours decide."""
+
+    folded: str
+    keys: tuple[str, ...]
+    content: bool
+    capital: bool
+    second_capital: bool
+    negates: bool
+    cancels: bool
+
+
+def terms_of(text: str) -> list[Term]:
+    """The terms of ``text`` in order; linear in its length."""
+    parts = _TOKEN.split(text)  # what lies before each token, and the token, in turn
+    gaps, tokens = parts[::2], parts[1::2]
+    known = {token: _word_of(token) for token in set(tokens)}
+    found = [known[token] for token in tokens]
+    words = [word.folded for word in found]
+    borders = list(accumulate(map(len, parts)))
+    terms: list[Term] = []
+    place, negating, opening = 0, False, True
+    while place < len(found):
+        word, keys, content, capital, second_capital, negates, cancels = found[place]
+        if word in _BREAKS:
+            negating, opening = False, word not in ",()"
+            place += 1
+            continue
+        shown, start, end, taken, number = tokens[place], borders[2 * place], borders[2 * place + 1], 1, False
+        if not keys:
+            keys, taken, number = _read(words, gaps, place)
+            end = borders[2 * (place + taken) - 1]
+            shown, content, capital = text[start:end], content or number, capital and not number
+        place += taken
+        name = capital and (not opening or second_capital or words[place : place + 1] in _VERBS)
+        for key in keys:
+            terms.append(_make_term((key, shown, start, end, content, number, name, negating and content)))
+        if negates:
+            negating = True
+        elif content or cancels:
+            negating = False
+        opening = False
+    return terms
+
+
+def holds_more_than(most: int, texts: Iterable[str]) -> bool:
+    """Whether ``texts`` together hold more than ``most`` words, numbers and marks; reads no further than that."""
+    texts = list(texts)
+    if sum(len(text) - text.count(" ") for text in texts) <= most:
+        return False
+    tokens = chain.from_iterable(map(_TOKEN.finditer, texts))
+    return next(islice(tokens, most, None), None) is not None
+
+
+def _word_of(token: str) -> _Word:
+    return _short_word_of(token) if len(token) <= _LONGEST_STEMMED else _made_word(token)
+
+
+@lru_cache(maxsize=50_000)
+def _short_word_of(token: str) -> _Word:
+    return _made_word(token)
+
+
+def _made_word(token: str) -> _Word:
+    folded = _fold(token)
+    keys = _plain_key(folded)
+    contracted = folded.endswith("n't")
+    content = folded not in STOP_WORDS and not contracted
+    return _Word(
+        folded,
+        keys,
+        content,
+        content and token[0].isupper(),
+        token[1:2].isupper(),
+        contracted or folded in NEGATORS,
+        folded in _CANCELLING,
+    )
+
+
+def _plain_key(word: str) -> tuple[str, ...]:
+    """The key of a word that needs no look at its neighbours; empty for numbers, months and number words."""
+    if len(word) > _LONGEST_STEMMED:
+        return (word,)
+    if word[0].isdecimal() or word in MONTHS or word in SPELLED:
+        return ()
+    return (word if word in STOP_WORDS else stem(word),)
+
+
+def _fold(token: str) -> str:
+    """Case and compatibility forms away; "John's" is "john", "can’t" is "can't"."""
+    # Normalising a long run of combining marks would take quadratic time, and keeping long tokens much memory.
+    return token.casefold() if len(token) > _LONGEST_STEMMED else _fold_short(token)
+
+
+def _fold_short(token: str) -> str:
+    if token.isascii():
+        word = token.lower()
+    else:
+        word = unicodedata.normalize("NFKC", token).replace("’", "'").casefold().replace("ё", "е")
+        word = _without_accents(word)
+    stump, apostrophe, ending = word.rpartition("'")
+    if apostrophe and ending in ("s", "re", "ve", "ll", "m", "d"):
+        return stump
+    return word[:-1] if len(word) > 2 and word.endswith(".") else word
+
+
+def _without_accents(word: str) -> str:
+    """Latin letters without their accents: "beyoncé" is "beyonce"; other scripts keep their marks."""
+    decomposed = unicodedata.normalize("NFD", word)
+    return _ACCENTED.sub(r"\1", decomposed) if decomposed[0] < "\u0250" else word
+
+
+def _read(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...], int, bool]:
+    """The keys of the term at ``place``, how many tokens it takes, and whether it is a number."""
+    word = words[place]
+    first = word[0]
+    if first.isdecimal():
+        return _read_digits(words, gaps, place)
+    if word in MONTHS and _is_month(words, place):
+        return (f"month:{MONTHS[word]}",), 1, True
+    value, taken = spelled_number(words[place : place + 8]) if word in SPELLED else (0, 0)
+    if taken > 1 or (taken == 1 and word not in STOP_WORDS):
+        return (f"#{value}",), taken, True
+    return (stem(word),), 1, False
+
+
+def _read_digits(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...], int, bool]:
+    word = words[place]
+    date = read_date(word)
+    if date is not None:
+        day, month, year = date
+        return (f"#{day}", f"month:{month}", f"#{year}"), 1, True
+    following = words[place + 1] if place + 1 < len(words) else ""
+    adjacent = bool(following) and not gaps[place + 1]
+    if adjacent and following in ("st", "nd", "rd", "th", "s"):
+        near_month = any(near in MONTHS for near in words[max(place - 1, 0) : place + 4])
+        ordinal = None if near_month else ORDINALS.get(word + following)
+        return ((stem(ordinal),), 2, False) if ordinal else ((f"#{canonical_number(word)}",), 2, True)
+    scale = scale_of(following)
+    if scale is not None and (adjacent or len(following) > 1):
+        return (f"#{canonical_number(word, scale)}",), 2, True
+    return (f"#{canonical_number(word)}",), 1, True
+
+
+def _is_month(words: list[str], place: int) -> bool:
+    """Short names and "may", "march" are months only beside a number."""
+    if len(words[place]) > 3 and words[place] != "march":
+        return True
+    beside = words[max(place - 1, 0) : place] + words[place + 1 : place + 2]
+    return any(word[0].isdecimal() or word in ("st", "nd", "rd", "th") for word in beside)

@@ -1,0 +1,198 @@
+"""Evaluations read back: from a report, from a file that one was written to, or from a run in MLflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.errors import InvalidDataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow.entities import Run
+
+    from mlflow_ragmetrics.report.report import Report
+
+__all__ = ["Results", "Source", "is_file", "latest_results", "read_table", "results_of"]
+
+Source = Union["Report", "Results", str, Path]
+_ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
+_RUN_ID = re.compile("[0-9a-f]{32}")
+_LATEST = re.compile(r"latest\s+(?:(?P<count>\d+|two|three)\s+)?of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
+_COUNTS = {"two": 2, "three": 3}
+
+
+@dataclass(frozen=True)
+class Results:
+    """The tables of one evaluation as ``Report`` has them, whatever they come from."""
+
+    name: str
+    table: pd.DataFrame
+    items: pd.DataFrame
+    description: Mapping[str, Any] = field(default_factory=dict)
+    run_id: str | None = None
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the scores: the columns that have a ``<key>_status`` beside them."""
+        columns = list(self.table.columns)
+        return [name for name in columns if f"{name}_status" in columns]
+
+
+def results_of(source: Source, name: str = "") -> Results:
+    """The evaluation ``source``: a report, a run's id or name, or a file written by ``ragmetrics evaluate --output``.
+
+    ``name`` is what it is called when it has no name of its own. ``InvalidDataError`` when there is no such thing.
+    """
+    if isinstance(source, Results):
+        return source
+    if isinstance(source, (str, Path)):
+        return _from_file(Path(source)) if is_file(source) else _from_run(_found_run(str(source)))
+    if not hasattr(source, "table") or not hasattr(source, "items"):
+        message = f"{type(source).__name__} is no evaluation; give a Report, a run's id or name, or a file of rows"
+        raise InvalidDataError(message)
+    stem = Path(source.source).stem if source.source is not None else ""
+    return Results(name or stem or "report", source.table, source.items, source.description)
+
+
+def is_file(source: Union[str, Path]) -> bool:
+    """Whether ``source`` means a file, by its type or its ending, and not a run in MLflow."""
+    return isinstance(source, Path) or Path(source).suffix.lower() in _READERS
+
+
+def latest_results(text: str) -> list[Results] | None:
+    """The runs that "latest two of experiment X" means, oldest first; ``None`` for any other text."""
+    found = _LATEST.fullmatch(text.strip())
+    if found is None:
+        return None
+    count = found["count"] or "2"
+    wanted = _COUNTS.get(count.lower()) or int(count)
+    runs = _evaluations(found["name"].strip().strip("'\""))[:wanted]
+    if len(runs) < wanted:
+        raise InvalidDataError(f"experiment {found['name']!r} has {len(runs)} evaluated runs, fewer than {wanted}")
+    return [_from_run(run) for run in reversed(runs)]
+
+
+def _evaluations(experiment: str) -> list[Run]:
+    import mlflow
+
+    client = mlflow.MlflowClient()
+    found = client.get_experiment_by_name(experiment)
+    if found is None:
+        raise InvalidDataError(f"there is no experiment {experiment!r} at {redact(mlflow.get_tracking_uri())}")
+    wanted = "tags.`ragmetrics.status` = 'complete'"
+    return list(client.search_runs([found.experiment_id], wanted, max_results=50, order_by=["start_time DESC"]))
+
+
+def _found_run(text: str) -> Run:
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    client = mlflow.MlflowClient()
+    if _RUN_ID.fullmatch(text):
+        try:
+            return client.get_run(text)
+        except MlflowException as error:
+            raise InvalidDataError(f"there is no run {text} at {redact(mlflow.get_tracking_uri())}") from error
+    experiments = [each.experiment_id for each in client.search_experiments()]
+    quoted = text.replace("'", "''")
+    runs = client.search_runs(
+        experiments, f"attributes.run_name = '{quoted}'", max_results=2, order_by=["start_time DESC"]
+    )
+    if not runs:
+        store = redact(mlflow.get_tracking_uri())
+        raise InvalidDataError(f"{redact(text)!r} is neither a file of rows nor the id or name of a run at {store}")
+    if len(runs) > 1:
+        ids = " and ".join(run.info.run_id for run in runs)
+        message = f"several runs are named {redact(text)!r}, such as {ids}; give an id"
+        raise InvalidDataError(message)
+    return runs[0]
+
+
+def _from_run(run: Run) -> Results:
+    from mlflow import artifacts
+    from mlflow.exceptions import MlflowException
+
+    run_id = run.info.run_id
+    try:
+        texts = {name: artifacts.load_text(f"runs:/{run_id}/{name}") for name in (_ROWS, _ITEMS, _SUITE)}
+    except (MlflowException, OSError) as error:
+        message = f"run {run.info.run_name} ({run_id}) has no {_ROWS}; compare runs that ragmetrics evaluated"
+        raise InvalidDataError(message) from error
+    about = json.loads(texts[_SUITE])
+    table, items = _frame(json.loads(texts[_ROWS])), _frame(json.loads(texts[_ITEMS]))
+    return Results(run.info.run_name or run_id, table, items, about.get("suite", about), run_id)
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """A .json, .jsonl, .csv, .tsv or .parquet file as a frame; ``InvalidDataError`` where it cannot be read."""
+    if path.suffix.lower() not in _READERS:
+        raise InvalidDataError(f"{path.name}: rows are read from {', '.join(sorted(_READERS))} files")
+    if not os.path.isfile(path):
+        raise InvalidDataError(f"there is no file {path}")
+    try:
+        return _READERS[path.suffix.lower()](path)
+    except (ValueError, KeyError, OSError, TypeError, AttributeError, RecursionError) as error:
+        raise InvalidDataError(f"{path.name} cannot be read as a table of rows: {error}") from error
+
+
+def _from_file(path: Path) -> Results:
+    import pandas as pd
+
+    table = read_table(path)
+    items = pd.DataFrame(columns=["id", "metric", "kind", "text", "verdict"])
+    results = Results(path.stem, table, items, _judges(table))
+    if not results.keys:
+        message = f"{path.name} holds no scores; write it with ragmetrics evaluate --output {path.name}"
+        raise InvalidDataError(message)
+    return results
+
+
+def _judges(table: pd.DataFrame) -> dict[str, Any]:
+    columns = [name for name in table.columns if str(name).endswith("_judge")]
+    judges = {each for name in columns for each in table[name] if isinstance(each, str) and each}
+    return {"judge": sorted(judges)} if judges else {}
+
+
+def _frame(content: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    if isinstance(content, dict) and "data" in content:
+        if not all(isinstance(name, str) for name in content["columns"]):
+            raise ValueError("columns are named by text")
+        return pd.DataFrame(content["data"], columns=content["columns"])
+    return pd.DataFrame(content)
+
+
+def _json(path: Path) -> pd.DataFrame:
+    return _frame(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _json_lines(path: Path) -> pd.DataFrame:
+    return _frame([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()])
+
+
+def _csv(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    texts = pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",", dtype=str, keep_default_na=False)
+    scores = [name for name in texts.columns if f"{name}_status" in texts.columns]
+    passes = [f"{name}_passed" for name in scores if f"{name}_passed" in texts.columns]
+    numbers = {name: pd.to_numeric(texts[name], errors="coerce") for name in scores}
+    verdicts = {name: texts[name].str.lower().map({"true": True, "false": False}) for name in passes}
+    return texts.assign(**numbers, **verdicts)
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.read_parquet(path)
+
+
+_READERS = {".json": _json, ".jsonl": _json_lines, ".csv": _csv, ".tsv": _csv, ".parquet": _parquet}

@@ -1,0 +1,1 @@
+"""Records of any ecosystem, read field by field into samples."""

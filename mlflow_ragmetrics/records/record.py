@@ -1,0 +1,218 @@
+"""Records of any ecosystem -> ``Sample``.
+
+A record is a mapping: a row of a file or frame, a dict of another evaluation library, the row of a trace search. Its
+names are canonical, aliases (``core.aliases``) or named by a column mapping; what is nested in ``inputs``,
+``outputs`` and ``expectations`` is found too. Whatever is no field becomes metadata.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Generic, TypeVar, Union
+
+from mlflow_ragmetrics.core.options import kind_of
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
+from mlflow_ragmetrics.records.aliases import ALIASES, FIELD_OF, RECORD_FIELDS
+from mlflow_ragmetrics.records.chunks import document_ids_of
+from mlflow_ragmetrics.records.fields import MISSING, Reading, read_field
+from mlflow_ragmetrics.records.messages import mapping_of
+from mlflow_ragmetrics.records.mlflow_fields import HOLDERS, expected, held, leftovers
+from mlflow_ragmetrics.records.values import name_of, texts_of
+
+__all__ = ["Recent", "ALIASES", "check_columns", "content_id", "to_sample", "with_ids"]
+
+V = TypeVar("V")
+
+
+class Recent(Generic[V]):
+    """Keeps at least the last ``least`` keys that were set, and at most twice as many; all of them for ``None``.
+
+    >>> recent = Recent(2)
+    >>> for number, key in enumerate("abcde"):
+    ...     recent[key] = number
+    >>> [recent.get(key) for key in "abcde"]
+    [None, None, 2, 3, 4]
+    """
+
+    def __init__(self, least: int | None = None) -> None:
+        self._least = least
+        self._newer: dict[str, V] = {}
+        self._older: dict[str, V] = {}
+
+    def __setitem__(self, key: str, value: V) -> None:
+        if len(self._newer) == self._least:
+            self._older, self._newer = self._newer, {}
+        self._newer[key] = value
+
+    def get(self, key: str) -> Union[V, None]:
+        """The value last set, or ``None``."""
+        return self._newer.get(key, self._older.get(key))
+
+
+_NO_COLUMNS: Mapping[str, str] = {}
+
+
+def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_id: str | None = None) -> Sample:
+    """One record as a ``Sample``.
+
+    Args:
+        record: a mapping or a pandas row; a ``Sample`` is returned as it is.
+        columns: canonical field -> name in the record; beats every alias, and a name in it serves no other field.
+        default_id: the id of a record without one; by default ``content_id`` of question and reference.
+
+    A field that cannot be read does not raise: ``Sample.invalid`` holds the sentence that says why.
+
+    Raises:
+        InvalidDataError: where the record is no mapping.
+        InvalidOptionError: (``param="columns"``) for an unknown field or a name that the record does not have.
+    """
+    if isinstance(record, Sample):
+        return record
+    row = _mapping(record)
+    if columns:
+        check_columns(columns, row)
+    found, rest = _grouped(row, columns or _NO_COLUMNS)
+    readings = {field: read_field(field, entries, field in (columns or ())) for field, entries in found.items()}
+    if mapping_of(rest.get("expectations")):
+        del rest["expectations"]
+    metadata = _metadata(rest)
+    if any(name in row for name in HOLDERS):
+        _add_nested(readings, row)
+        metadata.update(leftovers(row))
+    _add_retrieved_ids(readings, metadata, row)
+    return _sample(readings, metadata, default_id)
+
+
+def check_columns(columns: Mapping[str, str], names: Iterable[str]) -> None:
+    """Refuse a column mapping that names an unknown field, or an entry that is not among ``names``.
+
+    Raises:
+        InvalidOptionError: with ``param="columns"``, naming both what was given and what is accepted.
+    """
+    known = list(names)
+    for field, name in columns.items():
+        if field not in RECORD_FIELDS:
+            accepted = ", ".join(RECORD_FIELDS)
+            raise InvalidOptionError(
+                f"`columns` names the unknown field {field!r}; fields are {accepted}.", param="columns"
+            )
+        if name not in known:
+            there = ", ".join(repr(name_of(each)) for each in known[:20]) or "none"
+            raise InvalidOptionError(
+                f"`columns` maps {field} to {name!r}, which is not there; the data has {there}.", param="columns"
+            )
+
+
+def content_id(question: str | None, reference: str | None) -> str:
+    """The id of a record that has none: the first 16 hex digits of SHA-256 over question and reference."""
+    return hashlib.sha256(json.dumps([question, reference]).encode()).hexdigest()[:16]
+
+
+def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:
+    """The samples of one data set with distinct ids, streaming: repeats of a content id get ``-2``, ``-3``, ….
+
+    ``remembered``: ids are compared with those of so many rows before, at least, and memory is bounded; by default
+    with all.
+
+    Raises:
+        InvalidFieldError: (``field="id"``) for an id given twice, naming both rows (from 1), or an unreadable one.
+    """
+    rows = Recent[int](remembered)
+    repeats = Recent[int](remembered)
+    for row, sample in enumerate(samples, start=1):
+        if "id" in sample.invalid:
+            raise InvalidFieldError(f"Row {row}: {sample.invalid['id']}", field="id")
+        derived = _content_id_of(sample)
+        unique = sample.id or derived
+        if unique == derived:
+            while rows.get(unique):
+                repeated = (repeats.get(derived) or 1) + 1
+                repeats[derived] = repeated
+                unique = f"{derived}-{repeated}"
+        elif earlier := rows.get(unique):
+            raise InvalidFieldError(
+                f"Rows {earlier} and {row} have the same id {unique!r}; give each row its own `id`, or none.",
+                field="id",
+            )
+        rows[unique] = row
+        yield sample if unique == sample.id else replace(sample, id=unique)
+
+
+def _content_id_of(sample: Sample) -> str:
+    return content_id(sample.question, "\n".join(sample.references) if sample.references is not None else None)
+
+
+def _mapping(record: Any) -> Mapping[Any, Any]:
+    if isinstance(record, Mapping):
+        return record
+    converted = record.to_dict() if callable(getattr(record, "to_dict", None)) else None
+    if isinstance(converted, Mapping):
+        return converted
+    raise InvalidDataError(
+        f"A record is {kind_of(record)}, but must be a mapping with entries such as `question`, `answer`, `contexts`."
+    )
+
+
+def _grouped(row: Mapping[Any, Any], columns: Mapping[str, str]) -> tuple[dict[str, dict[str, Any]], dict[Any, Any]]:
+    """The entries of each field by their names in the row, and the entries of none."""
+    found: dict[str, dict[str, Any]] = {field: {name: row[name]} for field, name in columns.items()}
+    rest: dict[Any, Any] = {}
+    taken = frozenset(columns.values())
+    for name, value in row.items():
+        if name in taken:
+            continue
+        field = FIELD_OF.get(name)
+        if field is None:
+            rest[name] = value
+        elif field not in columns:
+            found.setdefault(field, {})[name] = value
+    return found, rest
+
+
+def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
+    """What is no field; a ``metadata`` mapping among it is spread."""
+    nested = rest.get("metadata")
+    if not isinstance(nested, Mapping):
+        return {name_of(name): value for name, value in rest.items()}
+    own = {name_of(name): value for name, value in rest.items() if name != "metadata"}
+    return {**{name_of(name): value for name, value in nested.items()}, **own}
+
+
+def _add_nested(readings: dict[str, Reading], row: Mapping[Any, Any]) -> None:
+    """Fill fields that have no entry of their own from ``outputs``, ``inputs`` and ``expectations``."""
+    for field in ("contexts", "retrieved_doc_ids"):
+        if readings.get(field, MISSING).empty:
+            readings[field] = held(row, field)
+    for field in ("reference", "gold_doc_ids"):
+        if readings.get(field, MISSING).empty:
+            readings[field] = expected(row, field)
+
+
+def _add_retrieved_ids(readings: dict[str, Reading], metadata: Mapping[str, Any], row: Mapping[Any, Any]) -> None:
+    """Without ids of their own, the retrieved ids are those of the contexts that have one, else ``doc_uri``."""
+    if not readings.get("retrieved_doc_ids", MISSING).empty:
+        return
+    chunks = readings.get("contexts", MISSING).value
+    if chunks is not None:
+        ids = document_ids_of(chunks, prefer_uri="expectations" in row)
+        if ids or not chunks:
+            readings["retrieved_doc_ids"] = Reading(ids)
+            return
+    uris = metadata.get("doc_uri")
+    if isinstance(uris, (str, list, tuple)):
+        try:
+            readings["retrieved_doc_ids"] = Reading(texts_of(uris, "retrieved_doc_ids"))
+        except InvalidFieldError as error:
+            readings["retrieved_doc_ids"] = Reading(problem=str(error))
+
+
+def _sample(readings: Mapping[str, Reading], metadata: Mapping[str, Any], default_id: str | None) -> Sample:
+    values = {field: reading.value for field, reading in readings.items() if reading.value is not None}
+    invalid = {field: reading.problem for field, reading in readings.items() if reading.problem is not None}
+    references = values.pop("reference", None)
+    sample = Sample(references=references, metadata=metadata, invalid=invalid, **values)
+    return sample if sample.id else replace(sample, id=default_id or _content_id_of(sample))

@@ -1,0 +1,1 @@
+"""The outcome of one evaluation: its rows, tables, figures and gates."""

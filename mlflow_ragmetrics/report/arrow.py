@@ -1,0 +1,190 @@
+"""Scored rows as typed Arrow columns, and as Parquet files that are written batch by batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, Union
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mlflow_ragmetrics.core.json_text import as_json, plain_text
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import RagMetricsError
+
+if TYPE_CHECKING:
+    from mlflow_ragmetrics.suite import Suite
+
+__all__ = ["EVIDENCE", "ITEM", "ScoreColumns", "write_parquet"]
+
+TEXTS = pa.list_(pa.string())
+EVIDENCE = pa.struct({"chunk": pa.int32(), "id": pa.string(), "quote": pa.string()})
+ITEM = pa.struct(
+    {
+        "kind": pa.string(),
+        "text": pa.string(),
+        "verdict": pa.string(),
+        "reason": pa.string(),
+        "support": pa.float64(),
+        "evidence": pa.list_(EVIDENCE),
+    }
+)
+
+T = TypeVar("T")
+_ABSENT = Score()
+_ROW_GROUP = 8 * 2**20  # bytes: the file's footer, which stays in memory to the end, grows with each row group
+_SAMPLE: dict[str, tuple[pa.DataType, Callable[[Sample], Any]]] = {
+    "id": (pa.string(), lambda sample: sample.id),
+    "question": (pa.string(), lambda sample: sample.question),
+    "answer": (pa.string(), lambda sample: sample.answer),
+    "reference": (pa.string(), lambda sample: sample.reference),
+    "other_references": (TEXTS, lambda sample: sample.references[1:] if sample.references else None),
+    "contexts": (TEXTS, lambda sample: sample.texts),
+    "retrieved_doc_ids": (TEXTS, lambda sample: sample.retrieved_doc_ids),
+    "gold_doc_ids": (TEXTS, lambda sample: sample.gold_doc_ids),
+    "metadata": (pa.string(), lambda sample: as_json(sample.metadata) if sample.metadata else None),
+}
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    key: str
+    type: pa.DataType
+    read: Callable[[Score], Any]
+
+
+class ScoreColumns:
+    """The columns of a suite's scores; their types follow from the suite alone, whatever the rows hold.
+
+    For each key ``<key>`` (null where unscored), ``<key>_status`` and ``<key>_reason``; where the metric has them
+    ``<key>_1to5``, ``<key>_passed``, ``<key>_support``, ``<key>_judge``, ``<key>_no_context``,
+    ``<key>_coverage``, and ``<key>_items``, lists of structs.
+    """
+
+    def __init__(self, suite: Suite) -> None:
+        prefix = suite.name_prefix
+        self._columns: list[_Column] = []
+        for metric in suite.metrics:
+            key = prefix + metric.key
+            self._add(key, metric.definition.scaled, metric.threshold is not None)
+            if "judge" in metric.definition.asks:
+                self._add_judged(key, "contexts" in (*metric.definition.required, *metric.definition.optional))
+            self._columns.append(_Column(f"{key}_items", key, pa.list_(ITEM), lambda score: score.items))
+        for composite in suite.composites:
+            key = prefix + composite.key
+            self._add(key, composite.scaled, True)
+            coverage = _Column(f"{key}_coverage", key, pa.float64(), lambda score: score.details.get("coverage"))
+            self._columns.append(coverage)
+
+    def _add(self, key: str, scaled: bool, passing: bool) -> None:
+        self._columns.append(_Column(key, key, pa.float64(), lambda score: score.value))
+        if scaled:
+            self._columns.append(_Column(f"{key}_1to5", key, pa.float64(), lambda score: score.scaled))
+        if passing:
+            self._columns.append(_Column(f"{key}_passed", key, pa.bool_(), lambda score: score.passed))
+        self._columns.append(_Column(f"{key}_status", key, pa.string(), lambda score: score.status))
+        self._columns.append(_Column(f"{key}_reason", key, pa.string(), lambda score: score.error or score.reason))
+
+    def _add_judged(self, key: str, looks_at_contexts: bool) -> None:
+        support = _Column(f"{key}_support", key, pa.float64(), lambda score: score.details.get("support"))
+        self._columns += [support, _Column(f"{key}_judge", key, pa.string(), lambda score: score.judge)]
+        if looks_at_contexts:
+            name = f"{key}_no_context"
+            self._columns.append(_Column(name, key, pa.bool_(), lambda score: bool(score.details.get("no_context"))))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types."""
+        return pa.schema([(column.name, column.type) for column in self._columns])
+
+    def arrays(self, rows: Sequence[Row]) -> list[pa.Array]:
+        """One array a column, in the order of ``schema``."""
+        return [
+            _array([column.read(row.scores.get(column.key, _ABSENT)) for row in rows], column.type)
+            for column in self._columns
+        ]
+
+
+def write_parquet(rows: Iterable[Row], path: Union[str, Path], suite: Suite, *, batch_size: int = 1000) -> int:
+    """Write ``rows``, as ``suite.stream`` yields them, to a Parquet file; returns how many there were.
+
+    At most ``batch_size`` rows and some megabytes of columns are in memory; the file holds the sample's fields
+    (``metadata`` as JSON) and the columns of ``ScoreColumns``. It appears under its name when it is complete.
+    ``RagMetricsError`` where it cannot be written.
+    """
+    columns = ScoreColumns(suite)
+    schema = pa.schema([*((name, kind) for name, (kind, _) in _SAMPLE.items()), *columns.schema])
+    partial = Path(f"{path}.partial")
+    count = 0
+    try:
+        with _writing(path), pq.ParquetWriter(partial, schema) as writer:
+            for group in _row_groups(_batches(rows, batch_size), columns, schema):
+                writer.write_table(group)
+                count += group.num_rows
+        os.replace(partial, path)
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+    return count
+
+
+def _row_groups(batches: Iterable[Sequence[Row]], columns: ScoreColumns, schema: pa.Schema) -> Iterator[pa.Table]:
+    gathered: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        fields = [_array([read(row.sample) for row in batch], kind) for kind, read in _SAMPLE.values()]
+        gathered.append(pa.record_batch([*fields, *columns.arrays(batch)], schema=schema))
+        size += gathered[-1].nbytes
+        if size >= _ROW_GROUP:
+            yield pa.Table.from_batches(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield pa.Table.from_batches(gathered)
+
+
+@contextmanager
+def _writing(path: Union[str, Path]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RagMetricsError(f"{path} cannot be written: {os.strerror(error.errno or 0)}") from error
+
+
+def _batches(entries: Iterable[T], size: int) -> Iterator[list[T]]:
+    source = iter(entries)
+    while batch := list(islice(source, size)):
+        yield batch
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
+        return _structs(values, kind.value_type)
+    if kind == TEXTS:
+        values = [None if texts is None else list(texts) for texts in values]
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:  # half of a surrogate pair, which no column can hold
+        return pa.array([_storable(value) for value in values], kind)
+
+
+def _structs(groups: Sequence[Sequence[Any]], kind: pa.StructType) -> pa.Array:
+    """Lists of objects as lists of structs, by column: a tenth of the time that a dict an object takes."""
+    members = [member for group in groups for member in group]
+    arrays = [_array(list(map(attrgetter(field.name), members)), field.type) for field in kind]
+    offsets = pa.array(accumulate(map(len, groups), initial=0), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(arrays, fields=list(kind)))
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return plain_text(value)
+    return [plain_text(text) for text in value] if isinstance(value, list) else value

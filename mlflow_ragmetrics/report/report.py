@@ -1,0 +1,131 @@
+"""The outcome of one evaluation: rows, items, run metrics, and the way into MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+from mlflow_ragmetrics.core.json_text import plain
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.readers import digest
+from mlflow_ragmetrics.report.gates import check_figures, raise_failures
+from mlflow_ragmetrics.report.summary import summarize_rows
+from mlflow_ragmetrics.report.tables import items_frame, rows_frame
+from mlflow_ragmetrics.shared.retrieval import retrieval_summary
+from mlflow_ragmetrics.views.notebook import report_markup
+from mlflow_ragmetrics.views.report_page import report_page
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Scores of every row, with what explains them.
+
+    ``description`` says what made it (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
+    ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
+    where the judge was asked more than once.
+    """
+
+    rows: Sequence[Row]
+    description: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    usage: Mapping[str, float] = field(default_factory=dict)
+    source: Union[str, Path, None] = None
+    repeats: Mapping[str, float] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The keys of the scores, in the suite's order."""
+        return list(dict.fromkeys(key for row in self.rows for key in row.scores))
+
+    def scores(self, key: str) -> list[Score]:
+        """One score a row for this key."""
+        return [row.scores[key] for row in self.rows]
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row a sample: id, fields, ``<key>``, ``<key>_1to5``, ``_passed``, ``_status``, ``_reason``, …."""
+        return rows_frame(self.rows)
+
+    @cached_property
+    def items(self) -> pd.DataFrame:
+        """One row a claim, token, sentence, chunk or document: verdict, reason, support and evidence."""
+        return items_frame(self.rows)
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """What is logged as run metrics: ``<key>/mean``, ``/ci_low``, ``/n_scored`` …, and the seeds' own names."""
+        scores = [row.scores for row in self.rows]
+        return {**summarize_rows(scores), **retrieval_summary(scores), **self.repeats}
+
+    @cached_property
+    def data_digest(self) -> str:
+        """16 hex digits that depend on the whole content of all samples."""
+        return digest(row.sample for row in self.rows)
+
+    def worst(self, count: int = 3, key: str | None = None) -> list[Row]:
+        """The ``count`` scored rows of lowest value: by ``key``, else by the composite, else by the last metric."""
+        key = key or next((k for k in reversed(self.keys) if any(s.scored for s in self.scores(k))), None)
+        scored = [row for row in self.rows if key is not None and row.scores[key].value is not None]
+        return sorted(scored, key=lambda row: row.scores[str(key)].value or 0.0)[:count]
+
+    def to_html(self, title: str | None = None) -> str:
+        """One self-contained page: summary, distributions, a table of rows, and each row's claims and chunks.
+
+        ``title`` stands above it; without one, the name of the file that was evaluated does.
+        """
+        named = f"RAG evaluation of {Path(self.source).name}" if self.source else "RAG evaluation"
+        return report_page(
+            self.rows,
+            title=title or named,
+            description=plain(self.description),
+            metrics=self.metrics,
+            usage=plain(self.usage),
+            warnings=self.warnings,
+        )
+
+    def __repr__(self) -> str:
+        means = (f"{key} {self.metrics[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in self.metrics)
+        return f"<Report of {len(self)} rows: {', '.join(means)}>"
+
+    def _repr_html_(self) -> str:
+        return report_markup(self.keys, self.metrics, self.warnings, len(self), self.worst())
+
+    def check(self, *, fail_on_error_rate: float | None = None, **fail_under: float) -> None:
+        """``GateError`` (an ``AssertionError``) when a mean is under its limit: ``report.check(faithfulness=0.8)``.
+
+        ``fail_on_error_rate``: the largest share of a metric's rows that may fail. Other figures than the mean are
+        named in full: ``report.check(**{"faithfulness/pass_rate": 0.9})``.
+        """
+        raise_failures(check_figures(self.metrics, fail_under, fail_on_error_rate))
+
+    def log(self, *, plots: bool = True, **options: Any) -> str:
+        """Write metrics, params, tags, tables, page and plots into the active MLflow run, or a new one; returns its id.
+
+        Further options are those of ``tracking.log_report``: ``run_id``, ``run_name``, ``tags``, ``traces``, ….
+        """
+        from mlflow_ragmetrics.tracking import log_report
+
+        drawn = self._plots() if plots else {}
+        files = {"ragmetrics_report.html": self.to_html(), **drawn, **(options.pop("files", None) or {})}
+        return log_report(self, files=files, **options)
+
+    def _plots(self) -> dict[str, bytes]:
+        from mlflow_ragmetrics.views.plots import composite_plot, distribution_plot, png
+
+        figures = {"ragmetrics_scores.png": distribution_plot({key: self.scores(key) for key in self.keys})}
+        for key in self.description.get("weights", {}):
+            if key in self.keys:
+                figures[f"ragmetrics_{key}.png"] = composite_plot(key, self.scores(key))
+        return {name: png(figure) for name, figure in figures.items() if figure is not None}

@@ -1,0 +1,96 @@
+"""A report's rows as pandas tables: one row a sample, and one row a claim, token, sentence, chunk or document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.engine.program import Row
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ITEM_COLUMNS", "items_frame", "rows_frame"]
+
+ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence")
+
+
+def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
+    """One row a sample: id, fields, metadata, and for each key ``<key>``, ``_passed``, ``_status``, ``_reason``, ….
+
+    Scores are nullable ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``.
+    """
+    import pandas as pd
+
+    frame = pd.DataFrame([plain(_fields(row.sample)) for row in rows], dtype=object)  # text cells: None, never NaN
+    columns: dict[str, Any] = {}
+    for key in dict.fromkeys(key for row in rows for key in row.scores):
+        scores = [row.scores.get(key, _ABSENT) for row in rows]
+        columns[key] = pd.array([score.value for score in scores], dtype="Float64")
+        if any(score.scaled is not None for score in scores):
+            columns[f"{key}_1to5"] = pd.array([score.scaled for score in scores], dtype="Float64")
+        if any(score.threshold is not None for score in scores):
+            columns[f"{key}_passed"] = pd.array([score.passed for score in scores], dtype="boolean")
+        columns[f"{key}_status"] = [score.status for score in scores]
+        columns[f"{key}_reason"] = [plain_text(score.error or score.reason) for score in scores]
+        if any(score.details.get("support") is not None for score in scores):
+            columns[f"{key}_support"] = pd.array([score.details.get("support") for score in scores], dtype="Float64")
+        if any(score.model_scores for score in scores):
+            columns[f"{key}_judge"] = pd.array([score.judge for score in scores], dtype=object)
+    return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
+
+
+def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
+    """One row an item, with the sample's id and the metric's key; ``evidence`` is a list of mappings."""
+    import pandas as pd
+
+    held = [(row.sample.id, key, score.items) for row in rows for key, score in row.scores.items() if score.items]
+    members = [item for _, _, items in held for item in items]
+    no_evidence: list[dict[str, Any]] = []  # one for all: a list an item would keep the garbage collector busy
+    columns: dict[str, list[Any]] = {
+        "id": plain_texts(sample for sample, _, items in held for _ in items),
+        "metric": [key for _, key, items in held for _ in items],
+        "kind": [item.kind for item in members],
+        "text": plain_texts(item.text for item in members),
+        "verdict": [item.verdict for item in members],
+        "reason": plain_texts(item.reason for item in members),
+        "support": [item.support for item in members],
+        "evidence": [_evidence(item) if item.evidence else no_evidence for item in members],
+    }
+    frame = pd.DataFrame(columns, columns=list(ITEM_COLUMNS), dtype=object)
+    frame["support"] = pd.array(columns["support"], dtype="Float64")
+    return frame
+
+
+_ABSENT = Score()
+
+
+def _evidence(item: Item) -> list[dict[str, Any]]:
+    return [plain({"chunk": each.chunk, "id": each.id, "quote": each.quote}) for each in item.evidence]
+
+
+def _fields(sample: Sample) -> dict[str, Any]:
+    references = list(sample.references or ())
+    fields: dict[str, Any] = {
+        "id": sample.id,
+        "question": sample.question,
+        "answer": sample.answer,
+        "reference": references if len(references) > 1 else sample.reference,
+    }
+    if sample.contexts is not None:
+        fields["contexts"] = [chunk.text for chunk in sample.contexts]
+    for name in ("retrieved_doc_ids", "gold_doc_ids"):
+        ids = getattr(sample, name)
+        if ids is not None:
+            fields[name] = list(ids)
+    return {**{name: _plain(value) for name, value in sample.metadata.items()}, **fields} if sample.metadata else fields
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (str, int, float, bool)) or value is None:
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)

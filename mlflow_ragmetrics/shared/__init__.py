@@ -1,0 +1,1 @@
+"""What several metrics have in common: claims, similarity, retrieved documents, non-answers."""

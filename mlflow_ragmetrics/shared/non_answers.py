@@ -1,0 +1,186 @@
+"""The non-answers of seed 004 ("confused" answers), as phrases in English and Russian.
+
+A sentence is a non-answer when it consists of these phrases and of words that say nothing on their own ("sorry",
+"the provided documents"). A phrase about silent sources ("the context does not mention", "no information about")
+may be followed by the topic that they are silent about, as long as nothing else is claimed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from mlflow_ragmetrics.core.text import has_content, normalize, sentences
+
+__all__ = ["is_indistinct", "is_non_answer"]
+
+_LONGEST_TOPIC = 20
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_DROPPED = _words(
+    """
+    a an the any is are was were am be been being do does did really quite entirely completely totally fully
+    exactly honestly actually absolutely very too just currently relevant specific sufficient such further
+    additional direct definitive clear-cut reliable точно совсем вообще абсолютно пока релевантной подходящей
+    соответствующей нужной никакой никаких такой данной достаточной было была был были есть быть честно говоря
+    релевантного конкретного однозначного
+    """
+)
+
+_FILLERS = _words(
+    """
+    i we my me us our it this that there here have has had can could would will might as of in on at to from for
+    by with about regarding and or but so well um uh hm hmm oh sorry apologies apologize afraid unfortunately
+    regrettably based according current think guess believe how what say answer answers question questions
+    response information info data details context contexts document documents text texts passage passages
+    source sources article articles material materials content chunk chunks search results knowledge provided
+    given supplied available found retrieved moment time topic matter subject ничего я мы мне меня нас нам у к в
+    во на по о об про из и или но а это этот эта этом этого этому этой эту что как тут здесь сожалению извините
+    простите увы ответ ответа ответе ответить сказать вопрос вопроса вопросу вопросе вопросы контексте контекст
+    контекста документах документе документы текст тексте источниках предоставленном предоставленных
+    предоставленной данном данный найдено найден найдена теме поводу , ; : – —
+    """
+)
+
+_PHRASES = """
+not know|not known|unknown|not sure|unsure|not certain|uncertain|idk|dunno|no idea|no clue|none|notapplicable
+not applicable|can not say|can not tell|can not answer|could not say|could not tell|could not answer|would not know
+can not tell you|can not determine|could not determine|can not determined|can not answered|could not answered
+unable to answer|unable to say|unable to tell|unable to determine|not able to answer|not able to say|not able to tell
+confused|unclear|not clear|not understand|not mentioned|unmentioned|not specified|unspecified|not stated
+no answer|no answers|no response|no responses|no result|no results|nothing found|answer not found|answer not given
+information not available|information not provided|information not found|information not given|answer not available
+answer not provided|context not answer|context not answer question|not remember|not recall
+не знаю|не знаем|не известно|неизвестно|неизвестен|неизвестна|не уверен|не уверена|не уверены|затрудняюсь
+затрудняемся|затруднительно|не могу сказать|не могу ответить|не можем ответить|не можем сказать|не могу дать ответ
+сложно сказать|сложно ответить|трудно сказать|трудно ответить|понятия не имею|не имею понятия|не имею представления
+без понятия|неясно|не ясно|непонятно|не понятно|не понимаю|не понял|не поняла|запутался|запуталась|не помню
+не указано|не указана|не указан|не указаны|не упоминается|не упомянуто|не упомянута|не упомянут|не определено
+нет ответа|нет ответов|ответа нет|ответ отсутствует|ответ не найден|ничего не найдено|ничего не известно|не в курсе
+информация отсутствует|данные отсутствуют|информации нет|данных нет|информация не найдена|информации не найдено
+невозможно ответить|невозможно сказать|невозможно определить
+"""
+
+_SILENCES = """
+no information|no info|no data|no details|no mention|no knowledge|insufficient information|insufficient data
+not enough information|not enough data|not have information|not have enough information|not have data|not have answer
+not find information|not find answer|not contain information|not contain answer|not provide information
+not provide answer|not include information|not give information|not contain enough information
+not provide enough information|not have details|not contain details|not provide details
+нет информации|нет данных|нет сведений|недостаточно информации|недостаточно данных|не содержит информации
+не содержит ответа|не содержат информации|не нашел информации|не нашла информации|не нашел ответа|не нашла ответа
+не удалось найти информацию|не удалось найти ответ|не имею информации|не располагаю информацией
+"""
+
+_SOURCES = _words(
+    """
+    context contexts document documents text passage passages source sources article content chunks it
+    """
+)
+_SILENT_VERBS = _words(
+    """
+    mention mentions specify say state indicate provide discuss address
+    """
+)
+_TOPIC_STARTS = _words(
+    """
+    about on regarding concerning of to for as in о об по для про в
+    """
+)
+_CONTRASTS = _words(
+    """
+    but however although though yet except only because since while whereas instead unless until , ; : – — но
+    однако хотя зато кроме только потому поскольку
+    """
+)
+
+_SPELLINGS = (
+    (re.compile("[’‘ʼ`´]"), "'"),
+    (re.compile(r"\bn\s?[/.]\s?a\b|\bн\s?[/.]\s?д\b"), "notapplicable"),
+    (re.compile(r"\b(?:can't|cannot|cant)\b"), "can not"),
+    (re.compile(r"\b(do|does|did|is|are|was|were|could|would|have|has)(?:n't|nt)\b"), r"\1 not"),
+    (re.compile(r"(?<=\w)'(?:m|re|ve|s|d|ll)\b"), ""),
+    (re.compile("ё"), "е"),
+)
+_TOKEN = re.compile(r"[^\W_]+|[,;:–—]")
+
+
+def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
+    """Whether ``text`` gives no answer: missing, blank, without letter or digit, or nothing but non-answers.
+
+    Every sentence must be a non-answer as a whole (English and Russian families; see the phrases here); a hedge
+    followed by content is distinct. ``extra`` are further phrases that count as non-answers. Source: the white
+    paper's "confused" answers.
+
+    >>> [is_indistinct(text) for text in ("(I don't know. No idea.)", "I'm not sure. It is Paris.", "no")]
+    [True, False, False]
+    """
+    if text is None or not has_content(text):
+        return True
+    phrases = tuple(extra)
+    return all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in sentences(text))
+
+
+def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:
+    """Whether the sentence as a whole gives no answer; ``extra`` are further phrases, in any case.
+
+    Brackets, quotes and closing punctuation are ignored, as are typographic apostrophes and ``ё``.
+    """
+    tokens = _tokens(sentence)
+    phrases = _phrases_with(tuple(extra)) if extra else _PHRASE_SET
+    longest = _LONGEST_PHRASE if not extra else max(len(phrase) for phrase in phrases)
+    found, place = False, 0
+    while place < len(tokens):
+        phrase = _phrase_at(tokens, place, phrases, longest)
+        if phrase:
+            found, place = True, place + len(phrase)
+            if phrase in _SILENCE_SET and _is_topic(tokens[place:], phrase):
+                return True
+        elif tokens[place] in _FILLERS:
+            place += 1
+        else:
+            return False
+    return found
+
+
+def _phrase_at(
+    tokens: list[str], place: int, phrases: frozenset[tuple[str, ...]], longest: int
+) -> tuple[str, ...] | None:
+    for length in range(longest, 0, -1):
+        phrase = tuple(tokens[place : place + length])
+        if len(phrase) == length and phrase in phrases:
+            return phrase
+    return None
+
+
+def _is_topic(rest: list[str], phrase: tuple[str, ...]) -> bool:
+    if not rest or len(rest) > _LONGEST_TOPIC or _CONTRASTS.intersection(rest):
+        return False
+    return phrase in _SILENT_SOURCE_SET or rest[0] in _TOPIC_STARTS
+
+
+def _tokens(text: str) -> list[str]:
+    folded = text.casefold()
+    for pattern, replacement in _SPELLINGS:
+        folded = pattern.sub(replacement, folded)
+    return [token for token in _TOKEN.findall(folded) if token not in _DROPPED]
+
+
+def _table(text: str) -> frozenset[tuple[str, ...]]:
+    return frozenset(tuple(phrase.split()) for phrase in re.split(r"[|\n]", text) if phrase.strip())
+
+
+@lru_cache(maxsize=64)
+def _phrases_with(extra: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
+    return _PHRASE_SET | {phrase for phrase in map(tuple, map(_tokens, extra)) if phrase}
+
+
+_SILENT_SOURCE_SET = frozenset((source, "not", verb) for source in _SOURCES for verb in _SILENT_VERBS)
+_SILENCE_SET = _table(_SILENCES) | _SILENT_SOURCE_SET
+_PHRASE_SET = _table(_PHRASES) | _SILENCE_SET
+_LONGEST_PHRASE = max(map(len, _PHRASE_SET))

@@ -1,0 +1,198 @@
+"""Retrieved and relevant documents: ids, counts, rank gain, and the figures of a whole run, row by row or at once."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, compress, count, islice
+from statistics import fmean
+
+import numpy as np
+
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.errors import InvalidOptionError
+
+__all__ = ["Match", "document_id", "gain", "match_documents", "retrieval_summary", "retrieval_table"]
+
+_CHUNK = re.compile(r"(?:doc-(?=<urn:uuid:))?(?P<document>.+)::chunk-\d+", re.DOTALL)
+_WRAPPED = re.compile(r"doc-(?P<document><urn:uuid:[^>]*>)")
+
+
+@dataclass(frozen=True)
+class Match:
+    """The distinct documents of one row: retrieved ones in rank order, the relevant ones, and who is both."""
+
+    retrieved: tuple[str, ...]
+    gold: tuple[str, ...]
+    correct: frozenset[str]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The counts under the seed's names."""
+        return {
+            "retrieved_docs_count": len(self.retrieved),
+            "gold_docs_count": len(self.gold),
+            "correct_docs_count": len(self.correct),
+        }
+
+
+def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:
+    """The document of a chunk: ``doc-<urn:uuid:U>::chunk-N`` is ``<urn:uuid:U>``, ``id::chunk-N`` is ``id``.
+
+    Other ids stay as they are. ``pattern`` replaces these rules: the document is its first group, or its whole match;
+    an id where it is not found stays as it is.
+
+    >>> document_id("doc-<urn:uuid:7>::chunk-0"), document_id("doc-42::chunk-3"), document_id("doc-7")
+    ('<urn:uuid:7>', 'doc-42', 'doc-7')
+    """
+    if pattern is not None:
+        found = pattern.search(chunk_id)
+        return chunk_id if found is None else (found[1] if pattern.groups and found[1] is not None else found[0])
+    if "::chunk-" not in chunk_id and "<urn:uuid:" not in chunk_id:
+        return chunk_id
+    match = _CHUNK.fullmatch(chunk_id) or _WRAPPED.fullmatch(chunk_id)
+    return match["document"] if match else chunk_id
+
+
+def match_documents(retrieved: Sequence[str], gold: Sequence[str], pattern: re.Pattern[str] | None = None) -> Match:
+    """The distinct documents of both lists; of repeats the first rank counts."""
+    return _matched(tuple(retrieved), tuple(gold), pattern)
+
+
+@lru_cache(maxsize=4)  # several metrics look at the same row
+def _matched(retrieved: tuple[str, ...], gold: tuple[str, ...], pattern: re.Pattern[str] | None) -> Match:
+    documents = tuple(dict.fromkeys(document_id(each, pattern) for each in retrieved))
+    relevant = tuple(dict.fromkeys(document_id(each, pattern) for each in gold))
+    return Match(documents, relevant, frozenset(documents).intersection(relevant))
+
+
+def gain(match: Match, k: int) -> float:
+    """Normalised discounted cumulative gain at ``k``, 0 to 1: binary gain, discount 1 / log2(rank + 1).
+
+    The ideal ranking has all min(k, relevant documents) in front; this is ``ndcg_cut`` of trec_eval. 0.0 without
+    relevant documents.
+    """
+    if not match.correct:
+        return 0.0
+    found = math.fsum(_discount(rank) for rank, each in enumerate(match.retrieved[:k], 1) if each in match.correct)
+    return found / _ideal(min(k, len(match.gold)))
+
+
+def _discount(rank: int) -> float:
+    return 1.0 / math.log2(rank + 1)
+
+
+@lru_cache(maxsize=1024)
+def _ideal(relevant: int) -> float:
+    return math.fsum(_discount(rank) for rank in range(1, relevant + 1))
+
+
+def retrieval_summary(rows: Iterable[Mapping[str, Score]]) -> dict[str, float]:
+    """The figures of a run under the seed's names, from the scores of each row by metric key.
+
+    Means over the scored rows (``avg_context_recall``, ``avg_context_precision``, ``avg_context_f1``, and each
+    ``ndcg_k`` under its key), ``sample_count`` (rows scored by any retrieval metric), and, over those of them that
+    have relevant documents, ``pct_records_with_at_least_one_ref`` and ``pct_records_with_all_refs`` (0 to 100).
+    What no row has is left out.
+    """
+    values: dict[str, list[float]] = {}
+    counted: list[Mapping[str, int]] = []
+    for scores in rows:
+        found = {key: score for key, score in scores.items() if score.scored and "gold_docs_count" in score.details}
+        if found:
+            counted.append(next(iter(found.values())).details)
+        for key, score in found.items():
+            if score.value is not None:
+                values.setdefault(_mean_name(key), []).append(score.value)
+    summary = {key: fmean(numbers) for key, numbers in values.items()}
+    if counted:
+        summary["sample_count"] = len(counted)
+    return summary | _shares([counts for counts in counted if counts["gold_docs_count"]])
+
+
+def _mean_name(key: str) -> str:
+    """The seed's name of a mean: ``context_recall`` becomes ``avg_context_recall``, also after a suite's prefix."""
+    return re.sub("context_(?=(?:recall|precision|f1)$)", "avg_context_", key)
+
+
+def _shares(rows: Sequence[Mapping[str, int]]) -> dict[str, float]:
+    if not rows:
+        return {}
+    some = sum(row["correct_docs_count"] > 0 for row in rows)
+    every = sum(row["correct_docs_count"] == row["gold_docs_count"] for row in rows)
+    return {
+        "pct_records_with_at_least_one_ref": 100.0 * some / len(rows),
+        "pct_records_with_all_refs": 100.0 * every / len(rows),
+    }
+
+
+_REMEMBERED = 1_000_000
+
+
+class _Documents(dict[str, str]):
+    """The document of each chunk id that was asked for."""
+
+    def __init__(self, pattern: re.Pattern[str] | None) -> None:
+        super().__init__()
+        self._pattern = pattern
+
+    def __missing__(self, chunk_id: str) -> str:
+        document = document_id(chunk_id, self._pattern)
+        if len(self) < _REMEMBERED:
+            self[chunk_id] = document
+        return document
+
+
+def retrieval_table(
+    retrieved: Iterable[Sequence[str]],
+    gold: Iterable[Sequence[str]],
+    *,
+    cutoffs: Sequence[int] = (10,),
+    pattern: re.Pattern[str] | None = None,
+) -> dict[str, np.ndarray]:
+    """``recall``, ``precision``, ``f1``, each ``ndcg_k``, ``retrieved``, ``gold`` and ``correct`` (counts) by query.
+
+    ``retrieved`` and ``gold`` hold a list of ids a query, and the values are those of the metrics ``context_recall``,
+    ``context_precision``, ``context_f1`` and ``ndcg`` with ``zero_division=0.0``; scores are float64 and counts int64.
+    100,000 queries of 100 ids take about two seconds. ``InvalidOptionError`` where there are not as many of both.
+
+    >>> retrieval_table([["a::chunk-1", "x"], []], [["a", "b"], ["c"]])["recall"].tolist()
+    [0.5, 0.0]
+    """
+    documents = _Documents(pattern)
+    deepest = max(cutoffs, default=0)
+    gains = np.concatenate([[0.0], 1.0 / np.log2(np.arange(2, deepest + 2))])
+    discounts, ideal = gains.tolist(), list(accumulate(gains.tolist()))
+    counts: list[tuple[int, int, int]] = []
+    found: dict[int, list[float]] = {k: [] for k in cutoffs}
+    try:
+        for ids, relevant_ids in zip(retrieved, gold, strict=True):
+            ranked = dict.fromkeys(map(documents.__getitem__, ids))
+            relevant = set(map(documents.__getitem__, relevant_ids))
+            counts.append((len(ranked), len(relevant), len(relevant.intersection(ranked))))
+            ranks = list(compress(count(1), map(relevant.__contains__, islice(ranked, deepest))))
+            for k, values in found.items():
+                values.append(
+                    sum(discounts[rank] for rank in ranks if rank <= k) / (ideal[min(k, len(relevant))] or 1.0)
+                )
+    except ValueError as error:
+        message = f"retrieved and gold must hold a list for each query, and one is longer ({error})"
+        raise InvalidOptionError(message, param="gold") from None
+    return _figures(np.array(counts, dtype=np.int64).reshape(-1, 3).T) | {
+        f"ndcg_{k}": np.array(v) for k, v in found.items()
+    }
+
+
+def _figures(counts: np.ndarray) -> dict[str, np.ndarray]:
+    retrieved, gold, correct = counts
+    return {
+        "recall": correct / np.maximum(gold, 1),
+        "precision": correct / np.maximum(retrieved, 1),
+        "f1": 2 * correct / np.maximum(retrieved + gold, 1),
+        "retrieved": retrieved,
+        "gold": gold,
+        "correct": correct,
+    }

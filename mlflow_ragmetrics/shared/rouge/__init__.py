@@ -1,0 +1,1 @@
+"""ROUGE: tokens, overlap, longest common subsequences, stemming, and tables of many pairs."""

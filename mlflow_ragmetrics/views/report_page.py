@@ -1,0 +1,93 @@
+"""The report as one self-contained HTML file: no network, safe for any text, thousands of rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.engine.program import Row
+
+__all__ = ["embedded_json", "report_page"]
+
+
+def report_page(
+    rows: Sequence[Row],
+    *,
+    title: str,
+    description: Mapping[str, Any],
+    metrics: Mapping[str, float],
+    usage: Mapping[str, float],
+    warnings: Sequence[str] = (),
+) -> str:
+    """The page of one evaluation: summary, distributions, a table of rows, and each row's claims and chunks.
+
+    All text of the data is carried as JSON and put on the page as text, so none of it can become markup or script.
+    """
+    data = {
+        "title": title,
+        "description": dict(description),
+        "metrics": dict(metrics),
+        "usage": dict(usage),
+        "warnings": list(warnings),
+        "keys": list(dict.fromkeys(key for row in rows for key in row.scores)),
+        "rows": [_row(row) for row in rows],
+    }
+    page = _asset("report.html").replace("/*STYLE*/", _asset("report.css")).replace("/*SCRIPT*/", _asset("report.js"))
+    return page.replace("/*DATA*/", embedded_json(data))
+
+
+def embedded_json(data: Any) -> str:
+    """JSON that can stand inside a ``script`` element: without ``<``, ``>``, ``&``, line separators or surrogates."""
+    return (
+        json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=str)
+        .replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+        .replace("&", "\\u0026")
+    )
+
+
+@lru_cache(maxsize=4)
+def _asset(name: str) -> str:
+    return (files("mlflow_ragmetrics") / "views" / name).read_text(encoding="utf-8")
+
+
+def _row(row: Row) -> dict[str, Any]:
+    sample = row.sample
+    return {
+        "id": sample.id,
+        "question": sample.question,
+        "answer": sample.answer,
+        "references": list(sample.references or ()),
+        "chunks": [{"id": chunk.id, "text": chunk.text} for chunk in sample.contexts or ()],
+        "scores": {key: _score(score) for key, score in row.scores.items()},
+    }
+
+
+def _score(score: Score) -> dict[str, Any]:
+    return {
+        "value": score.value,
+        "scaled": score.scaled,
+        "status": score.status,
+        "passed": score.passed,
+        "reason": score.error or score.reason,
+        "judge": score.judge,
+        "items": [_item(item) for item in score.items],
+    }
+
+
+def _item(item: Item) -> dict[str, Any]:
+    """What the item holds; what is empty is left out, as a page has hundreds of thousands of items."""
+    shown: dict[str, Any] = {"kind": item.kind, "text": "" if item.kind == "chunk" else item.text}
+    if item.verdict is not None:
+        shown["verdict"] = item.verdict
+    if item.reason:
+        shown["reason"] = item.reason
+    if item.support is not None:
+        shown["support"] = item.support
+    if item.evidence:
+        shown["evidence"] = [{"chunk": each.chunk, "quote": each.quote} for each in item.evidence]
+    return shown

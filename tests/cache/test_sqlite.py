@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.cache.sqlite import SQLiteStore
+from mlflow_ragmetrics.core.question import (
+    Claims,
+    Embed,
+    Finding,
+    Grade,
+    Question,
+    Rating,
+    Related,
+    RelatedChunks,
+    Tone,
+    Verify,
+)
+
+PAIRS: list[tuple[Question, Any]] = [
+    (Claims("One. Two."), ("One.", "Два.")),
+    (Claims("Nothing."), ()),
+    (Verify(("a", "b"), ("p",)), (Finding("SUPPORTED", "so", 0.25, ((1, "q"),)), Finding("neutral"))),
+    (RelatedChunks("t", ("c",)), (Related(1, "q", "r"),)),
+    (Grade("correctness", "a", "q", "r"), Rating(4.0, "so")),
+    (Grade("answer_relevance", "a", "q"), Rating("4/5")),
+    (Tone("a", "r"), Rating(0.5)),
+]
+
+
+class CountingJudge:
+    """Answers grades and counts them; its identity is its name."""
+
+    def __init__(self, name: str, grade: float) -> None:
+        self.name = self.fingerprint = name
+        self.grade = grade
+        self.asked = 0
+
+    def answer(self, questions: Any) -> list[Any]:
+        self.asked += len(questions)
+        return [Rating(self.grade) for _ in questions]
+
+
+ROW = {"question": "Q?", "answer": "A tower.", "reference": "The tower."}
+
+
+@pytest.mark.parametrize(("question", "answer"), PAIRS)
+def test_every_answer_comes_back_as_it_was(tmp_path: Path, question: Question, answer: Any) -> None:
+    store = SQLiteStore(tmp_path / "deep" / "cache.db")
+    assert store.get("judge", question) is None
+    store.put("judge", question, answer)
+    store.close()
+    again = SQLiteStore(tmp_path / "deep" / "cache.db").get("judge", question)
+    assert again == answer
+    assert type(again) is type(answer)
+
+
+def test_two_models_never_share_an_answer(tmp_path: Path) -> None:
+    first, second = CountingJudge("a", 5), CountingJudge("b", 1)
+    scores = [
+        next(iter(rm.Suite(["correctness"], judge=judge, cache=tmp_path / "c.db").evaluate([ROW]).rows)).scores[
+            "correctness"
+        ]
+        for judge in (first, second, first, second)
+    ]
+    assert [score.value for score in scores] == [1.0, 0.0, 1.0, 0.0]
+    assert (first.asked, second.asked) == (1, 1)
+
+
+def test_whose_text_it_is_does_not_matter_and_everything_else_does(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "c.db")
+    store.put("judge", Claims("T", role="answer"), ("T",))
+    assert store.get("judge", Claims("T", role="reference")) == ("T",)
+    assert store.get("judge", Claims("t")) is None
+    assert store.get("other", Claims("T")) is None
+
+
+def test_without_a_cache_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rm.Suite(["correctness"], judge=CountingJudge("a", 5), cache=None).evaluate([ROW])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failures_vectors_and_strange_shapes_are_not_kept(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "c.db")
+    store.put("judge", Embed(("t",)), {"m": ((0.1,),)})
+    store.put("judge", Claims("T"), {"not": "claims"})
+    assert store.get("judge", Embed(("t",))) is None
+    assert store.get("judge", Claims("T")) is None
+
+
+def test_the_file_is_for_its_owner_and_holds_no_judge_in_clear(tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    store = SQLiteStore(path)
+    store.put("judge;key=sk-1234567890", Claims("T"), ("T",))
+    store.close()
+    assert path.stat().st_mode & 0o077 == 0
+    assert b"sk-1234567890" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("content", [b"this is no database, " * 100, b"\x00" * 5000])
+def test_a_damaged_file_is_one_warning_and_no_end(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "c.db"
+    path.write_bytes(content)
+    judge = CountingJudge("a", 5)
+    with pytest.warns(RuntimeWarning, match=r"c\.db.* cannot be used") as caught:
+        report = rm.Suite(["correctness"], judge=judge, cache=path).evaluate([ROW, {**ROW, "answer": "Else."}])
+    assert len([w for w in caught if "c.db" in str(w.message)]) == 1
+    assert [row.scores["correctness"].value for row in report.rows] == [1.0, 1.0]
+    assert path.read_bytes() == content
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE theirs (x)")
+    store = SQLiteStore(path)
+    with pytest.warns(RuntimeWarning, match="no cache of version"):
+        store.put("judge", Claims("T"), ("T",))
+    with sqlite3.connect(path) as other:
+        assert [name for (name,) in other.execute("SELECT name FROM sqlite_master")] == ["theirs"]
+
+
+def test_a_file_that_cannot_be_written_is_still_read(tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    store = SQLiteStore(path)
+    store.put("judge", Claims("T"), ("T",))
+    store._open().execute("PRAGMA query_only = ON")  # as a read-only medium answers, also for root
+    with pytest.warns(RuntimeWarning, match="cannot be written"):
+        store.put("judge", Claims("U"), ("U",))
+    assert store.get("judge", Claims("T")) == ("T",)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store.put("judge", Claims("V"), ("V",))
+
+
+def test_a_locked_file_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlflow_ragmetrics.cache.sqlite._BUSY_SECONDS", 0.05)
+    path = tmp_path / "c.db"
+    SQLiteStore(path).put("judge", Claims("T"), ("T",))
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    try:
+        with pytest.warns(RuntimeWarning, match="locked"):
+            SQLiteStore(path).put("judge", Claims("U"), ("U",))
+    finally:
+        holder.close()
+
+
+def test_many_threads_and_processes_share_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    code = (
+        "import sys, warnings; warnings.simplefilter('error')\n"
+        "from mlflow_ragmetrics.cache.sqlite import SQLiteStore\n"
+        "from mlflow_ragmetrics.core.question import Claims\n"
+        "store = SQLiteStore(sys.argv[1])\n"
+        "for i in range(200): store.put('judge', Claims(f'{sys.argv[2]}-{i}'), (str(i),))\n"
+    )
+    others = [subprocess.Popen([sys.executable, "-c", code, str(path), str(n)]) for n in range(3)]
+    store = SQLiteStore(path)
+
+    def write(name: str) -> None:
+        for number in range(100):
+            store.put("judge", Claims(f"{name}-{number}"), (str(number),))
+
+    threads = [threading.Thread(target=write, args=(f"t{n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [other.wait(timeout=60) for other in others] == [0, 0, 0]
+    names = [*map(str, range(3)), *(f"t{n}" for n in range(4))]
+    for name in names:
+        for number in range(100):
+            assert store.get("judge", Claims(f"{name}-{number}")) == (str(number),)
+
+
+_RUN = """
+import sys, time
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.question import Rating
+
+class Judge:
+    name = fingerprint = "slow"
+    def answer(self, questions):
+        with open(sys.argv[2], "a") as log:
+            log.write(questions[0].answer + "\\n")
+        time.sleep(0.004)
+        return [Rating(4) for _ in questions]
+
+rows = [{"question": "Q?", "answer": f"Answer {i}.", "reference": "The tower."} for i in range(500)]
+report = rm.Suite(["correctness", "answer_relevance"], judge=Judge(), cache=sys.argv[1], concurrency=8).evaluate(rows)
+print(sum(score.status == "ok" for row in report.rows for score in row.scores.values()))
+"""
+
+
+def test_after_kill_9_only_the_calls_in_flight_are_asked_again(tmp_path: Path) -> None:
+    cache, log = tmp_path / "c.db", tmp_path / "log"
+    command = [sys.executable, "-c", _RUN, str(cache), str(log)]
+    first = subprocess.Popen(command, stdout=subprocess.PIPE)
+    while not log.exists() or log.read_text().count("\n") < 300:
+        time.sleep(0.01)
+        assert first.poll() is None
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    assert first.stdout is not None
+    first.stdout.close()
+    before = log.read_text().count("\n")
+    second = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    asked = log.read_text().splitlines()
+    assert second.stdout.strip() == "1000"
+    assert before < 1000
+    assert 1000 <= len(asked) <= 1000 + 8
+    assert max(Counter(asked).values()) <= 4

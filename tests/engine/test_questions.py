@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlflow_ragmetrics.core.question import Claims, Embed, Question
+from mlflow_ragmetrics.engine.questions import Desk, Embedder, answer_call
+from mlflow_ragmetrics.errors import JudgeError
+
+
+class Judge:
+    """Answers with what it was made with, or raises it."""
+
+    name = "judge"
+
+    def __init__(self, outcomes: Any, fingerprint: str | None = None) -> None:
+        self.outcomes = outcomes
+        self.asked: list[Question] = []
+        if fingerprint is not None:
+            self.fingerprint = fingerprint
+
+    def answer(self, questions: Sequence[Question]) -> Any:
+        self.asked += questions
+        if isinstance(self.outcomes, Exception):
+            raise self.outcomes
+        return self.outcomes
+
+
+class Shelf(dict[Any, Any]):
+    """A store in memory."""
+
+    def get(self, fingerprint: str, question: Question) -> Any:  # type: ignore[override]
+        return super().get((fingerprint, question))
+
+    def put(self, fingerprint: str, question: Question, answer: Any) -> None:
+        self[fingerprint, question] = answer
+
+
+A, B = Claims("A."), Claims("B.")
+
+
+def test_whatever_a_judge_raises_becomes_the_outcome_of_each_question() -> None:
+    outcomes = answer_call(Judge(ValueError("Bearer abcdef0123456789 broke")), (A, B))
+    assert [str(outcome) for outcome in outcomes] == ["judge: ValueError: Bearer [redacted] broke"] * 2
+    known = JudgeError("mine")
+    assert answer_call(Judge(known), (A,)) == [known]
+
+
+def test_too_few_answers_are_none() -> None:
+    first, second = answer_call(Judge([("A.",)]), (A, B))
+    assert isinstance(first, JudgeError)
+    assert "1 answers to 2 questions" in str(second)
+
+
+def test_answers_are_stored_as_they_come_and_failures_never() -> None:
+    shelf = Shelf()
+    Desk(Judge([("A.",), JudgeError("no")], "id"), shelf).ask((A, B))
+    assert dict(shelf) == {("id", A): ("A.",)}
+    desk = Desk(Judge([], "id"), shelf)
+    assert desk.known(A) == (("A.",),)
+    assert desk.cached == 1
+    assert desk.known(B) is None
+    assert Desk(Judge([], "other"), shelf).known(A) is None
+
+
+def test_a_judge_without_an_identity_is_not_stored() -> None:
+    shelf = Shelf()
+    Desk(Judge([("A.",)]), shelf).ask((A,))
+    assert not shelf
+
+
+def test_after_a_fatal_failure_nothing_is_asked_any_more() -> None:
+    fatal = JudgeError("key refused", fatal=True)
+    judge = Judge([fatal])
+    desk = Desk(judge)
+    assert desk.ask((A,)) == [fatal]
+    assert desk.ask((B,)) == [fatal]
+    assert desk.known(B) == (fatal,)
+    assert judge.asked == [A]
+
+
+def test_one_embedding_model_fails_and_the_other_answers() -> None:
+    class Model:
+        def __init__(self, name: str, fails: bool = False) -> None:
+            self.name = name
+            self.fails = fails
+
+        def embed(self, texts: Sequence[str]) -> list[list[float]]:
+            if self.fails:
+                raise OSError("gone")
+            return [[float(len(text))] for text in texts]
+
+    embedder = Embedder([Model("good"), Model("bad", fails=True)])
+    both, one = embedder.answer([Embed(("a", "bb")), Embed(("ccc",), models=("good",))])
+    assert both["good"] == ([1.0], [2.0])
+    assert isinstance(both["bad"], JudgeError)
+    assert one == {"good": ([3.0],)}

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlflow_ragmetrics.core.question import Claims, Grade, Question, RelatedChunks, Tone, Verify
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.judges.chat.grouping import check_grouping, group_calls
+
+A, R, CHUNKS = "The answer.", "The reference.", ("one", "two")
+CLAIMS = [Claims(A), Claims(R, role="reference")]
+GRADES = [Grade("correctness", A, "q", R), Grade("answer_relevance", A, "q")]
+RELATED = RelatedChunks(A, CHUNKS)
+ON_CHUNKS = [Verify(("a",), CHUNKS), Verify(("r",), CHUNKS, role="reference")]
+ACROSS = [Verify(("a",), (R,), "reference"), Verify(("r",), (A,), "answer", role="reference")]
+
+
+def test_in_full_only_the_grades_share_a_call() -> None:
+    calls = group_calls("full", [*CLAIMS, RELATED, *GRADES], [])
+    assert calls == [(CLAIMS[0],), (CLAIMS[1],), (RELATED,), tuple(GRADES)]
+    assert group_calls("full", [*ON_CHUNKS, *ACROSS], []) == [(question,) for question in [*ON_CHUNKS, *ACROSS]]
+
+
+def test_in_compact_a_row_needs_four_calls() -> None:
+    first = group_calls("compact", [*CLAIMS, RELATED, *GRADES], [])
+    assert first == [tuple(GRADES), tuple(CLAIMS)]
+    assert group_calls("compact", [RELATED], CLAIMS) == []
+    second = group_calls("compact", [RELATED, *ON_CHUNKS, *ACROSS], GRADES)
+    assert second == [(RELATED, *ON_CHUNKS), tuple(ACROSS)]
+
+
+def test_nothing_waits_for_claims_that_nobody_makes() -> None:
+    assert group_calls("compact", [RELATED], []) == [(RELATED,)]
+
+
+def test_grades_of_other_texts_are_asked_apart() -> None:
+    other = Grade("correctness", A, "q", "another reference")
+    twice = group_calls("full", [GRADES[0], other, GRADES[1]], [])
+    assert sorted(map(len, twice)) == [1, 2]
+    different = Grade("answer_relevance", "another answer", "q")
+    assert group_calls("full", [GRADES[0], different], []) == [(GRADES[0],), (different,)]
+
+
+def test_a_reply_has_room_for_its_claims() -> None:
+    many = [Verify(tuple(f"{n}-{i}" for i in range(40)), CHUNKS) for n in range(3)]
+    assert [len(call) for call in group_calls("compact", many, [])] == [1, 1, 1]
+
+
+_QUESTIONS = st.lists(st.sampled_from([*CLAIMS, *GRADES, RELATED, *ON_CHUNKS, *ACROSS, Tone(A, R)]), unique=True)
+
+
+@given(_QUESTIONS, st.sampled_from(["full", "compact"]))
+def test_with_nothing_in_flight_no_question_is_asked_twice_and_none_waits_for_ever(
+    pending: list[Question], grouping: str
+) -> None:
+    waiting = list(pending)
+    asked: list[Question] = []
+    while waiting:
+        calls = group_calls(check_grouping(grouping), waiting, [])
+        assert calls
+        asked += [question for call in calls for question in call]
+        waiting = [question for question in waiting if question not in asked]
+    assert sorted(map(repr, asked)) == sorted(map(repr, pending))
+
+
+def test_another_mode_is_refused() -> None:
+    with pytest.raises(InvalidOptionError, match="'full' or 'compact'"):
+        check_grouping("tiny")

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.question import Claims, Embed, Finding, Grade, Rating, Related, RelatedChunks, Tone, Verify
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeReplyError
+from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from tests.judges.fake_models import FakeChatModel, dutiful, scripted
+from tests.judges.rows import FULL_SET, ROW
+
+CHUNKS = ("The tower is in Paris.", "It is 330 m tall.")
+VERIFY = Verify(("It is tall.", "It is in Rome."), CHUNKS)
+GRADES = [Grade("correctness", "a", "q", "r"), Grade("answer_relevance", "a", "q")]
+
+
+def verdicts(*entries: dict[str, Any]) -> str:
+    return json.dumps({"verdicts": [{"quotes": [], "reason": "", "verdict": "SUPPORTED", **each} for each in entries]})
+
+
+def grades(**given: Any) -> str:
+    return json.dumps({"grades": [{"id": key, "reason": "So.", "grade": value} for key, value in given.items()]})
+
+
+def test_every_kind_of_question_is_answered() -> None:
+    judge = ChatJudge(dutiful())
+    asked = [Claims("One. Two."), VERIFY, RelatedChunks("It is tall.", CHUNKS), GRADES[0], Tone("No idea.", "n/a")]
+    answers = [judge.answer([question])[0] for question in asked]
+    finding = Finding("SUPPORTED", "", None, ((1, ""),))
+    assert answers == [
+        ("One.", "Two."),
+        (finding, finding),
+        (Related(1), Related(2)),
+        Rating(4.0, "Fair."),
+        Rating(0.5, "Fair."),
+    ]
+    (failure,) = judge.answer([Embed(("text",))])
+    assert "embeddings" in str(failure)
+
+
+def test_a_quote_that_no_passage_holds_is_dropped_and_its_passage_kept() -> None:
+    quotes = [
+        {"passage": "p2", "text": "“330 m  tall…”"},
+        {"passage": "p1", "text": "in Rome"},
+        {"passage": "p9", "text": "x"},
+    ]
+    model = scripted(verdicts({"id": "c1", "quotes": quotes}, {"id": "c2", "verdict": "contradicted."}))
+    ((first, second),) = ChatJudge(model).answer([VERIFY])
+    assert first.quotes == ((2, "330 m tall"), (1, ""))
+    assert second.verdict == "CONTRADICTED"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        verdicts({"id": "c1"}),
+        verdicts({"id": "c1"}, {"id": "c2"}, {"id": "c3"}),
+        verdicts({"id": "c1"}, {"id": "c1"}),
+        verdicts({"id": "c1"}, {"id": "c2", "verdict": "MAYBE"}),
+        "I think both hold.",
+        '{"verdicts": "all"}',
+    ],
+)
+def test_a_reply_with_other_ids_is_repaired_once_or_fails(bad: str) -> None:
+    good = verdicts({"id": "c1"}, {"id": "c2", "verdict": "NEUTRAL"})
+    model = scripted(bad, good)
+    judge = ChatJudge(model)
+    ((_, second),) = judge.answer([VERIFY])
+    assert second.verdict == "NEUTRAL"
+    assert [message.type for message in model.sent[1]] == ["system", "human", "ai", "human"]
+    assert judge.usage.snapshot()["repairs"] == 1
+
+    model = scripted(bad, bad)
+    (failure,) = ChatJudge(model).answer([VERIFY])
+    assert isinstance(failure, JudgeReplyError)
+    assert failure.code == "unusable"
+    assert len(model.sent) == 2
+
+
+def test_a_model_that_gives_the_form_back_is_asked_again() -> None:
+    form, good = ('{"texts": [{"id": "t1", "claims": ["%s"]}]}' % claim for claim in ("…", "One."))  # noqa: UP031
+    assert ChatJudge(scripted(form, good)).answer([Claims("One.")]) == [("One.",)]
+
+
+def test_a_grade_outside_the_scale_is_asked_again_and_never_clamped() -> None:
+    judge = ChatJudge(
+        scripted(grades(correctness=6, answer_relevance=4), grades(correctness="4/5", answer_relevance=1))
+    )
+    assert judge.answer(GRADES) == [Rating(4.0, "So."), Rating(4.0, "So.")]
+    first, second = ChatJudge(scripted(*[grades(correctness=0, answer_relevance=3.5)] * 2)).answer(GRADES)
+    assert isinstance(first, JudgeReplyError)
+    assert second == Rating(3.5, "So.")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "I'm sorry, but I can't help with that.",
+        AIMessage("", additional_kwargs={"refusal": "No."}),
+        AIMessage("", response_metadata={"finish_reason": "content_filter"}),
+        AIMessage([{"type": "refusal", "refusal": "No."}]),
+    ],
+)
+def test_a_refusal_is_an_outcome_of_its_own(message: Any) -> None:
+    model = scripted(message)
+    (failure,) = ChatJudge(model).answer([VERIFY])
+    assert isinstance(failure, JudgeReplyError)
+    assert failure.code == "refused"
+    score = rm.score("correctness", ROW, judge=ChatJudge(scripted(message)), on_missing="skip")
+    assert score.value is None
+    assert [code for code, _ in score.warnings] == ["judge_refused"]
+
+
+def test_a_reply_cut_short_is_asked_once_more_with_more_tokens() -> None:
+    cut = AIMessage('{"verdicts": [{"id": "c1", "verd', response_metadata={"finish_reason": "length"})
+    model = scripted(cut, verdicts({"id": "c1"}, {"id": "c2"}))
+    ((first, _),) = ChatJudge(model, max_tokens=500).answer([VERIFY])
+    assert first.verdict == "SUPPORTED"
+    assert [arguments["max_tokens"] for arguments in model.arguments] == [500, 2000]
+    (failure,) = ChatJudge(scripted(cut, cut)).answer([VERIFY])
+    assert failure.code == "cut_short"
+    assert "max_tokens" in str(failure)
+
+
+@pytest.mark.parametrize(("calls", "most_calls", "most_tokens"), [("full", 8, 4100), ("compact", 4, 2200)])
+def test_the_full_set_costs_no_more_than_promised(calls: str, most_calls: int, most_tokens: int) -> None:
+    model = dutiful()
+    report = rm.Suite(FULL_SET, judge=ChatJudge(model, calls=calls)).evaluate([ROW])
+    assert {score.status for score in report.rows[0].scores.values()} == {"ok"}
+    assert len(model.sent) <= most_calls
+    assert sum(len(message.content) for messages in model.sent for message in messages) / 4 <= most_tokens
+    assert sum(map(len, ROW["contexts"])) / 4 >= 660
+
+
+@pytest.mark.parametrize(("calls", "times"), [("full", 3), ("compact", 1)])
+def test_contexts_are_sent_as_rarely_as_promised(calls: str, times: int) -> None:
+    model = dutiful()
+    rm.Suite(FULL_SET, judge=ChatJudge(model, calls=calls)).evaluate([ROW])
+    assert sum(ROW["contexts"][0] in messages[1].content for messages in model.sent) == times
+
+
+def test_the_fixed_part_comes_first_and_is_the_same_for_every_row() -> None:
+    model = dutiful()
+    judge = ChatJudge(model)
+    judge.answer([Claims("A cat.")])
+    judge.answer([Claims("A dog.")])
+    first, second = model.sent
+    assert first[0].content == second[0].content
+    assert "cat" not in first[0].content
+    assert "A cat." in first[1].content
+
+
+def test_reasons_are_asked_for_in_the_chosen_language() -> None:
+    model = dutiful()
+    ChatJudge(model, language="ru").answer(GRADES)
+    assert "по-русски" in model.sent[0][0].content
+    with pytest.raises(InvalidOptionError):
+        ChatJudge(model, language="fr")
+
+
+def test_one_judge_serves_many_threads() -> None:
+    judge = ChatJudge(dutiful(latency=0.002))
+    wrong: list[int] = []
+
+    def ask(number: int) -> None:
+        for turn in range(10):
+            if judge.answer([Claims(f"Claim {number}-{turn}.")]) != [(f"Claim {number}-{turn}.",)]:
+                wrong.append(number)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert judge.usage.snapshot()["calls"] == 80
+
+
+def test_identity_tells_models_prompts_and_modes_apart(tmp_path: Any) -> None:
+    (tmp_path / "claims.txt").write_text("Split.", encoding="utf-8")
+    judges = [
+        ChatJudge(dutiful(model="a")),
+        ChatJudge(dutiful(model="b")),
+        ChatJudge(dutiful(model="a"), temperature=0.5),
+        ChatJudge(dutiful(model="a"), calls="compact"),
+        ChatJudge(dutiful(model="a"), language="ru"),
+        ChatJudge(dutiful(model="a"), prompts=tmp_path),
+    ]
+    assert len({judge.fingerprint for judge in judges}) == len(judges)
+    assert judges[0].fingerprint == ChatJudge(dutiful(model="a"), attempts=2, timeout=5).fingerprint
+
+
+def test_a_models_key_is_in_no_identity() -> None:
+    from langchain_openai import ChatOpenAI
+
+    judge = ChatJudge(ChatOpenAI(model="gpt-4o-mini", api_key="sk-verysecretverysecret", base_url="http://h/v1"))
+    assert "secret" not in judge.fingerprint
+    assert "gpt-4o-mini" in judge.fingerprint
+    assert "http://h/v1" in judge.fingerprint
+    assert judge.name == "gpt-4o-mini"
+
+
+def test_an_unknown_option_is_refused_by_name() -> None:
+    with pytest.raises(InvalidOptionError, match="time_out") as raised:
+        ChatJudge(FakeChatModel(reply=None), time_out=3)
+    assert raised.value.param == "time_out"

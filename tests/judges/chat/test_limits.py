@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlflow_ragmetrics.judges.chat.limits import Gate
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_without_limits_nothing_waits() -> None:
+    gate = Gate()
+    assert [gate.enter(10_000) for _ in range(100)] == [0.0] * 100
+
+
+@given(st.integers(1, 5), st.integers(50, 300), st.lists(st.integers(1, 100), min_size=1, max_size=30))
+def test_no_minute_holds_more_than_the_limits(requests: int, tokens: int, sizes: list[int]) -> None:
+    clock = Clock()
+    gate = Gate(requests, tokens, now=clock)
+    passed: list[tuple[float, int]] = []
+    for size in sizes:
+        while (wait := gate.enter(size)) > 0:
+            clock.now += wait
+        passed.append((clock.now, size))
+        clock.now += 0.5
+    for moment, _ in passed:
+        minute = [size for at, size in passed if moment - 60 < at <= moment]
+        assert len(minute) <= requests
+        assert sum(minute) <= tokens or len(minute) == 1
+
+
+def test_a_pause_that_a_provider_asks_for_holds_everybody() -> None:
+    clock = Clock()
+    gate = Gate(now=clock)
+    gate.hold(7.0)
+    assert gate.enter(1) == 7.0
+    clock.now += 7.0
+    assert gate.enter(1) == 0.0

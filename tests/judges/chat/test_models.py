@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from mlflow_ragmetrics.core.question import Claims
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
+from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.models import ModelOptions, identity_of, name_of, open_model
+from tests.judges.fake_models import dutiful
+from tests.judges.misbehaving_server import misbehaving_server
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What LangChain's ``init_chat_model`` is called with."""
+    import langchain.chat_models
+
+    calls: list[dict[str, Any]] = []
+
+    def init_chat_model(model: str, **options: Any) -> Any:
+        calls.append({"model": model, **options})
+        return dutiful()
+
+    monkeypatch.setattr(langchain.chat_models, "init_chat_model", init_chat_model)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("uri", "provider", "model"),
+    [
+        ("openai:/gpt-4o-mini", "openai", "gpt-4o-mini"),
+        ("openai://gpt-4o-mini", "openai", "gpt-4o-mini"),
+        ("gemini:/gemini-2.5-flash", "google_genai", "gemini-2.5-flash"),
+        ("mistral:/mistral-small", "mistralai", "mistral-small"),
+        ("azure:/gpt-4o", "azure_openai", "gpt-4o"),
+        ("togetherai:/meta-llama/Llama-3", "together", "meta-llama/Llama-3"),
+        ("vertex_ai:/gemini-pro", "google_vertexai", "gemini-pro"),
+        ("ollama:/llama3:8b", "ollama", "llama3:8b"),
+    ],
+)
+def test_a_uri_is_made_by_langchain(made: list[dict[str, Any]], uri: str, provider: str, model: str) -> None:
+    open_model(uri, ModelOptions(timeout=60.0))
+    (call,) = made
+    assert (call["model_provider"], call["model"]) == (provider, model)
+    assert (call["temperature"], call["max_tokens"], call["max_retries"], call["timeout"]) == (0.0, 1000, 0, 60.0)
+
+
+def test_options_reach_the_model(made: list[dict[str, Any]]) -> None:
+    ChatJudge("openai:/m", temperature=0.3, max_tokens=50, seed=7, base_url="http://localhost:1/v1")
+    (call,) = made
+    wanted = {"temperature": 0.3, "max_tokens": 50, "seed": 7, "base_url": "http://localhost:1/v1"}
+    assert wanted.items() <= call.items()
+
+
+@pytest.mark.parametrize("uri", ["gpt-4o", "openai/gpt-4o", "openai:gpt-4o", ":/x", "openai:/"])
+def test_what_is_no_uri_is_refused_with_an_example(uri: str) -> None:
+    with pytest.raises(InvalidOptionError, match="openai:/gpt-4o-mini"):
+        open_model(uri, ModelOptions())
+
+
+def test_a_missing_package_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MissingExtraError, match="pip install langchain-anthropic"):
+        open_model("anthropic:/claude-sonnet", ModelOptions())
+    monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
+    with pytest.raises(MissingExtraError, match="pip install langchain langchain-openai"):
+        open_model("openai:/gpt-4o-mini", ModelOptions())
+
+
+def test_a_missing_key_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InvalidOptionError, match="openai:/gpt-4o-mini"):
+        open_model("openai:/gpt-4o-mini", ModelOptions())
+
+
+def test_a_chat_model_keeps_its_own_options() -> None:
+    model = dutiful(model="own")
+    assert open_model(model, ModelOptions(timeout=3.0)) == (model, {})
+    assert open_model(model, ModelOptions(temperature=0.5))[1] == {"temperature": 0.5}
+    assert (name_of(model), name_of("openai:/x"), name_of(object())) == ("own", "openai:/x", "object")
+    with pytest.raises(InvalidOptionError, match="base_url"):
+        open_model(model, ModelOptions(base_url="http://h"))
+    with pytest.raises(InvalidOptionError, match="int"):
+        open_model(3, ModelOptions())
+
+
+def test_an_identity_holds_no_secret() -> None:
+    class Model:
+        @property
+        def _identifying_params(self) -> dict[str, Any]:
+            return {"model": "m", "api_key": "k-1234", "max_tokens": 9, "default_headers": {"X": "hidden"}}
+
+    identity = identity_of("m", Model(), {"seed": 1})
+    assert "1234" not in identity
+    assert "hidden" not in identity
+    assert '"max_tokens": 9' in identity
+    assert '"seed": 1' in identity
+
+
+def test_an_mlflow_endpoint_is_asked_through_the_deployments_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, dict[str, Any]]] = []
+
+    class Client:
+        def predict(self, endpoint: str, inputs: dict[str, Any]) -> dict[str, Any]:
+            asked.append((endpoint, inputs))
+            message = {"role": "assistant", "content": '{"texts": [{"id": "t1", "claims": ["A."]}]}'}
+            usage = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
+            return {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
+
+    monkeypatch.setattr("mlflow.deployments.get_deploy_client", lambda target=None: Client())
+    judge = ChatJudge("endpoints:/judge-a")
+    assert judge.answer([Claims("A.")]) == [("A.",)]
+    ((endpoint, inputs),) = asked
+    assert endpoint == "judge-a"
+    assert inputs["max_tokens"] == 1000
+    assert [message["role"] for message in inputs["messages"]] == ["system", "user"]
+    assert judge.usage.snapshot()["prompt_tokens"] == 9
+
+
+def test_a_local_server_answers_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with misbehaving_server() as server:
+        judge = ChatJudge("openai:/local", base_url=server.url)
+        assert judge.answer([Claims("One. Two.")]) == [("One.", "Two.")]
+    assert server.requests[0]["model"] == "local"
+    assert judge.name == "openai:/local"

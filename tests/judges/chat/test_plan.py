@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.plan import plan_judge
+from tests.judges.fake_models import FakeChatModel, dutiful
+from tests.judges.rows import FULL_SET, ROW
+
+PRICES = {"input": 0.15, "output": 0.6}
+
+
+@pytest.mark.parametrize("calls", ["full", "compact"])
+def test_a_plan_counts_what_the_judge_then_needs(calls: str) -> None:
+    unreachable = FakeChatModel(reply=lambda messages: AssertionError("a plan sends nothing"))
+    planned = plan_judge(ChatJudge(unreachable, calls=calls, prices=PRICES))
+    rm.Suite(FULL_SET, judge=planned).evaluate([ROW])
+    judge = ChatJudge(dutiful(), calls=calls)
+    rm.Suite(FULL_SET, judge=judge).evaluate([ROW])
+    spent = judge.usage.snapshot()
+    assert not unreachable.sent
+    assert planned.plan.calls == spent["calls"]
+    assert planned.plan.prompt_tokens == spent["prompt_tokens"]
+    assert planned.plan.completion_tokens == pytest.approx(spent["completion_tokens"], rel=1.0)
+    assert planned.plan.cost == pytest.approx(
+        (planned.plan.prompt_tokens + planned.plan.schema_tokens) * 0.15e-6 + planned.plan.completion_tokens * 0.6e-6
+    )
+
+
+def test_a_plan_without_prices_has_no_cost() -> None:
+    planned = plan_judge(ChatJudge(dutiful()))
+    rm.Suite(["correctness"], judge=planned).evaluate([ROW])
+    assert planned.plan.cost is None
+    assert "cost" not in planned.plan.as_dict()
+    assert planned.calls_made[0][0] == ("grade",)

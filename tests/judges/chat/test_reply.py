@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage
+
+from mlflow_ragmetrics.judges.chat.reply import parse_object, read_reply
+
+_VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)
+_JSON = st.dictionaries(st.text(), _VALUES, min_size=1, max_size=3)
+
+
+@given(_JSON, st.sampled_from(["@", "Sure:\n```json\n@\n```", "<think>{maybe}</think>@", "[note] @ Hope this helps."]))
+def test_an_object_is_found_whatever_stands_around_it(data: dict[str, object], around: str) -> None:
+    text = around.replace("@", json.dumps(data))
+    assert read_reply(AIMessage(text)).data == data
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"a": 1,}', {"a": 1}),
+        ('{"a": [1, 2,],}', {"a": [1, 2]}),
+        ('{"a": "two\nlines"}', {"a": "two\nlines"}),
+        ('{"b": 0} {"a": 1} {"c": 2}', {"a": 1}),
+        ('{"a": {"a": 1}', {"a": 1}),
+        ('{"a": 1} or rather {"a": 2}', None),
+        ('{"a": 1} I repeat: {"a": 1}', {"a": 1}),
+        ('{"a": ', None),
+        ("[1, 2]", None),
+        ("", None),
+        ("{" * 5000, None),
+    ],
+)
+def test_what_is_nearly_json_is_read_and_nothing_else(text: str, found: dict[str, object] | None) -> None:
+    assert parse_object(text, {"a"}) == found
+
+
+def test_blocks_and_tool_calls_are_replies_too() -> None:
+    blocks = AIMessage([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": '{"grades": []}'}])
+    assert read_reply(blocks, {"grades"}).data == {"grades": []}
+    call = AIMessage("", tool_calls=[{"name": "reply", "args": {"grades": []}, "id": "1"}])
+    assert read_reply(call, {"grades"}).data == {"grades": []}
+
+
+def test_tokens_are_those_that_the_provider_tells() -> None:
+    usage = {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10, "input_token_details": {"cache_read": 5}}
+    assert read_reply(AIMessage("{}", usage_metadata=usage)).tokens == {"input": 7, "output": 3, "cached": 5}
+    assert read_reply(AIMessage("{}")).tokens == {}
+
+
+@pytest.mark.parametrize("text", ["I cannot evaluate this.", "Извините, я не могу помочь.", "Sorry, no."])
+def test_a_plain_refusal_is_one_and_a_reason_that_sounds_like_one_is_none(text: str) -> None:
+    assert read_reply(AIMessage(text)).refused
+    assert not read_reply(AIMessage(json.dumps({"reason": text}))).refused

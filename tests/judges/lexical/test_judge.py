@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlflow_ragmetrics.core.question import Claims, Embed, Grade, RelatedChunks, Tone, Verify
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
+from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+
+TOWER = "The Eiffel Tower is 330 metres tall and was built in 1889 by Gustave Eiffel."
+PASSAGES = (TOWER, "Bread is made of flour. Prices increased in 2020. Cats do not like water.")
+
+
+def finding(claim, *passages, **options):
+    ((found,),) = LexicalJudge(**options).answer([Verify((claim,), passages or PASSAGES)])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("claim", "verdict"),
+    [
+        (TOWER, "SUPPORTED"),
+        ("Bread is made of flour.", "SUPPORTED"),
+        ("Quantum computers use entangled qubits.", "NEUTRAL"),
+        (TOWER.replace("330", "340"), "CONTRADICTED"),
+        (TOWER.replace("1889", "1887"), "CONTRADICTED"),
+        (TOWER.replace("Gustave Eiffel", "Gustave Courbet"), "CONTRADICTED"),
+        ("Prices decreased in 2020.", "CONTRADICTED"),
+        ("Prices did not increase in 2020.", "CONTRADICTED"),
+        ("Cats like water.", "CONTRADICTED"),
+    ],
+)
+def test_copies_are_supported_strangers_neutral_and_changed_words_contradicted(claim, verdict):
+    assert finding(claim).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage"),
+    [
+        ("Кошки спали на старых диванах.", "Кошка спит на старом диване."),
+        ("The company employs two hundred workers.", "The company employs 200 workers."),
+        ("Revenue was 1.5 million dollars.", "Revenue was $1,500,000."),
+        ("She was born on May 19, 1920.", "She was born on 1920-05-19."),
+        ("Завод открыт 5 мая 1920 года.", "Завод открыт 05.05.1920, в начале года."),
+    ],
+)
+def test_inflection_number_words_and_dates_do_not_hide_support(claim, passage):
+    assert finding(claim, passage).support > finding(claim, "Something else altogether.").support + 0.4
+
+
+def test_a_russian_claim_with_another_number_is_contradicted_and_says_so_in_russian():
+    found = finding("Башня построена в 1887 году в Париже.", "Башня построена в 1889 году в Париже.", language="ru")
+    assert found.verdict == "CONTRADICTED"
+    assert "«1887»" in found.reason
+    assert "Лексически" in found.reason
+
+
+def test_a_finding_cites_the_passage_and_the_words_that_decided():
+    found = finding("Bread is made of flour.")
+    assert found.quotes == ((2, "Bread is made of flour."),)
+    assert found.reason.startswith("Lexical")
+    assert "flour" in found.reason
+
+
+def test_more_of_a_claim_in_the_passages_gives_more_support():
+    claims = ("Bread is made of flour.", "Bread is made of stones.", "Rivers are made of stones.")
+    (findings,) = LexicalJudge().answer([Verify(claims, PASSAGES)])
+    supports = [each.support for each in findings]
+    assert supports == sorted(supports, reverse=True)
+    assert len(set(supports)) == 3
+
+
+@given(claims=st.lists(st.text(max_size=60), max_size=4), passages=st.lists(st.text(max_size=80), max_size=3))
+def test_any_text_gives_one_graded_finding_a_claim(claims, passages):
+    (findings,) = LexicalJudge().answer([Verify(tuple(claims), tuple(passages))])
+    assert len(findings) == len(claims)
+    assert all(0 <= each.support <= 1 for each in findings)
+    assert all(1 <= number <= len(passages) for each in findings for number, _ in each.quotes)
+
+
+def test_digits_without_a_value_of_ten_are_words():
+    found = finding("❶ bread is made of flour ⓵.", "❶ bread is made of flour ⓵.")
+    assert found.verdict == "SUPPORTED"
+
+
+@given(answer=st.text(max_size=80), reference=st.text(max_size=80), question=st.text(max_size=40))
+def test_grades_lie_between_1_and_5(answer, reference, question):
+    questions = [Grade("correctness", answer, question, reference), Grade("answer_relevance", answer, question)]
+    assert all(1 <= each.value <= 5 for each in LexicalJudge().answer(questions))
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "right"),
+    [
+        ("The capital is Paris.", "Paris", True),
+        ("The capital is London.", "Paris", False),
+        ("It was founded in 1990.", "1990", True),
+        ("She had two children.", "2 children", True),
+        ("They are called Take That.", "Take That", True),
+        ("It opened on 18 January 1850.", "18 January 1788", False),
+        ("Beyoncé sang it.", "Beyonce", True),
+    ],
+)
+def test_short_gold_answers_are_graded_by_their_own_words(answer, reference, right):
+    (rating,) = LexicalJudge().answer([Grade("correctness", answer, "Which one?", reference)])
+    assert ((rating.value - 1) / 4 >= 0.5) == right
+
+
+def test_words_of_the_question_earn_little():
+    asked = Grade("correctness", "The Labour Party.", "What is the party called?", "Green Party")
+    (rating,) = LexicalJudge().answer([asked])
+    assert (rating.value - 1) / 4 < 0.5
+
+
+def test_a_long_reference_is_graded_by_f1_so_padding_costs():
+    reference = " ".join(f"word{letter}" for letter in "abcdefghijklmnop")
+    padded = reference + " " + " ".join(f"noise{letter}" for letter in "abcdefghijklmnop")
+    exact, wordy = LexicalJudge().answer([Grade("correctness", text, None, reference) for text in (reference, padded)])
+    assert exact.value == 5
+    assert 1 < wordy.value < 4
+
+
+def test_related_chunks_are_those_that_state_a_sentence_of_the_text():
+    chunks = ("Stones sink in water.", "Bread is made of flour and water.", "Nothing to see.")
+    (related,) = LexicalJudge().answer([RelatedChunks("Bread is made of flour.", chunks)])
+    assert [each.chunk for each in related] == [2]
+    assert related[0].quote == chunks[1]
+
+
+def test_tone():
+    texts = ("I am not sure, sorry.", "Hm.", "Definitely, trust me!")
+    ratings = LexicalJudge().answer([Tone(text, "unknown") for text in texts])
+    assert [each.value for each in ratings] == [1.0, 0.5, 0.0]
+
+
+def test_what_it_cannot_answer_is_an_error_in_its_place():
+    claims, failed = LexicalJudge().answer([Claims("Paris."), Embed(("text",))])
+    assert claims == ("Paris.",)
+    assert isinstance(failed, JudgeError)
+
+
+@pytest.mark.parametrize("threshold", [0, -1, 1.5])
+def test_a_threshold_outside_its_range_is_refused(threshold):
+    with pytest.raises(InvalidOptionError, match="threshold"):
+        LexicalJudge(threshold=threshold)
+
+
+def test_the_threshold_moves_the_verdict_and_the_fingerprint():
+    claim = "Bread is made of stones."
+    assert finding(claim, threshold=0.01).verdict == "SUPPORTED"
+    assert finding(claim, threshold=0.99).verdict == "NEUTRAL"
+    assert LexicalJudge(threshold=0.3).fingerprint != LexicalJudge().fingerprint
+
+
+@pytest.mark.parametrize("text", ["x" * 300_000, "1 2 3 " * 50_000, "e" + "\u0301" * 300_000, "Cats sat. " * 30_000])
+def test_a_judge_of_longer_texts_takes_seconds_not_minutes(text):
+    judge = LexicalJudge(longest=1_000_000)
+    start = time.perf_counter()
+    (claims,) = judge.answer([Claims(text)])
+    judge.answer([Verify(claims, (text,)), RelatedChunks(text, (text,)), Grade("correctness", text, None, text)])
+    assert time.perf_counter() - start < 20
+
+
+@pytest.mark.parametrize(
+    ("question", "fields"),
+    [
+        (Claims("a b c. " * 3, "reference"), "the reference holds"),
+        (Verify(("a b c.",), ("d e f.", "g h i."), "contexts"), "answer and contexts together hold"),
+        (Verify(("a b c.",), ("d e f g h i j.",), "answer", "reference"), "reference and answer together hold"),
+        (RelatedChunks("a b c.", ("d e f.", "g h i.")), "answer and contexts together hold"),
+        (Grade("correctness", "a b c d e.", None, "f g h i."), "answer and reference together hold"),
+    ],
+    ids=lambda each: getattr(each, "kind", None),
+)
+def test_more_words_than_it_reads_are_an_error_that_names_the_texts_and_the_way_out(question, fields):
+    (failed,) = LexicalJudge(longest=10).answer([question])
+    assert isinstance(failed, JudgeError)
+    assert fields in str(failed)
+    assert "more than the 10 words" in str(failed)
+    assert "longest" in str(failed)
+    (answered,) = LexicalJudge(longest=12).answer([question])
+    assert not isinstance(answered, JudgeError)
+
+
+def test_long_texts_with_few_words_are_read():
+    (claims,) = LexicalJudge(longest=10).answer([Claims(" " * 1000 + "It is red." + " " * 1000)])
+    assert claims == ("It is red.",)
+
+
+@pytest.mark.parametrize("longest", [0, True, 1.5, "many"])
+def test_a_length_that_is_no_number_of_words_is_refused(longest):
+    with pytest.raises(InvalidOptionError, match="longest"):
+        LexicalJudge(longest=longest)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from mlflow_ragmetrics.judges.lexical.numbers import canonical_number, spelled_number
+from mlflow_ragmetrics.judges.lexical.terms import terms_of
+
+
+def keys(text):
+    return [term.key for term in terms_of(text) if term.content]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("two hundred and fifty-one", "251"),
+        ("1.5 million", "1,500,000"),
+        ("10k", "ten thousand"),
+        ("двадцать один", "21"),
+        ("1,5 млн", "1500000"),
+        ("19 May 2018", "19.05.2018"),
+        ("1st prize", "first prize"),
+        ("5%", "5 percent"),
+        ("the United cats'", "the united cat"),
+        ("Távarez", "tavarez"),
+        ("собаками", "собака"),
+        ("ＡＢＣ １２", "abc 12"),
+    ],
+)
+def test_spellings_of_one_thing_have_one_key(one, other):
+    assert keys(one) == keys(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("15", "50"), ("йод", "иод"), ("10:30", "10.3"), ("May 5", "June 5")])
+def test_different_things_have_different_keys(one, other):
+    assert keys(one) != keys(other)
+
+
+def test_the_word_after_a_negator_is_negated_within_its_clause():
+    terms = terms_of("It does not float, it sinks; cats don't swim. Not only dogs bark.")
+    assert [term.text for term in terms if term.negated] == ["float", "swim"]
+
+
+def test_names_are_capitalised_words_inside_a_sentence():
+    assert [term.text for term in terms_of("Yesterday Maria saw NASA.") if term.name] == ["Maria", "NASA"]
+
+
+@pytest.mark.parametrize(
+    ("words", "value"), [("two hundred men", (200, 2)), ("cats", (0, 0)), ("three million two", (3_000_002, 3))]
+)
+def test_spelled_number(words, value):
+    assert spelled_number(words.split()) == value
+
+
+def test_canonical_number_keeps_what_is_no_number():
+    assert [canonical_number(text) for text in ("007", "1.50", "1.2.3", "10:30")] == ["7", "1.5", "1.2.3", "10:30"]

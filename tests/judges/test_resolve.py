@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.resolve import Panel
+from tests.judges.fake_models import FakeChatModel, dutiful
+from tests.judges.rows import ROW
+
+
+def test_a_panel_is_a_list_of_judges() -> None:
+    panel = Panel(["lexical", dutiful(model="a")], aggregate="median", tolerance=0.2)
+    assert [judge.name for judge in panel] == ["lexical", "a"]
+    assert len(panel) == 2
+    assert (panel.aggregate, panel.tolerance) == ("median", 0.2)
+
+
+@pytest.mark.parametrize(
+    ("judges", "options", "param"),
+    [
+        ([], {}, "judge"),
+        ("lexical", {}, "judges"),
+        (["lexical"], {"aggregate": "mode"}, "aggregate"),
+        (["lexical"], {"tolerance": -1}, "tolerance"),
+        (["lexical", "lexical"], {}, "judge"),
+    ],
+)
+def test_what_makes_no_panel_is_refused(judges: Any, options: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidOptionError) as raised:
+        Panel(judges, **options)
+    assert raised.value.param == param
+
+
+def test_every_judge_scores_and_one_that_fails_has_no_vote() -> None:
+    broken = ChatJudge(FakeChatModel(reply=lambda messages: ValueError("no route"), model="broken"))
+    judges = [ChatJudge(dutiful(model="a")), ChatJudge(dutiful(model="b")), broken]
+    score = rm.score("correctness", ROW, judge=Panel(judges))
+    assert score.model_scores == {"a": 0.75, "b": 0.75}
+    assert score.excluded_models == ("broken",)
+    assert score.details["agreement"] == 1.0

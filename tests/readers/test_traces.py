@@ -1,0 +1,85 @@
+"""Traces of production: scored like any data, and scores written back onto them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlflow
+import pytest
+from mlflow.entities import SpanType
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.readers.traces import record_of_trace
+from mlflow_ragmetrics.tracking import trace_store
+
+pytestmark = pytest.mark.skipif(
+    not trace_store.can_write_directly(), reason="this MLflow stores assessments on Databricks only"
+)
+
+
+@mlflow.trace(span_type=SpanType.RETRIEVER)
+def search(text: str) -> list[dict[str, Any]]:
+    return [{"page_content": f"it says {text}", "metadata": {"source": "wiki"}, "id": f"doc-{text}::chunk-1"}]
+
+
+@mlflow.trace(span_type=SpanType.CHAIN)
+def chain(question: str) -> str:
+    search(question)
+    return f"it says {question}. made up"
+
+
+@pytest.fixture
+def suite() -> rm.Suite:
+    judge = rm.ScriptedJudge(facts=[{"text": "one", "ok": True}, {"text": "two", "ok": False}])
+    return rm.Suite(["faithfulness", "fact_recall"], judge=judge)
+
+
+@pytest.fixture
+def traces() -> Any:
+    for question in ("a", "b"):
+        chain(question)
+    mlflow.flush_trace_async_logging()
+    return mlflow.search_traces()
+
+
+@pytest.mark.parametrize("return_type", ["pandas", "list"])
+def test_question_answer_and_chunks_of_a_trace(suite: rm.Suite, traces: Any, return_type: str) -> None:
+    report = suite.evaluate(mlflow.search_traces(return_type=return_type))
+    samples = {row.sample.question: row.sample for row in report.rows}
+    assert samples["a"].answer == "it says a. made up"
+    assert [(chunk.text, chunk.id) for chunk in samples["b"].contexts or ()] == [("it says b", "doc-b::chunk-1")]
+    assert report.metrics["faithfulness/mean"] == 0.5
+    assert set(report.table["trace_id"]) == set(traces["trace_id"])
+
+
+def test_expectations_among_the_assessments_are_the_reference(traces: Any) -> None:
+    trace_id = traces["trace_id"][0]
+    mlflow.log_expectation(trace_id=trace_id, name="expected_response", value="it says so")
+    report = rm.Suite(["rouge(on_missing='skip')"]).evaluate(mlflow.search_traces())
+    scored = [row.sample.metadata["trace_id"] for row in report.rows if row.scores["rouge1_f1"].scored]
+    assert scored == [trace_id]
+
+
+def test_feedback_is_written_back_once_a_run(suite: rm.Suite, traces: Any) -> None:
+    report = suite.evaluate(traces)
+    run_id = report.log(feedback=True)
+    report.log(run_id=run_id, feedback=True)
+    found = mlflow.search_traces(run_id=run_id, return_type="list")
+    assert {trace.info.trace_id for trace in found} == set(traces["trace_id"])
+    assert [[(each.name, each.value) for each in trace.info.assessments] for trace in found] == [
+        [("faithfulness", 0.5), ("fact_recall", 0.5)]
+    ] * 2
+    other = report.log(feedback=True)
+    assert other != run_id
+    assert len(mlflow.get_trace(traces["trace_id"][0]).info.assessments) == 4
+
+
+def test_rows_that_are_no_traces_have_no_place_for_feedback(suite: rm.Suite) -> None:
+    report = suite.evaluate([{"answer": "a", "contexts": ["a"]}])
+    with pytest.raises(rm.InvalidOptionError, match="no row comes from one"):
+        report.log(feedback=True)
+
+
+def test_other_rows_are_left_alone() -> None:
+    assert record_of_trace({"trace_id": "t", "question": "q?"}) is None
+    assert record_of_trace("text") is None

@@ -1,0 +1,75 @@
+"""Rows as they come, into Parquet with types that do not depend on the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.arrow import ITEM, ScoreColumns, write_parquet
+
+RECORDS: list[dict[str, Any]] = [
+    {"id": "a", "question": "Which number?", "answer": "Seven. It is odd.", "reference": ["Seven.", "7"],
+     "contexts": ["Seven is odd."], "gold_doc_ids": ["d"], "tag": 1},
+    {"id": "b", "answer": "half a pair: \ud800", "reference": "x", "contexts": []},
+    {"id": "c"},
+]  # fmt: skip
+
+
+def suite() -> rm.Suite:
+    return rm.Suite.preset("white_paper", thresholds={"faithfulness": 0.5})
+
+
+def test_the_file_holds_samples_scores_and_items(tmp_path: Path) -> None:
+    path = tmp_path / "scored.parquet"
+    rows = list(suite().stream(RECORDS))
+    assert write_parquet(iter(rows), path, suite(), batch_size=2) == 3
+    table = pq.read_table(path)
+    found = table.to_pylist()
+    for row, record in zip(rows, found, strict=True):
+        for key, score in row.scores.items():
+            assert record[key] == score.value
+            assert record[f"{key}_status"] == score.status
+        assert len(record["faithfulness_items"]) == len(row.scores["faithfulness"].items)
+    assert found[0]["faithfulness_items"][0]["evidence"][0]["quote"]
+    assert (found[0]["reference"], found[0]["other_references"]) == ("Seven.", ["7"])
+    assert found[0]["metadata"] == '{"tag": 1}'
+    assert found[1]["answer"] == "half a pair: \ufffd"
+    assert [record["faithfulness_no_context"] for record in found] == [False, True, False]
+    assert [path.name for path in tmp_path.iterdir()] == ["scored.parquet"]
+
+
+def test_types_follow_from_the_suite(tmp_path: Path) -> None:
+    path = tmp_path / "none.parquet"
+    assert write_parquet([], path, suite()) == 0
+    schema = pq.read_schema(path)
+    assert schema.field("faithfulness").type == pa.float64()
+    assert schema.field("faithfulness_passed").type == pa.bool_()
+    assert schema.field("faithfulness_items").type == pa.list_(ITEM)
+    assert "correctness_passed" not in schema.names
+    assert "rag_score_items" not in schema.names
+    assert ScoreColumns(suite()).schema.names == schema.names[-len(ScoreColumns(suite()).schema) :]
+
+
+def test_what_breaks_off_leaves_no_file(tmp_path: Path) -> None:
+    def broken() -> Iterator[Row]:
+        yield from suite().stream(RECORDS[:1])
+        raise RuntimeError("the source is gone")
+
+    with pytest.raises(RuntimeError, match="gone"):
+        write_parquet(broken(), tmp_path / "scored.parquet", suite(), batch_size=1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_read_back_as_rows(tmp_path: Path) -> None:
+    path = tmp_path / "scored.parquet"
+    write_parquet(suite().stream(RECORDS[:1]), path, suite())
+    again = next(iter(rm.Suite(["rouge"]).stream(path)))
+    assert again.sample.answer == RECORDS[0]["answer"]
+    assert again.sample.texts == ("Seven is odd.",)

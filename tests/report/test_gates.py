@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import mlflow
+import pytest
+from mlflow.models import EvaluationResult, MetricThreshold
+from mlflow.models.evaluation.validation import ModelValidationFailedException
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.gates import Check, GateError, check_comparison, check_figures, to_json, to_junit
+from mlflow_ragmetrics.report.report import Report
+from tests.comparison.reports import noisy, report_of
+
+SCORES = [
+    Score(0.9, threshold=0.5),
+    Score(0.7, threshold=0.5),
+    Score(0.2, threshold=0.5),
+    Score(error="JudgeError: off"),
+]
+REPORT = Report([Row(Sample(id=str(n)), {"faithfulness": score}) for n, score in enumerate(SCORES)])
+
+
+def test_a_mean_that_reaches_its_limit_passes() -> None:
+    REPORT.check(faithfulness=0.6)
+    (check,) = check_figures(REPORT.metrics, {"faithfulness": 0.6})
+    assert check == Check("faithfulness/mean", True, "faithfulness/mean is 0.6000 and reaches 0.6")
+
+
+def test_a_mean_under_its_limit_fails_with_one_line() -> None:
+    with pytest.raises(GateError, match=r"faithfulness/mean is 0\.6000 and must be at least 0\.8"):
+        REPORT.check(faithfulness=0.8)
+    with pytest.raises(AssertionError):
+        REPORT.check(**{"faithfulness/pass_rate": 0.7})
+
+
+def test_all_failed_gates_are_told() -> None:
+    with pytest.raises(GateError) as failure:
+        REPORT.check(faithfulness=0.8, fail_on_error_rate=0.02)
+    assert [check.name for check in failure.value.checks] == ["faithfulness/mean", "faithfulness/error_rate"]
+    assert "1 of 4 rows failed (25.0%); at most 2.0% may" in str(failure.value)
+
+
+def test_the_error_rate_may_be_just_reached() -> None:
+    assert [check.passed for check in check_figures(REPORT.metrics, fail_on_error_rate=0.25)] == [True]
+
+
+def test_what_nothing_was_scored_for_is_not_reached() -> None:
+    empty = Report([Row(Sample(id="1"), {"faithfulness": Score()})])
+    (check,) = check_figures(empty.metrics, {"faithfulness": 0.0})
+    assert (check.passed, check.reason) == (
+        False,
+        "faithfulness/mean could not be computed and must be at least 0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [({"faithfulnes": 0.5}, "'faithfulnes' is no metric"), ({"faithfulness/median": 0.5}, "'median' is no figure")],
+)
+def test_unknown_names_are_refused(limits: dict[str, float], said: str) -> None:
+    with pytest.raises(rm.InvalidOptionError, match=said):
+        check_figures(REPORT.metrics, limits)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan")])
+def test_an_error_rate_outside_its_range_is_refused(rate: float) -> None:
+    with pytest.raises(rm.InvalidOptionError, match="fail_on_error_rate"):
+        check_figures(REPORT.metrics, fail_on_error_rate=rate)
+
+
+def test_a_comparison_fails_on_what_it_is_told_to() -> None:
+    worse = rm.compare(report_of(noisy(60)), report_of(noisy(60, shift=-0.2, seed=1)))
+    (regressed,) = worse.checks()
+    assert not regressed.passed
+    assert "faithfulness: regressed" in regressed.reason
+    with pytest.raises(GateError, match="regressed"):
+        worse.check()
+    worse.check(["improved", "too few"])
+    with pytest.raises(rm.InvalidOptionError, match="'worse' is not one of improved"):
+        check_comparison(worse.differences, ["worse"])
+
+
+def test_too_few_rows_can_fail_too() -> None:
+    few = rm.compare(report_of([0.1] * 4), report_of([0.9] * 4))
+    few.check()
+    with pytest.raises(GateError, match="too few rows"):
+        few.check(["too few"])
+
+
+CHECKS = [Check("a/mean", True, "fine"), Check('b <"&', False, 'b\x00 is <0.1> & "low"')]
+
+
+def test_junit_is_xml_with_a_case_a_check() -> None:
+    (suite,) = ElementTree.fromstring(to_junit(CHECKS, "my <suite>"))
+    assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == ("my <suite>", "2", "1")
+    passed, failed = suite
+    assert (passed.get("name"), len(passed)) == ("a/mean", 0)
+    assert failed[0].get("message") == 'b\ufffd is <0.1> & "low"'
+
+
+def test_json_says_whether_all_passed() -> None:
+    content = json.loads(to_json(CHECKS))
+    assert content["passed"] is False
+    assert content["checks"][0] == {"name": "a/mean", "passed": True, "reason": "fine"}
+    assert json.loads(to_json(CHECKS[:1]))["passed"] is True
+
+
+def test_mlflows_own_validation_takes_the_figures() -> None:
+    result = EvaluationResult(metrics=REPORT.metrics, artifacts={})
+    reached = {"faithfulness/mean": MetricThreshold(threshold=0.5, greater_is_better=True)}
+    mlflow.validate_evaluation_results(reached, result)
+    missed = {"faithfulness/mean": MetricThreshold(threshold=0.8, greater_is_better=True)}
+    with pytest.raises(ModelValidationFailedException, match="faithfulness/mean"):
+        mlflow.validate_evaluation_results(missed, result)

@@ -1,0 +1,72 @@
+"""What a report shows: tables, items, digests."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.report.tables import ITEM_COLUMNS
+
+RECORD = {"id": "r1", "question": "q?", "answer": "A fact.", "contexts": [{"id": "doc-7", "text": "A fact."}]}
+
+
+class OneClaim:
+    """A judge in ten lines."""
+
+    name = "one-claim"
+
+    def answer(self, questions):  # type: ignore[no-untyped-def]
+        from mlflow_ragmetrics.core.question import Claims, Finding
+
+        found = Finding("supported", "said there", 0.9, ((1, "A fact."),))
+        return [("A fact.",) if isinstance(question, Claims) else (found,) for question in questions]
+
+
+def test_items_carry_verdict_chunk_id_and_quote() -> None:
+    report = rm.Suite(["faithfulness"], judge=OneClaim()).evaluate([RECORD])
+    assert list(report.items.columns) == list(ITEM_COLUMNS)
+    (item,) = report.items.to_dict("records")
+    assert (item["id"], item["metric"], item["kind"], item["verdict"]) == ("r1", "faithfulness", "claim", "SUPPORTED")
+    assert item["support"] == 0.9
+    assert item["evidence"] == [{"chunk": 1, "id": "doc-7", "quote": "A fact."}]
+    assert report.table["faithfulness_support"].tolist() == [0.9]
+    assert report.table["faithfulness_judge"].tolist() == ["one-claim"]
+
+
+def test_types_of_the_table() -> None:
+    table = rm.Suite(["coherence", "rouge"]).evaluate([{**RECORD, "reference": "b"}, {**RECORD, "id": "2"}]).table
+    assert str(table["coherence"].dtype) == "Float64"
+    assert str(table["coherence_passed"].dtype) == "boolean"
+    assert table["rouge1_f1"].isna().tolist() == [False, True]
+    texts = table.select_dtypes("object")
+    assert "reference" in texts
+    assert not [cell for cell in texts.to_numpy().ravel() if isinstance(cell, float) and cell != cell]
+    assert isinstance(table, pd.DataFrame)
+
+
+def test_the_digest_sees_list_columns() -> None:
+    suite = rm.Suite(["coherence"])
+    other = {**RECORD, "contexts": [{"id": "doc-7", "text": "Another fact."}]}
+    first, same, third = (suite.evaluate([record]).data_digest for record in (RECORD, dict(RECORD), other))
+    assert first == same != third
+
+
+def test_worst_rows_come_first() -> None:
+    rows = [{"id": str(i), "answer": "Go. " * i + "This is a whole sentence."} for i in range(5)]
+    report = rm.Suite(["coherence"]).evaluate(rows)
+    values = [row.scores["coherence"].value for row in report.worst(3)]
+    assert values == sorted(values)
+    assert len(values) == 3
+
+
+def test_a_run_holds_page_and_plots(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    import mlflow
+
+    judge = rm.ScriptedJudge(facts=[{"text": "a", "ok": True}], used_chunks=[1], rating=4)
+    report = rm.Suite(["faithfulness", "chunk_precision"], judge=judge, weights={"faithfulness": 1}).evaluate([RECORD])
+    run_id = report.log(traces=False)
+    client = mlflow.MlflowClient()
+    names = {entry.path for entry in client.list_artifacts(run_id)}
+    assert {"ragmetrics_report.html", "ragmetrics_scores.png", "ragmetrics_composite.png"} <= names
+    bare = rm.Suite(["coherence"]).evaluate([RECORD]).log(traces=False, plots=False)
+    assert not any(entry.path.endswith(".png") for entry in client.list_artifacts(bare))

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlflow_ragmetrics.core.text import has_content
+from mlflow_ragmetrics.shared.non_answers import is_indistinct
+
+NON_ANSWERS = """
+I don't know.|I don’t know|dont know|I do not know|I don't really know.|I don't know, I'm not sure.|No idea
+I have no idea|I'm not sure.|not sure|I am not certain.|Cannot say|I can't tell|I cannot answer that.|Unclear.
+I cannot answer the question based on the provided context.|I'm confused|It is unclear|No information
+There is no information|There is no relevant information found in the context.|No answer|No response
+No relevant response found|No information was found in the documents.|Not mentioned|Not mentioned in the text.
+It is not specified.|The answer is not mentioned in the context.|N/A|n.a.|n / a|None|none.|Unknown|It is unknown.
+"I don't know"|[not sure]|(I have no idea.)|I don't know. I have no idea.|I'm sorry, but I don't know the answer.
+I'm unable to answer that.|I do not have enough information to answer the question.|I couldn't find any information.
+The provided context does not contain information about X.|The context does not mention the capital of France.
+There is no information about the capital of France in the provided documents.|There isn't enough information
+Не знаю|(не знаю)|«Не знаю.»|Я не знаю, что сказать|Нет информации|К сожалению, нет информации.|Не уверен.
+Я не уверена|Неизвестно|Затрудняюсь ответить|Понятия не имею|Информация отсутствует|В документах не указано
+Ничего не знаю|Не знаю. Нет информации.|н/д
+"""
+ANSWERS = """
+no|No.|Yes|yes|0|42|Paris|nothing|Nobody|No one|nobody knows|None of them|None of the above|Unknown Pleasures
+The unknown soldier|The author is unknown.|I'm not sure. Paris is the capital of France.|Information|sorry
+I'm not sure, but I think Paris.|I don't know, maybe Paris|I don't know. Paris.|I'm not sure it is a good idea
+I don't know anyone who uses it|I don't know if I would trust it|No, it is not.|It is not available.|She was confused.
+There is no information about the price, but it is 5 dollars.|There is no information about X but Y is Z.
+The treaty is not mentioned in the letter of 1848.|I did not say that|No idea is too small
+нет|да|Не знаю, возможно Париж|Нет информации, но Париж столица|Не знаю. Париж.|неизвестный солдат|巴黎
+"""
+
+
+def lines(table: str) -> list[str]:
+    return [text for text in table.replace("\n", "|").split("|") if text]
+
+
+@pytest.mark.parametrize("text", [None, "", "   ", "...", "—", "🤷", "?!", *lines(NON_ANSWERS)])
+def test_non_answers_are_indistinct(text: str | None) -> None:
+    assert is_indistinct(text)
+
+
+@pytest.mark.parametrize("text", lines(ANSWERS))
+def test_answers_are_distinct(text: str) -> None:
+    assert not is_indistinct(text)
+
+
+def test_further_phrases() -> None:
+    assert not is_indistinct("Kein Kommentar!")
+    assert is_indistinct("Kein Kommentar!", ["kein Kommentar"])
+    assert is_indistinct("Kein Kommentar. I don't know.", ["KEIN KOMMENTAR", ""])
+    assert not is_indistinct("Paris", ["", "kein Kommentar"])
+
+
+@given(st.text())
+def test_any_text_is_decided(text: str) -> None:
+    assert is_indistinct(text) or has_content(text)
+
+
+@given(st.lists(st.sampled_from(lines(NON_ANSWERS)), min_size=1), st.sampled_from(["Paris.", "42.", "Yes."]))
+def test_one_answer_among_non_answers_makes_a_text_distinct(non_answers: list[str], answer: str) -> None:
+    parts = [f"{text.rstrip('.')}." for text in non_answers]
+    assert is_indistinct(" ".join(parts))
+    assert not is_indistinct(" ".join([*parts, answer]))
+
+
+@pytest.mark.parametrize(
+    "text", ["I don't know. " * 50_000, "information " * 80_000, "n/" * 400_000 + "a", "'s" * 400_000]
+)
+def test_long_texts_take_linear_time(text: str) -> None:
+    start = time.perf_counter()
+    is_indistinct(text)
+    assert time.perf_counter() - start < 15

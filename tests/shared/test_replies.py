@@ -1,0 +1,64 @@
+"""Judges' replies, read in any case and never guessed at."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlflow_ragmetrics.core.question import Finding, Rating, Related
+from mlflow_ragmetrics.errors import JudgeReplyError
+from mlflow_ragmetrics.shared.replies import read_findings, read_grade, read_related, read_tone
+
+VERDICTS = st.sampled_from(["SUPPORTED", "supported ", "Contradicted.", "neutral", "yes", "RELATED", ""])
+
+
+@given(st.lists(st.text(min_size=1), max_size=6), st.lists(VERDICTS, max_size=9))
+def test_there_is_one_item_a_claim(claims: list[str], verdicts: list[str]) -> None:
+    items, warnings = read_findings(claims, [Finding(verdict) for verdict in verdicts], 3)
+    assert [item.text for item in items] == claims
+    assert {item.verdict for item in items} <= {"SUPPORTED", "CONTRADICTED", "NEUTRAL"}
+    codes = dict(warnings)
+    assert ("verdict_missing" in codes) == (len(verdicts) < len(claims))
+    read = [verdict.strip().rstrip(".").upper() for verdict in verdicts[: len(claims)]]
+    assert ("verdict_unknown" in codes) == any(v not in ("SUPPORTED", "CONTRADICTED", "NEUTRAL") for v in read)
+
+
+def test_evidence_outside_the_chunks_is_dropped() -> None:
+    quotes = ((1, "a"), (3, "b"), (4, "c"), (-1, "d"))
+    items, _ = read_findings(["x"], [Finding("SUPPORTED", quotes=quotes)], 3)
+    assert [(e.chunk, e.quote) for e in items[0].evidence] == [(1, "a"), (3, "b")]
+    items, _ = read_findings(["x"], [Finding("SUPPORTED", quotes=quotes)])
+    assert {e.chunk for e in items[0].evidence} == {None}
+
+
+@pytest.mark.parametrize(("given_support", "kept"), [(0.0, 0.0), (1, 1), (1.2, None), (-1, None), (float("nan"), None)])
+def test_support_lies_in_its_range(given_support: float, kept: float | None) -> None:
+    items, _ = read_findings(["x"], [Finding("SUPPORTED", support=given_support)])
+    assert items[0].support == kept
+
+
+def test_related_chunks() -> None:
+    replies = [Related(2, "first"), Related(2, "second"), Related(0), Related(5), Related("1")]  # type: ignore[arg-type]
+    assert read_related(replies, 4) == {2: Related(2, "first")}
+
+
+@given(st.floats(1, 5))
+def test_grades_in_range_are_kept(grade: float) -> None:
+    assert read_grade(Rating(grade), "m") == grade
+    assert read_grade(Rating(f"{grade:.3f}/5"), "m") == pytest.approx(grade, abs=1e-3)
+
+
+@given(st.one_of(st.floats().filter(lambda x: not 1 <= x <= 5), st.text("abc /"), st.none(), st.booleans()))
+def test_all_else_is_an_error_that_shows_the_reply(reply: object) -> None:
+    with pytest.raises(JudgeReplyError) as caught:
+        read_grade(Rating(reply), "my_metric")  # type: ignore[arg-type]
+    assert repr(reply) in str(caught.value)
+    assert caught.value.metric == "my_metric"
+
+
+def test_tones() -> None:
+    assert [read_tone(Rating(value), "m") for value in (0, "0.5", 1.0)] == [0.0, 0.5, 1.0]
+    for wrong in (0.25, "calm", None, 2):
+        with pytest.raises(JudgeReplyError):
+            read_tone(Rating(wrong), "m")
