@@ -14,7 +14,6 @@ from mlflow_ragmetrics.calibration.result import Beside, Calibration, reliabilit
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.readers.results import Results, Source, results_of
-from mlflow_ragmetrics.records.values import name_of
 from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
 from mlflow_ragmetrics.statistics.thresholds import threshold_gain
 
@@ -155,7 +154,7 @@ def _groups(results: Results, groups: str | Sequence[str] | None, rows: Labelled
     if len(groups) != len(rows.known):
         message = f"groups: {len(groups)} names for {len(rows.known)} rows; give one a row, or a column"
         raise InvalidOptionError(message, param="groups")
-    return [name_of(name) for name, here in zip(groups, rows.known, strict=True) if here]
+    return [str(name) for name, here in zip(groups, rows.known, strict=True) if here]
 
 
 def _beside(results: Results, name: str, rows: Labelled, good: Any) -> Beside:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Union, cast
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.readers.results import Results, read_table
-from mlflow_ragmetrics.records.values import name_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,7 +137,7 @@ def _by_id(frame: Any, column: str) -> dict[str, Any]:
     if "id" not in frame.columns or column not in frame.columns:
         has = ", ".join(map(str, frame.columns))
         raise InvalidDataError(f"labels need the columns id and {column}; there are {has} (name another with column=)")
-    return dict(zip(map(name_of, frame["id"]), frame[column], strict=True))
+    return dict(zip(map(str, frame["id"]), frame[column], strict=True))
 
 
 def _names(results: Results) -> list[list[str]]:
@@ -150,7 +149,7 @@ def _names(results: Results) -> list[list[str]]:
 
 
 def _matched(labels: Mapping[Any, Any], rows: Iterable[Iterable[str]]) -> list[Label]:
-    known = {name_of(name): as_number(value) for name, value in labels.items()}
+    known = {str(name): as_number(value) for name, value in labels.items()}
     found = [next((known[name] for name in names if name in known), None) for names in rows]
     if all(label is None for label in found):
         some = ", ".join(list(known)[:3]) or "none"

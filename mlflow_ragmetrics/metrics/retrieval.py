@@ -22,7 +22,7 @@ def _compiles(pattern: str | None) -> str | None:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ValueError(f"no regular expression: {error}") from None
+            raise ValueError(f"not a regular expression: {error}") from None
     return pattern
 
 
@@ -51,7 +51,8 @@ def context_recall(
     ``<urn:uuid:U>``, ``id::chunk-N`` for ``id``. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
 
     Options: ``zero_division`` for no relevant documents (0.0, 1.0 or "skip"); ``id_pattern``, a regular expression
-    whose first group is the document. Source: seed 003.
+    whose first group is the document.
+    Source: Manning, Raghavan and Schütze, "Introduction to Information Retrieval", 2008, chapter 8.
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -76,7 +77,7 @@ def context_precision(
 
     Formula: |R ∩ G| / |R| over distinct documents, as in ``context_recall``. 0 to 1; nothing retrieved: 0.0.
     Unscored: either list missing. Options: ``zero_division`` for no relevant documents, ``id_pattern``.
-    Source: seed 003.
+    Source: Manning, Raghavan and Schütze, "Introduction to Information Retrieval", 2008, chapter 8.
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -101,7 +102,7 @@ def context_f1(
 
     Formula: 2PR / (P + R) with ``context_precision`` and ``context_recall``. 0 to 1; nothing relevant retrieved: 0.0.
     Unscored: either list missing. Options: ``zero_division`` for no relevant documents, ``id_pattern``.
-    Source: seed 003.
+    Source: Manning, Raghavan and Schütze, "Introduction to Information Retrieval", 2008, chapter 8.
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -127,7 +128,7 @@ def ndcg(
     Formula: DCG / ideal DCG with binary gain and discount 1 / log2(rank + 1), on distinct documents (repeats keep
     their first rank), the ideal over min(k, |G|): ``ndcg_cut`` of trec_eval. 0 to 1; nothing retrieved: 0.0.
     Unscored: either list missing. Options: ``k`` (1 or more), ``zero_division`` for no relevant documents,
-    ``id_pattern``. Source: seed 003; Järvelin and Kekäläinen, 2002.
+    ``id_pattern``. Source: Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002.
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -166,7 +167,7 @@ def _scored(
         value = None if isinstance(zero_division, str) else zero_division
         return Score(value=value, reason=say("retrieval.no_gold"), details=counts, items=_items(match))
     value = measure(match)
-    said = say(
+    reason = say(
         f"retrieval.{kind}",
         value=value,
         correct=len(match.correct),
@@ -174,7 +175,7 @@ def _scored(
         gold=len(match.gold),
         n=len(match.retrieved if kind == "precision" else match.gold),
     )
-    return Score(value=value, reason=said, details=counts, items=_items(match))
+    return Score(value=value, reason=reason, details=counts, items=_items(match))
 
 
 @lru_cache(maxsize=4)  # several metrics look at the same row

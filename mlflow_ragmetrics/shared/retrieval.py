@@ -1,4 +1,4 @@
-"""Retrieved and relevant documents: ids, counts, rank gain, and the figures of a whole run, row by row or at once."""
+"""Retrieved and relevant documents: their ids, counts and ranks, and the figures of a run, by row or all at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WRAPPED = re.compile(r"doc-(?P<document><urn:uuid:[^>]*>)")
 
 @dataclass(frozen=True)
 class Match:
-    """The distinct documents of one row: retrieved ones in rank order, the relevant ones, and who is both."""
+    """The distinct documents of one row: retrieved ones in rank order, the relevant ones, and those that are both."""
 
     retrieved: tuple[str, ...]
     gold: tuple[str, ...]
@@ -31,7 +31,7 @@ class Match:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The counts under the seed's names."""
+        """The counts by the names that they have in ``Score.details``."""
         return {
             "retrieved_docs_count": len(self.retrieved),
             "gold_docs_count": len(self.gold),
@@ -42,8 +42,8 @@ class Match:
 def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:
     """The document of a chunk: ``doc-<urn:uuid:U>::chunk-N`` is ``<urn:uuid:U>``, ``id::chunk-N`` is ``id``.
 
-    Other ids stay as they are. ``pattern`` replaces these rules: the document is its first group, or its whole match;
-    an id where it is not found stays as it is.
+    Other ids are kept as they are. ``pattern`` replaces these rules: the document is its first group, or its whole
+    match; an id in which it is not found is kept as it is.
 
     >>> document_id("doc-<urn:uuid:7>::chunk-0"), document_id("doc-42::chunk-3"), document_id("doc-7")
     ('<urn:uuid:7>', 'doc-42', 'doc-7')
@@ -91,7 +91,7 @@ def _ideal(relevant: int) -> float:
 
 
 def retrieval_summary(rows: Iterable[Mapping[str, Score]]) -> dict[str, float]:
-    """The figures of a run under the seed's names, from the scores of each row by metric key.
+    """The figures of a run, from the scores of each row by metric key.
 
     Means over the scored rows (``avg_context_recall``, ``avg_context_precision``, ``avg_context_f1``, and each
     ``ndcg_k`` under its key), ``sample_count`` (rows scored by any retrieval metric), and, over those of them that
@@ -114,7 +114,7 @@ def retrieval_summary(rows: Iterable[Mapping[str, Score]]) -> dict[str, float]:
 
 
 def _mean_name(key: str) -> str:
-    """The seed's name of a mean: ``context_recall`` becomes ``avg_context_recall``, also after a suite's prefix."""
+    """The name of a mean: ``context_recall`` becomes ``avg_context_recall``, also after a suite's prefix."""
     return re.sub("context_(?=(?:recall|precision|f1)$)", "avg_context_", key)
 
 
@@ -129,7 +129,7 @@ def _shares(rows: Sequence[Mapping[str, int]]) -> dict[str, float]:
     }
 
 
-_REMEMBERED = 1_000_000
+_MOST_CACHED = 1_000_000
 
 
 class _Documents(dict[str, str]):
@@ -141,7 +141,7 @@ class _Documents(dict[str, str]):
 
     def __missing__(self, chunk_id: str) -> str:
         document = document_id(chunk_id, self._pattern)
-        if len(self) < _REMEMBERED:
+        if len(self) < _MOST_CACHED:
             self[chunk_id] = document
         return document
 
@@ -155,9 +155,10 @@ def retrieval_table(
 ) -> dict[str, np.ndarray]:
     """``recall``, ``precision``, ``f1``, each ``ndcg_k``, ``retrieved``, ``gold`` and ``correct`` (counts) by query.
 
-    ``retrieved`` and ``gold`` hold a list of ids a query, and the values are those of the metrics ``context_recall``,
-    ``context_precision``, ``context_f1`` and ``ndcg`` with ``zero_division=0.0``; scores are float64 and counts int64.
-    100,000 queries of 100 ids take about two seconds. ``InvalidOptionError`` where there are not as many of both.
+    ``retrieved`` and ``gold`` hold one list of ids per query, and the values are those of the metrics
+    ``context_recall``, ``context_precision``, ``context_f1`` and ``ndcg`` with ``zero_division=0.0``; scores are
+    float64 and counts int64. 100,000 queries of 100 ids take about two seconds. ``InvalidOptionError`` where their
+    numbers differ.
 
     >>> retrieval_table([["a::chunk-1", "x"], []], [["a", "b"], ["c"]])["recall"].tolist()
     [0.5, 0.0]
