@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from mlflow_ragmetrics.calibration.labels import Labels, as_number, labels_of
-from mlflow_ragmetrics.calibration.result import Beside, Calibration, reliability
+from mlflow_ragmetrics.calibration.reliability import reliability_bins
+from mlflow_ragmetrics.calibration.result import Beside, Calibration
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.readers.results import Results, Source, results_of
@@ -104,7 +105,7 @@ def _judged(
         at_chosen=agreement(rows.values < gain.chosen - _SLACK, ~good, seed=seed) if gain else None,
         gain=gain,
         auroc=auroc(rows.values, ~good),
-        bins=reliability(rows.values, good),
+        bins=reliability_bins(rows.values, good),
         beside=others,
     )
 

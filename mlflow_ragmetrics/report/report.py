@@ -16,7 +16,7 @@ from mlflow_ragmetrics.report.gates import check_figures, raise_failures
 from mlflow_ragmetrics.report.summary import summarize_rows
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
 from mlflow_ragmetrics.shared.retrieval import retrieval_summary
-from mlflow_ragmetrics.views.notebook import report_markup
+from mlflow_ragmetrics.views.notebook import report_cell
 from mlflow_ragmetrics.views.report_page import report_page
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Report:
         return f"<Report of {len(self)} rows: {', '.join(means)}>"
 
     def _repr_html_(self) -> str:
-        return report_markup(self.keys, self.metrics, self.warnings, len(self), self.worst())
+        return report_cell(self.keys, self.metrics, self.warnings, len(self), self.worst())
 
     def check(self, *, fail_on_error_rate: float | None = None, **fail_under: float) -> None:
         """``GateError`` (an ``AssertionError``) when a mean is under its limit: ``report.check(faithfulness=0.8)``.

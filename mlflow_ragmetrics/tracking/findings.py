@@ -15,18 +15,13 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.tracking.describe import new_params, params_of
 from mlflow_ragmetrics.tracking.run import target_run
 from mlflow_ragmetrics.tracking.writer import table_json
-from mlflow_ragmetrics.views.plots import forest_plot, reliability_plot
-from mlflow_ragmetrics.views.text import decision
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
     from mlflow import MlflowClient
 
-    from mlflow_ragmetrics.calibration.result import Calibration
-    from mlflow_ragmetrics.comparison.result import Comparison
-
-__all__ = ["Findings", "log_findings", "safe_name", "log_comparison", "log_calibration"]
+__all__ = ["Findings", "log_findings", "safe_name"]
 
 _TABLES_TAG = "mlflow.loggedArtifacts"
 _METRICS_A_BATCH = 900
@@ -99,32 +94,3 @@ def _log_metrics(client: MlflowClient, run_id: str, figures: Mapping[str, float]
     metrics = [Metric(name, float(value), now, 0) for name, value in figures.items() if math.isfinite(value)]
     for start in range(0, len(metrics), _METRICS_A_BATCH):
         client.log_batch(run_id, metrics=metrics[start : start + _METRICS_A_BATCH], synchronous=True)
-
-
-def log_comparison(comparison: Comparison, run_id: str | None, run_name: str | None) -> str:
-    """Write ``compare_<A>.html``, ``.json`` (a table) and ``.png``, and the metrics ``vs_<A>/<key>/difference``, ….
-
-    Into ``run_id``, else the active run, else a new one; returns the run's id.
-    """
-    name = safe_name(comparison.name_a)
-    findings = Findings(
-        texts={f"compare_{name}.html": comparison.to_html()},
-        tables={f"compare_{name}.json": comparison.table},
-        plots={f"compare_{name}.png": forest_plot(comparison)},
-        metrics={f"vs_{name}/{figure}": value for figure, value in comparison.metrics.items()},
-        params={f"compared_with_{name}": comparison.run_a or comparison.name_a},
-    )
-    return log_findings(findings, run_id, run_name)
-
-
-def log_calibration(calibration: Calibration, run_id: str | None, run_name: str | None) -> str:
-    """Write ``calibration_<key>.json`` (a table), ``.txt`` and ``.png``, and ``calibration/<key>/…`` as metrics."""
-    name = safe_name(calibration.key)
-    findings = Findings(
-        texts={f"calibration_{name}.txt": f"{calibration}\n"},
-        tables={f"calibration_{name}.json": calibration.table} if calibration.at_default else {},
-        plots={f"calibration_{name}.png": reliability_plot(calibration)},
-        metrics=calibration.metrics,
-        params={f"calibration_{name}": decision(calibration)},
-    )
-    return log_findings(findings, run_id, run_name)

@@ -6,7 +6,6 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import cohen_kappa_score, f1_score, roc_auc_score
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.views.plots import reliability_plot
 
 from .reports import labelled_report
 
@@ -63,7 +62,7 @@ def test_grades_are_correlated_and_can_be_parted() -> None:
     assert found.pearson.value == pytest.approx(pearsonr(VALUES, grades)[0])
     assert found.spearman.value == pytest.approx(spearmanr(VALUES, grades)[0])
     assert found.at_default is None
-    assert reliability_plot(found) is None
+    assert found.plot() is None
     assert "good_from" in str(found)
     parted = rm.calibrate(REPORT, grades.tolist(), good_from=4)
     assert parted.at_default is not None
@@ -86,7 +85,7 @@ def test_the_reliability_plot_shows_every_row_once() -> None:
     assert sum(each.rows for each in found.bins) == 200
     assert [each.score for each in found.bins] == sorted(each.score for each in found.bins)
     assert found.bins[0].good < 0.2 < 0.9 < found.bins[-1].good
-    assert reliability_plot(found) is not None
+    assert found.plot() is not None
 
 
 def test_what_cannot_be_used_is_refused_by_name() -> None:
