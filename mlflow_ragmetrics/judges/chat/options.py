@@ -171,8 +171,9 @@ def judge_options(given: Mapping[str, Any]) -> JudgeOptions:
 
 def _refusal(place: list[str], kind: str, problem: str, given: Mapping[str, Any]) -> str:
     option = ".".join(place)
-    nested = {"retry": RetryOptions, "prices": Prices}
-    known = sorted((nested[place[0]] if len(place) > 1 else JudgeOptions).model_fields)
+    nested: dict[str, type[BaseModel]] = {"retry": RetryOptions, "prices": Prices}
+    model: type[BaseModel] = nested[place[0]] if len(place) > 1 else JudgeOptions
+    known = sorted(model.model_fields)
     if kind == "extra_forbidden":
         return f"there is no option {option!r}; language-model judges take {', '.join(known)}"
     value: object = given
