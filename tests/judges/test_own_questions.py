@@ -118,7 +118,7 @@ def test_a_dry_run_counts_a_rubric_and_sends_nothing() -> None:
 
 def test_a_yaml_file_names_a_metric_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "suite.yaml"
-    path.write_text(f"metrics: ["{__name__}:politeness"]\n", encoding="utf-8")
+    path.write_text(f"metrics: ['{__name__}:politeness']\n", encoding="utf-8")
     report = rm.Suite.from_yaml(path, judge=dutiful()).evaluate([ROW])
     assert report.rows[0].scores["politeness"].value == 0.75
 
