@@ -1,4 +1,8 @@
-"""Daemon threads for whatever must not wait: judges' calls, work beside an event loop, background queues."""
+"""One pool of daemon threads for whatever must not wait or must not be waited for.
+
+``start_thread`` runs an action on a thread of the pool; ``run_in_thread`` waits for its result, with a timeout;
+``run_beside`` awaits it from an event loop; ``Workers`` runs many, with a limit on how many run at once.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +23,123 @@ from typing import Any, Generic, TypeVar
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
-__all__ = ["ENDED", "Slots", "Workers", "pause", "run_beside"]
+__all__ = [
+    "ENDED",
+    "Slots",
+    "ThreadTask",
+    "ThreadTimeoutError",
+    "Workers",
+    "pause",
+    "run_beside",
+    "run_in_thread",
+    "start_thread",
+]
 
 T = TypeVar("T")
 ENDED: ContextVar[threading.Event | None] = ContextVar("ragmetrics_ended", default=None)
-"""Set by whoever no longer waits for the crews that are made in this context."""
+"""Set by whoever no longer waits for the workers that are made in this context."""
 _SLICE = 1.0
+_IDLE_SECONDS = 10.0
 _local = threading.local()
 
 
+class ThreadTimeoutError(TimeoutError):
+    """An action did not end in time; its thread is left to itself."""
+
+
+class ThreadTask:
+    """An action that runs on a thread of the pool."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._ended = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs; never in a process that was forked from the one that started it."""
+        return not self._ended and self._process == os.getpid()
+
+
+class _Thread:
+    """A daemon thread that runs one action after another, and ends when there was none for a while."""
+
+    def __init__(self, pool: _Pool) -> None:
+        self._pool = pool
+        self.inbox: queue.SimpleQueue[tuple[Callable[[], object], ThreadTask, str]] = queue.SimpleQueue()
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                action, task, name = self.inbox.get(timeout=_IDLE_SECONDS)
+            except queue.Empty:
+                if self._pool.dismiss(self):
+                    return
+                continue
+            self.thread.name = name
+            try:
+                action()
+            finally:
+                task._ended = True
+            del action, task  # an idle thread keeps nothing of what it did
+            self.thread.name = "ragmetrics-idle"
+            self._pool.idle.append(self)
+
+
+class _Pool:
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.idle: list[_Thread] = []
+        self._lock = threading.Lock()
+
+    def take(self) -> _Thread:
+        """An idle thread, the one that was busy last, or a new one."""
+        with self._lock:
+            return self.idle.pop() if self.idle else _Thread(self)
+
+    def dismiss(self, thread: _Thread) -> bool:
+        """Whether the thread may end: not where it has just been taken."""
+        with self._lock:
+            if thread not in self.idle:
+                return False
+            self.idle.remove(thread)
+            return True
+
+
+_pool = _Pool()
+
+
+def start_thread(action: Callable[[], object], *, name: str, context: contextvars.Context | None = None) -> ThreadTask:
+    """Run ``action`` on a daemon thread of that name, in an empty context or in ``context``; it must not raise.
+
+    Threads are reused: nothing of the caller's (callbacks, open spans) reaches the action but through ``context``.
+    """
+    global _pool
+    if _pool.process != os.getpid():  # the threads of the parent are not in a forked process
+        _pool = _Pool()
+    task = ThreadTask()
+    _pool.take().inbox.put((partial((context or contextvars.Context()).run, action), task, name))
+    return task
+
+
+def run_in_thread(action: Callable[[], T], timeout: float | None) -> T:
+    """What ``action`` returns or raises, run on a thread of the pool with an empty context.
+
+    A chain's callbacks and an open trace live in context variables, so that the action inherits neither. After
+    ``timeout`` seconds a ``ThreadTimeoutError`` is raised, whatever a client does with its own timeout.
+    """
+    results: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
+    start_thread(lambda: results.put(_attempted(action)), name="ragmetrics-call")
+    try:
+        result = results.get(timeout=timeout)
+    except queue.Empty:
+        raise ThreadTimeoutError(f"no reply within {timeout:g} s") from None
+    return result()
+
+
 def pause(seconds: float) -> bool:
-    """Sleep; True where the crew that this thread works for was closed, which ends the sleep at once."""
+    """Sleep; True where the ``Workers`` that this thread works for were closed, which ends the sleep at once."""
     closing: threading.Event | None = getattr(_local, "closing", None)
     if closing is None:
         time.sleep(max(0.0, seconds))
@@ -38,9 +148,9 @@ def pause(seconds: float) -> bool:
 
 
 class Slots:
-    """How many jobs several crews may run at once, together; another process has slots of its own.
+    """How many jobs several ``Workers`` may run at once, together; another process has slots of its own.
 
-    ``InvalidOptionError`` for a limit that is no whole number from 1.
+    ``InvalidOptionError`` for a limit that is not a whole number from 1.
     """
 
     def __init__(self, limit: int) -> None:
@@ -64,7 +174,7 @@ class Slots:
 
 
 class Workers(Generic[T]):
-    """Runs jobs on at most ``slots.limit`` threads and hands their results back through ``finished``.
+    """Runs jobs on at most ``slots.limit`` threads of the pool and hands their results back through ``finished``.
 
     The threads are daemons: a call that hangs cannot keep the interpreter from ending.
     """
@@ -89,7 +199,7 @@ class Workers(Generic[T]):
         self._hand_out()
         if self._threads < min(self.limit, self.in_flight):
             self._threads += 1
-            threading.Thread(target=self._work, daemon=True, name=f"ragmetrics-{self._threads}").start()
+            start_thread(self._work, name=f"ragmetrics-{self._threads}")
 
     def finished(self) -> list[T]:
         """Wait for a result, then take all that are there; raises what a job raised."""
@@ -129,12 +239,15 @@ class Workers(Generic[T]):
 
     def _work(self) -> None:
         _local.closing = self._closing
-        while (job := self._jobs.get()) is not None:
-            with self._slots.one():
-                if self._closing.is_set():
-                    return
-                result = _attempted(job)
-            self._results.put(result)
+        try:
+            while (job := self._jobs.get()) is not None:
+                with self._slots.one():
+                    if self._closing.is_set():
+                        return
+                    result = _attempted(job)
+                self._results.put(result)
+        finally:
+            _local.closing = None  # the thread goes on to work for others
 
 
 def _attempted(job: Callable[[], T]) -> Callable[[], T]:
@@ -151,7 +264,7 @@ def _raise(error: BaseException) -> Any:
 
 
 async def run_beside(action: Callable[..., T], *arguments: Any, **options: Any) -> T:
-    """What ``action`` returns or raises. Where the task is cancelled, the crews that ``action`` waits for stop.
+    """What ``action`` returns or raises. Where the task is cancelled, the ``Workers`` that ``action`` waits for stop.
 
     ``asyncio.to_thread`` would let it go on, and a program that was interrupted would wait for its end.
     """
@@ -173,8 +286,7 @@ async def run_beside(action: Callable[..., T], *arguments: Any, **options: Any) 
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, resolve, outcome)
 
-    context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(work,), daemon=True, name="ragmetrics-evaluation").start()
+    start_thread(work, name="ragmetrics-evaluation", context=contextvars.copy_context())
     try:
         return await future
     finally:

@@ -19,7 +19,7 @@ from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.judges.chat.isolation import untraced
+from mlflow_ragmetrics.judges.chat.untraced import untraced
 from mlflow_ragmetrics.suite import Suite
 
 __all__ = ["quietened", "ChainSuite", "Counts", "Pipeline"]
@@ -33,36 +33,25 @@ def quietened(suite: Suite) -> Suite:
     return quiet
 
 
-class _QuietJudge:
-    """A judge that answers without being traced; it has every attribute of the other."""
+class _QuietJudge(Judge):
+    """A judge that answers without being traced."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._judge, name)
-
-    @property
-    def name(self) -> str:
-        return self._judge.name
+        self.name, self.local, self.fingerprint, self.usage = judge.name, judge.local, judge.fingerprint, judge.usage
+        self.calls = judge.calls  # type: ignore[method-assign]
 
     def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
         with untraced():
             return self._judge.answer(questions)
 
 
-class _QuietEmbedding:
+class _QuietEmbedding(Embedding):
     """An embedding model that embeds without being traced."""
 
     def __init__(self, embedding: Embedding) -> None:
         self._embedding = embedding
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._embedding, name)
-
-    @property
-    def name(self) -> str:
-        return self._embedding.name
+        self.name, self.local = embedding.name, embedding.local
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         with untraced():

@@ -24,7 +24,7 @@ class Witness(BaseCallbackHandler):
         self.calls += 1
 
 
-class ModelJudge:
+class ModelJudge(rm.Judge):
     """A judge that asks a chat model, as remote judges do."""
 
     name = "model"
