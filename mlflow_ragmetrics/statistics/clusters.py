@@ -5,7 +5,7 @@ groups on: the bootstrap of whole groups (Davison and Hinkley 1997, 3.8), of Stu
 skewed near the ends of their scale, and BCa at levels widened by those degrees of freedom for differences, which have
 long tails. Scores of 0 and 1 below 40 groups, or with a minority in fewer than six, have Wilson's interval for their
 effective rows (Korn and Graubard 1998), and differences that fewer than fifteen groups have Agresti and Min's. Beyond
-2,000 groups the bootstrap's limits are read from their Edgeworth expansion (Hall 1992).
+1,000 groups the bootstrap's limits are read from their Edgeworth expansion (Hall 1992).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mlflow_ragmetrics.statistics.resampling import Matrix, Vector, bootstrap_we
 __all__ = ["BOOTSTRAP_GROUPS", "MANY_GROUPS", "cluster_difference_intervals", "cluster_mean_intervals"]
 
 BOOTSTRAP_GROUPS = 40
-MANY_GROUPS = 2_000
+MANY_GROUPS = 1_000
 _FEW_CHANGES = 15
 _FEW_OF_MINORITY = 6
 Interval = Union[tuple[float, float], None]

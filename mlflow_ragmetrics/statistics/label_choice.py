@@ -14,6 +14,7 @@ from typing import Any, Union
 import numpy as np
 from numpy.typing import NDArray
 
+from mlflow_ragmetrics.statistics.groups import Labels
 from mlflow_ragmetrics.statistics.resampling import Vector
 
 __all__ = ["choose_rows", "expected_errors", "label_probabilities", "score_doubt"]
@@ -88,18 +89,25 @@ def label_probabilities(importance: Vector, budget: int, *, uniform: float = 0.7
 
 
 def choose_rows(
-    probabilities: Vector, *, seed: int = 0, names: Union[Sequence[Any], None] = None
+    probabilities: Vector,
+    *,
+    groups: Union[Labels, None] = None,
+    names: Union[Sequence[Any], None] = None,
+    seed: int = 0,
 ) -> NDArray[np.integer[Any]]:
     """The places of rows, each chosen with its probability: as many as these add up to, give or take one.
 
     Systematic sampling (Madow 1949) of the rows in the order of a hash of their ``names`` (by default their places), so
-    that the same names, probabilities and seed give the same rows in whatever order they come.
+    that the same names, probabilities and seed give the same rows in whatever order they come. Rows of one of
+    ``groups`` follow each other, so that the labels are spread over the groups: rows of one say less than others.
+    ``ValueError`` where there is not one name, or group, for each row.
     """
     size = len(probabilities)
     keys = range(size) if names is None else names
-    if len(keys) != size:
-        raise ValueError(f"{len(keys)} names are given for {size} rows")
-    order = sorted(range(size), key=lambda place: _hash(f"{seed}:{keys[place]}"))
+    own = [""] * size if groups is None else groups
+    if not len(keys) == len(own) == size:
+        raise ValueError(f"{len(keys)} names and {len(own)} groups are given for {size} rows")
+    order = sorted(range(size), key=lambda row: (_hash(f"{seed}:{own[row]}"), _hash(f"{seed}:{keys[row]}")))
     ends = np.cumsum(np.append(0.0, np.asarray(probabilities, dtype=float)[order]))[1:]
     total = float(ends[-1]) if size else 0.0
     start = int.from_bytes(_hash(f"start:{seed}"), "big") / 2**64

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Union
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtr
 from scipy.stats import binom
 
 from mlflow_ragmetrics.statistics.groups import Labels, group_totals
 from mlflow_ragmetrics.statistics.resampling import Matrix, exact_columns, random_signs
 
-__all__ = ["effect_size", "holm", "mcnemar", "rows_needed", "sign_flip_tests"]
+__all__ = ["cluster_t_tests", "effect_size", "holm", "mcnemar", "rows_needed", "sign_flip_tests"]
 
 _WIDEST = 1e9  # a difference so small beside the deviation is not to be seen with any rows
 
@@ -40,6 +40,25 @@ def sign_flip_tests(
         beyond += (np.abs(signs @ values) >= reached).sum(axis=0)
     own = 0 if 2 ** min(values.shape[0], 63) <= resamples else 1  # that which was observed is among all patterns
     return [float(p) for p in (beyond + own) / (tried + own)]
+
+
+def cluster_t_tests(differences: Matrix, groups: Labels) -> list[Union[float, None]]:
+    """The two-sided p-value of the cluster-robust t (CR2) of each column, the test that belongs to ``paired_intervals``
+    of few groups: unlike signs it can reach 5 % with five of them, but holds it for roughly normal sums only.
+
+    ``None`` for fewer than two groups with a pair; 1 without any difference, 0 where all rows have the same.
+    """
+    found: list[Union[float, None]] = [None] * differences.shape[1]
+    scored = np.flatnonzero(~np.isnan(differences).all(axis=0))
+    if not scored.size:
+        return found
+    totals = group_totals(differences[:, scored], groups)
+    for place, mean, variance, degrees in zip(scored, totals.means, totals.variances, totals.degrees, strict=True):
+        if np.isnan(variance):
+            continue
+        error = math.sqrt(float(variance))
+        found[place] = 2 * float(stdtr(degrees, -abs(mean) / error)) if error > 0 else float(mean == 0)
+    return found
 
 
 def _turned(differences: Matrix, groups: Union[Labels, None]) -> Matrix:

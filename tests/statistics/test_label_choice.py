@@ -50,7 +50,7 @@ def test_what_cannot_be_is_refused() -> None:
     for budget, uniform in ((0, 0.5), (1, 0.0), (1, 1.1)):
         with pytest.raises(ValueError, match="budget"):
             label_probabilities(np.ones(3), budget, uniform=uniform)
-    with pytest.raises(ValueError, match="2 names are given for 1 rows"):
+    with pytest.raises(ValueError, match="2 names and 1 groups are given for 1 rows"):
         choose_rows(np.ones(1), names=["a", "b"])
 
 
@@ -85,6 +85,20 @@ def test_probabilities_that_add_up_to_no_whole_number_give_one_more_or_less() ->
     sizes = [choose_rows(probabilities, seed=seed).size for seed in range(300)]
     assert set(sizes) == {2, 3}
     assert np.mean(sizes) == pytest.approx(2.45, abs=0.1)
+
+
+def test_labels_are_spread_over_groups() -> None:
+    groups = [f"question {row // 5}" for row in range(60)]
+    probabilities = np.full(60, 0.2)
+    for seed in range(20):
+        chosen = choose_rows(probabilities, groups=groups, seed=seed)
+        assert len({groups[row] for row in chosen}) == 12
+    alone = choose_rows(probabilities, seed=1)
+    assert len({groups[row] for row in alone}) < 12
+    chosen = np.concatenate([choose_rows(probabilities, groups=groups, seed=seed) for seed in range(2000)])
+    assert np.bincount(chosen, minlength=60) / 2000 == pytest.approx(probabilities, abs=0.04)
+    with pytest.raises(ValueError, match="2 names and 1 groups"):
+        choose_rows(np.ones(2), groups=["a"])
 
 
 def test_errors_are_larger_where_labels_lie_farther_from_the_scores() -> None:

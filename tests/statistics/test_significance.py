@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, permutation_test, ttest_1samp
 
-from mlflow_ragmetrics.statistics.significance import effect_size, holm, mcnemar, rows_needed, sign_flip_tests
+from mlflow_ragmetrics.statistics.significance import (
+    cluster_t_tests,
+    effect_size,
+    holm,
+    mcnemar,
+    rows_needed,
+    sign_flip_tests,
+)
 
 
 def test_it_is_scipys_permutation_test() -> None:
@@ -110,3 +117,16 @@ def test_all_patterns_are_tried_where_there_are_few() -> None:
     exact = permutation_test((differences[:, 0],), np.sum, permutation_type="samples", n_resamples=np.inf).pvalue
     assert sign_flip_tests(differences, resamples=1024) == pytest.approx([exact])
     assert sign_flip_tests(differences, resamples=1023) != pytest.approx([exact], abs=1e-9)
+
+
+def test_the_t_test_of_groups_of_one_size_is_that_of_their_means() -> None:
+    differences = np.random.default_rng(5).normal(0.1, 0.3, (24, 2))
+    differences[:, 1] *= -1
+    expected = [ttest_1samp(column.reshape(6, 4).mean(axis=1), 0).pvalue for column in differences.T]
+    assert cluster_t_tests(differences, np.repeat(np.arange(6), 4)) == pytest.approx(expected)
+
+
+def test_the_t_test_of_what_does_not_vary() -> None:
+    differences = np.column_stack([np.zeros(4), np.full(4, 0.1), np.full(4, np.nan), [0.1, 0.2, np.nan, np.nan]])
+    assert cluster_t_tests(differences, [1, 1, 2, 2]) == [1.0, 0.0, None, None]
+    assert cluster_t_tests(np.full((2, 1), np.nan), [1, 2]) == [None]
