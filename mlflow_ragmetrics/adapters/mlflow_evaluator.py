@@ -35,7 +35,7 @@ class RagMetricsEvaluator(ModelEvaluator):
     """Evaluates with a suite, only where ``evaluator_config`` has the key ``suite``.
 
     ``suite`` is a preset's name, a list of metrics, a YAML file or a ``Suite``; ``columns`` maps sample fields to
-    column names; ``traces`` writes one trace a row, for comparing runs row by row; the other keys (judge, embeddings,
+    column names; ``traces`` writes one trace per row, for comparing runs row by row; the other keys (judge, embeddings,
     weights, thresholds, …) are those of ``Suite`` and of the judges that it makes. The configuration may be nested
     under ``"ragmetrics"``. Metrics, params and tables go into the run.
     """
