@@ -89,7 +89,7 @@ def test_the_reliability_plot_shows_every_row_once() -> None:
 
 
 def test_what_cannot_be_used_is_refused_by_name() -> None:
-    with pytest.raises(rm.InvalidOptionError, match="'nonsense' is no metric of the report"):
+    with pytest.raises(rm.InvalidOptionError, match="'nonsense' is not a metric of the report"):
         rm.calibrate(REPORT, GOOD, key="nonsense")
     with pytest.raises(rm.InvalidOptionError, match="no column 'nowhere'"):
         rm.calibrate(REPORT, GOOD, groups="nowhere")
