@@ -134,13 +134,13 @@ def differences_of(
 def _difference(key: str, a: Values, b: Values, tolerance: float) -> Difference:
     both = ~(np.isnan(a) | np.isnan(b))
     unscored_a, unscored_b = int(np.isnan(a).sum()), int(np.isnan(b).sum())
-    unscored = Difference(key, int(both.sum()), tolerance=tolerance, unscored_a=unscored_a, unscored_b=unscored_b)
+    counted = Difference(key, int(both.sum()), tolerance=tolerance, unscored_a=unscored_a, unscored_b=unscored_b)
     if not both.any():
-        return unscored
+        return counted
     changes = b[both] - a[both]
     deviation = float(changes.std(ddof=1)) if changes.size > 1 else None
     return replace(
-        unscored,
+        counted,
         mean_a=float(a[both].mean()),
         mean_b=float(b[both].mean()),
         difference=float(changes.mean()),
