@@ -1,4 +1,4 @@
-"""``Calibration``: how far a metric agrees with people, and which threshold to use."""
+"""``Calibration``: how well a metric agrees with people, and which threshold to use."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "Beside", "Calibration"]
+__all__ = ["FIGURES", "Calibration", "OtherVerdicts"]
 
 _SHOWN = ("verdicts", "rows", "accuracy", "balanced_accuracy", "precision", "recall", "f1", "kappa", "auroc")
 FIGURES = ("accuracy", "balanced_accuracy", "precision", "recall", "f1")
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Somebody else's verdicts on the same rows."""
+class OtherVerdicts:
+    """Verdicts of another judge or method on the same rows."""
 
     name: str
     agreement: Agreement
@@ -56,7 +56,7 @@ class Calibration:
     at_chosen: Agreement | None = None
     gain: ThresholdGain | None = None
     bins: tuple[Bin, ...] = ()
-    beside: tuple[Beside, ...] = ()
+    beside: tuple[OtherVerdicts, ...] = ()
 
     @property
     def beats_default(self) -> bool:

@@ -1,4 +1,4 @@
-"""What became of one metric between two versions, and whether that is more than noise."""
+"""The difference of one metric between two versions, and whether it is more than noise."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ class Difference:
         if self.low is None:
             return f"{self.key}: {self.verdict}, {means}, {self.rows} row)"
         interval = f"95 % interval {signed(self.low)} to {signed(self.high)}, p = {number(self.p_holm, 4)} after Holm"
-        return f"{self.key}: {self.verdict}, {means}, {interval}){self._rows_wanting()}"
+        return f"{self.key}: {self.verdict}, {means}, {interval}){self._rows_advice()}"
 
-    def _rows_wanting(self) -> str:
+    def _rows_advice(self) -> str:
         if self.verdict != "too few rows to tell" or self.needed is None:
             return ""
         if self.needed > self.rows:
@@ -122,7 +122,7 @@ def differences_of(
     matrix = np.column_stack([b - a for a, b in scores.values()])
     intervals = paired_intervals(matrix, resamples=resamples, seed=seed)
     p_values = sign_flip_tests(matrix, resamples=resamples, seed=seed + 1)
-    found = [_described(key, a, b, tolerance) for key, (a, b) in scores.items()]
+    found = [_difference(key, a, b, tolerance) for key, (a, b) in scores.items()]
     tested = [place for place, each in enumerate(found) if each.rows > 1]
     adjusted = dict(zip(tested, holm([p_values[place] for place in tested]), strict=True))
     for place in tested:
@@ -131,16 +131,16 @@ def differences_of(
     return found
 
 
-def _described(key: str, a: Values, b: Values, tolerance: float) -> Difference:
+def _difference(key: str, a: Values, b: Values, tolerance: float) -> Difference:
     both = ~(np.isnan(a) | np.isnan(b))
     unscored_a, unscored_b = int(np.isnan(a).sum()), int(np.isnan(b).sum())
-    bare = Difference(key, int(both.sum()), tolerance=tolerance, unscored_a=unscored_a, unscored_b=unscored_b)
+    counted = Difference(key, int(both.sum()), tolerance=tolerance, unscored_a=unscored_a, unscored_b=unscored_b)
     if not both.any():
-        return bare
+        return counted
     changes = b[both] - a[both]
     deviation = float(changes.std(ddof=1)) if changes.size > 1 else None
     return replace(
-        bare,
+        counted,
         mean_a=float(a[both].mean()),
         mean_b=float(b[both].mean()),
         difference=float(changes.mean()),

@@ -41,8 +41,8 @@ class Comparison:
     """B against A: ``differences``, one for each metric, and the ``rows`` that changed most.
 
     ``name_a`` and ``name_b`` are the runs' names, ``run_a`` and ``run_b`` their ids in MLflow. ``pairing`` says how
-    rows were matched and what could not be, ``warnings`` in what the runs are unlike. Differences up to ``tolerance``
-    do not matter.
+    rows were matched and what could not be, ``warnings`` how the runs differ otherwise. Differences up to
+    ``tolerance`` do not matter.
 
     Intervals: BCa bootstrap of the paired differences, 95 %, each metric for itself (``statistics.intervals`` says when
     a closed form takes its place). Tests: sign-flip permutation, adjusted by Holm over the metrics. Both from

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2 import UndefinedError
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.html import render
 
 OURS = {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "details", "summary"}
 
@@ -68,3 +71,14 @@ def test_of_very_many_items_fifty_are_shown() -> None:
     shown = rm.Score(1.0, items=items)._repr_html_()
     assert shown.count("<tr>") == 51
     assert "… and 20 more" in shown
+
+
+def test_what_a_template_lacks_is_an_error_and_not_an_empty_page() -> None:
+    with pytest.raises(UndefinedError, match="title"):
+        render("views/report.html")
+
+
+def test_characters_that_cannot_be_stored_are_replaced() -> None:
+    shown = rm.Score(0.5, reason="half a pair \ud800, a NUL \x00")._repr_html_()
+    assert "half a pair \ufffd, a NUL \ufffd" in shown
+    shown.encode("utf-8")
