@@ -1,0 +1,183 @@
+"""The options of a language-model judge: one model for Python, YAML, the command line, MLflow and Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypedDict
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+
+from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.secrets import keep_secret
+from mlflow_ragmetrics.errors import InvalidOptionError
+
+__all__ = ["Calls", "JudgeKeywords", "JudgeOptions", "Prices", "RetryOptions", "judge_options"]
+
+Calls = Literal["full", "compact"]
+
+_MILLION = 1_000_000
+_NotNegative = Annotated[float, Field(ge=0)]
+_Positive = Annotated[float, Field(gt=0)]
+_AtLeastOne = Annotated[int, Field(ge=1)]
+_Rate = Annotated[float, Field(ge=1)]
+
+
+class _Options(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+
+class Prices(_Options):
+    """US dollars per million tokens. ``cached``: the price of cached prompt tokens (default: that of ``input``)."""
+
+    input: _NotNegative
+    output: _NotNegative
+    cached: _NotNegative | None = None
+
+    def cost(self, prompt: float, completion: float, cached: float = 0) -> float:
+        """The cost in dollars."""
+        cached_price = self.input if self.cached is None else self.cached
+        return ((prompt - cached) * self.input + cached * cached_price + completion * self.output) / _MILLION
+
+
+def _without_5xx(codes: object) -> object:
+    return [code for code in codes if code != "5xx"] if isinstance(codes, (list, tuple)) else codes
+
+
+class RetryOptions(_Options):
+    """Which failed requests are sent again, and after how long; waits are in seconds, grow, and are jittered.
+
+    Retried are the HTTP statuses in ``codes`` (``on_http_codes`` in YAML), 5xx, timeouts, connection errors and broken
+    replies; ``on_client_errors`` adds every other 4xx except 401 and 403. The n-th wait is ``initial *
+    multiplier**(n-1)``, at most ``longest`` (``max`` in YAML). A ``Retry-After`` of more than ``longest_ask`` seconds
+    ends the attempts.
+    """
+
+    attempts: _AtLeastOne = 6
+    initial: _NotNegative = 2.0
+    multiplier: Annotated[float, Field(ge=1)] = 2.0
+    longest: Annotated[float, Field(ge=0, validation_alias=AliasChoices("longest", "max"))] = 30.0
+    longest_ask: _NotNegative = 300.0
+    codes: Annotated[
+        tuple[int, ...],
+        BeforeValidator(_without_5xx),
+        Field(validation_alias=AliasChoices("codes", "on_http_codes")),
+    ] = (408, 409, 425, 429)
+    on_client_errors: bool = False
+
+
+def _kept_secret(key: SecretStr) -> SecretStr:
+    keep_secret(key.get_secret_value())
+    return key
+
+
+class JudgeOptions(_Options):
+    """Every option of a language-model judge, checked.
+
+    ``name``: what results call it (default: the model's name). ``calls``: ``"full"`` (at most 8 calls per row) or
+    ``"compact"`` (at most 4). ``prompts``: a folder whose text files replace the built-in prompts of the same names.
+
+    Of the model: ``temperature``, ``max_tokens`` (0 and 1000 for a model URI, else the model's own), ``seed``,
+    ``base_url`` and ``api_key``; the last two go with a model URI. The key is never shown, logged or stored.
+
+    Of its requests: ``timeout`` (seconds per request; ``None``: no limit), ``retry`` and, for short, its ``attempts``;
+    ``requests_per_minute`` and ``tokens_per_minute`` (the provider's rate limits); ``max_calls`` and ``max_cost`` (in
+    dollars; needs ``prices``), where a ``BudgetExceededError`` ends the evaluation; ``trace``: let MLflow's autologging
+    and LangSmith record the calls; ``structured=False``: never ask for structured output.
+    """
+
+    name: str | None = None
+    calls: Calls = "full"
+    prompts: Path | None = None
+    temperature: _NotNegative | None = None
+    max_tokens: _AtLeastOne | None = None
+    seed: int | None = None
+    base_url: str | None = None
+    api_key: Annotated[SecretStr, AfterValidator(_kept_secret)] | None = None
+    timeout: _Positive | None = 60.0
+    attempts: _AtLeastOne | None = None
+    retry: RetryOptions | None = None
+    requests_per_minute: _Rate | None = None
+    tokens_per_minute: _Rate | None = None
+    max_calls: _AtLeastOne | None = None
+    max_cost: _NotNegative | None = None
+    prices: Prices | None = None
+    trace: bool = False
+    structured: bool = True
+
+    @model_validator(mode="after")
+    def _priced(self) -> JudgeOptions:
+        if self.max_cost is not None and self.prices is None:
+            message = f"max_cost={self.max_cost:g} needs prices={{'input': …, 'output': …}}"
+            raise InvalidOptionError(message, param="max_cost")
+        return self
+
+    @property
+    def retries(self) -> RetryOptions:
+        """``retry``, or what holds without it, with ``attempts`` put in."""
+        retry = self.retry or RetryOptions()
+        return retry if self.attempts is None else retry.model_copy(update={"attempts": self.attempts})
+
+
+class JudgeKeywords(TypedDict, total=False):
+    """The fields of ``JudgeOptions`` as keyword arguments, for type checkers."""
+
+    name: str | None
+    calls: Calls
+    prompts: str | Path | None
+    temperature: float | None
+    max_tokens: int | None
+    seed: int | None
+    base_url: str | None
+    api_key: str | SecretStr | None
+    timeout: float | None
+    attempts: int | None
+    retry: RetryOptions | Mapping[str, Any] | None
+    requests_per_minute: float | None
+    tokens_per_minute: float | None
+    max_calls: int | None
+    max_cost: float | None
+    prices: Prices | Mapping[str, float] | None
+    trace: bool
+    structured: bool
+
+
+def judge_options(given: Mapping[str, Any]) -> JudgeOptions:
+    """Keyword arguments as ``JudgeOptions``; ``InvalidOptionError`` names the first option that is wrong.
+
+    >>> judge_options({"calls": "compact", "retry": {"attempts": 2}}).retries.attempts
+    2
+    """
+    try:
+        return JudgeOptions.model_validate(dict(given))
+    except ValidationError as error:
+        first = error.errors()[0]
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, InvalidOptionError):
+            raise cause from None
+        place = [part for part in first["loc"] if isinstance(part, str)]
+        raise InvalidOptionError(_refusal(place, first["type"], first["msg"], given), param=place[-1]) from None
+
+
+def _refusal(place: list[str], kind: str, problem: str, given: Mapping[str, Any]) -> str:
+    option = ".".join(place)
+    nested: dict[str, type[BaseModel]] = {"retry": RetryOptions, "prices": Prices}
+    model: type[BaseModel] = nested[place[0]] if len(place) > 1 else JudgeOptions
+    known = sorted(model.model_fields)
+    if kind == "extra_forbidden":
+        return f"there is no option {option!r}; language-model judges take {', '.join(known)}"
+    value: object = given
+    for part in place:
+        value = value.get(part) if isinstance(value, Mapping) else value
+    told = "" if option == "api_key" or kind == "missing" else f"={shown(value)}"
+    return f"language-model judge: option {option}{told}: {problem.removeprefix('Value error, ')}"

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.judges.chat.options import JudgeKeywords, JudgeOptions, RetryOptions, judge_options
+
+
+@pytest.mark.parametrize(
+    ("given", "param", "message"),
+    [
+        ({"time_out": 3}, "time_out", "language-model judges take api_key, attempts"),
+        ({"retry": {"tries": 3}}, "tries", "take attempts, codes"),
+        ({"retry": {"attempts": 0}}, "attempts", "retry.attempts=0"),
+        ({"retry": {"max": -1}}, "max", "retry.max=-1"),
+        ({"calls": "many"}, "calls", "'full' or 'compact'"),
+        ({"max_calls": 0}, "max_calls", "max_calls=0"),
+        ({"max_cost": 0.5}, "max_cost", "max_cost=0.5 needs prices"),
+        ({"max_cost": float("nan")}, "max_cost", "finite"),
+        ({"prices": {"input": 1}}, "output", "prices.output"),
+        ({"timeout": 0}, "timeout", "timeout=0"),
+        ({"requests_per_minute": 0.5}, "requests_per_minute", "greater than or equal to 1"),
+    ],
+)
+def test_a_wrong_option_is_named(given: dict[str, Any], param: str, message: str) -> None:
+    with pytest.raises(InvalidOptionError, match=message) as raised:
+        judge_options(given)
+    assert raised.value.param == param
+
+
+def test_a_key_is_shown_nowhere() -> None:
+    options = judge_options({"api_key": "a-key-of-mine-123"})
+    assert "mine" not in f"{options!r} {options} {options.model_dump()} {options.model_dump_json()}"
+    with pytest.raises(InvalidOptionError) as raised:
+        judge_options({"api_key": ["a-key-of-mine-123"]})
+    assert raised.value.param == "api_key"
+    assert "mine" not in str(raised.value)
+
+
+def test_retries_take_the_names_of_yaml_as_well() -> None:
+    options = judge_options({"retry": {"max": 3, "on_http_codes": [429, "5xx"]}, "attempts": 2})
+    assert options.retries == RetryOptions(longest=3, codes=(429,), attempts=2)
+    assert judge_options({}).retries == judge_options({"retry": None}).retries == RetryOptions()
+
+
+def test_what_type_checkers_know_is_what_the_model_has() -> None:
+    assert set(JudgeKeywords.__annotations__) == set(JudgeOptions.model_fields)
