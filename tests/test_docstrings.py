@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import pydoc
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,7 +29,7 @@ METRICS = {
     if isinstance(each, Metric) and each.definition.function.__module__.startswith("mlflow_ragmetrics.")
 }
 COMMANDS = {name: main.get_command(click.Context(main), name) for name in main.list_commands(click.Context(main))}
-EXPLAINED_ONCE = (rm.Suite, rm.Suite.evaluate, rm.Report.log, rm.summarize_spark, rm.score_spark)
+EXPLAINED_ONCE = (rm.Claims, rm.Suite, rm.Suite.evaluate, rm.Report.log, rm.summarize_spark, rm.score_spark)
 
 
 def _own(each: Any) -> str:
@@ -71,7 +72,7 @@ def test_each_public_name_says_what_it_is(name: str) -> None:
     text = _own(PUBLIC[name])
     first = text.split("\n\n")[0]
     assert len(first) > 20, f"{name} has no docstring"
-    assert first.rstrip()[-1] in ".:", f"{name}: the first paragraph is no sentence: {first!r}"
+    assert first.rstrip()[-1] in ".:?", f"{name}: the first paragraph is no sentence: {first!r}"
 
 
 @pytest.mark.parametrize("name", MEMBERS)
@@ -101,7 +102,7 @@ def test_each_argument_and_field_of_a_class_is_explained(name: str) -> None:
     owner = CLASSES[name]
     fields = [each.name for each in dataclasses.fields(owner)] if dataclasses.is_dataclass(owner) else []
     constructor = [] if getattr(owner, "_is_protocol", False) else _parameters(owner)
-    said = "\n".join(map(_own, (owner, *EXPLAINED_ONCE)))
+    said = "\n".join([sys.modules[owner.__module__].__doc__ or "", *map(_own, (owner, *EXPLAINED_ONCE))])
     assert _unsaid([each for each in {*fields, *constructor} if not each.startswith("_")], said) == []
 
 
