@@ -7,7 +7,6 @@ public by their own names as well: ``rm.faithfulness``, ``rm.rouge``, …. The t
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 __version__ = "0.1.0"
 
@@ -73,7 +72,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = sorted([*_HOME, "__version__"])
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _HOME:
         return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     if name.startswith("_"):

@@ -20,6 +20,8 @@ from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.registry import all_metrics
 
+from .house import CONTRIBUTING, PICTURE, picture
+
 PUBLIC = {name: getattr(rm, name) for name in rm.__all__ if name != "__version__"}
 FUNCTIONS = {name: each for name, each in PUBLIC.items() if inspect.isfunction(each)}
 CLASSES = {name: each for name, each in PUBLIC.items() if inspect.isclass(each)}
@@ -164,3 +166,9 @@ def test_each_error_stands_in_the_tree() -> None:
     for name, each in CLASSES.items():
         if issubclass(each, Exception):
             assert name in (errors.__doc__ or ""), f"{name} is not drawn in the tree of errors"
+
+
+def test_the_picture_of_the_package_shows_its_rooms() -> None:
+    shown = PICTURE.search(CONTRIBUTING.read_text(encoding="utf-8"))
+    assert shown is not None
+    assert shown[0] == picture(), "run: python tests/house.py"
