@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
+from typing_extensions import Unpack
+
 from mlflow_ragmetrics.cache import open_store
 from mlflow_ragmetrics.core.aggregate import check_aggregate
 from mlflow_ragmetrics.core.composite import Composite, Weights
@@ -23,6 +25,7 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.rules import ScoringRules
 from mlflow_ragmetrics.engine.threads import Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.registry import MetricLike
@@ -31,12 +34,30 @@ from mlflow_ragmetrics.selection import Selection, Thresholds, check_presence, p
 from mlflow_ragmetrics.views.progress import Progress, progress_of
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
     from mlflow_ragmetrics.judges.chat.plan import Plan
 
-__all__ = ["Suite"]
+__all__ = ["Suite", "SuiteKeywords", "SuiteOverrides"]
+
+
+class SuiteKeywords(JudgeKeywords, total=False):
+    """The options of ``Suite`` as keyword arguments, for type checkers."""
+
+    judge: JudgeLike | Sequence[JudgeLike]
+    embeddings: EmbeddingLike | Sequence[EmbeddingLike]
+    weights: Weights | None
+    thresholds: Thresholds | None
+    language: str
+    name_prefix: str
+    cache: str | Path | None
+    concurrency: int
+    aggregate: Aggregate
+    tolerance: float
+
+
+class SuiteOverrides(SuiteKeywords, total=False):
+    """What can take the place of what a suite's file says."""
+
+    metrics: Iterable[MetricLike]
 
 
 class Suite:
@@ -86,7 +107,7 @@ class Suite:
         self.selection.check_models([*(j.name for j in self.judges), *(e.name for e in self.embeddings)])
 
     @classmethod
-    def preset(cls, name: str, **options: Any) -> Suite:
+    def preset(cls, name: str, /, **options: Unpack[SuiteKeywords]) -> Suite:
         """The suite ``white_paper``, ``lexical``, ``response``, ``retrieval`` or ``full``.
 
         Metrics of a preset whose fields no row has are skipped with a warning, not refused.
@@ -96,7 +117,7 @@ class Suite:
         return suite
 
     @classmethod
-    def from_yaml(cls, path: str | Path, **overrides: Any) -> Suite:
+    def from_yaml(cls, path: str | Path, **overrides: Unpack[SuiteOverrides]) -> Suite:
         """The suite that a YAML file describes (``ragmetrics init`` writes one); ``overrides`` beat what it says.
 
         ``InvalidOptionError`` names an unknown key, a value that is not accepted, or a variable that is not set.

@@ -35,7 +35,9 @@ def _built(request: Request) -> Suite:
 
     options = _options(request)
     if request.suite and (Path(request.suite).suffix in (".yaml", ".yml") or os.path.isfile(request.suite)):
-        return Suite.from_yaml(request.suite, **options, **({"metrics": request.metric} if request.metric else {}))
+        if request.metric:
+            options["metrics"] = request.metric
+        return Suite.from_yaml(request.suite, **options)
     if request.metric:
         return _mixed(request, options) if request.suite else Suite(request.metric, **options)
     return Suite.preset(request.suite or _DEFAULT, **options)

@@ -87,8 +87,8 @@ class Question(Generic[A]):
 class Finding:
     """The answer to one claim of ``Verify``: what the judge says of it, and where that is written.
 
-    ``verdict`` is what the judge said, in any case; a metric reads it and never trusts it blindly. ``support`` is
-    graded 0 to 1 or ``None``. ``quotes`` are pairs of (passage number from 1, quote).
+    ``verdict`` is what the judge said, in any case, and ``reason`` why; a metric reads it and never trusts it blindly.
+    ``support`` is graded 0 to 1 or ``None``. ``quotes`` are pairs of (passage number from 1, quote).
     """
 
     verdict: str
@@ -99,7 +99,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Related:
-    """One chunk (numbered from 1) that a judge found related, with the quote that relates it."""
+    """One ``chunk`` (numbered from 1) that a judge found related, its ``quote`` and the ``reason``."""
 
     chunk: int
     quote: str = ""
@@ -108,7 +108,7 @@ class Related:
 
 @dataclass(frozen=True)
 class Rating:
-    """A grade as the judge gave it (a number, or text such as ``"4/5"``), with its reason."""
+    """A grade as the judge gave it (``value``: a number, or text such as ``"4/5"``), with its ``reason``."""
 
     value: float | str | None
     reason: str = ""

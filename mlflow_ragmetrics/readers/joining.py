@@ -31,7 +31,7 @@ class Joined:
 
 
 def join(results: Data, references: Data, on: str = "qid") -> Joined:
-    """Join what a system gave (answer, contexts, retrieved ids) with what is known (question, reference, gold ids).
+    """Join ``results`` (answer, contexts, retrieved ids) with ``references``: what is known of the same questions.
 
     Rows match by the text of ``on``, or in a source without it by its id under another name. Unmatched rows stay, so
     that they are counted; what they lack is missing. From ``references`` come the reference and the gold ids, and

@@ -45,9 +45,10 @@ def rouge_table(
 ) -> dict[str, Shares]:
     """``<kind>_precision``, ``<kind>_recall`` and ``<kind>_f1`` by pair: the numbers of the metric ``rouge``.
 
-    With the extra ``fast`` (``pip install 'mlflow_ragmetrics[fast]'``) native code on all cores
-    takes over where it is faster; the numbers are the same. ``InvalidOptionError`` unless there is one reference per
-    answer.
+    ``answers`` and ``references``: one of each per pair. ``kinds``: rouge1, rouge2, rougeL, rougeLsum. ``tokenizer``
+    and ``stemmer``: the metric's options.
+    With the extra ``fast`` (``pip install 'mlflow_ragmetrics[fast]'``) native code counts what it counts faster, on
+    all cores; the numbers are the same. ``InvalidOptionError`` where there are not as many answers as references.
 
     >>> rouge_table(["the cat sat"], ["the cat lay down"], kinds=["rouge1"])["rouge1_recall"].tolist()
     [0.5]
