@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mlflow_ragmetrics.calibration.labels import Labels, as_number, labels_of
+from mlflow_ragmetrics.readers.labels import Labels, as_number, labels_of
 from mlflow_ragmetrics.calibration.reliability import reliability_bins
 from mlflow_ragmetrics.calibration.result import Calibration, OtherVerdicts
 from mlflow_ragmetrics.core.options import shown

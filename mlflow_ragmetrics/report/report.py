@@ -12,7 +12,9 @@ from mlflow_ragmetrics.core.json_text import plain
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.readers import digest
+from mlflow_ragmetrics.readers.groups import sample_groups, sample_slices
 from mlflow_ragmetrics.report.gates import check_figures, raise_failures
+from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import summarize_rows
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
 from mlflow_ragmetrics.shared.retrieval import retrieval_summary
@@ -67,7 +69,26 @@ class Report:
     def metrics(self) -> dict[str, float]:
         """What is logged as run metrics: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
         scores = [row.scores for row in self.rows]
-        return {**summarize_rows(scores), **retrieval_summary(scores), **self.repeats}
+        return {**summarize_rows(scores, self._group_names()), **retrieval_summary(scores), **self.repeats}
+
+    @property
+    def groups(self) -> str | None:
+        """The column or metadata field whose values say which rows belong together, where the report has one."""
+        return self.description.get("groups")
+
+    def by(self, column: str) -> pd.DataFrame:
+        """The figures of each slice, such as ``report.by("topic")``: one row per value of ``column`` and metric.
+
+        ``column`` is a field or a metadata field; rows without a value are no slice. ``slice``, ``metric``, ``rows``
+        (scored ones), ``mean``, ``ci_low``, ``ci_high``; ``p_holm`` tells whether the slice differs from all other rows
+        (Welch's test, over groups where the report has them), adjusted by Holm over slices and metrics; ``mark`` is
+        ``few rows`` or ``few groups`` below ten (effective) ones. ``InvalidOptionError`` where no row has the column.
+        """
+        samples = [row.sample for row in self.rows]
+        return slices_frame(self.rows, sample_slices(samples, column), self._group_names())
+
+    def _group_names(self) -> list[str] | None:
+        return None if self.groups is None else sample_groups((row.sample for row in self.rows), self.groups)
 
     @cached_property
     def data_digest(self) -> str:
