@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.json_text import plain
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.records.aliases import ALIASES
+from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
+from mlflow_ragmetrics.records.chunks import are_texts
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace
@@ -60,8 +61,9 @@ def _is_within_retriever(span: Span, spans: Mapping[str, Span]) -> bool:
 
 def _documents(outputs: Any) -> list[Any]:
     if isinstance(outputs, Mapping):
-        named = (outputs[name] for name in ("contexts", *ALIASES["contexts"]) if name in outputs)
-        outputs = next(named, [outputs])
+        named = [outputs[name] for name in ("contexts", *ALIASES["contexts"]) if name in outputs]
+        named += [outputs[name] for name in ALIASES_BY_NATURE["contexts"] if are_texts(outputs.get(name))]
+        outputs = named[0] if named else [outputs]
     if outputs is None:
         return []
     return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
