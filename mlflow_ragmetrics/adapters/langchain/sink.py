@@ -149,7 +149,7 @@ class MLflowSink:
         return len(self._waiting) + len(self._writing)
 
     def _give_up_oldest(self) -> None:
-        """Keep no more than the buffer holds; called with the lock held."""
+        """Keep no more than the buffer holds; the caller holds the lock."""
         surplus = max(0, len(self._waiting) - _BUFFER)
         del self._waiting[:surplus]
         self._counts.add("lost", surplus)
