@@ -6,6 +6,10 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import cohen_kappa_score, f1_score, roc_auc_score
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.views.plots import reliability_plot
 
 from .reports import labelled_report
@@ -45,6 +49,13 @@ def test_a_default_that_is_as_good_is_kept_and_said_to_be() -> None:
 def test_the_default_is_the_suites_threshold() -> None:
     report, good = labelled_report(threshold=0.68)
     assert rm.calibrate(report, good).default == 0.68
+
+
+def test_a_score_that_is_the_threshold_itself_passes() -> None:
+    rows = [Row(Sample(id=str(n)), {"faithfulness": Score((0.2, 0.5)[n % 2])}) for n in range(40)]
+    found = rm.calibrate(Report(rows), [bool(n % 2) for n in range(40)], default=0.5)
+    assert found.at_default is not None
+    assert (found.at_default.found, found.at_default.false_alarms) == (20, 0)
 
 
 def test_few_labels_choose_no_threshold() -> None:

@@ -16,7 +16,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from mutants import MUTANTS
+if __package__:
+    from .mutants import MUTANTS
+else:
+    from mutants import MUTANTS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "mlflow_ragmetrics"
