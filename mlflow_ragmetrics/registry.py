@@ -28,8 +28,8 @@ MetricLike = Union[str, Measure, Mapping[str, Any], Callable[..., Any]]
 
 _AMBIGUOUS = {
     "relevance": "answer_relevance, lexical_relevance",
-    "precision": "chunk_precision, context_precision, factual_correctness_precision, rouge1_precision",
-    "recall": "fact_recall, context_recall, factual_correctness_recall, rouge1_recall",
+    "precision": "chunk_precision, context_precision, precision_10, factual_correctness_precision, rouge1_precision",
+    "recall": "fact_recall, context_recall, recall_10, factual_correctness_recall, rouge1_recall",
     "f1": "context_f1, factual_correctness, rouge1_f1",
 }
 _MOST_DIGITS = 10

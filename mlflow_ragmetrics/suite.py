@@ -22,11 +22,11 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.engine.rules import Ruling
+from mlflow_ragmetrics.engine.rules import ScoringRules
 from mlflow_ragmetrics.engine.threads import Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
-from mlflow_ragmetrics.judges.resolve import JudgeLike, judges_of
+from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.registry import MetricLike
 from mlflow_ragmetrics.report.report import Report
@@ -97,8 +97,10 @@ class Suite:
         self.name_prefix = name_prefix
         self.cache = cache
         self._slots = Slots(concurrency)
-        self.several = isinstance(judge, (list, tuple)) or hasattr(judge, "judges")
-        self.aggregate, self.tolerance = getattr(judge, "aggregate", aggregate), getattr(judge, "tolerance", tolerance)
+        self.several = isinstance(judge, (list, tuple, Panel))
+        panel = judge if isinstance(judge, Panel) else None
+        self.aggregate: Aggregate = aggregate if panel is None else panel.aggregate
+        self.tolerance = tolerance if panel is None else panel.tolerance
         check_aggregate(self.aggregate, self.tolerance)
         self.judges: list[Judge] = judges_of(judge, language=language, **judge_options)
         self.embeddings = embeddings_of(embeddings)
@@ -226,11 +228,11 @@ class Suite:
         Calls and tokens are upper bounds where a cache holds answers already; a judge that costs nothing is left out.
         """
         from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-        from mlflow_ragmetrics.judges.chat.plan import PlanJudge, plan_judge
+        from mlflow_ragmetrics.judges.chat.plan import PlanJudge
 
         samples = list(read_samples(data, columns))
         selection, _ = check_presence(self.selection, samples)
-        planned = [plan_judge(judge) if isinstance(judge, ChatJudge) else judge for judge in self.judges]
+        planned = [PlanJudge(judge) if isinstance(judge, ChatJudge) else judge for judge in self.judges]
         deque(self._engine(selection, judges=planned, stored=False).rows(samples), maxlen=0)
         return {judge.name: judge.plan for judge in planned if isinstance(judge, PlanJudge)}
 
@@ -239,7 +241,7 @@ class Suite:
         return {
             **self.selection.describe(),
             "judge": [judge.name for judge in self.judges],
-            "judge_versions": {j.name: str(getattr(j, "fingerprint", "")) for j in self.judges},
+            "judge_versions": {j.name: j.fingerprint or "" for j in self.judges},
             "embeddings": [embedding.name for embedding in self.embeddings],
             "language": self.language,
         }
@@ -247,7 +249,7 @@ class Suite:
     def _engine(
         self, selection: Selection, *, judges: list[Judge] | None = None, strict: bool = False, stored: bool = True
     ) -> Engine:
-        ruling = Ruling(
+        rules = ScoringRules(
             selection.metrics,
             selection.composites,
             language=self.language,
@@ -261,7 +263,7 @@ class Suite:
             selection.metrics,
             judges or self.judges,
             self.embeddings,
-            ruling=ruling,
+            rules=rules,
             slots=self._slots,
             store=open_store(self.cache if stored else None),
         )
@@ -269,4 +271,4 @@ class Suite:
     @property
     def spent(self) -> Counter[str]:
         """What this suite's judges have cost since they were made: calls, tokens, money."""
-        return sum((Counter(judge.usage.snapshot()) for judge in self.judges if hasattr(judge, "usage")), Counter())
+        return sum((Counter(judge.usage.snapshot()) for judge in self.judges if judge.usage is not None), Counter())

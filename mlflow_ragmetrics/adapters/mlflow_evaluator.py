@@ -12,8 +12,7 @@ from mlflow.models.evaluation import EvaluationArtifact, EvaluationResult, Model
 from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
-from mlflow_ragmetrics.judges.chat.client import Terms
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.describe import figures_of
 from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS
@@ -25,12 +24,9 @@ __all__ = ["RagMetricsEvaluator"]
 
 _NAME = "ragmetrics"
 _OPTIONS = tuple(
-    dict.fromkeys(
-        name
-        for callable_ in (Suite, ChatJudge, Terms)
-        for name, each in inspect.signature(callable_).parameters.items()
-        if name not in ("metrics", "model", "name") and each.kind is not each.VAR_KEYWORD
-    )
+    name
+    for name in dict.fromkeys([*inspect.signature(Suite).parameters, *JudgeOptions.model_fields])
+    if name not in ("metrics", "judge_options", "name")
 )
 _KEYS = ("suite", "columns", "traces", *_OPTIONS)
 
@@ -39,7 +35,7 @@ class RagMetricsEvaluator(ModelEvaluator):
     """Evaluates with a suite, only where ``evaluator_config`` has the key ``suite``.
 
     ``suite`` is a preset's name, a list of metrics, a YAML file or a ``Suite``; ``columns`` maps sample fields to
-    column names; ``traces`` writes one trace a row, for comparing runs row by row; the other keys (judge, embeddings,
+    column names; ``traces`` writes one trace per row, for comparing runs row by row; the other keys (judge, embeddings,
     weights, thresholds, …) are those of ``Suite`` and of the judges that it makes. The configuration may be nested
     under ``"ragmetrics"``. Metrics, params and tables go into the run.
     """

@@ -25,7 +25,7 @@ def suite_of(request: Request) -> Suite:
     are cached in the current folder where nothing else is said.
     """
     suite = _built(request)
-    if suite.cache is None and not request.no_cache and any(hasattr(judge, "usage") for judge in suite.judges):
+    if suite.cache is None and not request.no_cache and any(judge.usage is not None for judge in suite.judges):
         suite.cache = CACHE
     return suite
 

@@ -15,7 +15,7 @@ from mlflow_ragmetrics.core.sample import FIELDS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.records.aliases import FIELD_OF
-from mlflow_ragmetrics.records.mlflow_fields import HOLDERS
+from mlflow_ragmetrics.records.fields import MLFLOW_COLUMNS
 from mlflow_ragmetrics.records.record import check_columns, to_sample
 from mlflow_ragmetrics.report.arrow import ScoreColumns
 from mlflow_ragmetrics.selection import check_presence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["columns_read", "records_of", "Scoring", "score_spark", "spark_udf"]
 
-_BESIDE_FIELDS = (*HOLDERS, "metadata", "doc_uri")
+_BESIDE_FIELDS = (*MLFLOW_COLUMNS, "metadata", "doc_uri")
 
 
 def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str] | None) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str
     fields = {*mapping, *(FIELD_OF[name] for name in names if name in FIELD_OF and name not in mapping.values())}
     if "contexts" in fields or "doc_uri" in names:
         fields.add("retrieved_doc_ids")
-    if not any(name in names for name in HOLDERS):
+    if not any(name in names for name in MLFLOW_COLUMNS):
         given: dict[str, Any] = {field: () for field in FIELDS if field in fields}
         references = given.pop("reference", None)
         check_presence(suite.selection, [Sample(references=None if references is None else ("",), **given)])

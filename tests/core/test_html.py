@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2 import UndefinedError
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.markup import details, element, table
+from mlflow_ragmetrics.core.html import render
 
 OURS = {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "details", "summary"}
 
@@ -71,7 +73,12 @@ def test_of_very_many_items_fifty_are_shown() -> None:
     assert "… and 20 more" in shown
 
 
-def test_the_pieces_escape_their_texts() -> None:
-    assert element("p", "<b>", 'x"') == '<p style="x&quot;">&lt;b&gt;</p>'
-    assert "<summary>a &amp; b</summary>" in details("a & b", "")
-    assert "&lt;i&gt;" in table(["<i>"], [])
+def test_what_a_template_lacks_is_an_error_and_not_an_empty_page() -> None:
+    with pytest.raises(UndefinedError, match="title"):
+        render("views/report.html")
+
+
+def test_characters_that_cannot_be_stored_are_replaced() -> None:
+    shown = rm.Score(0.5, reason="half a pair \ud800, a NUL \x00")._repr_html_()
+    assert "half a pair \ufffd, a NUL \ufffd" in shown
+    shown.encode("utf-8")

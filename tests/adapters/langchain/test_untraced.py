@@ -10,7 +10,7 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.langchain.scoring import quietened
+from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
 from mlflow_ragmetrics.core.question import Outcome, Question, Rating
 
 
@@ -24,7 +24,7 @@ class Witness(BaseCallbackHandler):
         self.calls += 1
 
 
-class ModelJudge:
+class ModelJudge(rm.Judge):
     """A judge that asks a chat model, as remote judges do."""
 
     name = "model"
@@ -80,7 +80,7 @@ def test_judges_are_traced_when_asked(plain: Any, scholar: Any) -> None:
 def test_a_quiet_judge_is_the_same_judge(scholar: Any) -> None:
     judge = ModelJudge(scholar(), local=True)
     suite = rm.Suite(["answer_relevance"], judge=judge)
-    quiet = quietened(suite)
+    quiet = untraced_suite(suite)
     assert (quiet.judges[0].name, quiet.judges[0].fingerprint, quiet.judges[0].local) == ("model", "model-1", True)
     assert suite.judges == [judge]
     assert quiet.describe() == suite.describe()

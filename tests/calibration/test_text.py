@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.views.text import calibration_text
 
 
 def test_a_narrow_table_goes_without_the_figures_that_others_imply() -> None:
@@ -9,8 +8,8 @@ def test_a_narrow_table_goes_without_the_figures_that_others_imply() -> None:
         {"id": str(n), "answer": "It is. It is not." if n % 2 else "It rains here.", "human": n % 2} for n in range(30)
     ]
     calibration = rm.calibrate(rm.Suite(["coherence"]).evaluate(rows, progress=False), "human")
-    wide, narrow = str(calibration), calibration_text(calibration, 72)
-    assert calibration_text(calibration, 200) == wide
+    wide, narrow = str(calibration), calibration.to_text(72)
+    assert calibration.to_text(200) == wide
     assert "accuracy" in wide
     assert "AUROC" in narrow
     (table,) = [line for line in narrow.splitlines() if line.startswith("verdicts")]

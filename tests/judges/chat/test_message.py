@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.judges.chat.prompt import VERSION, Block, Prompts, fenced, mark_of
+from mlflow_ragmetrics.judges.chat.message import VERSION, Block, Prompts, fenced, mark_of
 from tests.judges.fake_models import blocks_in
 
 _TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x0b\x0c\x1c\x1d\x1e\x85  ")))
@@ -49,10 +49,10 @@ def test_a_folder_replaces_prompts_and_changes_their_version(tmp_path: Path) -> 
 
 
 def test_a_folder_that_is_none_or_holds_a_stranger_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidOptionError, match="no folder"):
+    with pytest.raises(InvalidOptionError, match="not a folder"):
         Prompts.load(tmp_path / "absent")
     (tmp_path / "verfy.txt").write_text("x", encoding="utf-8")
-    with pytest.raises(InvalidOptionError, match=r"verfy\.txt is no prompt; there are .*verify\.txt"):
+    with pytest.raises(InvalidOptionError, match=r"verfy\.txt is not a prompt; there are .*verify\.txt"):
         Prompts.load(tmp_path)
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Item
-from mlflow_ragmetrics.views.plots import forest_plot
-from tests.comparison.reports import noisy, report_of
+
+from .reports import noisy, report_of
 
 EVIL = '<script>alert(1)</script><img src=x onerror=alert(2)> \x00 \ud800 & "quoted"'
 
@@ -72,8 +72,8 @@ def test_the_page_shows_verdict_interval_thresholds_and_changed_claims() -> None
 def test_a_comparison_without_any_difference_has_a_page_and_a_plot() -> None:
     same = rm.compare(report_of([0.5] * 8), report_of([0.5] * 8))
     assert "No score differs" in same.to_html()
-    assert forest_plot(same) is not None
+    assert same.plot() is not None
 
 
 def test_without_any_interval_there_is_no_plot() -> None:
-    assert forest_plot(rm.compare(report_of([0.5]), report_of([0.6]))) is None
+    assert rm.compare(report_of([0.5]), report_of([0.6])).plot() is None

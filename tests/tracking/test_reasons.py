@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mlflow.exceptions import MlflowException
 
-from mlflow_ragmetrics.tracking.run import reason_of
+from mlflow_ragmetrics.tracking.writer import reason_of
 
 
 @pytest.mark.parametrize(

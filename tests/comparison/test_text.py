@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.views.text import comparison_text
 
 
 @pytest.fixture(scope="module")
@@ -19,16 +18,16 @@ def _heads(text: str) -> str:
 
 
 def test_without_a_width_every_figure_is_there(comparison: rm.Comparison) -> None:
-    assert str(comparison) == comparison_text(comparison)
+    assert str(comparison) == comparison.to_text()
     assert {"won/tied/lost", "needed", "d_z", "verdict"} <= set(_heads(str(comparison)).split())
 
 
 def test_a_narrow_table_keeps_what_decides(comparison: rm.Comparison) -> None:
-    text = comparison_text(comparison, 80)
+    text = comparison.to_text(80)
     assert all(len(line) <= 80 for line in text.splitlines() if line.startswith(("metric ", "coherence ")))
     assert {"A", "B", "B−A", "interval", "verdict"} <= set(_heads(text).split())
     assert "d_z" not in _heads(text)
 
 
 def test_a_wide_terminal_loses_nothing(comparison: rm.Comparison) -> None:
-    assert comparison_text(comparison, 200) == comparison_text(comparison)
+    assert comparison.to_text(200) == comparison.to_text()

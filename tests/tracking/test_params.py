@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_ragmetrics.tracking.describe import LONGEST_PARAM, new_params, params_of
+from mlflow_ragmetrics.tracking.writer import LONGEST_PARAM, new_params, params_of
 
 
 def test_lists_are_joined_mappings_become_json_and_nothing_is_empty() -> None:
