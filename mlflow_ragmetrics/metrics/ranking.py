@@ -38,7 +38,8 @@ def precision_k(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> record = {"retrieved_doc_ids": ["a", "x", "b"], "gold_doc_ids": ["a", "b"]}
+    >>> gold = ["a", "b", "c"]
+    >>> record = {"retrieved_doc_ids": ["a", "x", "b"], "gold_doc_ids": gold}
     >>> score = rm.score("precision_5", record)
     >>> score.value, score.reason
     (0.4, '2 of the first 5 ranks hold a relevant document (3 retrieved).')
@@ -142,7 +143,8 @@ def mrr(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> record = {"retrieved_doc_ids": ["x", "y", "a"], "gold_doc_ids": ["a"]}
+    >>> gold = ["a", "b"]
+    >>> record = {"retrieved_doc_ids": ["x", "y", "a", "b"], "gold_doc_ids": gold}
     >>> score = rm.score("mrr", record)
     >>> round(score.value, 3), score.reason
     (0.333, 'The first relevant document is at rank 3.')

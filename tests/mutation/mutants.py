@@ -24,7 +24,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("comparison", "comparison/repeats.py", "(passes != passes[0])", "(passes == passes[0])"),
     # figures
     ("statistics", "statistics/significance.py", "(len(p_values) - rank)", "len(p_values)"),
-    ("statistics", "statistics/significance.py", "(beyond + 1) / (resamples + 1)", "beyond / resamples"),
+    ("statistics", "statistics/significance.py", "(beyond + own) / (tried + own)", "beyond / tried"),
     ("statistics", "statistics/significance.py", "return max(6, math.ceil", "return max(2, math.ceil"),
     ("statistics", "statistics/significance.py", "+ z * z / 2)", ")"),
     ("statistics", "statistics/thresholds.py", "(values < cut - _SLACK)", "(values <= cut)"),
@@ -37,8 +37,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (
         "calibration",
         "calibration/calibrate_scores.py",
-        "rows.values < found.default - _SLACK",
-        "rows.values <= found.default",
+        "rows.values < usual - _SLACK",
+        "rows.values <= usual",
     ),
     (
         "calibration",
@@ -137,7 +137,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         'return "reference"',
     ),
     ("metrics", "metrics/chunk_precision.py", "without_context(no_context, None", "without_context(no_context, 0.0"),
-    ("metrics", "metrics/answer_correctness.py", "max(0.0, likeness.value)", "likeness.value"),
+    ("metrics", "metrics/answer_correctness.py", "max(0.0, meaning.value)", "meaning.value"),
     ("metrics", "metrics/coherence.py", "10 * len(opposed)", "15 * len(opposed)"),
     ("metrics", "metrics/coherence.py", "10 * repeated > 3 * len(found)", "10 * repeated >= 3 * len(found)"),
     ("metrics", "metrics/coherence.py", "_SHORTEST_SENTENCE = 3", "_SHORTEST_SENTENCE = 2"),
