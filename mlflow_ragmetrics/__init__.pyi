@@ -134,7 +134,7 @@ class _ChunkPrecision(Metric):
 chunk_precision: _ChunkPrecision
 
 class _Coherence(Metric):
-    """Full marks less a deduction for each broken, contradicting or repeated sentence."""
+    """1.0 less a deduction for each broken, contradicting or repeated sentence."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -154,7 +154,7 @@ class _Coherence(Metric):
 coherence: _Coherence
 
 class _ContentSafety(Metric):
-    """Full marks less 0.15 for each blocked word and each piece of personal data."""
+    """1.0 less 0.15 for each blocked word and each piece of personal data."""
 
     def __call__(  # type: ignore[override]
         self,
@@ -313,6 +313,27 @@ class _Faithfulness(Metric):
 
 faithfulness: _Faithfulness
 
+class _HitRateK(Metric):
+    """Whether any of the first k documents is relevant; the mean over rows is the hit rate."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        k: int = ...,
+        zero_division: float | Literal["skip"] = ...,
+        id_pattern: str | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _HitRateK:
+        """The same metric with these options in place of those it has."""
+
+hit_rate_k: _HitRateK
+
 class _LexicalFactuality(Metric):
     """Share of the answer's sentences of which at least half of the words occur in the reference."""
 
@@ -371,6 +392,46 @@ class _LexicalRelevance(Metric):
 
 lexical_relevance: _LexicalRelevance
 
+class _Map(Metric):
+    """Average precision of the ranking; the mean over rows is the MAP."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        zero_division: float | Literal["skip"] = ...,
+        id_pattern: str | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _Map:
+        """The same metric with these options in place of those it has."""
+
+map: _Map
+
+class _Mrr(Metric):
+    """Reciprocal rank of the first relevant document; the mean over rows is the MRR."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        zero_division: float | Literal["skip"] = ...,
+        id_pattern: str | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _Mrr:
+        """The same metric with these options in place of those it has."""
+
+mrr: _Mrr
+
 class _Ndcg(Metric):
     """How far in front the relevant documents are ranked among the first k."""
 
@@ -392,7 +453,49 @@ class _Ndcg(Metric):
 
 ndcg: _Ndcg
 
+class _PrecisionK(Metric):
+    """Share of the first k ranks that hold a relevant document."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        k: int = ...,
+        zero_division: float | Literal["skip"] = ...,
+        id_pattern: str | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _PrecisionK:
+        """The same metric with these options in place of those it has."""
+
+precision_k: _PrecisionK
+
 rag_score: Composite
+
+class _RecallK(Metric):
+    """Share of the relevant documents that are among the first k."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        k: int = ...,
+        zero_division: float | Literal["skip"] = ...,
+        id_pattern: str | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _RecallK:
+        """The same metric with these options in place of those it has."""
+
+recall_k: _RecallK
 
 class _Rouge(Metric):
     """Overlap of the answer with the reference in words, word pairs or word order."""

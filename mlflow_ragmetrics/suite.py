@@ -265,7 +265,7 @@ class Suite:
             self.embeddings,
             rules=rules,
             slots=self._slots,
-            store=open_store(self.cache if stored else None),
+            store=open_store(self.cache) if stored and self.cache is not None else None,
         )
 
     @property

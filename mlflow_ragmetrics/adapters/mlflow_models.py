@@ -20,7 +20,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.readers import read_samples
-from mlflow_ragmetrics.records.aliases import FIELD_OF
+from mlflow_ragmetrics.records.aliases import RECORD_NAMES
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite
@@ -48,7 +48,7 @@ class Columns(inspect.Signature):
 
 def column_names(columns: Mapping[str, str]) -> list[str]:
     """All names under which a field may come: MLflow's own, the canonical ones, aliases, and those of ``columns``."""
-    return list(dict.fromkeys(["predictions", "targets", *FIELD_OF, "expectations", "metadata", *columns.values()]))
+    return list(dict.fromkeys(["predictions", "targets", *RECORD_NAMES, "expectations", "metadata", *columns.values()]))
 
 
 class Reading:

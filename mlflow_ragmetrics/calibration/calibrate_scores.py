@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -110,7 +110,7 @@ def _check_options(seed: object, beside: object, **numbers: Any) -> None:
     if isinstance(beside, str) or not isinstance(beside, Iterable):
         raise InvalidOptionError(f"beside={shown(beside)} must be a list of columns", param="beside")
     for name, value in numbers.items():
-        if value is not None and not (isinstance(value, (int, float)) and abs(value) < math.inf):
+        if value is not None and not (isinstance(value, (int, float)) and abs(value) <= sys.float_info.max):
             raise InvalidOptionError(f"{name}={shown(value)} must be a number", param=name)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -74,7 +74,7 @@ def _shared(a: Results, b: Results) -> list[str]:
 
 
 def _check_options(tolerance: float, resamples: int) -> None:
-    if not (isinstance(tolerance, (int, float)) and 0 <= tolerance < math.inf):
+    if not (isinstance(tolerance, (int, float)) and 0 <= tolerance <= sys.float_info.max):
         raise InvalidOptionError(f"tolerance={shown(tolerance)} must be a number that is at least 0", param="tolerance")
     if resamples < 100:
         raise InvalidOptionError(f"resamples={resamples!r} must be at least 100", param="resamples")

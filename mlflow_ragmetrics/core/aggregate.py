@@ -8,17 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import get_args
 
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.options import Aggregate, kind_of
-from mlflow_ragmetrics.core.score import Score, score_of
+from mlflow_ragmetrics.core.score import score_of
 from mlflow_ragmetrics.errors import (
     AllJudgesFailedError,
     InvalidOptionError,
-    JudgeError,
     NoConsensusError,
 )
 
-__all__ = ["aggregate", "agreement", "check_aggregate", "merge_judges"]
+__all__ = ["aggregate", "agreement", "check_aggregate"]
 
 
 def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float = 0.1) -> float:
@@ -60,46 +58,3 @@ def agreement(values: Sequence[float]) -> float:
     """1 − the mean absolute difference over all pairs of judges, 0 to 1; 1.0 for a single judge."""
     pairs = list(combinations(values, 2))
     return 1.0 - statistics.fmean(abs(a - b) for a, b in pairs) if pairs else 1.0
-
-
-def merge_judges(
-    outcomes: Mapping[str, Score | JudgeError], how: Aggregate, tolerance: float, *, several: bool
-) -> Score:
-    """One score out of one score (or failure) a judge.
-
-    Items, details and reason are those of the first judge that scored. A failed judge has no vote and is listed in
-    ``excluded_models``. With one judge its own reply error is raised; with ``several``, ``AllJudgesFailedError``.
-    """
-    scores = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Score)}
-    failures = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, JudgeError)}
-    if not scores:
-        raise _failure(failures, several)
-    voted = {name: score.value for name, score in scores.items() if score.value is not None}
-    if not voted:
-        return next(iter(scores.values()))
-    merged = scores[next(iter(voted))].changed(model_scores=voted, judge=", ".join(voted))
-    if several:
-        each = "; ".join(f"{name}: {value:.3f}" for name, value in voted.items())
-        judges = say("judges.merged", n=len(voted), how=say(f"aggregate.{how}"), each=each)
-        value = aggregate(list(voted.values()), how, tolerance)
-        merged = merged.changed(value=value, reason=say("joined", first=merged.reason, second=judges))
-        merged = merged.with_details(agreement=agreement(list(voted.values())), n_judges=len(voted))
-    if not failures:
-        return merged
-    excluded = tuple((f"judge_failed:{name}", text) for name, text in zip(failures, _named(failures), strict=True))
-    return merged.changed(
-        excluded_models=(*merged.excluded_models, *failures),
-        warnings=(*merged.warnings, *excluded),
-    )
-
-
-def _failure(failures: Mapping[str, JudgeError], several: bool) -> JudgeError:
-    first = next(iter(failures.values()))
-    if not several and type(first) is not JudgeError:
-        return first
-    return AllJudgesFailedError(f"no judge answered ({'; '.join(_named(failures))})")
-
-
-def _named(failures: Mapping[str, JudgeError]) -> list[str]:
-    said = {name: str(failure) for name, failure in failures.items()}
-    return [text if text.startswith(f"{name}:") else f"{name}: {text}" for name, text in said.items()]

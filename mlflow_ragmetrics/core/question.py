@@ -142,7 +142,7 @@ class Verify(Question[tuple[Finding, ...]]):
         return {self.role: self.claims, self.against: self.passages}
 
     def fits(self, answer: tuple[Finding, ...]) -> bool:
-        """Whether there is a finding for each claim."""
+        """Whether ``answer`` has a finding for each claim."""
         return len(answer) == len(self.claims)
 
 

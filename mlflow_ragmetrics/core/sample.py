@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-__all__ = ["FIELDS", "Chunk", "Sample"]
+__all__ = ["FIELDS", "Chunk", "Message", "Sample"]
 
-FIELDS = ("question", "answer", "reference", "contexts", "retrieved_doc_ids", "gold_doc_ids")
+FIELDS = ("question", "answer", "reference", "contexts", "retrieved_doc_ids", "gold_doc_ids", "history")
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,22 @@ class Chunk:
 
 
 @dataclass(frozen=True)
+class Message:
+    """One turn of a conversation: who spoke (``"user"``, ``"assistant"``, ``"system"``, …), and the text."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
 class Sample:
     """One question with what a chain answered and what is known about the right answer.
 
     ``None`` is a missing field, ``""`` a blank one. ``id`` names the row in tables and comparisons. ``answer`` is the
     chain's answer to ``question``, ``references`` are the accepted answers, usually one, ``contexts`` the retrieved
-    passages. ``retrieved_doc_ids`` are in rank order, ``gold_doc_ids`` those of the relevant documents. ``metadata``
-    holds all other columns.
-    ``invalid`` maps a field that could not be read to the sentence that says why: only metrics which need
-    that field fail.
+    passages. ``retrieved_doc_ids`` are in rank order, ``gold_doc_ids`` those of the relevant documents. ``history``
+    holds the turns before the question, ``metadata`` all other columns. ``invalid`` maps a field that could not be
+    read to the sentence that says why: only metrics which need that field fail.
     """
 
     id: str = ""
@@ -40,6 +47,7 @@ class Sample:
     contexts: tuple[Chunk, ...] | None = None
     retrieved_doc_ids: tuple[str, ...] | None = None
     gold_doc_ids: tuple[str, ...] | None = None
+    history: tuple[Message, ...] | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     invalid: Mapping[str, str] = field(default_factory=dict)
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from mlflow_ragmetrics.core.aggregate import merge_judges
+from mlflow_ragmetrics.core.aggregate import aggregate, agreement
 from mlflow_ragmetrics.core.composite import Composite
+from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Job, Run
-from mlflow_ragmetrics.errors import JudgeError, MissingFieldError, RagMetricsError
+from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, MissingFieldError, RagMetricsError
 
-__all__ = ["ScoringRules"]
+__all__ = ["ScoringRules", "merge_judges"]
 
 
 @dataclass(frozen=True)
@@ -94,3 +95,46 @@ def _unscored(error: Exception) -> Score:
     code = error.code if isinstance(error, JudgeError) else None
     warnings = ((f"judge_{code}", said),) if code else ()
     return Score(status="error", error=f"{type(error).__name__}: {said}", reason=said, warnings=warnings)
+
+
+def merge_judges(
+    outcomes: Mapping[str, Score | JudgeError], how: Aggregate, tolerance: float, *, several: bool
+) -> Score:
+    """One score out of one score (or failure) per judge.
+
+    Items, details and reason are those of the first judge that scored. A failed judge has no vote and is listed in
+    ``excluded_models``. With one judge its own reply error is raised; with ``several``, ``AllJudgesFailedError``.
+    """
+    scores = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Score)}
+    failures = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, JudgeError)}
+    if not scores:
+        raise _failure(failures, several)
+    voted = {name: score.value for name, score in scores.items() if score.value is not None}
+    if not voted:
+        return next(iter(scores.values()))
+    merged = scores[next(iter(voted))].changed(model_scores=voted, judge=", ".join(voted))
+    if several:
+        each = "; ".join(f"{name}: {value:.3f}" for name, value in voted.items())
+        judges = say("judges.merged", n=len(voted), how=say(f"aggregate.{how}"), each=each)
+        value = aggregate(list(voted.values()), how, tolerance)
+        merged = merged.changed(value=value, reason=say("joined", first=merged.reason, second=judges))
+        merged = merged.with_details(agreement=agreement(list(voted.values())), n_judges=len(voted))
+    if not failures:
+        return merged
+    excluded = tuple((f"judge_failed:{name}", text) for name, text in zip(failures, _named(failures), strict=True))
+    return merged.changed(
+        excluded_models=(*merged.excluded_models, *failures),
+        warnings=(*merged.warnings, *excluded),
+    )
+
+
+def _failure(failures: Mapping[str, JudgeError], several: bool) -> JudgeError:
+    first = next(iter(failures.values()))
+    if not several and type(first) is not JudgeError:
+        return first
+    return AllJudgesFailedError(f"no judge answered ({'; '.join(_named(failures))})")
+
+
+def _named(failures: Mapping[str, JudgeError]) -> list[str]:
+    said = {name: str(failure) for name, failure in failures.items()}
+    return [text if text.startswith(f"{name}:") else f"{name}: {text}" for name, text in said.items()]

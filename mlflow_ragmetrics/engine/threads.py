@@ -1,7 +1,8 @@
 """One pool of daemon threads for whatever must not wait or must not be waited for.
 
 ``start_thread`` runs an action on a thread of the pool; ``run_in_thread`` waits for its result, with a timeout;
-``run_beside`` awaits it from an event loop; ``Workers`` runs many, with a limit on how many run at once.
+``run_beside`` awaits it from an event loop; ``Workers`` runs many, with a limit on how many run at once;
+``BackgroundQueue`` works off what is put in.
 """
 
 from __future__ import annotations
@@ -297,7 +298,7 @@ async def run_beside(action: Callable[..., T], *arguments: Any, **options: Any) 
 
 WhenFull = Literal["drop", "block"]
 _TASKS_PER_BATCH = 16
-_IDLE_SECONDS = 2.0
+_QUEUE_IDLE_SECONDS = 2.0
 _LONGEST_YIELD = 0.1
 _YIELD_STEP = 0.005
 
@@ -326,7 +327,8 @@ class BackgroundQueue(Generic[T]):
         self._tasks: queue.Queue[T] = queue.Queue(size)
         self._when_full = when_full
         self._workers = workers
-        self._threads: list[threading.Thread] = []
+        self._threads: dict[int, ThreadTask] = {}
+        self._numbers = count()
         self._starting = threading.Lock()
         self._closed = threading.Event()
 
@@ -359,17 +361,15 @@ class BackgroundQueue(Generic[T]):
 
     def _start_thread(self) -> None:
         with self._starting:
-            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            self._threads = {number: thread for number, thread in self._threads.items() if thread.alive}
             if len(self._threads) < self._workers:
-                context = contextvars.Context()
-                thread = threading.Thread(target=context.run, args=(self._run,), name="ragmetrics-scoring", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+                number = next(self._numbers)
+                self._threads[number] = start_thread(partial(self._run, number), name="ragmetrics-scoring")
 
-    def _run(self) -> None:
+    def _run(self, number: int) -> None:
         while not self._closed.is_set():
             batch = self._next_batch()
-            if not batch and self._end_thread():
+            if not batch and self._end_thread(number):
                 return
             self._yield_to_application()
             try:
@@ -382,7 +382,7 @@ class BackgroundQueue(Generic[T]):
         """What is there, at most ``_TASKS_PER_BATCH``; empty when nothing came for a while."""
         batch: list[T] = []
         try:
-            batch.append(self._tasks.get(timeout=_IDLE_SECONDS))
+            batch.append(self._tasks.get(timeout=_QUEUE_IDLE_SECONDS))
             while len(batch) < _TASKS_PER_BATCH:
                 batch.append(self._tasks.get_nowait())
         except queue.Empty:
@@ -395,10 +395,10 @@ class BackgroundQueue(Generic[T]):
         while self._busy() and not self._waiters and 2 * self._tasks.qsize() < self._size and time.monotonic() < until:
             time.sleep(_YIELD_STEP)
 
-    def _end_thread(self) -> bool:
+    def _end_thread(self, number: int) -> bool:
         """Whether this thread may end: decided under the lock that starting one takes after a task was put in."""
         with self._starting:
             if not self._tasks.empty():
                 return False
-            self._threads = [thread for thread in self._threads if thread is not threading.current_thread()]
+            self._threads.pop(number, None)
             return True

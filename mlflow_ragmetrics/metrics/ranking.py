@@ -38,7 +38,8 @@ def precision_k(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> record = {"retrieved_doc_ids": ["a", "x", "b"], "gold_doc_ids": ["a", "b", "c"]}
+    >>> gold = ["a", "b", "c"]
+    >>> record = {"retrieved_doc_ids": ["a", "x", "b"], "gold_doc_ids": gold}
     >>> score = rm.score("precision_5", record)
     >>> score.value, score.reason
     (0.4, '2 of the first 5 ranks hold a relevant document (3 retrieved).')
@@ -104,7 +105,7 @@ def hit_rate_k(
     """Whether any of the first k documents is relevant; the mean over rows is the hit rate.
 
     Formula: 1.0 where a relevant document is among the first k, else 0.0; documents as in ``context_recall``, and
-    repeats keep their first rank. Nothing retrieved: 0.0. Unscored: either list missing.
+    repeats keep their first rank. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
 
     Options: ``k`` (1 or more), ``zero_division`` for no relevant documents (0.0, 1.0 or "skip"), ``id_pattern``.
     Source: trec_eval, ``success``.
@@ -142,7 +143,8 @@ def mrr(
 
     Example:
     >>> import mlflow_ragmetrics as rm
-    >>> record = {"retrieved_doc_ids": ["x", "y", "a", "b"], "gold_doc_ids": ["a", "b"]}
+    >>> gold = ["a", "b"]
+    >>> record = {"retrieved_doc_ids": ["x", "y", "a", "b"], "gold_doc_ids": gold}
     >>> score = rm.score("mrr", record)
     >>> round(score.value, 3), score.reason
     (0.333, 'The first relevant document is at rank 3.')

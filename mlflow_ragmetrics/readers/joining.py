@@ -8,7 +8,7 @@ from typing import Any
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.readers.rows import Data, read_rows
-from mlflow_ragmetrics.records.aliases import ALIASES, FIELD_OF
+from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF
 from mlflow_ragmetrics.records.values import is_missing, text_of
 
 __all__ = ["Joined", "join"]
@@ -103,6 +103,8 @@ def _known_fields(reference: Mapping[str, Any]) -> dict[str, Any]:
                 known.setdefault(field, value)
         elif field in ("contexts", "retrieved_doc_ids"):
             known[f"reference_{field}"] = value
+        elif name in ALIASES_BY_NATURE["contexts"]:
+            known[f"reference_{name}"] = value
         elif field is None:
             known[name] = value
     answers = [value for name, value in reference.items() if FIELD_OF.get(name) == "answer" and not is_missing(value)]

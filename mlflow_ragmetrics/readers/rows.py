@@ -53,7 +53,10 @@ def _plain(value: Any) -> Any:
 
 def _plain_object(value: Any) -> Any:
     if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        plain = {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        if isinstance(value, Sample) and value.history is None:  # so that a digest from before it was read still holds
+            del plain["history"]
+        return plain
     if callable(getattr(value, "tolist", None)):
         return _plain(value.tolist())
     if isinstance(value, (set, frozenset)):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.json_text import plain
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.records.aliases import ALIASES
+from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
+from mlflow_ragmetrics.records.chunks import are_texts
+from mlflow_ragmetrics.records.messages import mapping_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace
@@ -16,9 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["documents_of", "failure_of", "retrieved_documents", "record_of_trace"]
 
 
+_DOCUMENT = re.compile(r"retrieval\.documents\.(?P<number>\d{1,6})\.document\.(?P<name>\w+)")
+
+
 def retrieved_documents(trace: Trace) -> list[Any] | None:
     """The documents of all retriever spans in order of time, as stored; ``None`` without such a span.
 
+    Such a span is one of MLflow's (LangChain's retrievers), of OpenInference or of OpenTelemetry's GenAI conventions.
     Retrievers may lie at any depth; of a retriever within a retriever only the outer one counts, whose documents
     are the outcome of both.
     """
@@ -26,7 +33,7 @@ def retrieved_documents(trace: Trace) -> list[Any] | None:
     retrievers = [span for span in spans.values() if _retrieves(span) and not _is_within_retriever(span, spans)]
     if not retrievers:
         return None
-    return [each for span in sorted(retrievers, key=lambda s: s.start_time_ns) for each in _documents(span.outputs)]
+    return [each for span in sorted(retrievers, key=lambda s: s.start_time_ns) for each in _documents_of_span(span)]
 
 
 def documents_of(sample: Sample) -> list[dict[str, Any]]:
@@ -50,7 +57,12 @@ def failure_of(trace: Trace) -> str | None:
 
 
 def _retrieves(span: Span) -> bool:
-    return span.span_type == "RETRIEVER"
+    attributes = span.attributes or {}
+    return (
+        span.span_type == "RETRIEVER"
+        or attributes.get("openinference.span.kind") == "RETRIEVER"
+        or attributes.get("gen_ai.operation.name") == "retrieval"
+    )
 
 
 def _is_within_retriever(span: Span, spans: Mapping[str, Span]) -> bool:
@@ -58,10 +70,28 @@ def _is_within_retriever(span: Span, spans: Mapping[str, Span]) -> bool:
     return parent is not None and (_retrieves(parent) or _is_within_retriever(parent, spans))
 
 
+def _documents_of_span(span: Span) -> list[Any]:
+    """The documents among the span's attributes (OpenInference, OpenTelemetry), else its outputs."""
+    attributes = span.attributes or {}
+    numbered: dict[int, dict[str, Any]] = {}
+    for name, value in attributes.items():
+        if found := _DOCUMENT.fullmatch(name):
+            numbered.setdefault(int(found["number"]), {})[found["name"]] = value
+    documents: Any = [numbered[number] for number in sorted(numbered)]
+    documents = documents or _content(attributes.get("gen_ai.retrieval.documents")) or []
+    read = [
+        {**each, **({"metadata": mapping_of(each["metadata"])} if "metadata" in each else {})}
+        for each in documents
+        if isinstance(each, Mapping) and any(isinstance(each.get(key), str) for key in ("content", "text"))
+    ]
+    return read or _documents(span.outputs)
+
+
 def _documents(outputs: Any) -> list[Any]:
     if isinstance(outputs, Mapping):
-        named = (outputs[name] for name in ("contexts", *ALIASES["contexts"]) if name in outputs)
-        outputs = next(named, [outputs])
+        named = [outputs[name] for name in ("contexts", *ALIASES["contexts"]) if name in outputs]
+        named += [outputs[name] for name in ALIASES_BY_NATURE["contexts"] if are_texts(outputs.get(name))]
+        outputs = named[0] if named else [outputs]
     if outputs is None:
         return []
     return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mlflow_ragmetrics.core.sample import FIELDS
 
-__all__ = ["ALIASES", "FIELD_OF", "RECORD_FIELDS"]
+__all__ = ["ALIASES", "ALIASES_BY_NATURE", "FIELD_OF", "RECORD_FIELDS", "RECORD_NAMES"]
 
 RECORD_FIELDS = ("id", *FIELDS)
 """The canonical names that a record may use and a column mapping may name."""
@@ -43,6 +43,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
         "target",
         "targets",
         "answer_ref",
+        "reference_outputs",
     ),
     "contexts": (
         "context",
@@ -55,8 +56,28 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     ),
     "retrieved_doc_ids": ("doc_ids", "retrieved_context_ids", "retrieved_ids"),
     "gold_doc_ids": ("document_ids", "gold_docs", "reference_context_ids"),
+    "history": (),
 }
 """Canonical field -> aliases, in the order in which they are looked for; the canonical name beats them all."""
 
 FIELD_OF: Mapping[str, str] = {name: field for field in RECORD_FIELDS for name in (field, *ALIASES[field])}
 """Every accepted name (canonical or alias) -> canonical field."""
+
+ALIASES_BY_NATURE: Mapping[str, tuple[str, ...]] = {
+    "contexts": (
+        "passages",
+        "docs",
+        "chunks",
+        "sources",
+        "retrieved_docs",
+        "retrieved_documents",
+        "context_documents",
+        "document.content",
+    ),
+    "history": ("conversation", "chat_history"),
+}
+"""Names that mean a field in some data and something else in other data (``sources`` may be URLs, ``conversation`` an
+id): they count only where their values are texts, or messages, and no other name of the field has a value."""
+
+RECORD_NAMES = (*FIELD_OF, *(name for names in ALIASES_BY_NATURE.values() for name in names))
+"""Every name under which a field may be found."""

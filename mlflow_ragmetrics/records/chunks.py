@@ -10,15 +10,18 @@ from uuid import UUID
 
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Chunk
+from mlflow_ragmetrics.core.text import words
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.records.values import elements_of, is_missing, text_of
 
-__all__ = ["chunks_of", "document_ids_of"]
+__all__ = ["are_texts", "chunks_of", "document_ids_of"]
 
-_TEXT_KEYS = ("text", "page_content", "content")
-_ID_KEYS = ("doc_id", "doc_uri", "source")  # looked for after "id"
+_TEXT_KEYS = ("text", "page_content", "content", "document.content")
+_ID_KEYS = ("doc_id", "doc_uri", "document.id", "source")  # looked for after "id"
 _LABEL = re.compile(r"\bchunk[ \t]*\d+[ \t]*:", re.IGNORECASE)
 _LINE_LABEL = re.compile(r"^[ \t>]*chunk[ \t]*\d+[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_URL = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|www\.)\S+", re.IGNORECASE)
+_FILE = re.compile(r"[^\n]{1,250}\.(?:pdf|docx?|html?|txt|md|csv|json|xlsx?|pptx?)", re.IGNORECASE)
 
 
 def chunks_of(value: object, field: str = "contexts") -> tuple[Chunk, ...] | None:
@@ -37,6 +40,37 @@ def chunks_of(value: object, field: str = "contexts") -> tuple[Chunk, ...] | Non
         elements = _labelled(value)
     chunks = (_chunk_of(element, field) for element in elements)
     return tuple(chunk for chunk in chunks if chunk is not None)
+
+
+def are_texts(value: object) -> bool:
+    """Whether ``value`` is a text, or a list of texts or documents: not of URLs, file names, ids or numbers.
+
+    >>> are_texts(["It rained all day."]), are_texts(["https://example.org/a", "doc-7"])
+    (True, False)
+    """
+    try:
+        elements = elements_of(value, "contexts")
+    except InvalidFieldError:
+        return False
+    if elements is None:
+        return False
+    strings = []
+    for element in elements:
+        if isinstance(element, Mapping):
+            if not any(isinstance(element.get(key), str) for key in _TEXT_KEYS):
+                return False
+        elif isinstance(element, str):
+            strings.append(element.strip())
+        elif not (isinstance(element, Chunk) or hasattr(element, "page_content") or is_missing(element)):
+            return False
+    if any(_URL.fullmatch(string) or _FILE.fullmatch(string) for string in strings):
+        return False
+    return not any(strings) or any(map(_is_prose, strings))
+
+
+def _is_prose(text: str) -> bool:
+    """Whether there are two words with letters in it, as in no id; a Han or Kana character is a word."""
+    return sum(any(map(str.isalpha, word)) for word in words(text[:1000])) > 1
 
 
 def document_ids_of(chunks: Iterable[Chunk], *, prefer_uri: bool = False) -> tuple[str, ...]:

@@ -6,13 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidFieldError
-from mlflow_ragmetrics.records.aliases import ALIASES, FIELD_OF
-from mlflow_ragmetrics.records.chunks import chunks_of
-from mlflow_ragmetrics.records.messages import answer_in, mapping_of, question_in
+from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF
+from mlflow_ragmetrics.records.chunks import are_texts, chunks_of
+from mlflow_ragmetrics.records.messages import answer_in, mapping_of, messages_of, question_in, reference_in
 from mlflow_ragmetrics.records.values import elements_of, is_missing, text_of, texts_of
 
-__all__ = ["MISSING", "MLFLOW_COLUMNS", "Reading", "expected_field", "nested_field", "nested_metadata", "read_field"]
+__all__ = [
+    "MISSING",
+    "MLFLOW_COLUMNS",
+    "Reading",
+    "expected_field",
+    "fits",
+    "nested_field",
+    "nested_metadata",
+    "read_by_nature",
+    "read_field",
+]
 
 MLFLOW_COLUMNS = ("inputs", "outputs", "expectations")
 """The columns of an MLflow evaluation row, each of which holds a mapping."""
@@ -49,7 +60,20 @@ def read_field(field: str, found: Mapping[str, Any], mapped: bool = False) -> Re
     elif len(found) == 1:
         ((name, value),) = found.items()
         return _read(field, name, value)
-    return _agreed(field, {name: _read(field, name, found[name]) for name in ALIASES[field] if name in found})
+    names = (*ALIASES[field], *ALIASES_BY_NATURE.get(field, ()))
+    return _agreed(field, {name: _read(field, name, found[name]) for name in names if name in found})
+
+
+def fits(field: str, value: object) -> bool:
+    """Whether ``value`` can be one of ``field``, whatever its name: texts for contexts, messages for history."""
+    return messages_of(value) is not None if field == "history" else are_texts(value)
+
+
+def read_by_nature(field: str, entries: Mapping[Any, Any]) -> Reading:
+    """``field`` under a name of ``ALIASES_BY_NATURE``, where the value fits."""
+    names = ALIASES_BY_NATURE.get(field, ())
+    found = {name: entries[name] for name in names if name in entries and fits(field, entries[name])}
+    return read_field(field, found) if found else MISSING
 
 
 def nested_field(row: Mapping[Any, Any], field: str) -> Reading:
@@ -94,9 +118,13 @@ def nested_metadata(row: Mapping[Any, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _field_in(column: object, field: str) -> Reading:
-    entries = mapping_of(column).items()
-    present = {name: value for name, value in entries if FIELD_OF.get(name) == field and not is_missing(value)}
-    return read_field(field, present) if present else MISSING
+    entries = mapping_of(column)
+    present = {name: each for name, each in entries.items() if FIELD_OF.get(name) == field and not is_missing(each)}
+    if field == "contexts" and "retrieval_context" in entries:
+        present.pop("context", None)
+    if field == "history" and not all(fits(field, each) for each in present.values()):
+        present = {}
+    return read_field(field, present) if present else read_by_nature(field, entries)
 
 
 def _agreed(field: str, readings: Mapping[str, Reading]) -> Reading:
@@ -121,6 +149,8 @@ def _read(field: str, name: str, value: object) -> Reading:
             value = question_in(value)
         elif name != field and field == "answer":
             value = answer_in(value)
+        elif name != field and field == "reference":
+            value = reference_in(value)
         return Reading(_value(field, value))
     except InvalidFieldError as error:
         where = "" if name == field else f" It was read from `{name}`."
@@ -135,6 +165,12 @@ def _value(field: str, value: object) -> Any:
         return _references(value)
     if field == "contexts":
         return chunks_of(value)
+    if field == "history":
+        messages = messages_of(value)
+        if messages is None and not is_missing(value):
+            message = f"`history` is {kind_of(value)}, but must be a list of messages with `role` and `content`."
+            raise InvalidFieldError(message, field=field)
+        return messages or None
     if field == "id":
         return (text_of(value, field) or "").strip() or None
     return texts_of(value, field)

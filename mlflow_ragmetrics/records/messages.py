@@ -1,4 +1,4 @@
-"""Questions and answers inside the dicts, messages and model outputs that chains take and give."""
+"""Questions, answers and earlier turns inside the dicts, messages and model outputs that chains take and give."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from mlflow_ragmetrics.core.sample import Message
+from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.records.aliases import ALIASES
-from mlflow_ragmetrics.records.values import is_missing
+from mlflow_ragmetrics.records.values import elements_of, is_missing
 
-__all__ = ["answer_in", "mapping_of", "question_in"]
+__all__ = ["answer_in", "mapping_of", "messages_in", "messages_of", "question_in", "reference_in", "turns_before"]
 
 _QUESTION_KEYS = (
     "question",
@@ -24,6 +26,7 @@ _ANSWER_KEYS = (
     "content",
     *(name for name in ALIASES["answer"] if name not in ("output", "response")),
 )
+_REFERENCE_KEYS = ("reference", *ALIASES["reference"], *_ANSWER_KEYS)
 _USER_ROLES = frozenset({"user", "human"})
 _MODEL_ROLES = frozenset({"assistant", "ai", "AIMessageChunk"})
 _DEEPEST = 4
@@ -37,6 +40,62 @@ def question_in(value: object) -> object:
 def answer_in(value: object) -> object:
     """The answer inside chain ``outputs``: a mapping's answer, or its last model message; ``value`` if none."""
     return _unwrapped(value, _ANSWER_KEYS, _MODEL_ROLES)
+
+
+def reference_in(value: object) -> object:
+    """The reference inside the outputs that were expected; ``value`` if there is none."""
+    return _unwrapped(value, _REFERENCE_KEYS, _MODEL_ROLES) if isinstance(value, Mapping) else value
+
+
+def messages_of(value: object) -> tuple[Message, ...] | None:
+    """``value`` as messages, those without text left out; ``None`` where it is not a list of messages.
+
+    A message is a mapping with ``role`` (or ``type``) and ``content``, an object with ``type`` and ``content``
+    (LangChain), or a pair of role and text; a pair of two other texts is a question and its answer.
+
+    >>> messages_of([("human", "Hi"), {"role": "assistant", "content": "Hello"}])
+    (Message(role='user', content='Hi'), Message(role='assistant', content='Hello'))
+    """
+    if isinstance(value, Mapping):
+        value = value.get("messages")
+    try:
+        elements = elements_of(value, "history")
+    except InvalidFieldError:
+        return None
+    if elements is None:
+        return None
+    found: list[Message] = []
+    for element in elements:
+        turns = _turns_of(element)
+        if turns is None:
+            return None
+        found += turns
+    return tuple(message for message in found if message.content.strip())
+
+
+def messages_in(value: object) -> tuple[Message, ...] | None:
+    """The messages inside chain ``inputs``, where the question is found among them; ``None`` if there are none."""
+    for _ in range(_DEEPEST):
+        if isinstance(value, (list, tuple)) or (isinstance(value, Mapping) and not is_missing(value.get("messages"))):
+            return messages_of(value)
+        if not isinstance(value, Mapping):
+            return None
+        value = next((value[key] for key in _QUESTION_KEYS if not is_missing(value.get(key))), None)
+    return None
+
+
+def turns_before(messages: Sequence[Message], question: str | None, answer: str | None) -> tuple[Message, ...]:
+    """The messages before the one that asks ``question``: all, unless it is the last question among them.
+
+    A question that was answered otherwise than by ``answer`` was asked before.
+    """
+    last = max((place for place, message in enumerate(messages) if message.role == "user"), default=None)
+    if last is None or question is None or messages[last].content.strip() != question.strip():
+        return tuple(messages)
+    replies = [message.content.strip() for message in messages[last + 1 :] if message.role == "assistant"]
+    if replies and answer is not None and answer.strip() not in replies:
+        return tuple(messages)
+    return tuple(messages[:last])
 
 
 def mapping_of(value: object) -> Mapping[Any, Any]:
@@ -87,13 +146,37 @@ def _messages(value: Mapping[Any, Any]) -> Iterable[object]:
 def _last_message(messages: Iterable[object], roles: frozenset[str]) -> object:
     last = None
     for message in messages:
-        if isinstance(message, Mapping):
-            role, content = message.get("role", message.get("type")), message.get("content")
-        else:
-            role, content = getattr(message, "type", None), getattr(message, "content", None)
+        role, content = _role_and_content(message)
         if isinstance(role, str) and role in roles and content:
             last = _joined_parts(content)
     return last
+
+
+def _role_and_content(message: object) -> tuple[object, object]:
+    if isinstance(message, Mapping):
+        return message.get("role", message.get("type")), message.get("content")
+    return getattr(message, "type", None), getattr(message, "content", None)
+
+
+def _turns_of(element: object) -> list[Message] | None:
+    """The one message, or the two of a question with its answer; ``None`` where it is neither."""
+    if isinstance(element, (list, tuple)):
+        if len(element) != 2 or not all(isinstance(each, str) for each in element):
+            return None
+        first, second = element
+        if first in _USER_ROLES | _MODEL_ROLES | {"system"}:
+            return [_message(first, second)]
+        return [Message("user", first), Message("assistant", second)]
+    role, content = _role_and_content(element)
+    if not isinstance(role, str):
+        return None
+    return [_message(role, content)]
+
+
+def _message(role: str, content: object) -> Message:
+    text = _joined_parts(content)
+    name = "user" if role in _USER_ROLES else "assistant" if role in _MODEL_ROLES else role
+    return Message(name, text if isinstance(text, str) else "")
 
 
 def _joined_parts(content: object) -> object:

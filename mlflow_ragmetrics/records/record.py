@@ -16,19 +16,21 @@ from typing import Any, Generic, TypeVar, Union
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
-from mlflow_ragmetrics.records.aliases import FIELD_OF, RECORD_FIELDS
+from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF, RECORD_FIELDS
 from mlflow_ragmetrics.records.chunks import document_ids_of
 from mlflow_ragmetrics.records.fields import (
     MISSING,
     MLFLOW_COLUMNS,
     Reading,
     expected_field,
+    fits,
     nested_field,
     nested_metadata,
+    read_by_nature,
     read_field,
 )
-from mlflow_ragmetrics.records.messages import mapping_of
-from mlflow_ragmetrics.records.values import texts_of
+from mlflow_ragmetrics.records.messages import mapping_of, messages_in, turns_before
+from mlflow_ragmetrics.records.values import is_missing, texts_of
 
 __all__ = ["Recent", "check_columns", "content_id", "to_sample", "with_ids"]
 
@@ -86,9 +88,19 @@ def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_
     readings = {field: read_field(field, entries, field in (columns or ())) for field, entries in found.items()}
     if mapping_of(rest.get("expectations")):
         del rest["expectations"]
-    metadata = _metadata(rest)
-    if any(name in row for name in MLFLOW_COLUMNS):
+    nested = any(name in row for name in MLFLOW_COLUMNS)
+    if nested:
         _add_nested(readings, row)
+    for field in ALIASES_BY_NATURE:
+        if field not in (columns or ()) and readings.get(field, MISSING).empty:
+            reading = read_by_nature(field, rest)
+            if reading is not MISSING:
+                readings[field] = reading
+                names = ALIASES_BY_NATURE[field]
+                rest = {name: value for name, value in rest.items() if name not in names or not fits(field, value)}
+    _add_history(readings, row, columns or _NO_COLUMNS)
+    metadata = _metadata(rest)
+    if nested:
         metadata.update(nested_metadata(row))
     _add_retrieved_ids(readings, metadata, row)
     return _sample(readings, metadata, default_id)
@@ -173,10 +185,13 @@ def _grouped(row: Mapping[Any, Any], columns: Mapping[str, str]) -> tuple[dict[s
         if name in taken:
             continue
         field = FIELD_OF.get(name)
-        if field is None:
+        if field is None or (field == "history" and not (is_missing(value) or fits(field, value))):
             rest[name] = value
         elif field not in columns:
             found.setdefault(field, {})[name] = value
+    contexts = found.get("contexts", {})
+    if "retrieval_context" in contexts and "context" in contexts:  # deepeval's ``context`` is the ideal one
+        rest["context"] = contexts.pop("context")
     return found, rest
 
 
@@ -191,12 +206,23 @@ def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
 
 def _add_nested(readings: dict[str, Reading], row: Mapping[Any, Any]) -> None:
     """Fill fields that have no entry of their own from ``outputs``, ``inputs`` and ``expectations``."""
-    for field in ("contexts", "retrieved_doc_ids"):
+    for field in ("contexts", "retrieved_doc_ids", "history"):
         if readings.get(field, MISSING).empty:
             readings[field] = nested_field(row, field)
     for field in ("reference", "gold_doc_ids"):
         if readings.get(field, MISSING).empty:
             readings[field] = expected_field(row, field)
+
+
+def _add_history(readings: dict[str, Reading], row: Mapping[Any, Any], columns: Mapping[str, str]) -> None:
+    """The turns before the question: of the history that was given, else of the messages that hold the question."""
+    messages = readings.get("history", MISSING).value
+    if messages is None and "history" not in columns:
+        names = [columns["question"]] if "question" in columns else ["question", *ALIASES["question"]]
+        messages = next(filter(None, (messages_in(row.get(name)) for name in names)), None)
+    if messages:
+        question, answer = (readings.get(field, MISSING).value for field in ("question", "answer"))
+        readings["history"] = Reading(turns_before(messages, question, answer) or None)
 
 
 def _add_retrieved_ids(readings: dict[str, Reading], metadata: Mapping[str, Any], row: Mapping[Any, Any]) -> None:

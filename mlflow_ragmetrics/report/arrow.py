@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate, islice
 from operator import attrgetter
 from pathlib import Path
@@ -50,6 +50,7 @@ _SAMPLE: dict[str, tuple[pa.DataType, Callable[[Sample], Any]]] = {
     "contexts": (TEXTS, lambda sample: sample.texts),
     "retrieved_doc_ids": (TEXTS, lambda sample: sample.retrieved_doc_ids),
     "gold_doc_ids": (TEXTS, lambda sample: sample.gold_doc_ids),
+    "history": (pa.string(), lambda sample: as_json(list(map(asdict, sample.history))) if sample.history else None),
     "metadata": (pa.string(), lambda sample: as_json(sample.metadata) if sample.metadata else None),
 }
 

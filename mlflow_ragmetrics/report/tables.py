@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
@@ -87,6 +88,8 @@ def _fields(sample: Sample) -> dict[str, Any]:
         ids = getattr(sample, name)
         if ids is not None:
             fields[name] = list(ids)
+    if sample.history is not None:
+        fields["history"] = json.dumps([asdict(message) for message in sample.history], ensure_ascii=False)
     return {**{name: _plain(value) for name, value in sample.metadata.items()}, **fields} if sample.metadata else fields
 
 

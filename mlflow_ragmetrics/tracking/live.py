@@ -81,7 +81,8 @@ class TraceAbsentError(RagMetricsError):
 class LiveRun:
     """A run that rows are appended to. Each method may be called again after it failed, and repeats nothing.
 
-    Who writes holds ``lock``. What goes to the store raises a ``RagMetricsError`` of one sentence when it does not.
+    The caller holds ``lock`` while it writes. Where the store does not take something, a ``RagMetricsError`` of one
+    sentence is raised.
     """
 
     def __init__(self, run_id: str) -> None:

@@ -53,6 +53,13 @@ def test_the_default_is_the_suites_threshold() -> None:
     assert rm.calibrate(report, good).default == 0.68
 
 
+def test_a_score_that_is_the_threshold_itself_passes() -> None:
+    rows = [Row(Sample(id=str(n)), {"faithfulness": Score((0.2, 0.5)[n % 2])}) for n in range(40)]
+    found = rm.calibrate(Report(rows), [bool(n % 2) for n in range(40)], default=0.5)
+    assert found.at_default is not None
+    assert (found.at_default.found, found.at_default.false_alarms) == (20, 0)
+
+
 def test_few_labels_choose_no_threshold() -> None:
     report, good = labelled_report(20)
     found = rm.calibrate(report, good)

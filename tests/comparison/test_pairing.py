@@ -87,3 +87,10 @@ def test_missing_scores_are_nan() -> None:
     before, _ = pair(a, a).select(a.table["faithfulness"], a.table["faithfulness"])
     assert np.isnan(before[0])
     assert before[1] == 0.5
+
+
+def test_scores_on_any_scale_are_kept_and_what_no_scale_reaches_is_missing() -> None:
+    a = results(id=["1", "2", "3"], question=["p", "q", "r"], score=[1.0, 100.0, 1e31])
+    before, _ = pair(a, a).select(a.table["score"], a.table["score"])
+    assert before[:2].tolist() == [1.0, 100.0]
+    assert np.isnan(before[2])

@@ -37,6 +37,12 @@ def test_only_components_without_weight_are_left() -> None:
     assert (found.status, found.value) == ("skipped", None)
 
 
+def test_what_has_no_weight_is_not_missed() -> None:
+    score = rm.combine({"a": 1.0}, {"a": 1, "b": 0})
+    assert (score.details["skipped"], score.details["coverage"]) == (0, 1.0)
+    assert "b" not in score.reason
+
+
 def test_it_passes_only_if_all_with_a_threshold_pass() -> None:
     passed, failed = Score(value=0.9, threshold=0.5), Score(value=0.4, threshold=0.5)
     free, missing = Score(value=0.1), Score(status="skipped")

@@ -172,6 +172,22 @@ def test_on_missing_of_a_metric_beats_the_call() -> None:
     assert rm.score(brevity, {}, on_missing="skip").status == "skipped"
 
 
+def test_a_scaled_metric_is_shown_on_1_to_5() -> None:
+    thing = metric(scaled=True)(told_part)
+    found = [rm.score(thing, {"answer": "a"}, part=part).scaled for part in (0.0, 0.25, 0.5, 1.0)]
+    assert found == [1.0, 2.0, 3.0, 5.0]
+    assert rm.score(given(0.5), {"answer": "a"}).scaled is None
+
+
+def told_part(answer: str, *, part: float = 0.5) -> float:
+    return part
+
+
+@pytest.mark.parametrize("value", [1 + 1e-12, -1e-12])
+def test_the_last_bits_beyond_the_range_are_forgiven(value: float) -> None:
+    assert rm.score(given(value), {"answer": "a"}).status == "ok"
+
+
 def test_finish_renders_ids_and_sentences() -> None:
     chunks = [{"id": "doc-a", "text": "It is red."}]
     judge = rm.ScriptedJudge(used_chunks=[1])

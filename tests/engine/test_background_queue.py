@@ -49,7 +49,7 @@ def test_idle_threads_end_and_begin_again(monkeypatch: Any) -> None:
         until = time.monotonic() + 5
         while tasks._threads and time.monotonic() < until:
             time.sleep(0.01)
-        assert tasks._threads == []
+        assert not tasks._threads
     assert done == [0, 1, 2]
 
 

@@ -16,7 +16,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from mutants import MUTANTS
+if __package__:
+    from .mutants import MUTANTS
+else:
+    from mutants import MUTANTS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "mlflow_ragmetrics"
@@ -44,7 +47,7 @@ def chosen(words: Sequence[str]) -> list[tuple[int, Mutant]]:
 
 def run_tests(copy: Path, folder: str, seconds: float) -> str:
     """``"passed"``, ``"failed"``, ``"timeout"`` or what pytest said instead."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"tests/{folder}"]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider", f"tests/{folder}"]
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=seconds)

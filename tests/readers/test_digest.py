@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.core.sample import Chunk, Sample
+from mlflow_ragmetrics.core.sample import Chunk, Message, Sample
 from mlflow_ragmetrics.readers import digest
 
 SAMPLE = Sample(id="1", answer="a", contexts=(Chunk("c", "1", {"k": [1]}),), metadata={"m": {"n": [1, 2]}})
@@ -24,6 +24,7 @@ SAMPLE = Sample(id="1", answer="a", contexts=(Chunk("c", "1", {"k": [1]}),), met
         {"contexts": (Chunk("c", "1", {"k": [2]}),)},
         {"contexts": ()},
         {"references": ("a",)},
+        {"history": (Message("user", "Hi"),)},
         {"metadata": {"m": {"n": [2, 1]}}},
         {"invalid": {"answer": "why"}},
     ],

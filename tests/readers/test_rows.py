@@ -65,6 +65,11 @@ def test_what_holds_no_rows(data: object) -> None:
         list(read_rows(data))
 
 
+def test_a_column_may_begin_in_a_later_row() -> None:
+    rows = [{"answer": "a"}, {"answer": "b", "asked": "why?"}]
+    assert [sample.question for sample in read_samples(rows, {"question": "asked"})] == [None, "why?"]
+
+
 def test_bad_rows_are_numbered() -> None:
     with pytest.raises(InvalidDataError, match="Row 2 is a list"):
         list(read_samples([{"answer": "a"}, ["b"]]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import mlflow
@@ -10,6 +11,7 @@ from mlflow.entities import SpanType
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.readers.traces import record_of_trace
+from mlflow_ragmetrics.records.record import to_sample
 from mlflow_ragmetrics.tracking import trace_store
 
 pytestmark = pytest.mark.skipif(
@@ -83,3 +85,37 @@ def test_rows_that_are_no_traces_have_no_place_for_feedback(suite: rm.Suite) -> 
 def test_other_rows_are_left_alone() -> None:
     assert record_of_trace({"trace_id": "t", "question": "q?"}) is None
     assert record_of_trace("text") is None
+
+
+def test_documents_among_the_attributes_of_openinference() -> None:
+    with mlflow.start_span("ask") as root:
+        root.set_inputs({"question": "q"})
+        with mlflow.start_span("search") as span:
+            span.set_attributes(
+                {
+                    "openinference.span.kind": "RETRIEVER",
+                    "output.value": "raw",
+                    "retrieval.documents.1.document.content": "second",
+                    "retrieval.documents.0.document.content": "first",
+                    "retrieval.documents.0.document.id": "7",
+                    "retrieval.documents.0.document.metadata": '{"page": 2}',
+                }
+            )
+        root.set_outputs("a")
+    mlflow.flush_trace_async_logging()
+    record = record_of_trace(mlflow.get_trace(root.trace_id))
+    assert record is not None
+    sample = to_sample(record)
+    assert (sample.question, sample.answer, sample.texts) == ("q", "a", ("first", "second"))
+    assert sample.contexts is not None
+    assert (sample.contexts[0].id, sample.contexts[0].metadata) == ("7", {"page": 2, "id": "7"})
+
+
+def test_documents_among_the_attributes_of_opentelemetry() -> None:
+    documents = [{"id": "7", "score": 0.5, "content": "found"}]
+    with mlflow.start_span("retrieval") as span:
+        span.set_attributes({"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": json.dumps(documents)})
+    mlflow.flush_trace_async_logging()
+    record = record_of_trace(mlflow.get_trace(span.trace_id))
+    assert record is not None
+    assert to_sample(record).texts == ("found",)

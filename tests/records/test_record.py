@@ -75,7 +75,7 @@ def test_a_wrong_column_mapping(columns: dict[str, str], words: list[str]) -> No
 @pytest.mark.parametrize("value", [None, float("nan"), pd.NA, pd.NaT], ids=repr)
 def test_missing_is_not_blank(value: object) -> None:
     sample = to_sample(dict.fromkeys(FIELD_OF, value))
-    assert [getattr(sample, field) for field in RECORD_FIELDS[1:]] == [None] * 6
+    assert [getattr(sample, field) for field in RECORD_FIELDS[1:]] == [None] * 7
     assert not sample.invalid
     blank = to_sample({"answer": "", "reference": "", "contexts": "", "gold_doc_ids": "  "})
     assert (blank.answer, blank.reference, blank.contexts, blank.gold_doc_ids) == ("", "", (), ())

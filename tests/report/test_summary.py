@@ -41,6 +41,13 @@ def test_the_interval_narrows_as_rows_grow() -> None:
     assert many["ci_high"] - many["ci_low"] < 0.3 * (few["ci_high"] - few["ci_low"])
 
 
+def test_rows_without_context_and_coverage_are_counted_where_scores_tell_them() -> None:
+    scores = [rm.Score(1.0, details={"no_context": told}) for told in (True, False, False)] + [rm.Score(0.5)]
+    assert rm.summarize(scores)["n_no_context"] == 1
+    assert rm.summarize([rm.Score(0.5, details={"coverage": c}) for c in (1.0, 0.5)])["coverage"] == 0.75
+    assert rm.summarize([rm.Score(0.5)]).keys().isdisjoint({"n_no_context", "coverage", "pass_rate"})
+
+
 def test_white_paper_scores_have_both_scales() -> None:
     figures = summarize_rows([{"faithfulness": rm.Score(value=0.5, scaled=3.0)}])
     assert figures["faithfulness/mean"] == 0.5

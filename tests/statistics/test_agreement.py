@@ -76,5 +76,16 @@ def test_nineteen_of_twenty_intervals_of_a_correlation_hold_the_truth(kind: str)
     assert 0.92 <= np.mean(held) <= 0.98
 
 
+@pytest.mark.parametrize("kind", ["pearson", "spearman"])
+def test_the_interval_of_a_correlation_by_hand(kind: str) -> None:
+    values = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+    found = correlation(values, np.array([2.0, 1.0, 4.0, 3.0, 6.0, 5.0, 8.0, 7.0]), kind)
+    assert found is not None
+    spread = 1.0 if kind == "pearson" else 1.0 + found.value**2 / 2  # Bonett and Wright (2000)
+    half = 1.959964 * np.sqrt(spread / (8 - 3))
+    expected = np.tanh(np.arctanh(found.value) - half), np.tanh(np.arctanh(found.value) + half)
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-5)
+
+
 def test_a_side_that_does_not_vary_has_no_correlation() -> None:
     assert correlation(np.array([1.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.5]), "pearson") is None

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.statistics.thresholds import best_threshold, threshold_gain
+from mlflow_ragmetrics.statistics.thresholds import ThresholdGain, best_threshold, threshold_gain
 
 
 def balanced(values: np.ndarray, bad: np.ndarray, cut: float) -> float:
@@ -47,6 +47,18 @@ def test_a_default_that_is_as_good_is_kept() -> None:
     gain = threshold_gain(values, bad, default=0.6)
     assert gain is not None
     assert not gain.beats_default
+
+
+def test_a_gain_whose_interval_holds_zero_does_not_beat_the_default() -> None:
+    assert not ThresholdGain(chosen=0.6, held_out=0.8, default=0.7, gain=0.1, low=-0.01, high=0.2).beats_default
+    assert ThresholdGain(chosen=0.6, held_out=0.8, default=0.7, gain=0.1, low=0.01, high=0.2).beats_default
+
+
+def test_a_row_whose_score_is_the_threshold_itself_is_not_flagged() -> None:
+    values, bad = np.array([0.2, 0.5] * 15), np.array([True, False] * 15)
+    gain = threshold_gain(values, bad, default=0.5)
+    assert gain is not None
+    assert gain.default == 1.0
 
 
 def test_scores_that_know_nothing_hardly_ever_beat_a_default() -> None:

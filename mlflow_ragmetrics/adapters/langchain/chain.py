@@ -39,7 +39,7 @@ _MESSAGES = "messages"
 
 
 def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Callable[[Sample], Any]:
-    """What makes the chain's input out of a sample.
+    """A function from a sample to the chain's input.
 
     With ``input_key``: a dict with the question under it. Else a dict where the chain's input schema has a name for
     questions (further names that the schema has are filled from the sample's metadata), ``{"messages": […]}`` where

@@ -118,7 +118,7 @@ class RagMetricsCallback(Recorder):
             self._counts.add("dropped")
 
     def failed(self, exchange: Exchange) -> None:
-        """Count a call that raised."""
+        """Count the call of ``exchange``, which raised."""
         self._counts.add("seen")
         self._counts.add("failed")
 

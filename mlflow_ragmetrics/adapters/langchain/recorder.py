@@ -39,7 +39,7 @@ def documents_in(value: Any) -> Sequence[Any]:
 
 @dataclass(eq=False)
 class Exchange:
-    """One call of a chain: raw inputs and outputs, and the documents that came by on the way.
+    """One call of a chain: raw inputs and outputs, and the documents seen on the way.
 
     ``retrievals`` has one entry per retriever that ran, in the order in which they began; ``returned`` has the
     documents that tools and other steps gave back. ``trace_id`` is that of the chain's MLflow trace, and ``traceable``
@@ -50,7 +50,6 @@ class Exchange:
     inputs: Any
     metadata: Mapping[str, Any]
     outputs: Any = None
-    error: BaseException | None = None
     retrievals: dict[UUID, Sequence[Any]] = field(default_factory=dict)
     returned: list[Any] = field(default_factory=list)
     trace_id: str | None = None
@@ -75,8 +74,8 @@ class _Open:
 class Capture:
     """Follows all runs below a handler by their ids; safe to call from many threads at once.
 
-    The outermost chain that the handler sees is an exchange. Where a retriever asks other retrievers,
-    only the outermost one's documents count.
+    The outermost chain that the handler sees is an exchange. Where a retriever asks other retrievers, only the
+    outermost one's documents count.
     """
 
     def __init__(self) -> None:
@@ -191,7 +190,7 @@ class Recorder(BaseCallbackHandler):
         """An outermost chain has ended."""
 
     def failed(self, exchange: Exchange) -> None:
-        """An outermost chain has raised ``exchange.error``."""
+        """An outermost chain has raised."""
 
     def on_chain_start(
         self,
@@ -230,7 +229,6 @@ class Recorder(BaseCallbackHandler):
             return
         _find_trace(exchange)
         self.capture.end_exchange(exchange)
-        exchange.error = error
         self.failed(exchange)
 
     def on_retriever_start(

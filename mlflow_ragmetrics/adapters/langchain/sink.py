@@ -14,6 +14,7 @@ from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.scoring import Counts, Scored
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
 from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
@@ -87,7 +88,7 @@ class MLflowSink:
         self._failure: str | None = None
         self._flushing = 0
         self._closed = False
-        self._thread: threading.Thread | None = None
+        self._thread: ThreadTask | None = None
         counts.add_names(("unwritten", "lost", "withheld"))
 
     def prepare(self, exchange: Exchange) -> None:
@@ -107,9 +108,8 @@ class MLflowSink:
             self._waiting.append(_Answer(scored.row, exchange.tracking_run, exchange.trace_id, feedback))
             self._counts.add("unwritten")
             self._give_up_oldest()
-            if self._thread is None or not self._thread.is_alive():  # it is not in a forked process
-                self._thread = threading.Thread(target=self._run, name="ragmetrics-mlflow", daemon=True)
-                self._thread.start()
+            if self._thread is None or not self._thread.alive:  # it is not in a forked process
+                self._thread = start_thread(self._run, name="ragmetrics-mlflow")
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> bool:
@@ -149,7 +149,7 @@ class MLflowSink:
         return len(self._waiting) + len(self._writing)
 
     def _give_up_oldest(self) -> None:
-        """Keep no more than the buffer holds; called with the lock held."""
+        """Keep no more than the buffer holds; the caller holds the lock."""
         surplus = max(0, len(self._waiting) - _BUFFER)
         del self._waiting[:surplus]
         self._counts.add("lost", surplus)

@@ -14,7 +14,7 @@ from mlflow_ragmetrics.adapters.spark.recipe import Recipe, SuiteLike, is_remote
 from mlflow_ragmetrics.core.sample import FIELDS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.records.aliases import FIELD_OF
+from mlflow_ragmetrics.records.aliases import ALIASES_BY_NATURE, FIELD_OF, RECORD_NAMES
 from mlflow_ragmetrics.records.fields import MLFLOW_COLUMNS
 from mlflow_ragmetrics.records.record import check_columns, to_sample
 from mlflow_ragmetrics.report.arrow import ScoreColumns
@@ -44,6 +44,7 @@ def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str
     if repeated is not None:
         raise InvalidOptionError(f"the frame has two columns {repeated!r}; rename or drop one", param="columns")
     fields = {*mapping, *(FIELD_OF[name] for name in names if name in FIELD_OF and name not in mapping.values())}
+    fields.update(field for field, aliases in ALIASES_BY_NATURE.items() if any(name in names for name in aliases))
     if "contexts" in fields or "doc_uri" in names:
         fields.add("retrieved_doc_ids")
     if not any(name in names for name in MLFLOW_COLUMNS):
@@ -52,7 +53,7 @@ def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str
         check_presence(suite.selection, [Sample(references=None if references is None else ("",), **given)])
     if any("metadata" in (*each.definition.required, *each.definition.optional) for each in suite.metrics):
         return tuple(names)
-    wanted = {*FIELD_OF, *_BESIDE_FIELDS, *mapping.values()}
+    wanted = {*RECORD_NAMES, *_BESIDE_FIELDS, *mapping.values()}
     return tuple(name for name in names if name in wanted)
 
 

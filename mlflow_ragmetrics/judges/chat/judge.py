@@ -130,14 +130,14 @@ def group_calls(calls: Calls, pending: Sequence[Question[Any]], in_flight: Seque
     contexts shares one, and waits for the claims that are still being made; both directions between answer and
     reference share one.
     """
-    unanswered = {type(question) for question in (*pending, *in_flight)}
+    unanswered = {type(question) for question in (*pending, *in_flight)} if calls == "compact" else set()
     groups: dict[Hashable, list[list[Question[Any]]]] = {}
     for question in pending:
         task = task_of(question)
         shared = None if task is None else task.shares(question, calls)
         if task is None or shared is None:
             groups[question] = [[question]]
-        elif calls == "full" or unanswered.isdisjoint(task.after):
+        elif unanswered.isdisjoint(task.after):
             candidates = groups.setdefault((task.part, shared), [])
             room = next((call for call in candidates if _has_room(call, question)), None)
             candidates.append([question]) if room is None else room.append(question)

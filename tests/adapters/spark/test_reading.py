@@ -79,3 +79,8 @@ def test_names_given_twice_or_mapped_to_nothing_are_refused() -> None:
         columns_read(rm.Suite(["coherence"]), ["answer", "answer"], None)
     with pytest.raises(InvalidOptionError, match="said"):
         columns_read(rm.Suite(["coherence"]), ["answer"], {"answer": "said"})
+
+
+def test_columns_that_count_by_their_values_are_read_too() -> None:
+    names = ["answer", "docs", "chat_history", "other"]
+    assert columns_read(rm.Suite(["faithfulness"]), names, None) == ("answer", "docs", "chat_history")

@@ -33,6 +33,11 @@ def test_equal_questions_render_equally_and_others_have_other_fences() -> None:
     assert mark_of(["ab", "c"]) != mark_of(["a", "bc"])
 
 
+def test_a_fence_that_a_text_happens_to_hold_is_derived_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlflow_ragmetrics.judges.chat.prompt._MARK_DIGITS", 1)
+    assert {mark_of([f"0123456789ABCDE {n}"]) for n in range(30)} == {"f"}
+
+
 def test_a_folder_replaces_prompts_and_changes_their_version(tmp_path: Path) -> None:
     (tmp_path / "correctness.txt").write_text("correctness: my rubric\n", encoding="utf-8")
     prompts = Prompts.load(tmp_path)
