@@ -76,9 +76,7 @@ def _group_names(values: Sequence[Any], name: str, there: Callable[[], list[str]
     return [f"\0row {row}" if value is None else value for row, value in enumerate(present)]
 
 
-def _present(
-    values: Sequence[Any], name: str, param: str, there: Callable[[], list[str]]
-) -> list[Union[str, None]]:
+def _present(values: Sequence[Any], name: str, param: str, there: Callable[[], list[str]]) -> list[Union[str, None]]:
     """The values as text, ``None`` for those that are missing; ``there`` gives the names that could have been meant."""
     found = [None if is_missing(value) or not str(value).strip() else str(value) for value in values]
     if found and not any(each is not None for each in found):

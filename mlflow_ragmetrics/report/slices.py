@@ -21,9 +21,7 @@ __all__ = ["slices_frame"]
 _COLUMNS = ("slice", "metric", "rows", "mean", "ci_low", "ci_high", "p_holm", "mark")
 
 
-def slices_frame(
-    rows: Sequence[Row], slices: Sequence[Union[str, None]], groups: Sequence[str] | None
-) -> pd.DataFrame:
+def slices_frame(rows: Sequence[Row], slices: Sequence[Union[str, None]], groups: Sequence[str] | None) -> pd.DataFrame:
     """One row per slice and metric, as ``Report.by`` says."""
     import pandas as pd
 
@@ -59,4 +57,4 @@ def slices_frame(
         records[place]["p_holm"] = p
     frame = pd.DataFrame(records, columns=list(_COLUMNS))
     numbers = ("mean", "ci_low", "ci_high", "p_holm")
-    return frame.astype({name: "Float64" for name in numbers})
+    return frame.astype(dict.fromkeys(numbers, "Float64"))

@@ -16,12 +16,12 @@ from mlflow_ragmetrics.statistics import bootstrap_intervals
 from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
-__all__ = ["score_matrix", "summarize", "summarize_rows"]
+__all__ = ["repeated_questions", "score_matrix", "summarize", "summarize_rows"]
+
+_WORTH_A_WARNING = 1.1
 
 
-def summarize(
-    scores: Sequence[Score | float | None], *, groups: Sequence[object] | None = None
-) -> dict[str, float]:
+def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object] | None = None) -> dict[str, float]:
     """The figures of one metric over its rows.
 
     Always ``n_scored``, ``n_skipped`` and ``n_error``; with at least one score ``mean``, with two ``ci_low`` and
@@ -43,9 +43,7 @@ def summarize(
     return _figures([found], groups)[0]
 
 
-def summarize_rows(
-    rows: Sequence[Mapping[str, Score]], groups: Sequence[object] | None = None
-) -> dict[str, float]:
+def summarize_rows(rows: Sequence[Mapping[str, Score]], groups: Sequence[object] | None = None) -> dict[str, float]:
     """All run metrics of an evaluation: ``<key>/mean`` and the rest of ``summarize`` for each key of the rows.
 
     The white-paper family has ``<key>_1to5/mean`` as well. ``groups`` names that of each row.
@@ -68,6 +66,26 @@ def score_matrix(columns: Sequence[Sequence[Score | None]]) -> Matrix:
         [[math.nan if score is None or score.value is None else score.value for score in scores] for scores in columns],
         dtype=float,
     ).T
+
+
+def repeated_questions(questions: Sequence[str | None], keys: Sequence[str], values: Matrix) -> str | None:
+    """A warning where rows ask the same question and resemble each other for it, so that they count for fewer.
+
+    ``values`` are rows × ``keys``, NaN where there is none. ``None`` where the design effect is at most 1.1.
+    """
+    names = [f"\0row {row}" if question is None else question for row, question in enumerate(questions)]
+    repeated = [count for count in Counter(names).values() if count > 1]
+    if not repeated or not values.size:
+        return None
+    groupings = zip(describe_groups(values, names), keys, strict=True)
+    effect, key = max((grouping.design_effect or 0.0, key) for grouping, key in groupings)
+    if effect <= _WORTH_A_WARNING:
+        return None
+    return (
+        f"{sum(repeated)} of {len(names)} rows share their question with others and resemble each other for it: the "
+        f"variance of {key} is {effect:.1f} times that of independent rows (its design effect), which the intervals do "
+        f'not show; groups="question" makes them show it'
+    )
 
 
 def _figures(

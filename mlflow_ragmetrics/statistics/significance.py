@@ -67,8 +67,8 @@ def welch_tests(
 ) -> list[Union[float, None]]:
     """The two-sided p-value that the rows ``inside`` have the mean of the others, for each column (Welch 1947).
 
-    With ``groups`` the variances are cluster-robust (CR2); of groups with rows on both sides each part counts as a group
-    of its own. ``None`` where a side has fewer than two rows, or groups, and where no score differs from another.
+    With ``groups`` the variances are cluster-robust (CR2); of a group with rows on both sides each part counts as a
+    group of its own. ``None`` where a side has fewer than two rows, or groups, and where no score differs from another.
     """
     names = np.arange(len(values)) if groups is None else np.asarray(groups)
     found: list[Union[float, None]] = []
