@@ -181,11 +181,7 @@ def _done(request: Request) -> bool:
 
 def _report(request: Request, rows: Rows, suite: Suite, destination: Destination | None) -> Report:
     """Everything that a user can get wrong is checked before the store is touched, and the store before scoring."""
-    from mlflow_ragmetrics.cli.suites import named_selection
-
-    named = named_selection(request)
-    for selection in (suite.selection, *([named] if named else [])):
-        rows.check(selection)
+    rows.check(suite.selection)
     if destination is not None:
         destination.open()
     report = _evaluated(suite, rows.samples, request)

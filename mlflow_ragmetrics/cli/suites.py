@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.cli.options import numbers_of
 from mlflow_ragmetrics.cli.request import CACHE, Request
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.selection import Selection
     from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["named_selection", "suite_of"]
+__all__ = ["suite_of"]
 
 _DEFAULT = "white_paper"
 
@@ -24,42 +21,15 @@ def suite_of(request: Request) -> Suite:
     A metric that was named takes the place of the preset's metric of the same key. The answers of language models
     are cached in the current folder where nothing else is said.
     """
-    suite = _built(request)
-    if suite.cache is None and not request.no_cache and any(hasattr(judge, "usage") for judge in suite.judges):
-        suite.cache = CACHE
-    return suite
-
-
-def _built(request: Request) -> Suite:
+    from mlflow_ragmetrics.selection import PRESETS
     from mlflow_ragmetrics.suite import Suite
 
     options = _options(request)
-    if request.suite and (Path(request.suite).suffix in (".yaml", ".yml") or os.path.isfile(request.suite)):
-        return Suite.from_yaml(request.suite, **options, **({"metrics": request.metric} if request.metric else {}))
-    if request.metric:
-        return _mixed(request, options) if request.suite else Suite(request.metric, **options)
-    return Suite.preset(request.suite or _DEFAULT, **options)
-
-
-def named_selection(request: Request) -> Selection | None:
-    """The metrics named beside a preset: these must be scored, while the preset's own may be skipped."""
-    from mlflow_ragmetrics.selection import select
-
-    return select(request.metric) if request.metric and request.suite else None
-
-
-def _mixed(request: Request, options: dict[str, Any]) -> Suite:
-    from dataclasses import replace
-
-    from mlflow_ragmetrics.registry import metric_of
-    from mlflow_ragmetrics.selection import preset_metrics
-    from mlflow_ragmetrics.suite import Suite
-
-    named = [metric_of(each) for each in request.metric]
-    keys = {each.key for each in named}
-    preset = [each for each in map(metric_of, preset_metrics(str(request.suite))) if each.key not in keys]
-    suite = Suite([*preset, *named], **options)
-    suite.selection = replace(suite.selection, name=request.suite)
+    if request.metric and request.suite:
+        options["also" if request.suite in PRESETS else "metrics"] = request.metric
+    suite = Suite.of(request.suite or request.metric or _DEFAULT, **options)
+    if suite.cache is None and not request.no_cache and any(hasattr(judge, "usage") for judge in suite.judges):
+        return suite.replace(cache=CACHE)
     return suite
 
 

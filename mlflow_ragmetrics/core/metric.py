@@ -121,7 +121,6 @@ class Metric:
         own = self.definition.options.model_fields
         common = {k: v for k, v in self.given.items() if k not in own and k in Settings.model_fields}
         settings = check_options(self.name, Settings, common)
-        assert isinstance(settings, Settings)
         if settings.preset and not self.definition.levels:
             message = f"{self.name}: option preset={settings.preset!r}: this metric has none; use threshold="
             raise InvalidOptionError(message, param="preset", metric=self.name)

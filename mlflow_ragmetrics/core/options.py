@@ -6,7 +6,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, field_validator
 
@@ -27,6 +27,8 @@ __all__ = [
 
 Aggregate = Literal["mean", "median", "min", "max", "majority", "consensus"]
 OnMissing = Literal["raise", "skip"]
+
+M = TypeVar("M", bound=BaseModel)
 
 _LONGEST_SHOWN = 300
 
@@ -86,7 +88,7 @@ def options_model(function: Callable[..., Any]) -> type[BaseModel]:
     return create_model(f"{function.__name__}_options", __config__=config, **fields)
 
 
-def check_options(metric: str, model: type[BaseModel], given: Mapping[str, Any]) -> BaseModel:
+def check_options(metric: str, model: type[M], given: Mapping[str, Any]) -> M:
     """``given`` as an instance of ``model``; ``InvalidOptionError`` with the first thing that is wrong."""
     try:
         return model(**given)

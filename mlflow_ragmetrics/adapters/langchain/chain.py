@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +28,7 @@ from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.records.aliases import ALIASES
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.selection import check_presence
-from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.views.progress import Progress, progress_of
 
 __all__ = ["input_maker", "Answered", "ask_all", "evaluate_chain"]
@@ -152,7 +151,7 @@ def _joined(sample: Sample, found: Sample) -> Sample:
 def evaluate_chain(
     chain: Runnable[Any, Any],
     data: Data,
-    suite: Suite,
+    suite: SuiteLike,
     *,
     columns: Mapping[str, str] | None = None,
     input_key: str | None = None,
@@ -178,6 +177,7 @@ def evaluate_chain(
     ``MissingFieldError`` for a named metric whose field no row has, ``InvalidDataError``, ``InvalidOptionError``.
     """
     _check(concurrency)
+    suite = Suite.of(suite)
     samples = list(read_samples(data, columns))
     reading = Reading(output_key=output_key, answer=answer, contexts=contexts)
     asking = ask_all(chain, samples, make_input or input_maker(chain, input_key), reading, concurrency)
@@ -207,9 +207,8 @@ def _check(concurrency: int) -> None:
 def _reduced(suite: Suite, samples: Sequence[Sample]) -> tuple[Suite, tuple[str, ...]]:
     """The suite without what no row can have once the chain has answered."""
     answered = [replace(sample, answer="", contexts=(), retrieved_doc_ids=()) for sample in samples]
-    reduced = copy.copy(suite)
-    reduced.selection, said = check_presence(suite.selection, answered)
-    return reduced, said
+    selection, said = check_presence(suite.selection, answered)
+    return suite.replace(metrics=selection), said
 
 
 def _scored(answers: Iterator[Answered], suite: Suite, size: int) -> Iterator[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -27,10 +26,9 @@ __all__ = ["quietened", "ChainSuite", "Counts", "Pipeline"]
 
 def quietened(suite: Suite) -> Suite:
     """The suite with judges and embeddings whose calls are not traced; everything else is shared."""
-    quiet = copy.copy(suite)
-    quiet.judges = [_QuietJudge(judge) for judge in suite.judges]
-    quiet.embeddings = [_QuietEmbedding(embedding) for embedding in suite.embeddings]
-    return quiet
+    judges = [_QuietJudge(judge) for judge in suite.judges]
+    embeddings = [_QuietEmbedding(embedding) for embedding in suite.embeddings]
+    return suite.replace(judge=judges if suite.several else judges[0], embeddings=embeddings)
 
 
 class _QuietJudge:
@@ -74,9 +72,8 @@ def _without_retrieval(suite: Suite) -> Suite:
 
     A metric whose ``no_context`` was given keeps it.
     """
-    other = copy.copy(suite)
-    other.selection = replace(suite.selection, metrics=tuple(map(_skipping, suite.selection.metrics)))
-    return other
+    selection = replace(suite.selection, metrics=tuple(map(_skipping, suite.selection.metrics)))
+    return suite.replace(metrics=selection)
 
 
 def _skipping(metric: Metric) -> Metric:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.adapters.spark.recipe import Recipe, SuiteLike
+from mlflow_ragmetrics.adapters.spark.recipe import Recipe
 from mlflow_ragmetrics.statistics.moments import Moments, interval_of_moments
+from mlflow_ragmetrics.suite import SuiteLike
 from mlflow_ragmetrics.tracking.findings import Findings, log_findings
 
 if TYPE_CHECKING:

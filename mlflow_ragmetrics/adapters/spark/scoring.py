@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mlflow_ragmetrics.adapters.spark.recipe import Recipe, SuiteLike, is_remote, suite_of
+from mlflow_ragmetrics.adapters.spark.recipe import Recipe, is_remote, suite_of
 from mlflow_ragmetrics.core.sample import FIELDS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -19,7 +19,7 @@ from mlflow_ragmetrics.records.mlflow_fields import HOLDERS
 from mlflow_ragmetrics.records.record import check_columns, to_sample
 from mlflow_ragmetrics.report.arrow import ScoreColumns
 from mlflow_ragmetrics.selection import check_presence
-from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.suite import Suite, SuiteLike
 
 if TYPE_CHECKING:
     import pandas as pd
