@@ -151,7 +151,7 @@ def _with_components(metrics: list[Metric], composites: Sequence[Composite]) -> 
                 continue
             found = metric_of(key)
             if not isinstance(found, Metric) or found.key != key:
-                message = f"{each.name}: weight for {key!r}, which is no metric's key in this suite"
+                message = f"{each.name}: weight for {key!r}, which is not a metric's key in this suite"
                 raise InvalidOptionError(message, param="weights", metric=each.name)
             metrics.append(found)
             keys.add(key)
@@ -185,7 +185,7 @@ def _with_thresholds(metrics: Sequence[Metric], thresholds: Thresholds | None) -
     known = {metric.key for metric in metrics}
     unknown = [name for name in thresholds if name not in known]
     if unknown:
-        message = f"thresholds: {shown(unknown[0])} is no metric's key in this suite"
+        message = f"thresholds: {shown(unknown[0])} is not a metric's key in this suite"
         raise InvalidOptionError(message, param="thresholds")
     return [metric(threshold=thresholds[metric.key]) if metric.key in thresholds else metric for metric in metrics]
 

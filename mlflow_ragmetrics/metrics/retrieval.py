@@ -37,7 +37,7 @@ ZeroDivision = Annotated[Union[float, Literal["skip"]], AfterValidator(_zero_or_
 Cutoff = Annotated[int, Field(ge=1, strict=True)]
 
 
-@metric(seed="003", aliases=("context_recall_evaluator",))
+@metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_recall_evaluator",))
 def context_recall(
     retrieved_doc_ids: Sequence[str],
     gold_doc_ids: Sequence[str],
@@ -64,7 +64,7 @@ def context_recall(
     return _scored("recall", retrieved_doc_ids, gold_doc_ids, zero_division, id_pattern, _recall)
 
 
-@metric(seed="003", aliases=("context_precision_evaluator",))
+@metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_precision_evaluator",))
 def context_precision(
     retrieved_doc_ids: Sequence[str],
     gold_doc_ids: Sequence[str],
@@ -89,7 +89,7 @@ def context_precision(
     return _scored("precision", retrieved_doc_ids, gold_doc_ids, zero_division, id_pattern, _precision)
 
 
-@metric(seed="003", aliases=("context_f1_evaluator",))
+@metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_f1_evaluator",))
 def context_f1(
     retrieved_doc_ids: Sequence[str],
     gold_doc_ids: Sequence[str],
@@ -113,7 +113,7 @@ def context_f1(
     return _scored("f1", retrieved_doc_ids, gold_doc_ids, zero_division, id_pattern, _f1)
 
 
-@metric(seed="003", key="ndcg_{k}", key_pattern=r"(?i)ndcg[_@]?(?P<k>\d+)")
+@metric(source="Järvelin and Kekäläinen (2002)", key="ndcg_{k}", key_pattern=r"(?i)ndcg[_@]?(?P<k>\d+)")
 def ndcg(
     retrieved_doc_ids: Sequence[str],
     gold_doc_ids: Sequence[str],
