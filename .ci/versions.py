@@ -94,7 +94,8 @@ def _run_tests(python: str, environment: Path, tests: list[str], workers: str) -
     """Whether they pass, those that failed at a second try alone, and pytest's last line of the first."""
     command = [python, "-m", "pytest", "-q", "--no-header", "--tb=short", "-o", f"cache_dir={environment}/cache"]
     surroundings = {**os.environ, "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"}
-    first, again = [*command, "-n", workers, *tests], [*command, "--last-failed", "--last-failed-no-failures=none"]
+    first = [*command, "-n", workers, *tests]
+    again = [*command, "-n", "0", "--last-failed", "--last-failed-no-failures=none"]
     log = environment / "tests.log"
     with log.open("w", encoding="utf-8") as out:
         done = subprocess.run(first, cwd=ROOT, env=surroundings, stdout=out, stderr=subprocess.STDOUT).returncode

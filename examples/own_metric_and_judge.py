@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.question import Claims, Finding, Outcome, Question, Steps, Verify, ask
 
 DATA = Path(__file__).parent / "data" / "ragtruth_llama-2-13b.jsonl"
 
@@ -23,12 +22,12 @@ def brevity(answer: str, *, limit: int = 60) -> float:
 
 
 @rm.metric
-def first_passage_suffices(answer: str, contexts: Sequence[str]) -> Steps[rm.Score]:
+def first_passage_suffices(answer: str, contexts: Sequence[str]) -> rm.Steps[rm.Score]:
     """The share of the answer's claims that the first passage alone supports."""
-    claims = yield from ask(Claims(answer))
+    claims = yield from rm.ask(rm.Claims(answer))
     if not claims or not contexts:
         return rm.Score(reason="there is no claim or no passage")
-    findings = yield from ask(Verify(claims, (contexts[0],)))
+    findings = yield from rm.ask(rm.Verify(claims, (contexts[0],)))
     supported = sum(finding.verdict.upper() == "SUPPORTED" for finding in findings)
     items = tuple(rm.Item("claim", text, finding.verdict) for text, finding in zip(claims, findings, strict=True))
     return rm.Score(value=supported / len(claims), reason=f"{supported} of {len(claims)} claims", items=items)
@@ -40,14 +39,14 @@ class VerbatimJudge:
     name = "verbatim"
     local = True
 
-    def answer(self, questions: Sequence[Question]) -> list[Outcome]:
+    def answer(self, questions: Sequence[rm.Question]) -> list[rm.Outcome]:
         return [self._answer(question) for question in questions]
 
-    def _answer(self, question: Question) -> Outcome:
-        if isinstance(question, Claims):
+    def _answer(self, question: rm.Question) -> rm.Outcome:
+        if isinstance(question, rm.Claims):
             return tuple(line.strip() for line in question.text.splitlines() if line.strip())
-        if isinstance(question, Verify):
-            return tuple(Finding(self._verdict(claim, question.passages)) for claim in question.claims)
+        if isinstance(question, rm.Verify):
+            return tuple(rm.Finding(self._verdict(claim, question.passages)) for claim in question.claims)
         return rm.JudgeError(f"{self.name} has no answer to {question.kind}")
 
     def _verdict(self, claim: str, passages: Sequence[str]) -> str:

@@ -12,7 +12,6 @@ import argparse
 from pathlib import Path
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.readers import join
 
 DATA = Path(__file__).parent / "data"
 
@@ -25,7 +24,7 @@ def main() -> None:
     parser.add_argument("--k", type=int, default=10, help="the rank at which NDCG stops (default: 10)")
     arguments = parser.parse_args()
 
-    joined = join(arguments.results, arguments.references, on=arguments.on)
+    joined = rm.join(arguments.results, arguments.references, on=arguments.on)
     if joined.warning:
         print(f"Warning: {joined.warning}")
     suite = rm.Suite(["context_recall", "context_precision", "context_f1", f"ndcg(k={arguments.k})"])

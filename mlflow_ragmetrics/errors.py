@@ -12,6 +12,7 @@
     │   ├── AllJudgesFailedError                  none of the judges answered
     │   ├── NoConsensusError                      the judges differ by more than the tolerance
     │   └── BudgetExceededError                   the limit on calls or cost is reached
+    ├── GateError             (also AssertionError)   a report is below a limit that was set for it
     └── MissingExtraError                         an optional dependency is not installed
 
 Each message is one sentence that names the metric, the field or option, and the way out.

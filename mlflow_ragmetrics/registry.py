@@ -20,7 +20,7 @@ from mlflow_ragmetrics.core.metric import metric as make_metric
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-__all__ = ["GROUP", "Measure", "MetricLike", "all_metrics", "metric_of"]
+__all__ = ["GROUP", "Measure", "MetricLike", "all_metrics", "builtin_metrics", "metric_of"]
 
 GROUP = "mlflow_ragmetrics.metrics"
 Measure = Union[Metric, Composite]
@@ -28,8 +28,8 @@ MetricLike = Union[str, Measure, Mapping[str, Any], Callable[..., Any]]
 
 _AMBIGUOUS = {
     "relevance": "answer_relevance, lexical_relevance",
-    "precision": "chunk_precision, context_precision, factual_correctness_precision, rouge1_precision",
-    "recall": "fact_recall, context_recall, factual_correctness_recall, rouge1_recall",
+    "precision": "chunk_precision, context_precision, precision_10, factual_correctness_precision, rouge1_precision",
+    "recall": "fact_recall, context_recall, recall_10, factual_correctness_recall, rouge1_recall",
     "f1": "context_f1, factual_correctness, rouge1_f1",
 }
 _PATH = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<spelling>[A-Za-z_]\w*.*)", re.DOTALL)
@@ -37,7 +37,7 @@ _PATH = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<spelling>[A-Za-z_]\w*.*)", 
 
 def all_metrics() -> dict[str, Measure]:
     """Every built-in and installed metric by name."""
-    return {**_builtin(), **_plugins()}
+    return {**builtin_metrics(), **_plugins()}
 
 
 def metric_of(spelled: MetricLike) -> Measure:
@@ -115,7 +115,7 @@ def _named(name: str) -> Measure:
     if plain in _AMBIGUOUS:
         message = f"the metric name {name!r} is ambiguous; say which one: {_AMBIGUOUS[plain]}"
         raise InvalidOptionError(message, param="metrics")
-    for known in (_builtin, _plugins):
+    for known in (builtin_metrics, _plugins):
         metrics = known()
         for found in metrics.values():
             aliases = found.definition.aliases if isinstance(found, Metric) else ()
@@ -142,7 +142,8 @@ def _plain(name: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _builtin() -> dict[str, Measure]:
+def builtin_metrics() -> dict[str, Measure]:
+    """The metrics of this package by name."""
     found: dict[str, Measure] = {}
     for module in pkgutil.iter_modules(metrics_package.__path__):
         loaded = importlib.import_module(f"{metrics_package.__name__}.{module.name}")

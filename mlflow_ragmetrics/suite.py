@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
+from typing_extensions import Unpack
+
 from mlflow_ragmetrics.cache import open_store
 from mlflow_ragmetrics.core.aggregate import check_aggregate
 from mlflow_ragmetrics.core.composite import Composite, Weights
@@ -21,9 +23,10 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.engine.rules import Ruling
+from mlflow_ragmetrics.engine.rules import ScoringRules
 from mlflow_ragmetrics.engine.threads import Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
@@ -34,13 +37,40 @@ from mlflow_ragmetrics.views.progress import Progress, progress_of
 if TYPE_CHECKING:
     from mlflow_ragmetrics.judges.chat.plan import Plan
 
-__all__ = ["Suite", "SuiteLike", "is_suite_file"]
+__all__ = ["Suite", "SuiteKeywords", "SuiteLike", "SuiteOverrides", "is_suite_file"]
 
 SuiteLike = Union["Suite", Path, MetricLike, Iterable[MetricLike], Mapping[str, Any]]
 """What ``Suite.of`` takes."""
 
 _NOT_OF_JUDGES = {"metrics", "embeddings", "weights", "thresholds", "name_prefix", "cache", "concurrency"}
 _NOT_OF_JUDGES |= {"aggregate", "tolerance"}
+
+
+class SuiteKeywords(JudgeKeywords, total=False):
+    """The options of ``Suite`` as keyword arguments, for type checkers."""
+
+    judge: JudgeLike | Sequence[JudgeLike]
+    embeddings: EmbeddingLike | Sequence[EmbeddingLike]
+    weights: Weights | None
+    thresholds: Thresholds | None
+    language: str
+    name_prefix: str
+    cache: str | Path | None
+    concurrency: int
+    aggregate: Aggregate
+    tolerance: float
+
+
+class SuiteOverrides(SuiteKeywords, total=False):
+    """What can take the place of what a suite's file says."""
+
+    metrics: Iterable[MetricLike]
+
+
+class SuiteReplacements(SuiteKeywords, total=False):
+    """What ``Suite.replace`` takes."""
+
+    metrics: Iterable[MetricLike] | Preset | Selection
 
 
 class Suite:
@@ -74,7 +104,7 @@ class Suite:
         concurrency: int = 8,
         aggregate: Aggregate = "mean",
         tolerance: float = 0.1,
-        **judge_options: Any,
+        **judge_options: Unpack[JudgeKeywords],
     ) -> None:
         if isinstance(metrics, Iterator):
             metrics = list(metrics)  # to be read again by ``replace``
@@ -113,7 +143,7 @@ class Suite:
         super().__setattr__(name, value)
 
     @classmethod
-    def of(cls, what: SuiteLike, **overrides: Any) -> Suite:
+    def of(cls, what: SuiteLike, /, **overrides: Unpack[SuiteOverrides]) -> Suite:
         """The suite that ``what`` stands for; ``overrides`` are arguments of ``Suite`` that beat what it says.
 
         ``what`` is a suite, a preset's name, the path of a YAML file, the content of one, or metrics: one or several,
@@ -122,20 +152,23 @@ class Suite:
         >>> Suite.of("rouge(measure='recall')").keys
         ['rouge1_recall']
         """
+        given: dict[str, Any] = {**overrides}
         if isinstance(what, Suite):
-            return what.replace(**overrides) if overrides else what
-        if isinstance(what, (str, Path)):
-            if is_suite_file(what):
-                return cls.from_yaml(what, **overrides)
-            return cls.preset(str(what), **overrides) if what in PRESETS else cls([_metric_of(str(what))], **overrides)
+            return what.replace(**given) if given else what
+        if isinstance(what, (str, Path)) and is_suite_file(what):
+            return cls.from_yaml(what, **given)
         if isinstance(what, Mapping) and what.keys() & {"preset", "metrics"}:
             from mlflow_ragmetrics.configuration import suite_arguments
 
-            return cls._configured(suite_arguments(what, overrides))
-        return cls([what] if callable(what) else what, **overrides)
+            return cls._configured(suite_arguments(what, given))
+        if "metrics" in given:
+            return cls(**given)
+        if isinstance(what, (str, Path)):
+            return cls.preset(str(what), **given) if what in PRESETS else cls([_metric_of(str(what))], **given)
+        return cls([what] if callable(what) else what, **given)
 
     @classmethod
-    def preset(cls, name: str, *, also: Iterable[MetricLike] = (), **options: Any) -> Suite:
+    def preset(cls, name: str, /, *, also: Iterable[MetricLike] = (), **options: Unpack[SuiteKeywords]) -> Suite:
         """The suite ``white_paper``, ``lexical``, ``response``, ``retrieval`` or ``full``.
 
         ``also``: further metrics; one with the key of a metric of the preset takes its place. Metrics of the preset
@@ -144,7 +177,7 @@ class Suite:
         return cls(Preset(name, tuple(map(metric_of, also))), **options)
 
     @classmethod
-    def from_yaml(cls, path: str | Path, **overrides: Any) -> Suite:
+    def from_yaml(cls, path: str | Path, **overrides: Unpack[SuiteOverrides]) -> Suite:
         """The suite that a YAML file describes (``ragmetrics init`` writes one); ``overrides`` beat what it says.
 
         ``InvalidOptionError`` names an unknown key, a value that is not accepted, or a variable that is not set.
@@ -157,7 +190,7 @@ class Suite:
     def _configured(cls, arguments: dict[str, Any]) -> Suite:
         return cls.preset(arguments.pop("preset"), **arguments) if "preset" in arguments else cls(**arguments)
 
-    def replace(self, **changes: Any) -> Suite:
+    def replace(self, **changes: Unpack[SuiteReplacements]) -> Suite:
         """A suite like this one but for ``changes``, which are arguments of ``Suite``.
 
         Judges keep what they have counted, unless a change concerns them; a limit on calls in flight stays a common
@@ -166,7 +199,7 @@ class Suite:
         >>> Suite(["rouge"]).replace(name_prefix="v2_").keys
         ['v2_rouge1_f1']
         """
-        given = {**self._arguments, **changes}
+        given: dict[str, Any] = {**self._arguments, **changes}
         same = {} if changes.keys() - _NOT_OF_JUDGES else {"judge": self.judges if self.several else self.judges[0]}
         made = type(self)(**{**given, **same})
         made._arguments.update(given)
@@ -270,11 +303,11 @@ class Suite:
         Calls and tokens are upper bounds where a cache holds answers already; a judge that costs nothing is left out.
         """
         from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-        from mlflow_ragmetrics.judges.chat.plan import PlanJudge, plan_judge
+        from mlflow_ragmetrics.judges.chat.plan import PlanJudge
 
         samples = list(read_samples(data, columns))
         selection, _ = check_presence(self.selection, samples)
-        planned = [plan_judge(judge) if isinstance(judge, ChatJudge) else judge for judge in self.judges]
+        planned = [PlanJudge(judge) if isinstance(judge, ChatJudge) else judge for judge in self.judges]
         deque(self._engine(selection, judges=planned, stored=False).rows(samples), maxlen=0)
         return {judge.name: judge.plan for judge in planned if isinstance(judge, PlanJudge)}
 
@@ -283,7 +316,7 @@ class Suite:
         return {
             **self.selection.describe(),
             "judge": [judge.name for judge in self.judges],
-            "judge_versions": {j.name: str(getattr(j, "fingerprint", "")) for j in self.judges},
+            "judge_versions": {j.name: j.fingerprint or "" for j in self.judges},
             "embeddings": [embedding.name for embedding in self.embeddings],
             "language": self.language,
         }
@@ -291,7 +324,7 @@ class Suite:
     def _engine(
         self, selection: Selection, *, judges: list[Judge] | None = None, strict: bool = False, stored: bool = True
     ) -> Engine:
-        ruling = Ruling(
+        rules = ScoringRules(
             selection.metrics,
             selection.composites,
             language=self.language,
@@ -305,7 +338,7 @@ class Suite:
             selection.metrics,
             judges or self.judges,
             self.embeddings,
-            ruling=ruling,
+            rules=rules,
             slots=self._slots,
             store=open_store(self.cache if stored else None),
         )
@@ -313,7 +346,7 @@ class Suite:
     @property
     def spent(self) -> Counter[str]:
         """What this suite's judges have cost since they were made: calls, tokens, money."""
-        return sum((Counter(judge.usage.snapshot()) for judge in self.judges if hasattr(judge, "usage")), Counter())
+        return sum((Counter(judge.usage.snapshot()) for judge in self.judges if judge.usage is not None), Counter())
 
 
 def is_suite_file(what: object) -> bool:

@@ -1,4 +1,4 @@
-"""The short form of all benchmarks runs and prints a table; no time is asserted."""
+"""The short form of all benchmarks runs and prints a table; no time is asserted, but the lengths of paths are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = Path(__file__).with_name("benchmarks") / "run.py"
+FOLDER = Path(__file__).with_name("benchmarks")
+COMMAND = FOLDER / "run.py"
 
 
 @pytest.mark.slow
@@ -25,3 +26,17 @@ def test_the_short_form_prints_every_table() -> None:
     assert "failed" not in done.stdout + done.stderr
     assert "OTHER NUMBERS" not in done.stdout
     assert done.stdout.count("equal numbers") >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(reason="the rooms are being joined; take this mark away when the bars are met", strict=False)
+def test_little_of_the_package_must_be_read_to_follow_one_piece_of_work() -> None:
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "path_counts.py")], capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    paths = re.findall(r"^(one .*?)  +(\d+) +(\d+) +\d+$", done.stdout, re.MULTILINE)
+    assert len(paths) == 3
+    assert {name: int(files) for name, files, bar in paths if int(files) > int(bar)} == {}
+    assert "0 circles of imports at run time" in done.stdout
+    assert "0 probes of judges" in done.stdout

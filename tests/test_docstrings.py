@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import pydoc
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +20,8 @@ from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.registry import all_metrics
 
+from .house import CONTRIBUTING, PICTURE, picture
+
 PUBLIC = {name: getattr(rm, name) for name in rm.__all__ if name != "__version__"}
 FUNCTIONS = {name: each for name, each in PUBLIC.items() if inspect.isfunction(each)}
 CLASSES = {name: each for name, each in PUBLIC.items() if inspect.isclass(each)}
@@ -28,7 +31,7 @@ METRICS = {
     if isinstance(each, Metric) and each.definition.function.__module__.startswith("mlflow_ragmetrics.")
 }
 COMMANDS = {name: main.get_command(click.Context(main), name) for name in main.list_commands(click.Context(main))}
-EXPLAINED_ONCE = (rm.Suite, rm.Suite.evaluate, rm.Report.log, rm.summarize_spark, rm.score_spark)
+EXPLAINED_ONCE = (rm.Claims, rm.Suite, rm.Suite.evaluate, rm.Report.log, rm.summarize_spark, rm.score_spark)
 
 
 def _own(each: Any) -> str:
@@ -71,7 +74,7 @@ def test_each_public_name_says_what_it_is(name: str) -> None:
     text = _own(PUBLIC[name])
     first = text.split("\n\n")[0]
     assert len(first) > 20, f"{name} has no docstring"
-    assert first.rstrip()[-1] in ".:", f"{name}: the first paragraph is no sentence: {first!r}"
+    assert first.rstrip()[-1] in ".:?", f"{name}: the first paragraph is no sentence: {first!r}"
 
 
 @pytest.mark.parametrize("name", MEMBERS)
@@ -101,7 +104,7 @@ def test_each_argument_and_field_of_a_class_is_explained(name: str) -> None:
     owner = CLASSES[name]
     fields = [each.name for each in dataclasses.fields(owner)] if dataclasses.is_dataclass(owner) else []
     constructor = [] if getattr(owner, "_is_protocol", False) else _parameters(owner)
-    said = "\n".join(map(_own, (owner, *EXPLAINED_ONCE)))
+    said = "\n".join([sys.modules[owner.__module__].__doc__ or "", *map(_own, (owner, *EXPLAINED_ONCE))])
     assert _unsaid([each for each in {*fields, *constructor} if not each.startswith("_")], said) == []
 
 
@@ -163,3 +166,9 @@ def test_each_error_stands_in_the_tree() -> None:
     for name, each in CLASSES.items():
         if issubclass(each, Exception):
             assert name in (errors.__doc__ or ""), f"{name} is not drawn in the tree of errors"
+
+
+def test_the_picture_of_the_package_shows_its_rooms() -> None:
+    shown = PICTURE.search(CONTRIBUTING.read_text(encoding="utf-8"))
+    assert shown is not None
+    assert shown[0] == picture(), "run: python tests/house.py"

@@ -1,12 +1,23 @@
 from __future__ import annotations
 
+import ast
+import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import mlflow_ragmetrics as rm
+import mlflow_ragmetrics.errors as errors
 from mlflow_ragmetrics.registry import all_metrics
+
+from .public_types import STUB, stub
+
+ROOT = Path(__file__).parents[1]
+MAINTENANCE = {"make_data.py", "pictures.py", "readme_output.py"}
 
 
 def test_every_public_name_exists_and_is_what_it_is_called():
@@ -19,6 +30,38 @@ def test_every_public_name_exists_and_is_what_it_is_called():
 def test_metrics_are_public_by_their_own_names():
     for name, metric in all_metrics().items():
         assert getattr(rm, name) == metric
+
+
+def test_metrics_are_listed_for_completion():
+    assert {"faithfulness", "rouge", "rag_score", *all_metrics()} <= set(dir(rm))
+
+
+def test_every_error_is_public():
+    assert set(errors.__all__) <= set(rm.__all__)
+
+
+def test_the_types_are_those_of_the_names():
+    assert STUB.read_text(encoding="utf-8") == stub(), "run: python tests/public_types.py"
+
+
+def _users_code() -> Iterator[tuple[str, str]]:
+    for path in (ROOT / "examples").glob("*.py"):
+        if path.name not in MAINTENANCE:
+            yield path.name, path.read_text(encoding="utf-8")
+    cells = json.loads((ROOT / "examples" / "main_flow.ipynb").read_text(encoding="utf-8"))["cells"]
+    yield "main_flow.ipynb", "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    yield "README.md", "\n".join(blocks)
+    plugin = ROOT / "tests" / "plugin_package" / "ragmetrics_politeness" / "__init__.py"
+    yield "a plugin", plugin.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("name", "code"), [pytest.param(*each, id=each[0]) for each in _users_code()])
+def test_what_users_write_needs_the_public_names_only(name, code):
+    nodes = list(ast.walk(ast.parse(code)))
+    modules = [each.module or "" for each in nodes if isinstance(each, ast.ImportFrom)]
+    modules += [alias.name for each in nodes if isinstance(each, ast.Import) for alias in each.names]
+    assert [each for each in modules if each.startswith("mlflow_ragmetrics.")] == []
 
 
 def test_importing_the_package_loads_nothing_heavy():

@@ -24,7 +24,9 @@ __all__ = ["RagMetricsEvaluator"]
 _NAME = "ragmetrics"
 _NO_KEYS = ("metrics", "judge_options", "name")  # a name belongs to one judge, and there may be several
 _OPTIONS = tuple(
-    name for name in (*inspect.signature(Suite).parameters, *JudgeOptions.model_fields) if name not in _NO_KEYS
+    name
+    for name in dict.fromkeys([*inspect.signature(Suite).parameters, *JudgeOptions.model_fields])
+    if name not in _NO_KEYS
 )
 _KEYS = ("suite", "columns", "traces", *_OPTIONS)
 
@@ -33,7 +35,7 @@ class RagMetricsEvaluator(ModelEvaluator):
     """Evaluates with a suite, only where ``evaluator_config`` has the key ``suite``.
 
     ``suite`` is a preset's name, a list of metrics, a YAML file or a ``Suite``; ``columns`` maps sample fields to
-    column names; ``traces`` writes one trace a row, for comparing runs row by row; the other keys (judge, embeddings,
+    column names; ``traces`` writes one trace per row, for comparing runs row by row; the other keys (judge, embeddings,
     weights, thresholds, …) are those of ``Suite`` and of the judges that it makes. The configuration may be nested
     under ``"ragmetrics"``. Metrics, params and tables go into the run.
     """

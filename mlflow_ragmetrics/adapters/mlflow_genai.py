@@ -1,4 +1,4 @@
-"""Suites for ``mlflow.genai.evaluate``: scorers that return one feedback a metric."""
+"""Suites for ``mlflow.genai.evaluate``: scorers that return one feedback per metric."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagSco
 
 
 def scorers(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> list[RagScorer]:
-    """One scorer a metric, named by its key, as ``quality_criteria`` wants it; each row is scored once for all."""
+    """One scorer per metric, named by its key, as ``quality_criteria`` wants it; each row is scored once for all."""
     suite = Suite.of(suite)
     shared = _SharedRows(suite, columns or {})
     return [_scorer(key, [key], suite, shared) for key in suite.keys]
@@ -65,7 +65,7 @@ class RagScorer(Scorer):
     def __call__(  # type: ignore[override]  # MLflow hands over only the parameters that are named here
         self, *, inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Trace | None = None
     ) -> list[Feedback]:
-        """One feedback a metric: a number, ``None`` with the reason where skipped, or an error."""
+        """One feedback per metric: a number, ``None`` with the reason where skipped, or an error."""
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
         scores = self._shared.scores(self.name, row, trace)
         return [feedback_of(key, scores[key]) for key in self._keys]
@@ -110,7 +110,7 @@ class _SharedRows:
         ids = _trace_ids(result)
         rows = [entry.row for entry in map(self._entries.get, ids) if entry is not None and entry.row is not None]
         if not rows:
-            raise InvalidDataError(f"run {result.run_id} has no row that this scorer has scored")
+            raise InvalidDataError(f"run {result.run_id} has no row that this scorer scored")
         samples = read_samples([row.sample for row in rows])
         placed = [replace(row, sample=s, index=i) for i, (row, s) in enumerate(zip(rows, samples, strict=True))]
         return self._suite.report(placed, before=self._before)
@@ -135,8 +135,7 @@ class _Entry:
 def _sample_of(row: Mapping[str, Any], trace: Trace | None, columns: Mapping[str, str]) -> Sample:
     record = dict(row)
     for name in columns.values():
-        held = [mapping_of(holder)[name] for holder in row.values() if name in mapping_of(holder)]
-        record[name] = held[0] if held else None
+        record[name] = next((part[name] for part in map(mapping_of, row.values()) if name in part), None)
     sample = to_sample(record, columns)
     documents = retrieved_documents(trace) if trace is not None else None
     if documents is not None and sample.contexts is None and "contexts" not in sample.invalid:

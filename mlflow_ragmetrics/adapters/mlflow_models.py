@@ -1,4 +1,4 @@
-"""Suites for ``mlflow.models.evaluate``: one ``EvaluationMetric`` a metric, all of them out of one evaluation."""
+"""Suites for ``mlflow.models.evaluate``: one ``EvaluationMetric`` per metric, all of them from one evaluation."""
 
 from __future__ import annotations
 
@@ -52,24 +52,24 @@ def column_names(columns: Mapping[str, str]) -> list[str]:
 
 
 class Reading:
-    """Samples read from columns; equal columns, which MLflow hands over once a metric, are read once."""
+    """Samples read from columns; equal columns, which MLflow hands over once per metric, are read once."""
 
     def __init__(self, columns: Mapping[str, str]) -> None:
         self._columns = dict(columns)
         self._given: dict[str, list[Any]] | None = None
         self.samples: list[Sample] = []
-        self.marks: list[int] = []
+        self.hashes: list[int] = []
 
     def read(self, values: Mapping[str, Any]) -> None:
-        """Set ``samples`` and their ``marks``, by which they are told apart.
+        """Set ``samples`` and their ``hashes``, by which they are told apart.
 
-        Unlike ``==`` between samples, marks can take NaN and arrays in the metadata.
+        Unlike ``==`` between samples, hashes can take NaN and arrays in the metadata.
         """
         given = {name: list(column) for name, column in values.items() if column is not None}
         if not self._is_known(given):
             self._given = given
             self.samples = list(_samples(given, self._columns))
-            self.marks = [hash(repr(sample)) for sample in self.samples]
+            self.hashes = [hash(repr(sample)) for sample in self.samples]
 
     def _is_known(self, given: Mapping[str, list[Any]]) -> bool:
         try:
@@ -102,7 +102,7 @@ class SharedEvaluation:
         self._reading = Reading(columns)
         self._lock = threading.Lock()
         self._report: Report | None = None
-        self._marks: list[int] = []
+        self._hashes: list[int] = []
         self._run_id: str | None = None
         self._served: Counter[str] = Counter()
         self._before = suite.spent
@@ -112,26 +112,26 @@ class SharedEvaluation:
         """The report on the rows in ``values``, for the metric ``key``; logged once, on the first call after trials."""
         with self._lock:
             self._reading.read(values)
-            report = self._current(key, self._reading.samples, self._reading.marks)
+            report = self._current(key, self._reading.samples, self._reading.hashes)
             trial = len(report) == 1 and not self._served[key]
             self._served[key] += 1
             if not trial and not self._logged:
                 self._log(report)
         return report
 
-    def _current(self, key: str, samples: Sequence[Sample], marks: list[int]) -> Report:
+    def _current(self, key: str, samples: Sequence[Sample], hashes: list[int]) -> Report:
         run = mlflow.active_run()
         run_id = run.info.run_id if run else None
         served = self._served[key] >= (2 if len(samples) == 1 else 1)
-        if self._report is None or served or (run_id, marks) != (self._run_id, self._marks):
-            known = self._report.rows if self._report and self._is_trial(run_id, marks) else ()
+        if self._report is None or served or (run_id, hashes) != (self._run_id, self._hashes):
+            known = self._report.rows if self._report and self._is_trial(run_id, hashes) else ()
             self._report = self._evaluated(samples, known)
-            self._run_id, self._marks, self._logged = run_id, marks, False
+            self._run_id, self._hashes, self._logged = run_id, hashes, False
             self._served.clear()
         return self._report
 
-    def _is_trial(self, run_id: str | None, marks: list[int]) -> bool:
-        return run_id == self._run_id and len(self._marks) == 1 < len(marks) and self._marks == marks[:1]
+    def _is_trial(self, run_id: str | None, hashes: list[int]) -> bool:
+        return run_id == self._run_id and len(self._hashes) == 1 < len(hashes) and self._hashes == hashes[:1]
 
     def _evaluated(self, samples: Sequence[Sample], known: Sequence[Row]) -> Report:
         began = time.perf_counter()
@@ -160,8 +160,8 @@ def extra_metrics(
     Fields are found by their names and aliases among the data's and the model's output columns; ``predictions`` is
     the answer and ``targets`` the reference. ``columns`` maps sample fields to other column names. The run gets
     ``<key>/mean``, ``<key>/ci_low``, ``<key>/n_scored``, …, the suite's params and the tables ``rag_rows.json`` and
-    ``rag_claims.json``; MLflow's own table gets a score and a reason a row. ``traces`` writes one trace a row with its
-    scores, so that MLflow's pages compare two runs row by row.
+    ``rag_claims.json``; MLflow's own table gets a score and a reason per row. ``traces`` writes one trace per row with
+    its scores, so that MLflow's pages compare two runs row by row.
     """
     suite = Suite.of(suite)
     shared = SharedEvaluation(suite, columns or {}, traces=traces)

@@ -1,48 +1,39 @@
-"""Answers as JSON: one shape a kind of question, checked when it is read back."""
+"""Answers as JSON, in the type that the question says, checked when they are read back."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from mlflow_ragmetrics.core.question import Answer, Finding, Question, Rating, Related, Verify
+from mlflow_ragmetrics.core.question import Question
 
 __all__ = ["decode", "encode"]
 
-_SHAPES: dict[str, Any] = {
-    "claims": tuple[str, ...],
-    "verify": tuple[Finding, ...],
-    "related_chunks": tuple[Related, ...],
-    "grade": Rating,
-    "tone": Rating,
-}
+A = TypeVar("A")
 
 
-@lru_cache(maxsize=len(_SHAPES))
-def _adapter(kind: str) -> TypeAdapter[Any] | None:
-    return TypeAdapter(_SHAPES[kind]) if kind in _SHAPES else None
+@lru_cache(maxsize=64)
+def _adapter(answer_type: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(answer_type)
 
 
-def encode(question: Question, answer: Answer) -> str | None:
-    """The answer as JSON, or ``None`` for a kind that is not kept or an answer that has not its shape."""
-    adapter = _adapter(question.kind)
-    if adapter is None:
+def encode(question: Question[A], answer: A) -> str | None:
+    """The answer as JSON, or ``None`` for a kind that is not stored or an answer that is not of its type."""
+    if not question.stored:
         return None
+    adapter = _adapter(question.answer_type())
     try:
         return adapter.dump_json(adapter.validate_python(answer), warnings=False).decode()
-    except (ValidationError, ValueError):
+    except ValueError:
         return None
 
 
-def decode(question: Question, text: str) -> Answer | None:
+def decode(question: Question[A], text: str) -> A | None:
     """The answer that ``encode`` wrote, or ``None`` where it does not fit the question."""
-    adapter = _adapter(question.kind)
     try:
-        answer = None if adapter is None else adapter.validate_json(text)
+        answer: A = _adapter(question.answer_type()).validate_json(text)
     except ValidationError:
         return None
-    if isinstance(question, Verify) and answer is not None and len(answer) != len(question.claims):
-        return None
-    return answer
+    return answer if question.fits(answer) else None

@@ -9,12 +9,14 @@ import threading
 import warnings
 import weakref
 from pathlib import Path
+from typing import Any, TypeVar
 
 from mlflow_ragmetrics.cache.encoding import decode, encode
-from mlflow_ragmetrics.core.question import Answer, Question, cache_key
+from mlflow_ragmetrics.core.question import Question, cache_key
 
 __all__ = ["CacheWarning", "SQLiteStore"]
 
+A = TypeVar("A")
 _VERSION = 1
 _BUSY_SECONDS = 10.0
 _CREATE = """
@@ -43,7 +45,7 @@ class SQLiteStore:
         self._connection: sqlite3.Connection | None = None
         self._readable = self._writable = True
 
-    def get(self, fingerprint: str, question: Question) -> Answer | None:
+    def get(self, fingerprint: str, question: Question[A]) -> A | None:
         """The stored answer, or ``None``."""
         try:
             with self._lock:
@@ -56,7 +58,7 @@ class SQLiteStore:
             return None
         return None if row is None else decode(question, row[0])
 
-    def put(self, fingerprint: str, question: Question, answer: Answer) -> None:
+    def put(self, fingerprint: str, question: Question[A], answer: A) -> None:
         """Keep an answer; it is on disk when this returns."""
         text = encode(question, answer)
         if text is None:
@@ -96,7 +98,7 @@ class SQLiteStore:
             warnings.warn(message, CacheWarning, stacklevel=2)
 
 
-def _key(fingerprint: str, question: Question) -> tuple[str, str]:
+def _key(fingerprint: str, question: Question[Any]) -> tuple[str, str]:
     return hashlib.sha256(fingerprint.encode()).hexdigest(), cache_key(question)
 
 
@@ -131,7 +133,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
     version = _version(connection)
     if version != _VERSION:
         if version or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-            raise sqlite3.DatabaseError(f"it is no cache of version {_VERSION}")
+            raise sqlite3.DatabaseError(f"it is not a cache of version {_VERSION}")
         connection.execute(_CREATE)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
     connection.execute("COMMIT")

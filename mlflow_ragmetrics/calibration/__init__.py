@@ -1,4 +1,4 @@
-"""How far can a metric be trusted: its scores against people's labels."""
+"""How far a metric can be trusted: its scores against people's labels."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""``calibrate``: a metric's scores and people's labels to a ``Calibration``."""
+"""``calibrate``: from a metric's scores and people's labels to a ``Calibration``."""
 
 from __future__ import annotations
 
-import sys
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from mlflow_ragmetrics.calibration.labels import Labels, as_number, labels_of
-from mlflow_ragmetrics.calibration.result import Beside, Calibration, reliability
+from mlflow_ragmetrics.calibration.reliability import reliability_bins
+from mlflow_ragmetrics.calibration.result import Calibration, OtherVerdicts
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.readers.results import Results, Source, results_of
-from mlflow_ragmetrics.records.values import name_of
 from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
 from mlflow_ragmetrics.statistics.thresholds import threshold_gain
 
-__all__ = ["Labelled", "labelled", "calibrate"]
+__all__ = ["calibrate"]
 
 Values = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Labelled:
+class _LabelledRows:
     """Scores and labels of the rows that have both; ``known`` says which of all rows these are."""
 
     key: str
@@ -35,7 +35,7 @@ class Labelled:
     unscored: int
 
 
-def labelled(results: Results, key: str, labels: Labels, column: str) -> Labelled:
+def _labelled_rows(results: Results, key: str, labels: Labels, column: str) -> _LabelledRows:
     """``InvalidDataError`` when there is no such row."""
     import pandas as pd
 
@@ -46,7 +46,7 @@ def labelled(results: Results, key: str, labels: Labels, column: str) -> Labelle
     if not known.any():
         raise InvalidDataError(f"no row with a label has a score of {key}")
     counts = int(np.isnan(grades).sum()), int(np.isnan(scores).sum())
-    return Labelled(key, scores[known], grades[known], known, *counts)
+    return _LabelledRows(key, scores[known], grades[known], known, *counts)
 
 
 _DEFAULT = 0.5
@@ -67,17 +67,18 @@ def calibrate(
 ) -> Calibration:
     """How well the metric ``key`` of ``report`` agrees with people, and the threshold that agrees best.
 
-    ``labels``: a mapping from id to label, one label a row, the name of a column of the data, a file or frame with
+    ``labels``: a mapping from id to label, one label per row, the name of a column of the data, a file or frame with
     ``id`` and ``column``, or traces with people's feedback. True, 1 and words like "supported" are good. Where labels
     are grades, those from ``good_from`` on are good. ``default``: the threshold in use (the suite's, else 0.5); it is
-    kept unless cross-validation finds one that beats it beyond noise. ``groups``: a column, or a name a row, of rows
-    that belong together, such as answers to one question. ``beside``: further columns of the data with the verdicts of
-    others, true or false or scores judged at 0.5. The same ``seed`` gives the same intervals and folds.
-    ``InvalidDataError`` when no scored row is labelled, ``InvalidOptionError`` for a key or a column that is not there.
+    kept unless cross-validation finds one that beats it beyond noise. ``groups``: a column, or one name per row, that
+    rows which belong together share, such as answers to one question. ``beside``: further columns of the data with the
+    verdicts of others: true or false, or scores, which are good from 0.5. The same ``seed`` gives the same intervals
+    and folds.
+    ``InvalidDataError`` when no scored row is labelled, ``InvalidOptionError`` for an unknown key or column.
     """
     _check_options(seed, beside, default=default, good_from=good_from)
     results = results_of(report)
-    rows = labelled(results, _key(results, key), labels, column)
+    rows = _labelled_rows(results, _key(results, key), labels, column)
     usual = _default(results, rows.key, default)
     found = Calibration(
         key=rows.key,
@@ -91,22 +92,15 @@ def calibrate(
     good = _good(rows.grades, good_from)
     if good is None:
         return found
-    others = tuple(_beside(results, name, rows, good) for name in beside)
-    return _judged(found, rows, good, _groups(results, groups, rows), others, seed)
-
-
-def _judged(
-    found: Calibration, rows: Labelled, good: Any, groups: list[str] | None, others: tuple[Beside, ...], seed: int
-) -> Calibration:
-    gain = threshold_gain(rows.values, ~good, found.default, groups=groups, seed=seed)
+    gain = threshold_gain(rows.values, ~good, usual, groups=_groups(results, groups, rows), seed=seed)
     return replace(
         found,
-        at_default=agreement(rows.values < found.default - _SLACK, ~good, seed=seed),
+        at_default=agreement(rows.values < usual - _SLACK, ~good, seed=seed),
         at_chosen=agreement(rows.values < gain.chosen - _SLACK, ~good, seed=seed) if gain else None,
         gain=gain,
         auroc=auroc(rows.values, ~good),
-        bins=reliability(rows.values, good),
-        beside=others,
+        bins=reliability_bins(rows.values, good),
+        beside=tuple(_other_verdicts(results, name, rows, good) for name in beside),
     )
 
 
@@ -116,7 +110,7 @@ def _check_options(seed: object, beside: object, **numbers: Any) -> None:
     if isinstance(beside, str) or not isinstance(beside, Iterable):
         raise InvalidOptionError(f"beside={shown(beside)} must be a list of columns", param="beside")
     for name, value in numbers.items():
-        if value is not None and not (isinstance(value, (int, float)) and abs(value) <= sys.float_info.max):
+        if value is not None and not (isinstance(value, (int, float)) and abs(value) < math.inf):
             raise InvalidOptionError(f"{name}={shown(value)} must be a number", param=name)
 
 
@@ -125,7 +119,7 @@ def _key(results: Results, key: str | None) -> str:
         return results.keys[0]
     if isinstance(key, str) and key in results.keys:
         return str(key)
-    what = "name the metric" if key is None else f"{shown(key)} is no metric of the report"
+    what = "name the metric" if key is None else f"{shown(key)} is not a metric of the report"
     raise InvalidOptionError(f"key: {what}; there are {', '.join(results.keys) or 'none'}", param="key")
 
 
@@ -137,13 +131,13 @@ def _default(results: Results, key: str, default: float | None) -> float:
 
 
 def _good(grades: Any, good_from: float | None) -> Any:
-    """Which rows are good; ``None`` for grades that nobody said how to read."""
+    """Which rows are good; ``None`` for grades without ``good_from``."""
     if good_from is not None:
         return grades >= good_from
     return grades > 0.5 if np.isin(grades, (0.0, 1.0)).all() else None
 
 
-def _groups(results: Results, groups: str | Sequence[str] | None, rows: Labelled) -> list[str] | None:
+def _groups(results: Results, groups: str | Sequence[str] | None, rows: _LabelledRows) -> list[str] | None:
     if groups is None:
         return None
     if isinstance(groups, str):
@@ -153,19 +147,19 @@ def _groups(results: Results, groups: str | Sequence[str] | None, rows: Labelled
         raise InvalidOptionError(f"groups={shown(groups)} is neither a column nor a name for each row", param="groups")
     groups = list(groups)
     if len(groups) != len(rows.known):
-        message = f"groups: {len(groups)} names for {len(rows.known)} rows; give one a row, or a column"
+        message = f"groups: {len(groups)} names for {len(rows.known)} rows; give one per row, or a column"
         raise InvalidOptionError(message, param="groups")
-    return [name_of(name) for name, here in zip(groups, rows.known, strict=True) if here]
+    return [str(name) for name, here in zip(groups, rows.known, strict=True) if here]
 
 
-def _beside(results: Results, name: str, rows: Labelled, good: Any) -> Beside:
+def _other_verdicts(results: Results, name: str, rows: _LabelledRows, good: Any) -> OtherVerdicts:
     _check_column(results, name, "beside")
     given = [as_number(value) for value in results.table[name]]
     both = np.array([verdict is not None for verdict in given]) & rows.known
     verdicts = np.array([verdict for verdict, here in zip(given, both, strict=True) if here], dtype=float)
     bad = ~good[both[rows.known]]
     is_graded = not np.isin(verdicts, (0.0, 1.0)).all()
-    return Beside(name, agreement(verdicts < _DEFAULT, bad), auroc(verdicts, bad) if is_graded else None)
+    return OtherVerdicts(name, agreement(verdicts < _DEFAULT, bad), auroc(verdicts, bad) if is_graded else None)
 
 
 def _check_column(results: Results, name: str, param: str) -> None:

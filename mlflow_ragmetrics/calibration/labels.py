@@ -1,4 +1,4 @@
-"""People's labels in the forms that they come in, MLflow's feedback among them, beside the rows of a report."""
+"""People's labels in all their forms, MLflow's feedback included, matched to the rows of a report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Union, cast
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.readers.results import Results, read_table
-from mlflow_ragmetrics.records.values import name_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,8 +32,8 @@ def has_feedback(labels: Any) -> bool:
 def feedback_labels(traces: Any, key: str) -> dict[str, Any]:
     """People's feedback by trace id, by the request's id, and by the row's own id where the trace has one.
 
-    The feedback named ``key`` counts, or, where people gave feedback of one name only, that one; of several on a
-    trace the last. ``InvalidDataError`` when there is none, or when it is not clear which is meant.
+    Feedback named ``key`` counts, or all feedback where it has one name only; the last one on a trace wins.
+    ``InvalidDataError`` when there is none, or when its names leave open which is meant.
     """
     given = [(ids, name, value) for ids, assessments in _traces(traces) for name, value in _human(assessments)]
     names = list(dict.fromkeys(name for _, name, _ in given))
@@ -83,9 +82,9 @@ _WORDS = {
 
 
 def labels_of(labels: Labels, results: Results, key: str, column: str = "label") -> list[Label]:
-    """One number a row of ``results``: 1 good, 0 bad, or a grade; ``None`` where nobody labelled it.
+    """One number per row of ``results``: 1 good, 0 bad, or a grade; ``None`` where nobody labelled it.
 
-    ``labels``: a mapping from id, one label a row in order, the name of a column of the data, a file or a frame with
+    ``labels``: a mapping from id, one label per row in order, the name of a column of the data, a file or a frame with
     ``id`` and ``column``, or MLflow traces with people's feedback named ``key``.
     """
     rows = _names(results)
@@ -100,7 +99,7 @@ def labels_of(labels: Labels, results: Results, key: str, column: str = "label")
         raise InvalidDataError(f"labels: {shown(labels)} is neither a mapping, a list, a column, a file nor a frame")
     given = list(cast("Sequence[Any]", labels))
     if len(given) != len(rows):
-        message = f"labels: {len(given)} labels for {len(rows)} rows; give one a row, or a mapping from id to label"
+        message = f"labels: {len(given)} labels for {len(rows)} rows; give one per row, or a mapping from id to label"
         raise InvalidDataError(message)
     return [as_number(value) for value in given]
 
@@ -117,7 +116,7 @@ def _mapping(labels: Any, key: str, column: str) -> Mapping[str, Any] | None:
 
 
 def as_number(value: Any) -> Label:
-    """A label as a number, ``None`` where it is missing; ``InvalidDataError`` for a word that means nothing here."""
+    """A label as a number, ``None`` where it is missing; ``InvalidDataError`` for a word that is not known."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(value, str):
@@ -138,7 +137,7 @@ def _by_id(frame: Any, column: str) -> dict[str, Any]:
     if "id" not in frame.columns or column not in frame.columns:
         has = ", ".join(map(str, frame.columns))
         raise InvalidDataError(f"labels need the columns id and {column}; there are {has} (name another with column=)")
-    return dict(zip(map(name_of, frame["id"]), frame[column], strict=True))
+    return dict(zip(map(str, frame["id"]), frame[column], strict=True))
 
 
 def _names(results: Results) -> list[list[str]]:
@@ -150,7 +149,7 @@ def _names(results: Results) -> list[list[str]]:
 
 
 def _matched(labels: Mapping[Any, Any], rows: Iterable[Iterable[str]]) -> list[Label]:
-    known = {name_of(name): as_number(value) for name, value in labels.items()}
+    known = {str(name): as_number(value) for name, value in labels.items()}
     found = [next((known[name] for name in names if name in known), None) for names in rows]
     if all(label is None for label in found):
         some = ", ".join(list(known)[:3]) or "none"

@@ -1,4 +1,4 @@
-"""``Calibration``: how far a metric agrees with people, and which threshold to use."""
+"""``Calibration``: how well a metric agrees with people, and which threshold to use."""
 
 from __future__ import annotations
 
@@ -6,45 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from mlflow_ragmetrics.calibration.reliability import Bin, reliability_plot
 from mlflow_ragmetrics.statistics.agreement import Agreement, Estimate
 from mlflow_ragmetrics.statistics.thresholds import ThresholdGain
+from mlflow_ragmetrics.views.text import number, text_table
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
-__all__ = ["Bin", "reliability", "FIGURES", "Beside", "Calibration"]
+__all__ = ["FIGURES", "Calibration", "OtherVerdicts"]
 
-_BINS = 10
-
-
-@dataclass(frozen=True)
-class Bin:
-    """Rows of neighbouring scores: their mean score, the share that is good, and how many they are."""
-
-    score: float
-    good: float
-    rows: int
-
-
-def reliability(values: np.ndarray[Any, Any], good: np.ndarray[Any, Any], bins: int = _BINS) -> tuple[Bin, ...]:
-    """At most ``bins`` bins of equal width over the range of the scores (0 to 1 where they lie in it), none empty."""
-    low, high = min(0.0, float(values.min())), max(1.0, float(values.max()))
-    place = np.minimum(((values - low) / (high - low) * bins).astype(int), bins - 1)
-    return tuple(
-        Bin(float(values[here].mean()), float(good[here].mean()), int(here.sum()))
-        for each in range(bins)
-        if (here := place == each).any()
-    )
-
-
+_SHOWN = ("verdicts", "rows", "accuracy", "balanced_accuracy", "precision", "recall", "f1", "kappa", "auroc")
 FIGURES = ("accuracy", "balanced_accuracy", "precision", "recall", "f1")
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Somebody else's verdicts on the same rows."""
+class OtherVerdicts:
+    """Verdicts of another judge or method on the same rows."""
 
     name: str
     agreement: Agreement
@@ -77,7 +56,7 @@ class Calibration:
     at_chosen: Agreement | None = None
     gain: ThresholdGain | None = None
     bins: tuple[Bin, ...] = ()
-    beside: tuple[Beside, ...] = ()
+    beside: tuple[OtherVerdicts, ...] = ()
 
     @property
     def beats_default(self) -> bool:
@@ -111,7 +90,7 @@ class Calibration:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a set of verdicts (the metric at each threshold, then others'): counts and figures."""
+        """One row per set of verdicts (the metric at each threshold, then others'): counts and figures."""
         import pandas as pd
 
         named = [(f"{self.key} at {self.default:g} (default)", self.at_default, self.auroc)]
@@ -131,16 +110,85 @@ class Calibration:
             save_threshold(suite, self.key, self.threshold)
         return self.beats_default
 
-    def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
-        """Write figures, table and reliability plot into ``run_id``, else the active run, else a new one; its id."""
-        from mlflow_ragmetrics.tracking.findings import log_calibration
+    @property
+    def decision(self) -> str:
+        """Which threshold to use, and why."""
+        gain, default = self.gain, f"Threshold: {self.default:g} is kept"
+        if gain is None:
+            if self.at_default is None:
+                return "Labels are grades: no threshold is chosen; say which grades are good with good_from."
+            return f"{default}; fewer than ten rows of a kind are labelled, too few to choose another."
+        interval = f"gain {gain.gain:+.3f}, 95 % interval {gain.low:+.3f} to {gain.high:+.3f}"
+        if gain.beats_default:
+            held_out = f"balanced accuracy {gain.held_out:.3f} instead of {gain.default:.3f}"
+            why = f"{held_out} on rows that it was not chosen on ({interval})"
+            return f"Threshold: {gain.chosen:g} beats {self.default:g}: {why}."
+        return f"{default}; the best, {gain.chosen:g}, does not beat it beyond noise ({interval})."
 
-        return log_calibration(self, run_id, run_name or f"calibrate {self.key}")
+    def to_text(self, width: int | None = None) -> str:
+        """A table of the agreement, then correlations and the decision on the threshold.
+
+        Where the table is wider than ``width`` columns, it goes without the figures that the others imply.
+        """
+        counts = [f"{self.rows} rows"]
+        counts += [f"{self.unlabelled} not labelled"] if self.unlabelled else []
+        counts += [f"{self.unscored} not scored"] if self.unscored else []
+        heading = f"{self.key} against people's labels: {', '.join(counts)}"
+        lines = [heading]
+        if self.at_default is not None:
+            bad = self.at_default.found + self.at_default.missed
+            heading += f"; {bad} bad. Precision, recall and F1 are those of finding bad rows."
+            lines = [heading, "", self._table_text(width), ""]
+        estimates = {"AUROC": self.auroc, "Spearman": self.spearman, "Pearson": self.pearson}
+        lines += [f"{name}: {_with_interval(estimate)}" for name, estimate in estimates.items() if estimate is not None]
+        if self.agreement is not None:
+            lines.append(f"kappa at {self.threshold:g}: {_with_interval(self.agreement.kappa)}")
+        return "\n".join([*lines, self.decision])
+
+    def _table_text(self, width: int | None) -> str:
+        headings = {"balanced_accuracy": "balanced", "f1": "F1", "auroc": "AUROC"}
+        records = self.table.to_dict("records")
+        shown = {headings.get(name, name): [_cell(record[name]) for record in records] for name in _SHOWN}
+        return text_table(shown, width, left=("verdicts",), droppable=("F1", "accuracy", "rows"))
 
     def __str__(self) -> str:
-        from mlflow_ragmetrics.views.text import calibration_text
+        return self.to_text()
 
-        return calibration_text(self)
+    def plot(self) -> Figure | None:
+        """The reliability plot: the share of good rows by score; ``None`` for grades."""
+        return reliability_plot(self.bins, self.key, self.threshold)
+
+    def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
+        """Write figures, table and reliability plot into ``run_id``, else the active run, else a new one; its id.
+
+        The artifacts are ``calibration_<key>.json`` (a table), ``.txt`` and ``.png``, the metrics
+        ``calibration/<key>/…``.
+        """
+        from mlflow_ragmetrics.tracking.findings import Findings, log_findings, safe_name
+
+        name = safe_name(self.key)
+        findings = Findings(
+            texts={f"calibration_{name}.txt": f"{self}\n"},
+            tables={f"calibration_{name}.json": self.table} if self.at_default else {},
+            plots={f"calibration_{name}.png": self.plot()},
+            metrics=self.metrics,
+            params={f"calibration_{name}": self.decision},
+        )
+        return log_findings(findings, run_id, run_name or f"calibrate {self.key}")
+
+
+def _with_interval(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "not defined"
+    if estimate.low is None or estimate.high is None:
+        return number(estimate.value)
+    return f"{estimate.value:.3f}, 95 % interval {estimate.low:.3f} to {estimate.high:.3f}"
+
+
+def _cell(value: str | float | None) -> str:
+    if value is None or value != value:  # unknown, which pandas turns into NaN
+        return "–"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def _record(name: str, agreement: Agreement | None, auroc: Estimate | None) -> dict[str, Any]:

@@ -61,13 +61,12 @@ def command(
     """
     from mlflow_ragmetrics.calibration import calibrate as calibrate_run
     from mlflow_ragmetrics.cli.terminal import for_terminal, terminal_width
-    from mlflow_ragmetrics.views.text import calibration_text
 
     if save is not None and not os.path.isfile(save):
         raise InvalidDataError(f"there is no suite {save}; `ragmetrics init` writes one")
     results = _results(run, tracking_uri)
     found = calibrate_run(results, _labels(labels, feedback, results), **options)
-    click.echo(f"{for_terminal(calibration_text(found, terminal_width(sys.stdout)), sys.stdout)}\n")
+    click.echo(f"{for_terminal(found.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
     _write(found, save, plot)
     if log or (log is None and results.run_id is not None):
         click.echo(f"Logged into MLflow run {found.log(results.run_id)}")
@@ -99,12 +98,10 @@ def _labels(labels: str | None, feedback: bool, results: Results) -> Any:
 
 def _write(found: Calibration, save: str | None, plot: str | None) -> None:
     if save is not None:
-        said = f"written into {save}" if found.save(save) else f"not written into {save}: the default stays"
-        click.echo(f"Threshold {found.threshold:g} {said}.")
+        outcome = f"written into {save}" if found.save(save) else f"not written into {save}: the default stays"
+        click.echo(f"Threshold {found.threshold:g} {outcome}.")
     if plot is not None:
-        from mlflow_ragmetrics.views.plots import reliability_plot
-
-        figure = reliability_plot(found)
+        figure = found.plot()
         if figure is None:
             raise InvalidOptionError("there is no reliability plot for grades; give --good-from", param="plot")
         figure.savefig(plot)

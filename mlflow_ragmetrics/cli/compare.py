@@ -72,14 +72,13 @@ def command(
     """
     from mlflow_ragmetrics.cli.terminal import for_terminal, terminal_width
     from mlflow_ragmetrics.comparison import compare as compare_runs
-    from mlflow_ragmetrics.views.text import comparison_text
 
     check_writable(html, json_file, junit)
     baseline, *others = _results(runs, tracking_uri)
     comparisons = [compare_runs(baseline, other, **options) for other in others]
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]
     for comparison in comparisons:
-        text = comparison_text(comparison, terminal_width(sys.stdout))
+        text = comparison.to_text(terminal_width(sys.stdout))
         click.echo(f"{for_terminal(text, sys.stdout)}\n")
     _write(comparisons, html, json_file, log)
     if not report_gates(checks, junit):

@@ -131,10 +131,12 @@ def suite_of(request: Request) -> Suite:
         options["cache"] = None
     if request.dry_run and any(":/" in name for name in _listed(request.judge)):
         options["api_key"] = "none"  # nothing is sent, so that no key is needed to learn the price of one
-    if request.metric and request.suite:
-        options["also" if request.suite in PRESETS else "metrics"] = request.metric
-    suite = Suite.of(request.suite or request.metric or _DEFAULT, **options)
-    if suite.cache is None and not request.no_cache and any(hasattr(judge, "usage") for judge in suite.judges):
+    if request.metric and request.suite in PRESETS:
+        suite = Suite.preset(request.suite, also=request.metric, **options)
+    else:
+        options |= {"metrics": request.metric} if request.metric else {}
+        suite = Suite.of(request.suite or _DEFAULT, **options)
+    if suite.cache is None and not request.no_cache and any(judge.usage is not None for judge in suite.judges):
         return suite.replace(cache=CACHE)
     return suite
 

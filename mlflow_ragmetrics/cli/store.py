@@ -109,7 +109,7 @@ def reaching(destination: Destination) -> Iterator[None]:
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
-    from mlflow_ragmetrics.tracking.run import reason_of
+    from mlflow_ragmetrics.tracking.writer import reason_of
 
     added = {name: value for name, value in _RETRIES.items() if name not in os.environ}
     os.environ.update(added)

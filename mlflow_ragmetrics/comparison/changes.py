@@ -1,4 +1,4 @@
-"""The rows that changed most, with the claims, chunks and documents that are now judged otherwise."""
+"""The rows that changed most, with the claims, chunks and documents whose verdicts changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GOOD = ("SUPPORTED", "RELATED", "FOUND")
 
 @dataclass(frozen=True)
 class ChangedItem:
-    """A claim, chunk or document, the metrics that judge it, and its verdicts; ``None`` where a side lacks it."""
+    """A claim, chunk or document, the metrics that judge it, and its verdicts; ``None`` on the side that lacks it."""
 
     metric: str
     kind: str

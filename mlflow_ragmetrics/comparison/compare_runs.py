@@ -1,14 +1,14 @@
-"""``compare``: two evaluations to a ``Comparison``."""
+"""``compare``: from two evaluations to a ``Comparison``."""
 
 from __future__ import annotations
 
-import sys
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from mlflow_ragmetrics.comparison.changes import changed_rows
-from mlflow_ragmetrics.comparison.difference import TOLERANCE, Difference, Passes, Values, differences_of
+from mlflow_ragmetrics.comparison.difference import TOLERANCE, Difference, Passes, differences_of
 from mlflow_ragmetrics.comparison.pairing import Pairing, check_alike, pair
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
@@ -33,13 +33,13 @@ def compare(
 
     ``run_a`` and ``run_b``: reports, MLflow runs by id or name, or files of ``ragmetrics evaluate --output``.
     ``tolerance``: the largest difference of a mean that does not matter (0.05 is a fifth of a grade on 1 to 5).
-    ``resamples`` of bootstrap and permutation test, drawn from ``seed``; ``rows``: how many of those that changed most
-    to keep.
+    ``resamples`` of the bootstrap and of the permutation test are drawn from ``seed``. ``rows``: how many of the rows
+    that changed most to keep.
     ``InvalidOptionError`` when judge, prompts or suite differ, unless ``allow_different``; ``InvalidDataError`` when
     the two have no row or no metric in common.
     """
     _check_options(tolerance, resamples)
-    a, b = _told_apart(results_of(run_a, "A"), results_of(run_b, "B"))
+    a, b = _with_distinct_names(results_of(run_a, "A"), results_of(run_b, "B"))
     warnings = check_alike(a, b, allow_different)
     pairing = pair(a, b)
     scores = {key: pairing.select(a.table[key], b.table[key]) for key in _shared(a, b)}
@@ -59,7 +59,7 @@ def compare(
     )
 
 
-def _told_apart(a: Results, b: Results) -> tuple[Results, Results]:
+def _with_distinct_names(a: Results, b: Results) -> tuple[Results, Results]:
     if a.name != b.name:
         return a, b
     return replace(a, name=f"{a.name} (A)"), replace(b, name=f"{b.name} (B)")
@@ -74,8 +74,8 @@ def _shared(a: Results, b: Results) -> list[str]:
 
 
 def _check_options(tolerance: float, resamples: int) -> None:
-    if not (isinstance(tolerance, (int, float)) and 0 <= tolerance <= sys.float_info.max):
-        raise InvalidOptionError(f"tolerance={shown(tolerance)} must be a number from 0", param="tolerance")
+    if not (isinstance(tolerance, (int, float)) and 0 <= tolerance < math.inf):
+        raise InvalidOptionError(f"tolerance={shown(tolerance)} must be a number that is at least 0", param="tolerance")
     if resamples < 100:
         raise InvalidOptionError(f"resamples={resamples!r} must be at least 100", param="resamples")
 
@@ -86,9 +86,9 @@ def _with_passes(difference: Difference, a: Results, b: Results, pairing: Pairin
         return difference
     before, after = pairing.select(a.table[column], b.table[column])
     known = ~(np.isnan(before) | np.isnan(after))
-    return replace(difference, passes=_passes(before[known] > 0, after[known] > 0)) if known.any() else difference
-
-
-def _passes(before: Values, after: Values) -> Passes:
-    won, lost = int((after & ~before).sum()), int((before & ~after).sum())
-    return Passes(float(before.mean()), float(after.mean()), won, lost, mcnemar(lost, won))
+    if not known.any():
+        return difference
+    passed_a, passed_b = before[known] > 0, after[known] > 0
+    won, lost = int((passed_b & ~passed_a).sum()), int((passed_a & ~passed_b).sum())
+    passes = Passes(float(passed_a.mean()), float(passed_b.mean()), won, lost, mcnemar(lost, won))
+    return replace(difference, passes=passes)

@@ -1,4 +1,4 @@
-"""What became of one metric between two versions, and whether that is more than noise."""
+"""The difference of one metric between two versions, and whether it is more than noise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from mlflow_ragmetrics.statistics.intervals import paired_intervals
 from mlflow_ragmetrics.statistics.significance import effect_size, holm, rows_needed, sign_flip_tests
-from mlflow_ragmetrics.views import text
+from mlflow_ragmetrics.views.text import number, signed
 
 __all__ = ["ALPHA", "TOLERANCE", "Difference", "Passes", "Verdict", "differences_of"]
 
@@ -31,6 +31,12 @@ class Passes:
     newly_passed: int
     newly_failed: int
     p_value: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rate_a:.1%} → {self.rate_b:.1%} of the rows pass ({self.newly_passed} newly pass, "
+            f"{self.newly_failed} newly fail, McNemar p = {self.p_value:.4f})"
+        )
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,35 @@ class Difference:
     @property
     def sentence(self) -> str:
         """Metric, verdict and figures in one line."""
-        return text.sentence(self)
+        if self.difference is None:
+            return f"{self.key}: {self.verdict}; no row is scored on both sides"
+        means = f"{number(self.mean_a)} → {number(self.mean_b)} ({signed(self.difference)}"
+        if self.low is None:
+            return f"{self.key}: {self.verdict}, {means}, {self.rows} row)"
+        interval = f"95 % interval {signed(self.low)} to {signed(self.high)}, p = {number(self.p_holm, 4)} after Holm"
+        return f"{self.key}: {self.verdict}, {means}, {interval}){self._rows_advice()}"
+
+    def _rows_advice(self) -> str:
+        if self.verdict != "too few rows to tell" or self.needed is None:
+            return ""
+        if self.needed > self.rows:
+            return f"; {self.rows} rows, about {self.needed} would show a difference of {self.tolerance:g}"
+        return f"; a difference of {self.tolerance:g} cannot be ruled out with {self.rows} rows"
+
+    @property
+    def figures(self) -> dict[str, str]:
+        """The figures by the heading that tables have above them, as text; a dash where one is unknown."""
+        return {
+            "A": number(self.mean_a),
+            "B": number(self.mean_b),
+            "B−A": signed(self.difference),
+            "95 % interval": "–" if self.low is None else f"{signed(self.low)} … {signed(self.high)}",
+            "p (Holm)": number(self.p_holm, 4),
+            "d_z": number(self.effect, 2),
+            "won/tied/lost": f"{self.wins}/{self.ties}/{self.losses}",
+            "rows": str(self.rows),
+            "needed": "–" if self.needed is None else str(self.needed),
+        }
 
 
 def differences_of(
@@ -88,7 +122,7 @@ def differences_of(
     matrix = np.column_stack([b - a for a, b in scores.values()])
     intervals = paired_intervals(matrix, resamples=resamples, seed=seed)
     p_values = sign_flip_tests(matrix, resamples=resamples, seed=seed + 1)
-    found = [_described(key, a, b, tolerance) for key, (a, b) in scores.items()]
+    found = [_difference(key, a, b, tolerance) for key, (a, b) in scores.items()]
     tested = [place for place, each in enumerate(found) if each.rows > 1]
     adjusted = dict(zip(tested, holm([p_values[place] for place in tested]), strict=True))
     for place in tested:
@@ -97,16 +131,16 @@ def differences_of(
     return found
 
 
-def _described(key: str, a: Values, b: Values, tolerance: float) -> Difference:
+def _difference(key: str, a: Values, b: Values, tolerance: float) -> Difference:
     both = ~(np.isnan(a) | np.isnan(b))
     unscored_a, unscored_b = int(np.isnan(a).sum()), int(np.isnan(b).sum())
-    bare = Difference(key, int(both.sum()), tolerance=tolerance, unscored_a=unscored_a, unscored_b=unscored_b)
+    counted = Difference(key, int(both.sum()), tolerance=tolerance, unscored_a=unscored_a, unscored_b=unscored_b)
     if not both.any():
-        return bare
+        return counted
     changes = b[both] - a[both]
     deviation = float(changes.std(ddof=1)) if changes.size > 1 else None
     return replace(
-        bare,
+        counted,
         mean_a=float(a[both].mean()),
         mean_b=float(b[both].mean()),
         difference=float(changes.mean()),

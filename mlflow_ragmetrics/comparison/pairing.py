@@ -1,4 +1,4 @@
-"""Which row of one evaluation is which of the other, and whether both measured alike."""
+"""Pairs the rows of two evaluations, and checks that both were measured alike."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mlflow_ragmetrics.readers.results import Results
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Pairing", "pair", "check_alike", "differences_in_measure"]
+__all__ = ["Pairing", "pair", "check_alike", "measurement_differences"]
 
 _NAMED = 5
 
@@ -42,7 +42,7 @@ class Pairing:
 
 
 def pair(a: Results, b: Results) -> Pairing:
-    """Rows paired by id; by question and reference where ids lack, repeat or have nothing in common.
+    """Rows paired by id; by question and reference where ids are missing, repeated or not shared.
 
     ``InvalidDataError`` when no row has a partner.
     """
@@ -63,14 +63,16 @@ def _by(how: Literal["id", "content"], a: Results, names_a: list[str], b: Result
     only_b = tuple(name for name in names_b if name not in common)
     rows_a, rows_b = tuple(row for _, row, _ in shared), tuple(row for _, _, row in shared)
     warnings = [_unmatched(each.name, only) for each, only in ((a, only_a), (b, only_b)) if only]
-    changed = _asked_otherwise(a.table, rows_a, b.table, rows_b)
+    changed = _changed_questions(a.table, rows_a, b.table, rows_b)
     if changed:
-        warnings.append(f"{len(changed)} rows with the same id have another question ({_listed(changed)})")
+        warnings.append(f"rows with the same id have different questions: {len(changed)} ({_listed(changed)})")
     ids = tuple(name.splitlines()[0] if name else str(place) for name, place, _ in shared)
     return Pairing(ids, rows_a, rows_b, how, only_a, only_b, tuple(warnings))
 
 
 def _unmatched(name: str, rows: Sequence[str]) -> str:
+    if len(rows) == 1:
+        return f"1 row of {name} has no partner and is left out ({_listed(rows)})"
     return f"{len(rows)} rows of {name} have no partner and are left out ({_listed(rows)})"
 
 
@@ -79,7 +81,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown}, …" if len(names) > _NAMED else shown
 
 
-def _asked_otherwise(a: pd.DataFrame, rows_a: Sequence[int], b: pd.DataFrame, rows_b: Sequence[int]) -> list[str]:
+def _changed_questions(a: pd.DataFrame, rows_a: Sequence[int], b: pd.DataFrame, rows_b: Sequence[int]) -> list[str]:
     if "question" not in a.columns or "question" not in b.columns or "id" not in a.columns:
         return []
     asked_a, asked_b, ids = a["question"].tolist(), b["question"].tolist(), a["id"].tolist()
@@ -126,8 +128,8 @@ _MEASURE = {
 _LONGEST = 80
 
 
-def differences_in_measure(a: Results, b: Results) -> list[str]:
-    """One phrase for each thing that was measured otherwise; what only one side tells is not compared."""
+def measurement_differences(a: Results, b: Results) -> list[str]:
+    """One phrase for each part of the measurement that differs; what only one side records is not compared."""
     return [
         f"{name} ({_brief(a.description[entry])} / {_brief(b.description[entry])})"
         for entry, name in _MEASURE.items()
@@ -137,7 +139,7 @@ def differences_in_measure(a: Results, b: Results) -> list[str]:
 
 def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
     """Warnings where ``allow_different``, else an ``InvalidOptionError``, when judge, prompts or suite differ."""
-    phrases = differences_in_measure(a, b)
+    phrases = measurement_differences(a, b)
     unknown = [each.name for each in (a, b) if not any(entry in each.description for entry in _MEASURE)]
     warnings = [f"{name} does not say which judge and suite scored it" for name in unknown]
     if not phrases:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, TypedDict, Union
 
 from mlflow_ragmetrics.core.language import render, say
 from mlflow_ragmetrics.core.options import Settings, check_options, shown
 from mlflow_ragmetrics.core.score import Score, passes, score_of
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["Composite", "Weights", "check_weights", "combine", "composite", "to_unit"]
 
@@ -100,11 +103,18 @@ Formula: weighted mean of the metrics that have a score, each brought to 0 to 1;
 Options: ``weights``, ``threshold``, ``key``, as in ``{0}(weights={1})``."""
 
 
+class _Options(TypedDict, total=False):
+    weights: Weights
+    threshold: float | None
+    key: str
+
+
 @dataclass(frozen=True)
 class Composite:
     """A weighted composite over other metrics of a suite, by their keys.
 
-    ``scaled``: the value is also shown on 1 to 5, as the white-paper family is.
+    ``name``: its own key. ``weights``: by the key of each metric. ``threshold``: the value from which it passes.
+    ``summary``: what it is, in a sentence. ``scaled``: the value is also shown on 1 to 5, as the white-paper family is.
     """
 
     name: str
@@ -127,13 +137,14 @@ class Composite:
         """How a suite's description shows it."""
         return f"{self.name}(weights={dict(self.weights)!r})"
 
-    def __call__(self, **options: Any) -> Composite:
+    def __call__(self, **options: Unpack[_Options]) -> Composite:
         """The same composite with other weights, another threshold or another key."""
         unknown = sorted(set(options) - {"weights", "threshold", "key"})
         if unknown:
             message = f"{self.name}: no option {unknown[0]!r}; a composite takes weights, threshold and key"
             raise InvalidOptionError(message, param=unknown[0], metric=self.name)
-        changed = composite(options.pop("key", self.name), options.pop("weights", self.weights), **options)
+        name, weights = options.get("key", self.name), options.get("weights", self.weights)
+        changed = composite(name, weights, threshold=options.get("threshold"))
         return replace(changed, scaled=self.scaled, summary=self.summary)
 
     def score(self, scores: Mapping[str, Score], spans: Mapping[str, Span], language: str = "en") -> Score:

@@ -1,4 +1,4 @@
-"""Values as JSON that every reader takes: no NaN, no NUL, no half of a surrogate pair."""
+"""Values as JSON that every parser accepts: without NaN, NUL and lone surrogates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def plain_text(text: str) -> str:
 
 
 def plain_texts(texts: Iterable[str]) -> list[str]:
-    """``plain_text`` of each; a column without anything to replace is searched once as a whole."""
+    """``plain_text`` of each; all texts are searched at once, as they rarely need a replacement."""
     column = list(map(str, texts))
     return list(map(plain_text, column)) if _UNSTORABLE.search("".join(column)) else column
 

@@ -1,67 +1,128 @@
-"""Who answers questions: the protocol that every judge and embedding model follows."""
+"""Who answers questions: the protocols that every judge and every embedding model follows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from operator import attrgetter
+from typing import Any, Protocol, runtime_checkable
 
 from mlflow_ragmetrics.core.question import Outcome, Question
 
-__all__ = ["Call", "Embedding", "Judge", "calls_of", "fingerprint_of", "is_local"]
+__all__ = ["AnswersQuestions", "Call", "Embedding", "EmbedsTexts", "Judge", "UsageMeter", "as_embedding", "as_judge"]
 
-Call = tuple[Question, ...]
+Call = tuple[Question[Any], ...]
+
+
+class UsageMeter(Protocol):
+    """What a judge has cost so far."""
+
+    def snapshot(self) -> dict[str, float]:
+        """Counts by name: ``calls``, ``prompt_tokens``, …, and ``cost`` where the prices are known."""
 
 
 @runtime_checkable
 class Judge(Protocol):
-    """Anything with a ``name`` that answers questions.
+    """Answers questions. Derive from it and write ``name`` and ``answer``; all else has a default.
 
-    Optional attributes: ``local`` (True: it computes in this process, and gets large batches from many samples),
-    ``fingerprint`` (its identity for stores on disk: name, parameters, prompt version; without it nothing is stored)
-    and ``calls(pending, in_flight)``, which groups the pending questions of one sample into calls and may hold some
-    back while others of that sample are still in flight (default: one call a question).
+    ``name``: what results call this judge. ``local=True``: it computes in this process and is given large batches of
+    questions about many samples; other judges are asked from several threads at once. ``fingerprint``: its identity for
+    stores on disk (name, parameters, version of its prompts); without one nothing is stored. ``usage``: what it cost.
+
+    >>> class Yes(Judge):
+    ...     name = "yes"
+    ...     def answer(self, questions):
+    ...         return [JudgeError("yes answers nothing") for question in questions]
+    >>> Yes().local, Yes().fingerprint
+    (False, None)
     """
 
-    @property
-    def name(self) -> str:
-        """What results call this judge."""
+    name: str
+    local: bool = False
+    fingerprint: str | None = None
+    usage: UsageMeter | None = None
 
-    def answer(self, questions: Sequence[Question]) -> Sequence[Outcome]:
-        """As many outcomes as questions, in order: an answer, or the ``JudgeError`` with which it failed."""
+    def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
+        """One outcome per question, in order: an answer, or the ``JudgeError`` with which the question failed."""
+        raise NotImplementedError
+
+    def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> Sequence[Call]:
+        """The calls to make now for the pending questions of one sample: by default one per question.
+
+        What is in none of them waits until others of that sample, which are ``in_flight``, are answered.
+        """
+        return [(question,) for question in pending]
 
 
 @runtime_checkable
 class Embedding(Protocol):
-    """Anything with a ``name`` that turns texts into vectors."""
+    """Turns texts into vectors. Derive from it and write ``name`` and ``embed``.
+
+    ``local=True``: it computes in this process.
+    """
+
+    name: str
+    local: bool = False
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """One vector per text, all of the same length."""
+        raise NotImplementedError
+
+
+@runtime_checkable
+class AnswersQuestions(Protocol):
+    """The least that an object needs to be used as a judge."""
 
     @property
     def name(self) -> str:
-        """What results call this model."""
+        """What results call it."""
+
+    def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
+        """One outcome per question, in order."""
+
+
+@runtime_checkable
+class EmbedsTexts(Protocol):
+    """The least that an object needs to be used as an embedding model."""
+
+    @property
+    def name(self) -> str:
+        """What results call it."""
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector a text, all of the same length."""
+        """One vector per text."""
 
 
-def is_local(judge: Judge) -> bool:
-    """Whether the judge computes in this process and likes large batches."""
-    return bool(getattr(judge, "local", False))
+def as_judge(given: AnswersQuestions) -> Judge:
+    """``given`` itself where it is a whole ``Judge``; else a judge that has what it has, and the defaults."""
+    return given if isinstance(given, Judge) else _AdaptedJudge(given)
 
 
-def fingerprint_of(judge: Judge) -> str | None:
-    """The judge's identity for stores on disk, or ``None`` where its answers must not be stored."""
-    fingerprint = getattr(judge, "fingerprint", None)
-    return None if fingerprint is None else str(fingerprint)
+def as_embedding(given: EmbedsTexts) -> Embedding:
+    """``given`` itself where it is a whole ``Embedding``; else one that has what it has, and the defaults."""
+    return given if isinstance(given, Embedding) else _AdaptedEmbedding(given)
 
 
-def calls_of(judge: Judge, pending: Sequence[Question], in_flight: Sequence[Question]) -> list[Call]:
-    """The calls to make now for the pending questions of one sample.
+class _AdaptedJudge(Judge):
+    def __init__(self, given: AnswersQuestions) -> None:
+        self.name = given.name
+        self._given = given
+        _take_over(self, given, ("local", "fingerprint", "usage", "calls"))
 
-    A judge that holds everything back with nothing in flight is asked each question apart, so that no sample hangs.
-    """
-    group = getattr(judge, "calls", None)
-    if group is None:
-        return [(question,) for question in pending]
-    calls: list[Call] = [tuple(call) for call in group(pending, in_flight)]
-    if not calls and not in_flight:
-        return [(question,) for question in pending]
-    return calls
+    def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
+        return self._given.answer(questions)
+
+
+class _AdaptedEmbedding(Embedding):
+    def __init__(self, given: EmbedsTexts) -> None:
+        self.name = given.name
+        self._given = given
+        _take_over(self, given, ("local",))
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        return self._given.embed(texts)
+
+
+def _take_over(adapted: object, given: object, members: Sequence[str]) -> None:
+    """Give ``adapted`` the optional members that ``given`` has; done once, nobody asks later what a judge lacks."""
+    for member in set(members).intersection(dir(given)):
+        setattr(adapted, member, attrgetter(member)(given))

@@ -1,4 +1,4 @@
-"""Sentences for people, in English and Russian: what is said is data, how it is said lies in ``locales/``."""
+"""Sentences for people, in English and Russian: a code and values here, the wording in ``locales/``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ LANGUAGES = ("en", "ru")
 
 
 def check_language(language: str, metric: str | None = None) -> str:
-    """``language`` itself; ``InvalidOptionError`` where explanations do not exist in it."""
-    if not isinstance(language, str) or language not in LANGUAGES:
-        shown = repr(language) if isinstance(language, str) else f"<{type(language).__name__}>"
-        message = f"language={shown} is not supported; explanations exist in {' and '.join(LANGUAGES)}"
+    """``language`` itself; ``InvalidOptionError`` where there are no explanations in it."""
+    if language not in LANGUAGES:
+        message = f"language={language!r} is not supported; explanations exist in {' and '.join(LANGUAGES)}"
         raise InvalidOptionError(f"{metric}: {message}" if metric else message, param="language", metric=metric)
     return language
 
@@ -69,7 +68,7 @@ def _filled(code: str, language: str, values: dict[str, Any]) -> str:
 
 
 class Text(str):
-    """An English sentence that remembers its code and values, so that it can be said in another language."""
+    """An English sentence that keeps its code and values, so that it can be rendered in another language."""
 
     code: str
     values: dict[str, Any]

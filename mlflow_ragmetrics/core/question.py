@@ -1,25 +1,26 @@
 """What a metric can ask, as data: equal questions are asked once, and any judge may answer them.
 
-Each question is frozen, hashable and knows the shape of its answer. ``role`` says whose text is meant ("answer" or
-"reference"); it does not take part in equality, so a text that is both costs one call.
+A question is a frozen dataclass that derives from ``Question[A]``, where ``A`` is the type of its answer. It knows its
+kind, its texts and what answers fit it, so that the engine, the cache and the judges need no list of kinds.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, Literal, TypeVar, Union
+from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, cast, get_args, get_origin
 
-from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
 __all__ = [
-    "Answer",
     "Claims",
     "Embed",
     "Finding",
     "Grade",
+    "Outcome",
     "Question",
     "Rating",
     "RelatedChunks",
@@ -28,21 +29,66 @@ __all__ = [
     "Tone",
     "Verify",
     "ask",
-    "ask_all",
     "together",
 ]
 
+A = TypeVar("A")
+T = TypeVar("T")
 Role = Literal["answer", "reference"]
 Against = Literal["contexts", "reference", "answer"]
-Aspect = Literal["correctness", "answer_relevance"]
+Outcome = object
+"""The answer to a question, of the type that the question says, or the ``JudgeError`` with which it failed."""
+
+
+@dataclass(frozen=True)
+class Question(Generic[A]):
+    """What a metric asks and a judge answers with an ``A``. Subclasses are frozen dataclasses with a ``kind``.
+
+    Fields with ``compare=False`` take no part in equality, so that questions that differ in them alone cost one call.
+    ``kind`` also names the question in stores on disk: change it when the same fields come to mean something else.
+    ``stored=False``: answers are not kept on disk.
+
+    >>> @dataclass(frozen=True)
+    ... class LanguageOf(Question[str]):
+    ...     text: str
+    ...     kind: ClassVar[str] = "language_of"
+    >>> LanguageOf("Bonjour").named_texts()
+    {'text': ('Bonjour',)}
+    """
+
+    kind: ClassVar[str]
+    stored: ClassVar[bool] = True
+
+    @classmethod
+    def answer_type(cls) -> Any:
+        """The type of the answers, as the base class ``Question[…]`` names it."""
+        for each in cls.__mro__:
+            for base in vars(each).get("__orig_bases__", ()):
+                if get_origin(base) is Question:
+                    return get_args(base)[0]
+        return object
+
+    def named_texts(self) -> Mapping[str, tuple[str, ...]]:
+        """The texts to be read for an answer, by name; by default all fields that are a text or a tuple of texts."""
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+        named = {name: (value,) if isinstance(value, str) else value for name, value in values.items()}
+        return {
+            name: value
+            for name, value in named.items()
+            if isinstance(value, tuple) and all(isinstance(text, str) for text in value)
+        }
+
+    def fits(self, answer: A) -> bool:
+        """Whether ``answer``, which has the right type, answers this very question."""
+        return True
 
 
 @dataclass(frozen=True)
 class Finding:
     """The answer to one claim of ``Verify``: what the judge says of it, and where that is written.
 
-    ``verdict`` is what the judge said, in any case; a metric reads it and never trusts it blindly. ``support`` is
-    graded 0 to 1 or ``None``. ``quotes`` are pairs of (passage number from 1, quote).
+    ``verdict`` is what the judge said, in any case, and ``reason`` why; a metric reads it and never trusts it blindly.
+    ``support`` is graded 0 to 1 or ``None``. ``quotes`` are pairs of (passage number from 1, quote).
     """
 
     verdict: str
@@ -53,7 +99,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Related:
-    """One chunk (numbered from 1) that a judge found related, with the quote that relates it."""
+    """One ``chunk`` (numbered from 1) that a judge found related, its ``quote`` and the ``reason``."""
 
     chunk: int
     quote: str = ""
@@ -62,24 +108,28 @@ class Related:
 
 @dataclass(frozen=True)
 class Rating:
-    """A grade as the judge gave it (a number, or text such as ``"4/5"``), with its reason."""
+    """A grade as the judge gave it (``value``: a number, or text such as ``"4/5"``), with its ``reason``."""
 
     value: float | str | None
     reason: str = ""
 
 
 @dataclass(frozen=True)
-class Claims:
-    """Split ``text`` into atomic claims. Answer: a tuple of claims, each readable on its own."""
+class Claims(Question[tuple[str, ...]]):
+    """Split ``text`` into atomic claims, each readable on its own. ``role`` says whose text it is."""
 
     text: str
     role: Role = field(default="answer", compare=False)
     kind: ClassVar[str] = "claims"
 
+    def named_texts(self) -> Mapping[str, tuple[str, ...]]:
+        """The text, under its role."""
+        return {self.role: (self.text,)}
+
 
 @dataclass(frozen=True)
-class Verify:
-    """Judge each claim against the passages. Answer: a tuple of ``Finding``, one a claim, in order."""
+class Verify(Question[tuple[Finding, ...]]):
+    """Judge each claim against the passages. Answer: one ``Finding`` per claim, in order."""
 
     claims: tuple[str, ...]
     passages: tuple[str, ...]
@@ -87,33 +137,79 @@ class Verify:
     role: Role = field(default="answer", compare=False)
     kind: ClassVar[str] = "verify"
 
+    def named_texts(self) -> Mapping[str, tuple[str, ...]]:
+        """The claims, under the role of their text, and what they are judged against."""
+        return {self.role: self.claims, self.against: self.passages}
+
+    def fits(self, answer: tuple[Finding, ...]) -> bool:
+        """Whether there is a finding for each claim."""
+        return len(answer) == len(self.claims)
+
 
 @dataclass(frozen=True)
-class RelatedChunks:
-    """Which chunks state something that ``text`` says? Answer: a tuple of ``Related``."""
+class RelatedChunks(Question[tuple[Related, ...]]):
+    """Which chunks state something that ``text`` says?"""
 
     text: str
     chunks: tuple[str, ...]
     role: Role = field(default="answer", compare=False)
     kind: ClassVar[str] = "related_chunks"
 
+    def named_texts(self) -> Mapping[str, tuple[str, ...]]:
+        """The text, under its role, and the chunks."""
+        return {self.role: (self.text,), "contexts": self.chunks}
+
+
+_ASPECTS = ("correctness", "answer_relevance")
+
 
 @dataclass(frozen=True)
-class Grade:
-    """Grade the answer from 1 to 5 for one aspect. Answer: a ``Rating``."""
+class Grade(Question[Rating]):
+    """Grade ``answer`` from 1 to 5 for one aspect.
 
-    aspect: Aspect
+    ``aspect`` is an identifier. The rubrics of ``correctness`` and ``answer_relevance`` are built in; any other aspect
+    brings its own: a text that says what the grades mean. The rubric may speak of the answer and of whatever is given
+    beside it: question, reference and contexts (the passages). ``InvalidOptionError`` for an aspect without a rubric.
+
+    >>> Grade("politeness", "Go away.", rubric="5 friendly, 3 neutral, 1 rude").aspect
+    'politeness'
+    """
+
+    aspect: str
     answer: str
     question: str | None = None
     reference: str | None = None
+    contexts: tuple[str, ...] | None = None
+    rubric: str | None = None
     kind: ClassVar[str] = "grade"
+
+    def __post_init__(self) -> None:
+        if not self.aspect.isidentifier():
+            message = f"Grade: aspect={shown(self.aspect)} must be an identifier, such as politeness"
+            raise InvalidOptionError(message, param="aspect")
+        if self.rubric is None and self.aspect not in _ASPECTS:
+            message = (
+                f"Grade({self.aspect!r}) needs rubric=…, a text that says what the grades from 1 to 5 mean; only "
+                f"{' and '.join(_ASPECTS)} have one built in"
+            )
+            raise InvalidOptionError(message, param="rubric")
+        if self.rubric is not None and not self.rubric.strip():
+            raise InvalidOptionError(f"Grade({self.aspect!r}): the rubric is blank", param="rubric")
+        if self.contexts is not None:
+            object.__setattr__(self, "contexts", tuple(self.contexts))  # a list cannot be part of a question's key
+
+    def named_texts(self) -> Mapping[str, tuple[str, ...]]:
+        """Answer, question, reference and contexts, those that are given."""
+        named = {"answer": self.answer, "question": self.question, "reference": self.reference}
+        single = {name: (text,) for name, text in named.items() if text is not None}
+        return single if self.contexts is None else {**single, "contexts": self.contexts}
 
 
 @dataclass(frozen=True)
-class Tone:
-    """Both texts give no answer: is the answer's tone cautious and consistent (1.0), neutral (0.5), misleading (0.0)?
+class Tone(Question[Rating]):
+    """Both texts give no answer: is the answer's tone cautious (1.0), neutral (0.5), misleading (0.0)?
 
-    Answer: a ``Rating`` of 0, 0.5 or 1.
+    Cautious means consistent with the reference. Answer: a ``Rating`` of 0, 0.5 or 1.
     """
 
     answer: str
@@ -122,29 +218,28 @@ class Tone:
     kind: ClassVar[str] = "tone"
 
 
+Vectors = tuple[tuple[float, ...], ...]
+
+
 @dataclass(frozen=True)
-class Embed:
+class Embed(Question[Mapping[str, Union[Vectors, JudgeError]]]):
     """Embed each text with every embedding model.
 
-    Answer: a mapping from the model's name to a tuple of vectors (tuples of floats, one a text), or to the
+    Answer: a mapping from the model's name to a tuple of vectors (sequences of floats, one per text), or to the
     ``JudgeError`` with which that model failed. ``models`` names those wanted; ``None`` means all.
     """
 
     texts: tuple[str, ...]
     models: tuple[str, ...] | None = None
     kind: ClassVar[str] = "embed"
+    stored: ClassVar[bool] = False
 
 
-Question = Union[Claims, Verify, RelatedChunks, Grade, Tone, Embed]
-Answer = Any
-Outcome = Union[Answer, JudgeError]
-
-T = TypeVar("T")
-Steps = Generator[tuple[Question, ...], tuple[Outcome, ...], T]
+Steps = Generator[tuple[Question[Any], ...], tuple[Outcome, ...], T]
 """A metric's program: yields tuples of questions, receives as many outcomes, returns ``T``."""
 
 
-def cache_key(question: Question) -> str:
+def cache_key(question: Question[Any]) -> str:
     """SHA-256 of the question's kind and content (without its role), for stores on disk."""
     content = asdict(question)
     for each in fields(question):
@@ -154,21 +249,12 @@ def cache_key(question: Question) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def ask(question: Question) -> Steps[Answer]:
+def ask(question: Question[A]) -> Steps[A]:
     """Ask one question; raises the ``JudgeError`` with which it failed."""
     (outcome,) = yield (question,)
     if isinstance(outcome, JudgeError):
         raise outcome
-    return outcome
-
-
-def ask_all(*questions: Question) -> Steps[list[Answer]]:
-    """Ask several questions at once; raises the first failure."""
-    outcomes = yield questions
-    for outcome in outcomes:
-        if isinstance(outcome, JudgeError):
-            raise outcome
-    return list(outcomes)
+    return cast(A, outcome)
 
 
 def together(*programs: Steps[T]) -> Steps[list[T]]:
@@ -177,7 +263,7 @@ def together(*programs: Steps[T]) -> Steps[list[T]]:
     Returns their results in order; the first one that raises ends all.
     """
     results: dict[int, T] = {}
-    waiting: dict[int, tuple[Question, ...]] = {}
+    waiting: dict[int, tuple[Question[Any], ...]] = {}
 
     def advance(index: int, outcomes: tuple[Outcome, ...] | None) -> None:
         try:
@@ -196,8 +282,3 @@ def together(*programs: Steps[T]) -> Steps[list[T]]:
             advance(index, tuple(outcomes[start : start + len(questions)]))
             start += len(questions)
     return [results[index] for index in range(len(programs))]
-
-
-def of_kind(questions: Sequence[Question], kind: str) -> list[Question]:
-    """Those of ``questions`` that are of this kind."""
-    return [question for question in questions if question.kind == kind]

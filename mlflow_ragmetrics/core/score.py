@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-from mlflow_ragmetrics.core.markup import score_markup
+from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidFieldError
 
@@ -112,7 +112,7 @@ class Score:
         return copy
 
     def _repr_html_(self) -> str:
-        return score_markup(self)
+        return render("core/score.html", score=self)
 
     def with_details(self, **counts: Any) -> Score:
         """The same score with more entries in ``details``."""

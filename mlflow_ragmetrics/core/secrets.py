@@ -1,4 +1,4 @@
-"""Keys never reach a message: what looks like one, or is one of the environment's, is blotted out."""
+"""Keys never reach a message: whatever looks like one, or is a secret of the environment, is redacted."""
 
 from __future__ import annotations
 
@@ -14,19 +14,16 @@ _SHAPED = re.compile(
     r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"
     r"|(?i:(?<=api_key=)|(?<=api-key: )|(?<=apikey=)|(?<=token=)|(?<=password=))[^\s&,;'\"]{4,}"
 )
-_BLOT = "[redacted]"
+_REDACTED = "[redacted]"
 _SHORTEST = 8
-_KEPT: set[str] = set()
+_known: set[str] = set()
 
 
-def keep_secret(holder: object) -> None:
-    """Blot out from now on what ``holder`` keeps secret: a key, or a model object with pydantic's secrets in it."""
-    values = [holder] if isinstance(holder, str) else [_revealed(value) for value in _attributes(holder).values()]
-    _KEPT.update(value for value in values if value is not None and len(value) >= _SHORTEST)
-
-
-def _attributes(holder: object) -> dict[str, object]:
-    return dict(getattr(holder, "__dict__", {}))
+def keep_secret(secret: object) -> None:
+    """Redact ``secret`` from now on: a key, or the pydantic secrets of a model object."""
+    attributes: dict[str, object] = getattr(secret, "__dict__", {})
+    values = [secret] if isinstance(secret, str) else map(_revealed, list(attributes.values()))
+    _known.update(value for value in values if value is not None and len(value) >= _SHORTEST)
 
 
 def _revealed(value: object) -> str | None:
@@ -37,9 +34,9 @@ def _revealed(value: object) -> str | None:
 
 def redact(text: str) -> str:
     """``text`` without API keys, bearer tokens, passwords in addresses, kept secrets, and secret-named variables."""
-    for value in tuple(_KEPT):
-        text = text.replace(value, _BLOT)
+    for value in tuple(_known):
+        text = text.replace(value, _REDACTED)
     for name, value in os.environ.items():
         if len(value) >= _SHORTEST and _NAMED.search(name) and value in text:
-            text = text.replace(value, _BLOT)
-    return _SHAPED.sub(_BLOT, text)
+            text = text.replace(value, _REDACTED)
+    return _SHAPED.sub(_REDACTED, text)

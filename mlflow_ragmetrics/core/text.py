@@ -1,4 +1,4 @@
-"""Terms, words, sentences and indistinct answers: the only tokenisers of the package.
+"""Terms, words and sentences: the tokenisers that the lexical metrics share.
 
 All of them take time linear in the length of the text, whatever it holds.
 """
@@ -53,7 +53,7 @@ def has_content(text: str | None) -> bool:
 
 
 def terms(text: str) -> list[str]:
-    """The terms of ``text`` in order, with repeats (seed 001, as the specification settles it).
+    """The terms of ``text`` in order, with repeats (after the ElBruno.AI.Evaluation project).
 
     NFKC and casefold; split at everything that is not a letter, mark, digit, ``-`` or ``_``, and those two stripped
     at the ends; terms have 3 characters or more. Han and Kana runs become character bigrams (a run of one character
@@ -85,7 +85,7 @@ def sentences(text: str) -> list[str]:
     """The sentences of ``text``, each with its closing punctuation and without surrounding whitespace.
 
     A sentence ends at ``. ! ?`` before whitespace, a closing quote or bracket, or the end of the text, and always at
-    a CJK full stop. A newline is no end. A piece without letter or digit is no sentence.
+    a CJK full stop. A newline does not end a sentence, and a piece without a letter or digit is not one.
 
     >>> sentences('Version 2.5 is out. He said "Go!" Then he left')
     ['Version 2.5 is out.', 'He said "Go!"', 'Then he left']

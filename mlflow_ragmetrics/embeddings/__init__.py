@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Union
 
-from mlflow_ragmetrics.core.judge import Embedding
+from mlflow_ragmetrics.core.judge import Embedding, EmbedsTexts, as_embedding
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError
 
@@ -24,7 +24,7 @@ _ACCEPTED = (
 def embeddings_of(embeddings: EmbeddingLike | Sequence[EmbeddingLike]) -> list[Embedding]:
     """The models that ``embeddings`` stands for, with different names.
 
-    ``InvalidOptionError`` names what is no embedding model, and two models of one name.
+    ``InvalidOptionError`` names what is not an embedding model, and two models of one name.
     """
     given = list(embeddings) if isinstance(embeddings, (list, tuple)) else [embeddings]
     if not given:
@@ -42,7 +42,7 @@ def embeddings_of(embeddings: EmbeddingLike | Sequence[EmbeddingLike]) -> list[E
 def resolve(embedding: EmbeddingLike) -> Embedding:
     """The one model that a spelling or an object stands for.
 
-    ``InvalidOptionError`` names what is no embedding model; ``MissingExtraError`` says what to install.
+    ``InvalidOptionError`` names what is not an embedding model; ``MissingExtraError`` says what to install.
     """
     if isinstance(embedding, (str, Path)):
         return _spelled(str(embedding))
@@ -50,14 +50,14 @@ def resolve(embedding: EmbeddingLike) -> Embedding:
         from mlflow_ragmetrics.embeddings.langchain import LangChainEmbedding
 
         return LangChainEmbedding(embedding)
-    if isinstance(embedding, Embedding):
-        return embedding
+    if isinstance(embedding, EmbedsTexts):
+        return as_embedding(embedding)
     if hasattr(embedding, "encode"):
         from mlflow_ragmetrics.embeddings.sentence_transformers import SentenceTransformersEmbedding
 
         return SentenceTransformersEmbedding(embedding)
     raise InvalidOptionError(
-        f"embeddings={shown(embedding)} is no embedding model; give {_ACCEPTED}", param="embeddings"
+        f"embeddings={shown(embedding)} is not an embedding model; give {_ACCEPTED}", param="embeddings"
     )
 
 
@@ -79,4 +79,4 @@ def _spelled(spelling: str) -> Embedding:
         from mlflow_ragmetrics.embeddings.langchain import LangChainEmbedding
 
         return LangChainEmbedding.from_uri(spelling)
-    raise InvalidOptionError(f"embeddings={spelling!r} is no embedding model; give {_ACCEPTED}", param="embeddings")
+    raise InvalidOptionError(f"embeddings={spelling!r} is not an embedding model; give {_ACCEPTED}", param="embeddings")

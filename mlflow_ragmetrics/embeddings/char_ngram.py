@@ -9,6 +9,7 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mlflow_ragmetrics.core.judge import Embedding
 from mlflow_ragmetrics.core.text import normalize
 
 __all__ = ["CharNgram"]
@@ -22,7 +23,7 @@ _BASE: Final = np.uint64(0x9E3779B97F4A7C15)
 _MIXERS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
-class CharNgram:
+class CharNgram(Embedding):
     """Counts of the 3- to 5-character pieces of words, hashed into ``dimensions`` signed places, of length 1.
 
     The cosine says how alike two texts are in spelling: it is lexical, not semantic. Inflections and typing errors
@@ -41,7 +42,7 @@ class CharNgram:
         self.dimensions = dimensions
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector of ``dimensions`` float32 values a text, in order."""
+        """One vector of ``dimensions`` float32 values per text, in order."""
         vectors: list[NDArray[np.float32]] = []
         batch: list[str] = []
         size = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mlflow_ragmetrics.core.judge import Embedding
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
@@ -12,7 +13,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 __all__ = ["LangChainEmbedding"]
 
 
-class LangChainEmbedding:
+class LangChainEmbedding(Embedding):
     """A LangChain embedding model under its own name: its ``model`` or ``model_name``, else its class's name."""
 
     def __init__(self, model: Any, *, name: str | None = None) -> None:
@@ -42,7 +43,7 @@ class LangChainEmbedding:
             raise InvalidOptionError(message, param="embeddings") from error
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector a text, from ``embed_documents``; what the model raises passes through."""
+        """One vector per text, from ``embed_documents``; what the model raises passes through."""
         vectors: list[list[float]] = self.model.embed_documents(list(texts))
         return vectors
 

@@ -8,12 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from mlflow_ragmetrics.core.judge import Embedding
 from mlflow_ragmetrics.errors import MissingExtraError
 
 __all__ = ["SentenceTransformersEmbedding"]
 
 
-class SentenceTransformersEmbedding:
+class SentenceTransformersEmbedding(Embedding):
     """``model``: a folder, a hub id, or a loaded ``SentenceTransformer``. The name is the folder's, or the id."""
 
     local = True
@@ -23,7 +24,7 @@ class SentenceTransformersEmbedding:
         self.name: str = name or _name_of(model)
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One float32 vector a text."""
+        """One float32 vector per text."""
         if not texts:
             return []
         vectors = np.asarray(self.model.encode(list(texts), show_progress_bar=False), dtype=np.float32)

@@ -10,12 +10,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from mlflow_ragmetrics.core.judge import Embedding
 from mlflow_ragmetrics.errors import MissingExtraError
 
 __all__ = ["Wordllama"]
 
 
-class Wordllama:
+class Wordllama(Embedding):
     """Means of word vectors: good for English paraphrases, worse than ``char-ngram`` for Russian.
 
     ``MissingExtraError`` where the package is not installed. Nothing is downloaded.
@@ -30,7 +31,7 @@ class Wordllama:
             raise MissingExtraError(message)
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector of 256 float32 values a text; loads the table at the first call."""
+        """One vector of 256 float32 values per text; loads the table at the first call."""
         if not texts:
             return []
         vectors = np.asarray(_model().embed(list(texts)), dtype=np.float32)

@@ -1,7 +1,7 @@
 """Drives every program of every sample against the judges: each question once, concurrently, failures kept apart.
 
 The scheduler runs in the caller's thread. Judges that compute in this process are asked there, in large batches;
-remote ones in a bounded crew of threads, one call each. A sample goes on as soon as its own answers are there.
+remote ones on a bounded number of threads, one call each. A sample goes on as soon as its own answers are there.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
+from typing import Any
 
-from mlflow_ragmetrics.core.judge import Call, Embedding, Judge, calls_of
+from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.question import Embed, Outcome, Question
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.engine.program import Job, Row, Run
-from mlflow_ragmetrics.engine.questions import Desk, Embedder, Store
-from mlflow_ragmetrics.engine.rules import Ruling
+from mlflow_ragmetrics.engine.questions import Embedder, JudgeSession, Store
+from mlflow_ragmetrics.engine.rules import ScoringRules
 from mlflow_ragmetrics.engine.threads import Slots, Workers
 from mlflow_ragmetrics.errors import JudgeError
 
@@ -25,14 +26,14 @@ __all__ = ["Engine"]
 _BATCH = 128
 _CALLS = 8
 _SAMPLES_A_WORKER = 4
-_Finished = tuple[Desk, Call, list[Outcome]]
+_Finished = tuple[JudgeSession, Call, list[Outcome]]
 
 
 class Engine:
     """Scores samples with metrics, asking ``judges`` and ``embeddings``.
 
-    ``slots`` bounds the calls in flight over all remote judges, and over all engines that share them. ``ruling``
-    turns the runs of one metric into its final score. One engine serves one evaluation, in one thread.
+    ``slots`` bounds the calls in flight over all remote judges, and over all engines that share them. ``rules``
+    turn the runs of one metric into its final score. One engine serves one evaluation, in one thread.
     """
 
     def __init__(
@@ -41,24 +42,24 @@ class Engine:
         judges: Sequence[Judge],
         embeddings: Sequence[Embedding],
         *,
-        ruling: Ruling,
+        rules: ScoringRules,
         slots: Slots | None = None,
         store: Store | None = None,
     ) -> None:
         self.metrics = metrics
-        self.ruling = ruling
-        self.desks = {judge.name: Desk(judge, store) for judge in judges}
-        self.embedder = Desk(Embedder(embeddings))
+        self.rules = rules
+        self.sessions = {judge.name: JudgeSession(judge, store) for judge in judges}
+        self.embedder = JudgeSession(Embedder(embeddings))
         self._asked = [(metric, self._judges_of(metric)) for metric in metrics]
-        self._all_desks = [*self.desks.values(), self.embedder]
-        self._batches: dict[str, list[tuple[Call, Desk]]] = {}
+        self._all_sessions = [*self.sessions.values(), self.embedder]
+        self._batches: dict[str, list[tuple[Call, JudgeSession]]] = {}
         self._workers: Workers[_Finished] = Workers(slots or Slots(_CALLS))
         self._window = max(_BATCH, _SAMPLES_A_WORKER * self._workers.limit)
         self._finished: dict[int, Row] = {}
         self._active = 0
 
     def rows(self, samples: Iterable[Sample]) -> Iterator[Row]:
-        """One ``Row`` a sample, in order, as soon as it and all before it are done."""
+        """One ``Row`` per sample, in order, as soon as it and all before it are done."""
         source = enumerate(samples)
         following = 0
         try:
@@ -70,8 +71,8 @@ class Engine:
                 if self._batches:
                     self._ask_local()
                 elif self._workers.in_flight:
-                    for desk, call, outcomes in self._workers.finished():
-                        self._deliver(desk, call, outcomes)
+                    for session, call, outcomes in self._workers.finished():
+                        self._deliver(session, call, outcomes)
                 elif exhausted and not self._finished:
                     return
         finally:
@@ -80,12 +81,12 @@ class Engine:
     @property
     def cached(self) -> int:
         """How many answers came out of the store."""
-        return sum(desk.cached for desk in self.desks.values())
+        return sum(session.cached for session in self.sessions.values())
 
     @property
     def stopped(self) -> JudgeError | None:
         """Why no judge answers any more (keys refused, budgets spent), or ``None`` while one does."""
-        closed = [desk.closed for desk in self.desks.values()]
+        closed = [session.closed for session in self.sessions.values()]
         return closed[0] if closed and all(closed) else None
 
     def _admit(self, source: Iterator[tuple[int, Sample]]) -> bool:
@@ -113,8 +114,8 @@ class Engine:
         if "judge" not in metric.definition.asks:
             return [None]
         chosen = metric.settings.models
-        picked = [name for name in self.desks if chosen is None or name in chosen]
-        return list(picked or self.desks)
+        picked = [name for name in self.sessions if chosen is None or name in chosen]
+        return list(picked or self.sessions)
 
     def _advance(self, job: Job, run: Run) -> None:
         run.advance()
@@ -127,52 +128,52 @@ class Engine:
         """Note what the run asks; False when all of it is known already."""
         waits = False
         for question in run.wanted:
-            desk = self._desk_for(run, question)
-            known = desk.known(question)
+            session = self._session_for(run, question)
+            known = session.known(question)
             if known is not None:
                 run.fill(question, known[0])
                 continue
             waits = True
-            waiting = desk.waiting.setdefault(question, [])
+            waiting = session.waiting.setdefault(question, [])
             fresh = not waiting
             waiting.append((job, run))
-            (job.pending if fresh else job.in_flight).setdefault(desk.name, {}).setdefault(question)
+            (job.pending if fresh else job.in_flight).setdefault(session.name, {}).setdefault(question)
         return waits
 
-    def _desk_for(self, run: Run, question: Question) -> Desk:
+    def _session_for(self, run: Run, question: Question[Any]) -> JudgeSession:
         if isinstance(question, Embed):
             return self.embedder
-        return self.desks[run.judge] if run.judge is not None else next(iter(self.desks.values()))
+        return self.sessions[run.judge] if run.judge is not None else next(iter(self.sessions.values()))
 
     def _dispatch(self, job: Job) -> None:
-        for desk in self._all_desks:
-            pending = job.pending.get(desk.name)
+        for session in self._all_sessions:
+            pending = job.pending.get(session.name)
             if not pending:
                 continue
-            in_flight = job.in_flight.setdefault(desk.name, {})
-            for call in calls_of(desk.judge, tuple(pending), tuple(q for q in in_flight if q not in pending)):
+            in_flight = job.in_flight.setdefault(session.name, {})
+            for call in session.calls(tuple(pending), tuple(q for q in in_flight if q not in pending)):
                 for question in call:
                     pending.pop(question)
                     in_flight[question] = None
-                self._send(desk, call, job.index)
+                self._send(session, call, job.index)
 
-    def _send(self, desk: Desk, call: Call, index: int) -> None:
-        if desk.local:
-            self._batches.setdefault(desk.name, []).append((call, desk))
+    def _send(self, session: JudgeSession, call: Call, index: int) -> None:
+        if session.local:
+            self._batches.setdefault(session.name, []).append((call, session))
         else:
-            self._workers.submit(partial(_ask, desk, call), priority=index)  # rows begun first end first
+            self._workers.submit(partial(_ask, session, call), priority=index)  # rows begun first end first
 
     def _ask_local(self) -> None:
         for batch in [self._batches.pop(name) for name in list(self._batches)]:
-            desk = batch[0][1]
+            session = batch[0][1]
             questions = tuple(question for call, _ in batch for question in call)
-            self._deliver(desk, questions, desk.ask(questions))
+            self._deliver(session, questions, session.ask(questions))
 
-    def _deliver(self, desk: Desk, call: Call, outcomes: Sequence[Outcome]) -> None:
+    def _deliver(self, session: JudgeSession, call: Call, outcomes: Sequence[Outcome]) -> None:
         touched: dict[Job, None] = {}
         for question, outcome in zip(call, outcomes, strict=True):
-            for job, run in desk.settle(question, outcome):
-                job.in_flight.get(desk.name, {}).pop(question, None)
+            for job, run in session.settle(question, outcome):
+                job.in_flight.get(session.name, {}).pop(question, None)
                 touched[job] = None
                 if run.fill(question, outcome):
                     self._advance(job, run)
@@ -184,8 +185,8 @@ class Engine:
 
     def _close(self, job: Job) -> None:
         self._active -= 1
-        self._finished[job.index] = Row(job.sample, self.ruling.scores(job), job.index)
+        self._finished[job.index] = Row(job.sample, self.rules.scores(job), job.index)
 
 
-def _ask(desk: Desk, call: Call) -> _Finished:
-    return desk, call, desk.ask(call)
+def _ask(session: JudgeSession, call: Call) -> _Finished:
+    return session, call, session.ask(call)

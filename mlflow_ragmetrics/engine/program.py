@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import Metric
@@ -16,7 +17,7 @@ __all__ = ["start", "Job", "Row", "Run"]
 
 
 def start(metric: Metric, sample: Sample) -> Steps[Score]:
-    """The program of ``metric`` on ``sample``; with several references the best of one program a reference."""
+    """The program of ``metric`` on ``sample``; with several references the best of one program per reference."""
     takes_reference = "reference" in (*metric.definition.required, *metric.definition.optional)
     references = sample.references or ()
     if len(references) < 2 or not takes_reference:
@@ -67,13 +68,13 @@ class Run:
     def __init__(self, metric: Metric, sample: Sample, judge: str | None) -> None:
         self.metric = metric
         self.judge = judge
-        self.asked: tuple[Question, ...] = ()
-        self.wanted: dict[Question, None] = {}
+        self.asked: tuple[Question[Any], ...] = ()
+        self.wanted: dict[Question[Any], None] = {}
         self.has_asked = False
         self.score: Score | None = None
         self.failure: Exception | None = None
         self.began = time.perf_counter()
-        self._answers: dict[Question, Outcome] = {}
+        self._answers: dict[Question[Any], Outcome] = {}
         self._program: Steps[Score] = start(metric, sample)
 
     def advance(self) -> None:
@@ -89,7 +90,7 @@ class Run:
         except Exception as error:  # a metric's own bug fails its one score; the other scores go on
             self.failure, self.asked = error, ()
 
-    def fill(self, question: Question, outcome: Outcome) -> bool:
+    def fill(self, question: Question[Any], outcome: Outcome) -> bool:
         """Take an outcome; True when everything that was asked is now answered."""
         self._answers[question] = outcome
         return len(self._answers) == len(self.wanted)
@@ -107,6 +108,6 @@ class Job:
     index: int
     sample: Sample
     runs: list[list[Run]]
-    pending: dict[str, dict[Question, None]] = field(default_factory=dict)
-    in_flight: dict[str, dict[Question, None]] = field(default_factory=dict)
+    pending: dict[str, dict[Question[Any], None]] = field(default_factory=dict)
+    in_flight: dict[str, dict[Question[Any], None]] = field(default_factory=dict)
     open_runs: int = 0

@@ -1,48 +1,54 @@
-"""Where one judge's questions are kept: each is asked once, however many programs wait for it."""
+"""One judge during one evaluation: each question is asked once, however many programs wait for its answer."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from mlflow_ragmetrics.core.judge import Call, Embedding, Judge, fingerprint_of, is_local
-from mlflow_ragmetrics.core.question import Answer, Embed, Outcome, Question
+from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
+from mlflow_ragmetrics.core.question import Embed, Outcome, Question
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Job, Run
 from mlflow_ragmetrics.errors import JudgeError
 
-__all__ = ["Desk", "Embedder", "Store", "answer_call"]
+__all__ = ["Embedder", "JudgeSession", "Store", "answer_call"]
 
 _REMEMBERED = 20_000
+
+
+A = TypeVar("A")
 
 
 class Store(Protocol):
     """Answers kept on disk, by judge fingerprint and question."""
 
-    def get(self, fingerprint: str, question: Question) -> Answer | None:
+    def get(self, fingerprint: str, question: Question[A]) -> A | None:
         """The stored answer, or ``None``."""
 
-    def put(self, fingerprint: str, question: Question, answer: Answer) -> None:
+    def put(self, fingerprint: str, question: Question[A], answer: A) -> None:
         """Keep an answer at once."""
 
 
-class Desk:
-    """A judge with what it was asked, what it answered and who is waiting."""
+class JudgeSession:
+    """A judge with what it was asked, what it answered and who is waiting.
+
+    ``closed``: the fatal failure after which it is not asked any more (a refused key, a spent budget).
+    """
 
     def __init__(self, judge: Judge, store: Store | None = None) -> None:
         self.judge = judge
         self.name = judge.name
-        self.local = is_local(judge)
-        self.waiting: dict[Question, list[tuple[Job, Run]]] = {}
+        self.local = judge.local
+        self.waiting: dict[Question[Any], list[tuple[Job, Run]]] = {}
         self.closed: JudgeError | None = None
         self.cached = 0
-        self._fingerprint = fingerprint_of(judge)
+        self._fingerprint = judge.fingerprint
         self._store = store if self._fingerprint is not None and not self.local else None
-        self._answers: OrderedDict[Question, Answer] = OrderedDict()
+        self._answers: OrderedDict[Question[Any], object] = OrderedDict()
 
-    def known(self, question: Question) -> tuple[Outcome] | None:
+    def known(self, question: Question[Any]) -> tuple[Outcome] | None:
         """A 1-tuple with the outcome where it is already known, else ``None``."""
         if question in self._answers:
             self._answers.move_to_end(question)
@@ -55,8 +61,16 @@ class Desk:
                 return (answer,)
         return None if self.closed is None else (self.closed,)
 
+    def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> Sequence[Call]:
+        """The judge's calls for the pending questions of one sample.
+
+        A judge that holds everything back with nothing in flight is asked each question alone: no sample may hang.
+        """
+        calls = self.judge.calls(pending, in_flight)
+        return calls if calls or in_flight else [(question,) for question in pending]
+
     def ask(self, call: Call) -> list[Outcome]:
-        """Ask the judge and store what it answered; never raises. A closed desk fails at once."""
+        """Ask the judge and store what it answered; never raises. A closed session fails at once."""
         if self.closed is not None:
             return [self.closed] * len(call)
         outcomes = answer_call(self.judge, call)
@@ -67,29 +81,29 @@ class Desk:
                     self._store.put(self._fingerprint, question, outcome)
         return outcomes
 
-    def settle(self, question: Question, outcome: Outcome) -> list[tuple[Job, Run]]:
+    def settle(self, question: Question[Any], outcome: Outcome) -> list[tuple[Job, Run]]:
         """Note an outcome; returns who waited for it."""
         if not isinstance(outcome, JudgeError):
             self._remember(question, outcome)
         return self.waiting.pop(question, [])
 
-    def _remember(self, question: Question, answer: Answer) -> None:
+    def _remember(self, question: Question[Any], answer: object) -> None:
         self._answers[question] = answer
         if len(self._answers) > _REMEMBERED:
             self._answers.popitem(last=False)
 
 
-class Embedder:
-    """All embedding models behind one desk: answers ``Embed`` with vectors or a failure for each model."""
+class Embedder(Judge):
+    """All embedding models as one judge: answers ``Embed`` with vectors or a failure for each model."""
 
     name = "embeddings"
 
     def __init__(self, models: Sequence[Embedding]) -> None:
         self.models = {model.name: model for model in models}
-        self.local = all(getattr(model, "local", False) for model in models)
+        self.local = all(model.local for model in models)
 
-    def answer(self, questions: Sequence[Question]) -> list[Outcome]:
-        """One mapping a question: the model's name to its vectors, or to the error with which it failed."""
+    def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
+        """One mapping per question: the model's name to its vectors, or to the error with which it failed."""
         asked = [question for question in questions if isinstance(question, Embed)]
         answers: list[dict[str, Outcome]] = [{} for _ in asked]
         for name, model in self.models.items():
@@ -109,13 +123,13 @@ def _embed(model: Embedding, groups: list[tuple[str, ...]]) -> list[Outcome]:
     return [tuple(islice(vectors, len(texts))) for texts in groups]
 
 
-def answer_call(judge: Judge, call: Sequence[Question]) -> list[Outcome]:
+def answer_call(judge: Judge, call: Sequence[Question[Any]]) -> list[Outcome]:
     """The judge's outcomes, as many as questions; whatever it raises becomes the outcome of each.
 
-    A local judge that raises on a batch is asked each question apart, so that one sample cannot fail another.
+    A local judge that raises on a batch is asked each question alone, so that one sample cannot fail another.
     """
     outcomes = _attempt(judge.name, lambda: list(judge.answer(call)))
-    if isinstance(outcomes, JudgeError) and is_local(judge) and len(call) > 1:
+    if isinstance(outcomes, JudgeError) and judge.local and len(call) > 1:
         return [answer_call(judge, (question,))[0] for question in call]
     if isinstance(outcomes, JudgeError):
         return [outcomes] * len(call)

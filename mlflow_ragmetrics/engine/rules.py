@@ -15,11 +15,11 @@ from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Job, Run
 from mlflow_ragmetrics.errors import JudgeError, MissingFieldError, RagMetricsError
 
-__all__ = ["Ruling"]
+__all__ = ["ScoringRules"]
 
 
 @dataclass(frozen=True)
-class Ruling:
+class ScoringRules:
     """How runs become scores. ``strict``: what leaves a score missing or in error is raised instead.
 
     ``several``: a list of judges was given, so that a failure of all of them is an ``AllJudgesFailedError``.
@@ -91,6 +91,6 @@ def _unscored(error: Exception) -> Score:
     if isinstance(error, MissingFieldError):
         return Score(status="skipped", reason=str(error))
     said = str(error) if isinstance(error, RagMetricsError) else redact(str(error))
-    code = getattr(error, "code", None) if isinstance(error, JudgeError) else None
+    code = error.code if isinstance(error, JudgeError) else None
     warnings = ((f"judge_{code}", said),) if code else ()
     return Score(status="error", error=f"{type(error).__name__}: {said}", reason=said, warnings=warnings)

@@ -1,4 +1,8 @@
-"""Daemon threads for whatever must not wait: judges' calls, work beside an event loop, background queues."""
+"""One pool of daemon threads for whatever must not wait or must not be waited for.
+
+``start_thread`` runs an action on a thread of the pool; ``run_in_thread`` waits for its result, with a timeout;
+``run_beside`` awaits it from an event loop; ``Workers`` runs many, with a limit on how many run at once.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +13,135 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from itertools import count
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
-__all__ = ["ENDED", "Slots", "Workers", "pause", "run_beside"]
+__all__ = [
+    "ENDED",
+    "BackgroundQueue",
+    "Slots",
+    "ThreadTask",
+    "ThreadTimeoutError",
+    "WhenFull",
+    "Workers",
+    "pause",
+    "run_beside",
+    "run_in_thread",
+    "start_thread",
+]
 
 T = TypeVar("T")
 ENDED: ContextVar[threading.Event | None] = ContextVar("ragmetrics_ended", default=None)
-"""Set by whoever no longer waits for the crews that are made in this context."""
+"""Set by whoever no longer waits for the workers that are made in this context."""
 _SLICE = 1.0
+_IDLE_SECONDS = 10.0
 _local = threading.local()
 
 
+class ThreadTimeoutError(TimeoutError):
+    """An action did not end in time; its thread is left to itself."""
+
+
+class ThreadTask:
+    """An action that runs on a thread of the pool."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._ended = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs; never in a process that was forked from the one that started it."""
+        return not self._ended and self._process == os.getpid()
+
+
+class _Thread:
+    """A daemon thread that runs one action after another, and ends when there was none for a while."""
+
+    def __init__(self, pool: _Pool) -> None:
+        self._pool = pool
+        self.inbox: queue.SimpleQueue[tuple[Callable[[], object], ThreadTask, str]] = queue.SimpleQueue()
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                action, task, name = self.inbox.get(timeout=_IDLE_SECONDS)
+            except queue.Empty:
+                if self._pool.dismiss(self):
+                    return
+                continue
+            self.thread.name = name
+            try:
+                action()
+            finally:
+                task._ended = True
+            del action, task  # an idle thread keeps nothing of what it did
+            self.thread.name = "ragmetrics-idle"
+            self._pool.idle.append(self)
+
+
+class _Pool:
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.idle: list[_Thread] = []
+        self._lock = threading.Lock()
+
+    def take(self) -> _Thread:
+        """An idle thread, the one that was busy last, or a new one."""
+        with self._lock:
+            return self.idle.pop() if self.idle else _Thread(self)
+
+    def dismiss(self, thread: _Thread) -> bool:
+        """Whether the thread may end: not where it has just been taken."""
+        with self._lock:
+            if thread not in self.idle:
+                return False
+            self.idle.remove(thread)
+            return True
+
+
+_pool = _Pool()
+
+
+def start_thread(action: Callable[[], object], *, name: str, context: contextvars.Context | None = None) -> ThreadTask:
+    """Run ``action`` on a daemon thread of that name, in an empty context or in ``context``; it must not raise.
+
+    Threads are reused: nothing of the caller's (callbacks, open spans) reaches the action but through ``context``.
+    """
+    global _pool
+    if _pool.process != os.getpid():  # the threads of the parent are not in a forked process
+        _pool = _Pool()
+    task = ThreadTask()
+    _pool.take().inbox.put((partial((context or contextvars.Context()).run, action), task, name))
+    return task
+
+
+def run_in_thread(action: Callable[[], T], timeout: float | None) -> T:
+    """What ``action`` returns or raises, run on a thread of the pool with an empty context.
+
+    A chain's callbacks and an open trace live in context variables, so that the action inherits neither. After
+    ``timeout`` seconds a ``ThreadTimeoutError`` is raised, whatever a client does with its own timeout.
+    """
+    results: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
+    start_thread(lambda: results.put(_attempted(action)), name="ragmetrics-call")
+    try:
+        result = results.get(timeout=timeout)
+    except queue.Empty:
+        raise ThreadTimeoutError(f"no reply within {timeout:g} s") from None
+    return result()
+
+
 def pause(seconds: float) -> bool:
-    """Sleep; True where the crew that this thread works for was closed, which ends the sleep at once."""
+    """Sleep; True where the ``Workers`` that this thread works for were closed, which ends the sleep at once."""
     closing: threading.Event | None = getattr(_local, "closing", None)
     if closing is None:
         time.sleep(max(0.0, seconds))
@@ -38,9 +150,9 @@ def pause(seconds: float) -> bool:
 
 
 class Slots:
-    """How many jobs several crews may run at once, together; another process has slots of its own.
+    """How many jobs several ``Workers`` may run at once, together; another process has slots of its own.
 
-    ``InvalidOptionError`` for a limit that is no whole number from 1.
+    ``InvalidOptionError`` for a limit that is not a whole number from 1.
     """
 
     def __init__(self, limit: int) -> None:
@@ -64,7 +176,7 @@ class Slots:
 
 
 class Workers(Generic[T]):
-    """Runs jobs on at most ``slots.limit`` threads and hands their results back through ``finished``.
+    """Runs jobs on at most ``slots.limit`` threads of the pool and hands their results back through ``finished``.
 
     The threads are daemons: a call that hangs cannot keep the interpreter from ending.
     """
@@ -89,7 +201,7 @@ class Workers(Generic[T]):
         self._hand_out()
         if self._threads < min(self.limit, self.in_flight):
             self._threads += 1
-            threading.Thread(target=self._work, daemon=True, name=f"ragmetrics-{self._threads}").start()
+            start_thread(self._work, name=f"ragmetrics-{self._threads}")
 
     def finished(self) -> list[T]:
         """Wait for a result, then take all that are there; raises what a job raised."""
@@ -129,12 +241,15 @@ class Workers(Generic[T]):
 
     def _work(self) -> None:
         _local.closing = self._closing
-        while (job := self._jobs.get()) is not None:
-            with self._slots.one():
-                if self._closing.is_set():
-                    return
-                result = _attempted(job)
-            self._results.put(result)
+        try:
+            while (job := self._jobs.get()) is not None:
+                with self._slots.one():
+                    if self._closing.is_set():
+                        return
+                    result = _attempted(job)
+                self._results.put(result)
+        finally:
+            _local.closing = None  # the thread goes on to work for others
 
 
 def _attempted(job: Callable[[], T]) -> Callable[[], T]:
@@ -151,7 +266,7 @@ def _raise(error: BaseException) -> Any:
 
 
 async def run_beside(action: Callable[..., T], *arguments: Any, **options: Any) -> T:
-    """What ``action`` returns or raises. Where the task is cancelled, the crews that ``action`` waits for stop.
+    """What ``action`` returns or raises. Where the task is cancelled, the ``Workers`` that ``action`` waits for stop.
 
     ``asyncio.to_thread`` would let it go on, and a program that was interrupted would wait for its end.
     """
@@ -173,9 +288,117 @@ async def run_beside(action: Callable[..., T], *arguments: Any, **options: Any) 
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, resolve, outcome)
 
-    context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(work,), daemon=True, name="ragmetrics-evaluation").start()
+    start_thread(work, name="ragmetrics-evaluation", context=contextvars.copy_context())
     try:
         return await future
     finally:
         ended.set()
+
+
+WhenFull = Literal["drop", "block"]
+_TASKS_PER_BATCH = 16
+_IDLE_SECONDS = 2.0
+_LONGEST_YIELD = 0.1
+_YIELD_STEP = 0.005
+
+
+class BackgroundQueue(Generic[T]):
+    """A bounded queue whose tasks daemon threads hand to ``work``, in batches; ``work`` must not raise.
+
+    Threads begin when there is something to do, also after a fork, and end when there has been nothing for a while.
+    They run in an empty context: nothing of the application's (callbacks, open spans) reaches what they call. While
+    the application is ``busy`` they let it go first, for a tenth of a second and as long as the queue is not half full.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Sequence[T]], None],
+        *,
+        busy: Callable[[], bool],
+        size: int,
+        when_full: WhenFull,
+        workers: int,
+    ) -> None:
+        self._work = work
+        self._busy = busy
+        self._size = size
+        self._waiters = 0
+        self._tasks: queue.Queue[T] = queue.Queue(size)
+        self._when_full = when_full
+        self._workers = workers
+        self._threads: list[threading.Thread] = []
+        self._starting = threading.Lock()
+        self._closed = threading.Event()
+
+    def put(self, task: T) -> bool:
+        """Queue a task; False where there is no room for it, or the queue is closed."""
+        while not self._closed.is_set():
+            try:
+                self._tasks.put(task, block=self._when_full == "block", timeout=1.0)
+            except queue.Full:
+                if self._when_full == "drop":
+                    return False
+            else:
+                self._start_thread()
+                return True
+        return False
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until everything that was put in is done; False when ``timeout`` seconds were not enough."""
+        deadline = time.monotonic() + timeout
+        with self._tasks.all_tasks_done:
+            self._waiters += 1
+            while self._tasks.unfinished_tasks and (left := deadline - time.monotonic()) > 0:
+                self._tasks.all_tasks_done.wait(left)
+            self._waiters -= 1
+            return not self._tasks.unfinished_tasks
+
+    def close(self) -> None:
+        """Let the threads end; what is still queued is left."""
+        self._closed.set()
+
+    def _start_thread(self) -> None:
+        with self._starting:
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            if len(self._threads) < self._workers:
+                context = contextvars.Context()
+                thread = threading.Thread(target=context.run, args=(self._run,), name="ragmetrics-scoring", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            batch = self._next_batch()
+            if not batch and self._end_thread():
+                return
+            self._yield_to_application()
+            try:
+                self._work(batch)
+            finally:
+                for _ in batch:
+                    self._tasks.task_done()
+
+    def _next_batch(self) -> list[T]:
+        """What is there, at most ``_TASKS_PER_BATCH``; empty when nothing came for a while."""
+        batch: list[T] = []
+        try:
+            batch.append(self._tasks.get(timeout=_IDLE_SECONDS))
+            while len(batch) < _TASKS_PER_BATCH:
+                batch.append(self._tasks.get_nowait())
+        except queue.Empty:
+            pass
+        return batch
+
+    def _yield_to_application(self) -> None:
+        """Scoring may be pure computing, which in one process slows the chain down, however many threads there are."""
+        until = time.monotonic() + _LONGEST_YIELD
+        while self._busy() and not self._waiters and 2 * self._tasks.qsize() < self._size and time.monotonic() < until:
+            time.sleep(_YIELD_STEP)
+
+    def _end_thread(self) -> bool:
+        """Whether this thread may end: decided under the lock that starting one takes after a task was put in."""
+        with self._starting:
+            if not self._tasks.empty():
+                return False
+            self._threads = [thread for thread in self._threads if thread is not threading.current_thread()]
+            return True

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
 from mlflow_ragmetrics.core.question import Finding, Outcome, Question, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingExtraError
 
@@ -21,7 +22,7 @@ _DENIAL: Final = re.compile(r"^(?:not|un|in|non)[ _-]?", re.IGNORECASE)
 _PASSAGE_QUOTED: Final = 300
 
 
-class NLIJudge:
+class NLIJudge(Judge):
     """Answers ``Verify`` with the entailment probability of each claim by its best passage, and nothing else.
 
     ``model``: a folder or hub id of a sequence-classification checkpoint (loaded through transformers), or a loaded
@@ -43,16 +44,17 @@ class NLIJudge:
         batch_size: int = 32,
         entailment: int | None = None,
         contradiction: int | None = None,
-        splitter: Any = None,
+        splitter: AnswersQuestions | None = None,
     ) -> None:
         self.model = _load(str(model)) if isinstance(model, (str, Path)) else model
         self.name = name or (Path(model).name if isinstance(model, (str, Path)) else type(model).__name__)
-        self.threshold, self.batch_size, self.splitter = threshold, batch_size, splitter
+        self.threshold, self.batch_size = threshold, batch_size
+        self.splitter = None if splitter is None else as_judge(splitter)
         self.entailment, self.contradiction = _labels(self.model, entailment, contradiction)
         shown = (str(model) if isinstance(model, (str, Path)) else self.name, threshold, self.entailment)
-        self.fingerprint = f"nli {shown} {getattr(splitter, 'fingerprint', '')}"
+        self.fingerprint = f"nli {shown} {'' if self.splitter is None else self.splitter.fingerprint}"
 
-    def answer(self, questions: Sequence[Question]) -> Sequence[Outcome]:
+    def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         """Findings for each ``Verify``; other questions go to the ``splitter``, or are a ``JudgeError`` without one."""
         verifying = [question for question in questions if isinstance(question, Verify)]
         others = [question for question in questions if not isinstance(question, Verify)]
@@ -60,10 +62,9 @@ class NLIJudge:
         answered = iter(self._hand_over(others))
         return [next(verified if isinstance(question, Verify) else answered) for question in questions]
 
-    def _hand_over(self, questions: Sequence[Question]) -> Sequence[Outcome]:
+    def _hand_over(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         if self.splitter is not None and questions:
-            outcomes: Sequence[Outcome] = self.splitter.answer(questions)
-            return outcomes
+            return self.splitter.answer(questions)
         message = f"{self.name} only verifies claims; give NLIJudge(…, splitter=…) for other questions"
         return [JudgeError(message) for _ in questions]
 
@@ -76,7 +77,7 @@ class NLIJudge:
         ]
 
     def _probabilities(self, pairs: list[tuple[str, str]]) -> NDArray[np.float64]:
-        """Rows of (support, contradiction), 0 to 1, one a (passage, claim) pair."""
+        """Rows of (support, contradiction), 0 to 1, one per (passage, claim) pair."""
         if not pairs:
             return np.zeros((0, 2))
         options = {"batch_size": self.batch_size, "show_progress_bar": False, "convert_to_numpy": True}

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.question import (
     Claims,
     Finding,
+    Grade,
     Outcome,
     Question,
     Rating,
     Related,
     RelatedChunks,
+    Tone,
     Verify,
 )
 from mlflow_ragmetrics.errors import JudgeError
@@ -22,14 +25,15 @@ __all__ = ["ScriptedJudge"]
 _ABSENT: Any = object()
 
 
-class ScriptedJudge:
+class ScriptedJudge(Judge):
     """Answers from its arguments and fails on a question that it has no answer for.
 
     ``facts`` (each ``{"text", "ok"}``) answers the claims of either text and their verification against contexts;
-    ``used_chunks`` the related chunks; ``rating`` both grades (``None``, given, is a reply that cannot be parsed);
-    ``tone`` the tone; ``response_claims`` and ``reference_claims`` the claims of answer and reference,
-    ``response_verdicts`` and ``reference_verdicts`` their verdicts against the other text. ``error`` makes every
-    question fail with that text. ``asked`` lists the questions that came, for counting.
+    ``used_chunks`` the related chunks; ``rating`` every grade (``None``, given, is a reply that cannot be parsed);
+    ``ratings`` the grades of single aspects, such as ``{"politeness": 4}``; ``tone`` the tone; ``response_claims`` and
+    ``reference_claims`` the claims of answer and reference, ``response_verdicts`` and ``reference_verdicts`` their
+    verdicts against the other text. ``error`` makes every question fail with that text. ``asked`` lists the questions
+    that came, for counting.
     """
 
     local = True
@@ -41,6 +45,7 @@ class ScriptedJudge:
         used_chunks: Sequence[int] | None = None,
         rating: Any = _ABSENT,
         tone: Any = _ABSENT,
+        ratings: Mapping[str, Any] | None = None,
         response_claims: Sequence[str] | None = None,
         reference_claims: Sequence[str] | None = None,
         response_verdicts: Sequence[str] | None = None,
@@ -54,29 +59,34 @@ class ScriptedJudge:
         self.used_chunks = used_chunks
         self.rating = rating
         self.tone = tone
+        self.ratings = dict(ratings or {})
         self.claims = {"answer": response_claims, "reference": reference_claims}
         self.verdicts = {"answer": response_verdicts, "reference": reference_verdicts}
-        self.asked: list[Question] = []
+        self.asked: list[Question[Any]] = []
 
-    def answer(self, questions: Sequence[Question]) -> list[Outcome]:
-        """One outcome a question, from the script."""
+    def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
+        """One outcome per question, from the script."""
         self.asked.extend(questions)
         return [self._answer(question) for question in questions]
 
-    def _answer(self, question: Question) -> Outcome:
+    def _answer(self, question: Question[Any]) -> Outcome:
         if self.error is not None:
             return JudgeError(f"{self.name}: {self.error}")
         answer = self._scripted(question)
         return JudgeError(f"{self.name}: the script has no answer to {question.kind}") if answer is _ABSENT else answer
 
-    def _scripted(self, question: Question) -> Outcome:
+    def _scripted(self, question: Question[Any]) -> Outcome:
         if isinstance(question, Claims):
             return self._claims(question)
         if isinstance(question, Verify):
             return self._findings(question)
         if isinstance(question, RelatedChunks):
             return self._related()
-        rating = {"grade": self.rating, "tone": self.tone}.get(question.kind, _ABSENT)
+        rating = _ABSENT
+        if isinstance(question, Grade):
+            rating = self.ratings.get(question.aspect, self.rating)
+        elif isinstance(question, Tone):
+            rating = self.tone
         return rating if rating is _ABSENT else Rating(rating)
 
     def _claims(self, question: Claims) -> Outcome:

@@ -1,4 +1,4 @@
-"""Facts and meaning of the answer against the reference, weighed together."""
+"""Does the answer agree with the reference in its facts and in its meaning?"""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def answer_correctness(
     fails leaves the metric unscored, with the error. Unscored: answer or reference missing.
 
     Options: ``preset`` default (.75/.25), equal_weights (.5/.5), factual_focused (.9/.1), semantic_focused (.1/.9);
-    ``factual_weight`` and ``semantic_weight`` (0 or more) beat the preset. Source: seed 002, AnswerCorrectness.
+    ``factual_weight`` and ``semantic_weight`` (0 or more) beat the preset. Source: the ragas project, Answer
+    Correctness.
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -86,45 +87,45 @@ def answer_correctness(
     ... )
     0.5
     """
-    shares = _weights({"preset": preset, "factual_weight": factual_weight, "semantic_weight": semantic_weight})
-    facts, likeness = yield from _components(answer, reference, *shares)
-    return _weighed(facts, likeness, *shares)
+    weights = _weights({"preset": preset, "factual_weight": factual_weight, "semantic_weight": semantic_weight})
+    claims, meaning = yield from _components(answer, reference, *weights)
+    return _combined(claims, meaning, *weights)
 
 
 def _components(
-    answer: str, reference: str, factual_share: float, semantic_share: float
+    answer: str, reference: str, factual_weight: float, semantic_weight: float
 ) -> Steps[tuple[Correspondence | None, Similarity | None]]:
-    """Both components at once, as far as they have weight."""
+    """Both components at once; one of weight 0 is not asked for."""
     programs: list[Steps[Union[Correspondence, Similarity]]] = []
-    if factual_share:
+    if factual_weight:
         programs.append(correspond(answer, reference))
-    if semantic_share:
+    if semantic_weight:
         programs.append(similarity(answer, reference))
     found = yield from together(*programs)
-    facts = next((each for each in found if isinstance(each, Correspondence)), None)
-    return facts, next((each for each in found if isinstance(each, Similarity)), None)
+    claims = next((each for each in found if isinstance(each, Correspondence)), None)
+    return claims, next((each for each in found if isinstance(each, Similarity)), None)
 
 
-def _weighed(
-    facts: Correspondence | None, likeness: Similarity | None, factual_share: float, semantic_share: float
+def _combined(
+    claims: Correspondence | None, meaning: Similarity | None, factual_weight: float, semantic_weight: float
 ) -> Score:
-    total = factual_share + semantic_share
-    weights = {"factual_weight": factual_share / total, "semantic_weight": semantic_share / total}
-    parts = {}
-    if facts:
-        parts["factual"] = facts.f1
-    if likeness:
-        parts["semantic"] = max(0.0, likeness.value)
-    said = [
+    total = factual_weight + semantic_weight
+    weights = {"factual_weight": factual_weight / total, "semantic_weight": semantic_weight / total}
+    values = {}
+    if claims:
+        values["factual"] = claims.f1
+    if meaning:
+        values["semantic"] = max(0.0, meaning.value)
+    reasons = [
         say(f"answer_correctness.{name}", value=value, weight=weights[f"{name}_weight"])
-        for name, value in parts.items()
+        for name, value in values.items()
     ]
-    claims = facts or Correspondence()
+    judged = claims or Correspondence()
     return Score(
-        value=sum(weights[f"{name}_weight"] * value for name, value in parts.items()),
-        reason=said[0] if len(said) == 1 else say("joined", first=said[0], second=said[1]),
-        items=claims.items,
-        details={**weights, **parts, **claims.details, **({"band": likeness.band} if likeness else {})},
-        excluded_models=tuple(likeness.failures) if likeness else (),
-        warnings=(*claims.warnings, *(likeness.warnings if likeness else ())),
+        value=sum(weights[f"{name}_weight"] * value for name, value in values.items()),
+        reason=reasons[0] if len(reasons) == 1 else say("joined", first=reasons[0], second=reasons[1]),
+        items=judged.items,
+        details={**weights, **values, **judged.details, **({"band": meaning.band} if meaning else {})},
+        excluded_models=tuple(meaning.failures) if meaning else (),
+        warnings=(*judged.warnings, *(meaning.warnings if meaning else ())),
     )

@@ -23,7 +23,7 @@ def answer_relevance(
     question or no answer. The reference only tells the row's state.
 
     Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
-    Source: seed 004, Relevance.
+    Source: "RAG Answer Evaluation Framework" white paper, Relevance.
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -38,7 +38,7 @@ def answer_relevance(
         return Score(value=0.0, reason=say("answer_relevance.indistinct"), details=details)
     rating = yield from ask(Grade("answer_relevance", answer, question))
     grade = read_grade(rating, "answer_relevance")
-    said = say("answer_relevance.judged", grade=grade)
+    reason = say("answer_relevance.judged", grade=grade)
     if rating.reason:
-        said = say("joined", first=said, second=rating.reason)
-    return Score(value=(grade - 1.0) / 4.0, reason=said, details=states.details("judged", grade=grade))
+        reason = say("joined", first=reason, second=rating.reason)
+    return Score(value=(grade - 1.0) / 4.0, reason=reason, details=states.details("judged", grade=grade))

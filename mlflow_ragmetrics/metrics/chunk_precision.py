@@ -40,7 +40,7 @@ def chunk_precision(
     (``no_context="floor"``: 0.0), no answer, an indistinct answer without reference.
 
     Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text), ``no_context``.
-    Source: seed 004, Precision.
+    Source: "RAG Answer Evaluation Framework" white paper, Precision.
 
     Example:
     >>> import mlflow_ragmetrics as rm

@@ -42,7 +42,7 @@ _SHORTEST_SENTENCE = 3
     aliases=("coherence_evaluator",),
 )
 def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Score:
-    """Full marks less a deduction for each broken, contradicting or repeated sentence.
+    """1.0 less a deduction for each broken, contradicting or repeated sentence.
 
     Formula: 1 − 0.15 × sentences under three words − 0.1 × contradiction pairs found − 0.2 if more than 30% of the
     sentences repeat (1 − distinct / all, in any case), clamped to 0 to 1. A pair is found when both of its terms
@@ -50,7 +50,7 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
     answer missing. Items are the sentences and pairs that cost something.
 
     Options: ``contradictions``, the pairs of (term, opposite); thresholds 0.85, 0.70, 0.55.
-    Source: seed 001, CoherenceEvaluator (whose example is 0.70 by its own scoring table).
+    Source: the ElBruno.AI.Evaluation project, CoherenceEvaluator (whose example is 0.70 by its own table).
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -76,8 +76,8 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
     items = [Item("sentence", sentence, reason=cut_short) for sentence in short]
     items += [Item("token", f"{term} / {opposite}", reason=say("coherence.opposed")) for term, opposite in opposed]
     items += [Item("sentence", text, reason=say("coherence.repeated", n=n)) for text, n in seen.items() if n > 1]
-    said = say("coherence.counts", n=len(found), short=len(short), opposed=len(opposed), repeated=repeated)
-    return Score(value=value, reason=said, items=tuple(items), details=counts)
+    reason = say("coherence.counts", n=len(found), short=len(short), opposed=len(opposed), repeated=repeated)
+    return Score(value=value, reason=reason, items=tuple(items), details=counts)
 
 
 def _opposed(text: str, pairs: Sequence[Pair]) -> list[Pair]:

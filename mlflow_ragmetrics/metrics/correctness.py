@@ -25,7 +25,7 @@ def correctness(
     one. Unscored: no answer or no reference.
 
     Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
-    Source: seed 004, Correctness.
+    Source: "RAG Answer Evaluation Framework" white paper, Correctness.
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -42,11 +42,11 @@ def correctness(
     if states.answer == "indistinct":
         both = states.reference == "indistinct"
         rule = "both_indistinct" if both else "indistinct_answer"
-        said = say("correctness.both_indistinct" if both else "correctness.indistinct")
-        return Score(value=float(both), reason=said, details=states.details(rule))
+        reason = say("correctness.both_indistinct" if both else "correctness.indistinct")
+        return Score(value=float(both), reason=reason, details=states.details(rule))
     rating = yield from ask(Grade("correctness", answer, question, reference))
     grade = read_grade(rating, "correctness")
-    said = say("correctness.judged", grade=grade)
+    reason = say("correctness.judged", grade=grade)
     if rating.reason:
-        said = say("joined", first=said, second=rating.reason)
-    return Score(value=(grade - 1.0) / 4.0, reason=said, details=states.details("judged", grade=grade))
+        reason = say("joined", first=reason, second=rating.reason)
+    return Score(value=(grade - 1.0) / 4.0, reason=reason, details=states.details("judged", grade=grade))

@@ -1,4 +1,4 @@
-"""Did retrieval bring what is needed to state the facts?"""
+"""Did retrieval find what is needed to state the facts?"""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def fact_recall(
     """Share of the facts that the retrieved contexts cover.
 
     Formula: facts SUPPORTED by ``contexts`` / facts, where the facts are the claims of the answer
-    (``target="answer"``, the seed's formula: equal to raw faithfulness on clear answers) or of the reference
-    (``target="reference"``, the seed's goal, elsewhere called context recall; key ``fact_recall_reference``). No
-    facts: 1.0 with a note. Raw 0 to 1, shown as 1 + 4 × raw.
+    (``target="answer"``, the white paper's formula: equal to raw faithfulness on clear answers) or of the reference
+    (``target="reference"``, the white paper's goal, which ragas calls context recall; key ``fact_recall_reference``).
+    No facts: 1.0 with a note. Raw 0 to 1, shown as 1 + 4 × raw.
 
     Without context: 1.0 with the warning ``no_context`` (``no_context="floor"``: 0.0, ``"skip"``: unscored). An
     indistinct answer is replaced by the reference, and an indistinct reference by the answer; both indistinct: 1.0
     with a note. Unscored: no answer; no reference where the facts are the reference's.
 
     Options: ``target``, ``indistinct`` ("rules", "off", further phrases, or a function), ``no_context``.
-    Source: seed 004, Recall.
+    Source: "RAG Answer Evaluation Framework" white paper, Recall; the ragas project, Context Recall.
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -79,11 +79,11 @@ def fact_recall(
 
 
 def _covered(verified: Verified, role: Role, states: States, target: Role) -> Score:
-    said = say(f"fact_recall.{role}", n=len(verified.items), **verified.counts)
+    reason = say(f"fact_recall.{role}", n=len(verified.items), **verified.counts)
     rule = f"on_{role}" if verified.items else "no_claims"
     return Score(
         value=verified.share(empty=1.0),
-        reason=said if verified.items else say("fact_recall.no_claims"),
+        reason=reason if verified.items else say("fact_recall.no_claims"),
         items=verified.items,
         details=states.details(rule, verified.details, target=target, no_context=False),
         warnings=verified.warnings,
@@ -91,7 +91,7 @@ def _covered(verified: Verified, role: Role, states: States, target: Role) -> Sc
 
 
 def _role(states: States, target: Role) -> Role | None:
-    """Whose facts are checked; ``None`` where neither text states any."""
+    """Which text's facts are checked; ``None`` where neither text states any."""
     if states.reference == "missing" and target == "reference":
         raise need_reference("fact_recall", "target='reference' checks its facts")
     if states.answer == "clear":

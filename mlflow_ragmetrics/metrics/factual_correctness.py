@@ -40,7 +40,7 @@ def factual_correctness(answer: str, reference: str, *, mode: Mode = "F1") -> St
     blank side: 0.0 without a call. Unscored: answer or reference missing.
 
     Options: ``mode`` F1, PRECISION or RECALL, in any case (keys ``factual_correctness``, ``…_precision``,
-    ``…_recall``). Source: seed 002, FactualCorrectness.
+    ``…_recall``). Source: the ragas project, Factual Correctness.
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -60,11 +60,11 @@ def factual_correctness(answer: str, reference: str, *, mode: Mode = "F1") -> St
     found = yield from correspond(answer, reference)
     value = {"F1": found.f1, "PRECISION": found.precision, "RECALL": found.recall}[mode]
     counts = found.details
-    said = say("factual_correctness.counts", value=value, mode=say(f"factual_correctness.{mode.lower()}"), **counts)
+    reason = say("factual_correctness.counts", value=value, mode=say(f"factual_correctness.{mode.lower()}"), **counts)
     blank = not answer.strip() or not reference.strip()
     return Score(
         value=value,
-        reason=say("factual_correctness.blank") if blank else said,
+        reason=say("factual_correctness.blank") if blank else reason,
         items=found.items,
         details=counts,
         warnings=found.warnings,

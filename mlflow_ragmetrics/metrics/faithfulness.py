@@ -28,7 +28,7 @@ def faithfulness(
     """Share of the answer's claims that the retrieved contexts support.
 
     Formula: claims of the answer that are SUPPORTED by ``contexts`` / claims of the answer; 1.0 with a note when the
-    answer makes no claim. Raw 0 to 1, shown as 1 + 4 × raw. Each claim is an item with its verdict and the chunks
+    answer makes no claims. Raw 0 to 1, shown as 1 + 4 × raw. Each claim is an item with its verdict and the chunks
     that decided it.
 
     Without context: 1.0 with the warning ``no_context`` (``no_context="floor"``: 0.0, ``"skip"``: unscored); this
@@ -37,7 +37,7 @@ def faithfulness(
     0.5 neutral, 0.0 misleading). Unscored: no answer at all.
 
     Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text), ``no_context``.
-    Source: seed 004, Faithfulness.
+    Source: "RAG Answer Evaluation Framework" white paper, Faithfulness; Es et al., "RAGAS", 2024.
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -58,10 +58,10 @@ def faithfulness(
 
 def _supported(verified: Verified, states: States) -> Score:
     rule = "judged" if verified.items else "no_claims"
-    said = say("faithfulness.counts", n=len(verified.items), **verified.counts)
+    reason = say("faithfulness.counts", n=len(verified.items), **verified.counts)
     return Score(
         value=verified.share(empty=1.0),
-        reason=said if verified.items else say("faithfulness.no_claims"),
+        reason=reason if verified.items else say("faithfulness.no_claims"),
         items=verified.items,
         details=states.details(rule, verified.details, no_context=False),
         warnings=verified.warnings,

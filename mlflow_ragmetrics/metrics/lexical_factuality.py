@@ -25,7 +25,7 @@ def lexical_factuality(answer: str, reference: str) -> Score:
     Formula: supported claims / claims, where claims are sentences of 3 words or more, and one is supported when at
     least half of its distinct terms occur in the reference; a claim without terms is supported. 0 to 1; blank answer:
     0.0, no claims: 1.0. Unscored: answer or reference missing. Thresholds: 0.90, 0.80, 0.70.
-    Source: seed 001, FactualityEvaluator.
+    Source: the ElBruno.AI.Evaluation project, FactualityEvaluator.
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -43,19 +43,19 @@ def lexical_factuality(answer: str, reference: str) -> Score:
     supported = sum(item.verdict == "SUPPORTED" for item in items)
     counts = {"supported": supported, "unsupported": len(items) - supported, "total": len(items)}
     if items:
-        said = say("lexical_factuality.counts", n=len(items), supported=supported)
-        return Score(value=supported / len(items), reason=said, items=items, details=counts)
+        reason = say("lexical_factuality.counts", n=len(items), supported=supported)
+        return Score(value=supported / len(items), reason=reason, items=items, details=counts)
     blank = not answer.strip()
-    said = say("lexical_factuality.blank" if blank else "lexical_factuality.no_claims")
-    return Score(value=0.0 if blank else 1.0, reason=said, details=counts)
+    reason = say("lexical_factuality.blank" if blank else "lexical_factuality.no_claims")
+    return Score(value=0.0 if blank else 1.0, reason=reason, details=counts)
 
 
 def _judged(claim: str, known: set[str]) -> Item:
     own = set(terms(claim))
     shared = len(own & known)
-    return Item("sentence", claim, "SUPPORTED" if 2 * shared >= len(own) else "NEUTRAL", _said(len(own), shared))
+    return Item("sentence", claim, "SUPPORTED" if 2 * shared >= len(own) else "NEUTRAL", _reason(len(own), shared))
 
 
 @lru_cache(maxsize=256)
-def _said(n: int, shared: int) -> Text:
+def _reason(n: int, shared: int) -> Text:
     return say("lexical_factuality.claim", n=n, shared=shared)

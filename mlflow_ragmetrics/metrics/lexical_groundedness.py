@@ -1,4 +1,4 @@
-"""Are the answer's words found in what it should be grounded in?"""
+"""Do the answer's words occur in the texts that it should be grounded in?"""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def lexical_groundedness(
     terms: 1.0. Unscored: answer missing, or all grounding texts missing or blank.
 
     Options: ``grounding`` (any of "question", "reference", "contexts"); thresholds 0.85, 0.70, 0.60.
-    Source: seed 001, HallucinationEvaluator (whose example swaps its two counts).
+    Source: the ElBruno.AI.Evaluation project, HallucinationEvaluator (whose example swaps its counts).
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -56,10 +56,10 @@ def lexical_groundedness(
     items = tuple([token_item(term, term in known) for term in distinct])
     grounded = len(known.intersection(distinct))
     counts = {"grounded": grounded, "ungrounded": len(items) - grounded, "total": len(items)}
-    said = say("lexical_groundedness.counts", n=len(items), grounded=grounded)
+    reason = say("lexical_groundedness.counts", n=len(items), grounded=grounded)
     return Score(
         value=grounded / len(items) if items else 1.0,
-        reason=said if items else say("lexical_groundedness.no_terms"),
+        reason=reason if items else say("lexical_groundedness.no_terms"),
         items=items,
         details=counts,
     )

@@ -23,7 +23,8 @@ def lexical_relevance(question: str, answer: str) -> Score:
 
     Formula: q · a / (|q| |a|) over the counts of terms (casefolded, 3 characters or more). 0 to 1; a blank side or
     one without terms: 0.0. Unscored: question or answer missing. Thresholds: 0.75, 0.60, 0.45.
-    Source: seed 001, RelevanceEvaluator (the 0.72 of its example cannot come from its algorithm; it is 0.123).
+    Source: the ElBruno.AI.Evaluation project, RelevanceEvaluator (whose algorithm gives 0.123
+    for its example, not 0.72).
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -32,15 +33,15 @@ def lexical_relevance(question: str, answer: str) -> Score:
     ... ).value
     0.5773502691896258
     """
-    asked, said = Counter(terms(question)), Counter(terms(answer))
-    shared = asked.keys() & said.keys()
-    dot = sum(asked[term] * said[term] for term in shared)
-    length = math.sqrt(sum([n * n for n in asked.values()]) * sum([n * n for n in said.values()]))
+    asked, answered = Counter(terms(question)), Counter(terms(answer))
+    shared = asked.keys() & answered.keys()
+    dot = sum(asked[term] * answered[term] for term in shared)
+    length = math.sqrt(sum([n * n for n in asked.values()]) * sum([n * n for n in answered.values()]))
     value = min(1.0, dot / length) if length else 0.0
-    counts = {"question_terms": asked.total(), "answer_terms": said.total(), "shared_terms": len(shared)}
+    counts = {"question_terms": asked.total(), "answer_terms": answered.total(), "shared_terms": len(shared)}
     return Score(
         value=value,
-        reason=say("lexical_relevance.counts", value=value, n=len(shared), question=len(asked), answer=len(said)),
-        items=tuple([token_item(term, term in said) for term in asked]),
+        reason=say("lexical_relevance.counts", value=value, n=len(shared), question=len(asked), answer=len(answered)),
+        items=tuple([token_item(term, term in answered) for term in asked]),
         details=counts,
     )

@@ -56,7 +56,7 @@ def rouge(
     Options: ``rouge_type`` and ``measure`` in any case (``ROUGE-L``, ``F1SCORE``, ``fmeasure`` too);
     ``tokenizer="whitespace"`` (default: NFC, split at Unicode whitespace, nothing lower-cased) or ``"rouge_score"``
     (lower-case a–z and 0–9, as the ``rouge_score`` package); ``stemmer=True`` (Porter) implies the latter.
-    Source: seed 000; C.-Y. Lin, "ROUGE: a package for automatic evaluation of summaries", 2004.
+    Source: C.-Y. Lin, "ROUGE: a package for automatic evaluation of summaries", 2004; the ``rouge_score`` package.
 
     Example:
     >>> import mlflow_ragmetrics as rm

@@ -1,4 +1,4 @@
-"""Do answer and reference mean nearly the same?"""
+"""Do answer and reference mean nearly the same thing?"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def semantic_similarity(
     Unscored: answer or reference missing. A failed model has no vote; all failed: ``AllJudgesFailedError``.
 
     Options: ``threshold`` (above 0, to 1), ``models`` (names of configured embedding models).
-    Source: seed 002, SemanticSimilarity; Reimers and Gurevych, Sentence-BERT, 2019.
+    Source: the ragas project, Semantic Similarity; Reimers and Gurevych, Sentence-BERT, 2019.
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -44,13 +44,13 @@ def semantic_similarity(
     """
     found = yield from similarity(answer, reference, models)
     value = found.value if threshold is None else float(passes(found.value, threshold))
-    said = _cosine_said(found)
+    reason = _cosine_reason(found)
     if threshold is not None:
         code = "semantic_similarity.reached" if value else "semantic_similarity.missed"
-        said = say("joined", first=said, second=say(code, threshold=threshold))
+        reason = say("joined", first=reason, second=say(code, threshold=threshold))
     return Score(
         value=value,
-        reason=said,
+        reason=reason,
         details={"cosine": found.value, "band": found.band, **found.details},
         model_scores=found.models,
         excluded_models=tuple(found.failures),
@@ -58,7 +58,7 @@ def semantic_similarity(
     )
 
 
-def _cosine_said(found: Similarity) -> Text:
+def _cosine_reason(found: Similarity) -> Text:
     if not found.models:
         return say("semantic_similarity.blank")
     band = say(f"band.{found.band}")

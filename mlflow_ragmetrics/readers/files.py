@@ -1,30 +1,66 @@
-"""Files of rows: which reader takes which extension, and what can be wrong with a file as such."""
+"""Files of rows: CSV, TSV, JSON lines, JSON and Parquet. Every cell of a text table stays the text that it is."""
 
 from __future__ import annotations
 
+import csv
 import gzip
+import json
 import os
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
 
+from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError, MissingExtraError
-from mlflow_ragmetrics.readers.text_files import read_delimited, read_json, read_json_lines
 
-__all__ = ["read_parquet", "read_file"]
+__all__ = ["read_file"]
+
+Row = dict[str, Any]
 
 _BATCH_ROWS = 1024
+_LARGEST_CELL = 2**31 - 1
 
 
-def read_parquet(file: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file; nulls are missing values.
+def read_file(path: str | os.PathLike[str]) -> Iterator[Row]:
+    """The rows of a ``.tsv``, ``.csv``, ``.jsonl``, ``.json`` (each also ``.gz``) or ``.parquet`` file, streaming.
+
+    Text is UTF-8, with or without a byte order mark.
 
     Raises:
-        InvalidDataError: where the file is no Parquet.
-        MissingExtraError: without pyarrow.
+        InvalidDataError: one sentence that names the file, the line or row and what is accepted.
+        MissingExtraError: for a Parquet file without pyarrow.
     """
+    file = Path(path)
+    extension = _extension(file)
+    rows = 0
+    for row in _read_parquet(file) if extension == ".parquet" else _read_text(file, _TEXT_READERS[extension]):
+        rows += 1
+        yield row
+    if not rows:
+        raise InvalidDataError(f"{file} has no rows: it is empty or holds nothing but a header.")
+
+
+def _extension(file: Path) -> str:
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    extension = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
+    try:
+        directory, exists = file.is_dir(), file.exists()
+    except (OSError, ValueError) as error:  # a name that is too long, or with a NUL: usually the data itself
+        raise InvalidDataError(f"{str(file)[:200]!a} is not the name of a file: {type(error).__name__}.") from None
+    if directory:
+        raise InvalidDataError(f"{file} is a directory; name a file in it.")
+    if not exists:
+        raise InvalidDataError(f"{file} does not exist; check the path (it is relative to {Path.cwd()}).")
+    if extension not in (*_TEXT_READERS, ".parquet") or (extension == ".parquet" and suffixes[-1] == ".gz"):
+        accepted = ", ".join((*_TEXT_READERS, ".parquet"))
+        raise InvalidDataError(f"{file} has an extension that is not accepted; accepted are {accepted}.")
+    return extension
+
+
+def _read_parquet(file: Path) -> Iterator[Row]:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -38,52 +74,10 @@ def read_parquet(file: Path) -> Iterator[dict[str, Any]]:
         raise InvalidDataError(f"{file} cannot be read as Parquet: {error}.") from error
 
 
-Row = dict[str, Any]
-_LONGEST_NAME = 200
-
-
-def read_file(path: str | os.PathLike[str]) -> Iterator[Row]:
-    """The rows of a ``.tsv``, ``.csv``, ``.jsonl``, ``.json`` (each also ``.gz``) or ``.parquet`` file, streaming.
-
-    Text is UTF-8, with or without a byte order mark.
-
-    Raises:
-        InvalidDataError: one sentence that names the file, the line or row and what is accepted.
-    """
-    file = Path(path)
-    extension = _extension(file)
-    rows = 0
-    for row in _READERS[extension](file):
-        rows += 1
-        yield row
-    if not rows:
-        raise InvalidDataError(f"{file} has no rows: it is empty or holds nothing but a header.")
-
-
-def _extension(file: Path) -> str:
-    suffixes = [suffix.lower() for suffix in file.suffixes]
-    extension = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
-    try:
-        directory, there = file.is_dir(), file.exists()
-    except (OSError, ValueError) as error:  # a name too long, or with a NUL or half of a surrogate pair
-        shown = str(file)[:_LONGEST_NAME]
-        raise InvalidDataError(f"{shown!a} is no name of a file here: {error.__class__.__name__}.") from None
-    if directory:
-        raise InvalidDataError(f"{file} is a directory; name a file in it.")
-    if not there:
-        raise InvalidDataError(f"{file} does not exist; check the path (it is relative to {Path.cwd()}).")
-    if extension not in _READERS or (extension == ".parquet" and suffixes[-1] == ".gz"):
-        accepted = ", ".join(_READERS)
-        raise InvalidDataError(f"{file} has an extension that is not accepted; accepted are {accepted}.")
-    return extension
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[TextIO]:
-    """The file as text; what goes wrong while it is read becomes one sentence."""
+def _read_text(file: Path, read: Callable[[TextIO, Path], Iterator[Row]]) -> Iterator[Row]:
     try:
         with _open(file) as stream:
-            yield stream
+            yield from read(stream, file)
     except UnicodeDecodeError as error:
         raise InvalidDataError(f"{file} is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
     except (OSError, EOFError, zlib.error) as error:
@@ -97,26 +91,93 @@ def _open(file: Path) -> TextIO:
     return open(file, encoding="utf-8-sig", newline="")
 
 
-def _text_rows(read: Callable[[TextIO, Path], Iterator[Row]]) -> Callable[[Path], Iterator[Row]]:
-    def rows(file: Path) -> Iterator[Row]:
-        with _opened(file) as stream:
-            yield from read(stream, file)
+def _read_delimited(stream: TextIO, file: Path, delimiter: str) -> Iterator[Row]:
+    """The rows under the header of a CSV or TSV file; a short row misses its last cells, blank lines are skipped."""
+    reader = csv.reader(stream, delimiter=delimiter, strict=True)
+    lines = _cells(reader, file)
+    header = next(lines, None)
+    if header is None:
+        return
+    repeated = next((name for name, count in Counter(header).items() if count > 1), None)
+    if repeated is not None:
+        raise InvalidDataError(f"{file} has the column {repeated!r} twice in its header; rename one of them.")
+    for cells in lines:
+        if len(cells) > len(header):
+            raise InvalidDataError(
+                f"{file}, line {reader.line_num}: {len(cells)} cells under a header of {len(header)}; "
+                "quote cells that contain the delimiter."
+            )
+        yield dict(zip(header, cells, strict=False))
 
-    return rows
+
+def _cells(reader: Any, file: Path) -> Iterator[list[str]]:
+    """The reader's non-blank lines, with cells of any size: the module's limit is lifted only while a line is read."""
+    while True:
+        limit = csv.field_size_limit(_LARGEST_CELL)
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise InvalidDataError(
+                f"{file}, line {reader.line_num}: {error}; cells with quotes need quotes around them, doubled inside."
+            ) from error
+        finally:
+            csv.field_size_limit(limit)
+        if cells is None:
+            return
+        if cells:
+            yield cells
 
 
-def _tsv(stream: TextIO, file: Path) -> Iterator[Row]:
-    return read_delimited(stream, file, "\t")
+def _read_json_lines(stream: TextIO, file: Path) -> Iterator[Row]:
+    """One object per line; blank lines are skipped."""
+    for number, line in enumerate(stream, start=1):
+        if line.strip():
+            place = f"{file}, line {number}"
+            yield _checked(_parsed(line, place), place)
 
 
-def _csv(stream: TextIO, file: Path) -> Iterator[Row]:
-    return read_delimited(stream, file, ",")
+def _read_json(stream: TextIO, file: Path) -> Iterator[Row]:
+    """A list of objects, or a table as MLflow logs it: ``{"columns": […], "data": [[…], …]}``."""
+    text = stream.read()
+    if not text.strip():
+        return
+    content = _parsed(text, str(file))
+    if isinstance(content, dict) and isinstance(content.get("columns"), list) and isinstance(content.get("data"), list):
+        content = _table_rows(content["columns"], content["data"], file)
+    if not isinstance(content, list):
+        raise InvalidDataError(f"{file} holds {kind_of(content)}, but must hold a list of objects (or be .jsonl).")
+    for number, row in enumerate(content, start=1):
+        yield _checked(row, f"{file}, row {number}")
 
 
-_READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
-    ".tsv": _text_rows(_tsv),
-    ".csv": _text_rows(_csv),
-    ".jsonl": _text_rows(read_json_lines),
-    ".json": _text_rows(read_json),
-    ".parquet": read_parquet,
+def _table_rows(columns: list[Any], data: list[Any], file: Path) -> list[Row]:
+    names = [str(name) for name in columns]
+    for number, cells in enumerate(data, start=1):
+        if not isinstance(cells, list) or len(cells) != len(names):
+            message = f"{file}, row {number}: it must be a list of {len(names)} cells, one per column."
+            raise InvalidDataError(message)
+    return [dict(zip(names, cells, strict=True)) for cells in data]
+
+
+def _parsed(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f" (line {error.lineno}, column {error.colno})" if "\n" in text.strip() else f" (column {error.colno})"
+        raise InvalidDataError(f"{place}: invalid JSON{where}: {error.msg}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidDataError(f"{place}: JSON that cannot be read: {error}.") from error
+
+
+def _checked(row: Any, place: str) -> Row:
+    if not isinstance(row, dict):
+        raise InvalidDataError(f"{place}: a row is {kind_of(row)}, but must be an object with names and values.")
+    return row
+
+
+_TEXT_READERS: Mapping[str, Callable[[TextIO, Path], Iterator[Row]]] = {
+    ".tsv": partial(_read_delimited, delimiter="\t"),
+    ".csv": partial(_read_delimited, delimiter=","),
+    ".jsonl": _read_json_lines,
+    ".json": _read_json,
 }

@@ -1,4 +1,4 @@
-"""Results of a system and the references of a benchmark, in two sources, joined by id (seed 003)."""
+"""Results of a system and the references of a benchmark, in two sources, joined by id."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.readers.rows import Data, read_rows
 from mlflow_ragmetrics.records.aliases import ALIASES, FIELD_OF
-from mlflow_ragmetrics.records.values import is_missing, name_of, text_of
+from mlflow_ragmetrics.records.values import is_missing, text_of
 
 __all__ = ["Joined", "join"]
 
@@ -19,7 +19,7 @@ _ID_NAMES = ("id", *ALIASES["id"])
 
 @dataclass(frozen=True)
 class Joined:
-    """The rows of both sources: matched ones, then results without reference, then references without result.
+    """The rows of both sources: matched ones, then results without a reference, then references without a result.
 
     ``warning`` names what did not match, or is ``None``.
     """
@@ -31,7 +31,7 @@ class Joined:
 
 
 def join(results: Data, references: Data, on: str = "qid") -> Joined:
-    """Join what a system gave (answer, contexts, retrieved ids) with what is known (question, reference, gold ids).
+    """Join ``results`` (answer, contexts, retrieved ids) with ``references``: what is known of the same questions.
 
     Rows match by the text of ``on``, or in a source without it by its id under another name. Unmatched rows stay, so
     that they are counted; what they lack is missing. From ``references`` come the reference and the gold ids, and
@@ -39,15 +39,15 @@ def join(results: Data, references: Data, on: str = "qid") -> Joined:
     the source has one, and ``contexts`` there become ``reference_contexts`` among the metadata.
 
     Raises:
-        InvalidDataError: where a source has no ids, repeats one, or no id is in both.
+        InvalidDataError: where a source has no ids or repeats one, or the two have no id in common.
     """
     given, known = _by_id(results, on, "results"), _by_id(references, on, "references")
     results_only = tuple(key for key in given if key not in known)
     references_only = tuple(key for key in known if key not in given)
     if len(results_only) == len(given):
         raise InvalidDataError(
-            f"No id of the results is among the references (results: {_some(results_only)}; references: "
-            f"{_some(references_only)}); check `on`, now {on!r}."
+            f"No id of the results is among the references (results: {_first_few(results_only)}; references: "
+            f"{_first_few(references_only)}); check `on`, now {on!r}."
         )
     differing = [key for key in given if key in known and _questions_differ(given[key], known[key])]
     keys = [*(key for key in given if key in known), *results_only, *references_only]
@@ -72,7 +72,7 @@ def _by_id(data: Data, on: str, source: str) -> dict[str, Mapping[str, Any]]:
 def _id_of(row: Mapping[str, Any], on: str, place: str) -> str:
     name = next((name for name in (on, *_ID_NAMES) if name in row), None)
     if name is None:
-        there = ", ".join(repr(name_of(each)) for each in list(row)[:20])
+        there = ", ".join(repr(each) for each in list(row)[:20])
         raise InvalidDataError(f"{place} has no id: neither {on!r} nor {', '.join(_ID_NAMES)} is among {there}.")
     try:
         key = (text_of(row[name], name) or "").strip()
@@ -94,7 +94,7 @@ def _merged(result: Mapping[str, Any], reference: Mapping[str, Any]) -> dict[str
 
 
 def _known_fields(reference: Mapping[str, Any]) -> dict[str, Any]:
-    """The reference's row with its fields by canonical names, and those of a system's output under other names."""
+    """The reference's row by canonical names, with what a system would have given under names of its own."""
     known: dict[str, Any] = {}
     for name, value in reference.items():
         field = FIELD_OF.get(name)
@@ -138,17 +138,17 @@ def _warnings(
     differing: list[str],
 ) -> Iterable[str]:
     if results_only:
-        yield f"{len(results_only)} of {results} results have no reference: {_some(results_only)}."
+        yield f"{len(results_only)} of {results} results have no reference: {_first_few(results_only)}."
     if references_only:
-        yield f"{len(references_only)} of {references} references have no result: {_some(references_only)}."
+        yield f"{len(references_only)} of {references} references have no result: {_first_few(references_only)}."
     if differing:
         yield (
-            f"{len(differing)} rows ask another question than their reference, whose question is used: "
-            f"{_some(differing)}."
+            f"{len(differing)} rows have a different question from their reference, whose question is used: "
+            f"{_first_few(differing)}."
         )
 
 
-def _some(keys: Iterable[str]) -> str:
+def _first_few(keys: Iterable[str]) -> str:
     listed = list(keys)
     more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
     return ", ".join(listed[:_SHOWN]) + more

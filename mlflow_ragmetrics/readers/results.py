@@ -1,4 +1,4 @@
-"""Evaluations read back: from a report, from a file that one was written to, or from a run in MLflow."""
+"""Evaluations read back: from a report, from a file that one was written to, or from an MLflow run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COUNTS = {"two": 2, "three": 3}
 
 @dataclass(frozen=True)
 class Results:
-    """The tables of one evaluation as ``Report`` has them, whatever they come from."""
+    """The tables of one evaluation as ``Report`` has them, wherever they come from."""
 
     name: str
     table: pd.DataFrame
@@ -48,21 +48,21 @@ class Results:
 def results_of(source: Source, name: str = "") -> Results:
     """The evaluation ``source``: a report, a run's id or name, or a file written by ``ragmetrics evaluate --output``.
 
-    ``name`` is what it is called when it has no name of its own. ``InvalidDataError`` when there is no such thing.
+    ``name`` is used for one that has no name of its own. ``InvalidDataError`` where ``source`` is not found.
     """
     if isinstance(source, Results):
         return source
     if isinstance(source, (str, Path)):
         return _from_file(Path(source)) if is_file(source) else _from_run(_found_run(str(source)))
     if not hasattr(source, "table") or not hasattr(source, "items"):
-        message = f"{type(source).__name__} is no evaluation; give a Report, a run's id or name, or a file of rows"
+        message = f"{type(source).__name__} is not an evaluation; give a Report, a run's id or name, or a file of rows"
         raise InvalidDataError(message)
     stem = Path(source.source).stem if source.source is not None else ""
     return Results(name or stem or "report", source.table, source.items, source.description)
 
 
 def is_file(source: Union[str, Path]) -> bool:
-    """Whether ``source`` means a file, by its type or its ending, and not a run in MLflow."""
+    """Whether ``source`` names a file, by its type or its extension, and not an MLflow run."""
     return isinstance(source, Path) or Path(source).suffix.lower() in _READERS
 
 

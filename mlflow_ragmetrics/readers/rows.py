@@ -1,4 +1,4 @@
-"""Anything that holds rows -> rows and samples, and the digest that a data set is known by."""
+"""Anything that holds rows -> rows and samples, and the digest that identifies a data set."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def read_rows(data: Data) -> Iterator[Any]:
     """The rows of ``data``, streaming where the source can: each a mapping, or a ``Sample`` that was given as one.
 
     Raises:
-        InvalidDataError: where ``data`` or one of its rows is of a kind that holds no rows, or a file cannot be read.
+        InvalidDataError: where ``data`` or one of its rows is of a type that cannot be read, or a file cannot be read.
     """
     if isinstance(data, (str, os.PathLike)):
         yield from read_file(data)
@@ -87,7 +87,7 @@ def read_rows(data: Data) -> Iterator[Any]:
 def read_samples(
     data: Data, columns: Mapping[str, str] | None = None, *, remembered: int | None = None
 ) -> Iterator[Sample]:
-    """The samples of ``data`` with distinct ids, streaming; ``remembered`` as of ``core.record.with_ids``.
+    """The samples of ``data`` with distinct ids, streaming; ``remembered`` as in ``records.record.with_ids``.
 
     ``columns`` maps canonical fields to names in the data and beats every alias; a name must occur in one of the
     first 100 rows, and a row without it misses that field.

@@ -1,4 +1,4 @@
-"""MLflow traces as records: what ``mlflow.search_traces`` found, its retrieved documents and failures."""
+"""MLflow traces as records: their inputs and outputs, retrieved documents and failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["documents_of", "failure_of", "retrieved_documents", "record_of_trace
 
 
 def retrieved_documents(trace: Trace) -> list[Any] | None:
-    """The documents of all retriever spans in order of time, as they were stored; ``None`` without such a span.
+    """The documents of all retriever spans in order of time, as stored; ``None`` without such a span.
 
     Retrievers may lie at any depth; of a retriever within a retriever only the outer one counts, whose documents
     are the outcome of both.
@@ -71,7 +71,7 @@ def record_of_trace(row: Any) -> dict[str, Any] | None:
     """A trace, or a row of the frame of traces, as a record; ``None`` for anything else.
 
     The record has the trace's inputs and outputs, the expectations among its assessments, the documents of its
-    retriever spans as contexts where it has such spans, and ``trace_id``, by which feedback finds its way back.
+    retriever spans as contexts where it has such spans, and ``trace_id``, to which feedback is attached.
     """
     trace = _trace_in(row)
     if trace is None:

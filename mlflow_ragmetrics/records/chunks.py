@@ -11,12 +11,12 @@ from uuid import UUID
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
-from mlflow_ragmetrics.records.values import elements_of, is_missing, name_of, text_of
+from mlflow_ragmetrics.records.values import elements_of, is_missing, text_of
 
 __all__ = ["chunks_of", "document_ids_of"]
 
 _TEXT_KEYS = ("text", "page_content", "content")
-_ID_KEYS = ("id", "doc_id", "doc_uri", "source")
+_ID_KEYS = ("doc_id", "doc_uri", "source")  # looked for after "id"
 _LABEL = re.compile(r"\bchunk[ \t]*\d+[ \t]*:", re.IGNORECASE)
 _LINE_LABEL = re.compile(r"^[ \t>]*chunk[ \t]*\d+[ \t]*:", re.IGNORECASE | re.MULTILINE)
 
@@ -25,10 +25,10 @@ def chunks_of(value: object, field: str = "contexts") -> tuple[Chunk, ...] | Non
     """``value`` as chunks in rank order, blank ones dropped; ``None`` where it is missing.
 
     A chunk is a string, a mapping with ``text``, ``page_content`` or ``content``, or an object with ``page_content``
-    (LangChain ``Document``). A string with ``chunk N:`` labels (seed 004) is split at them.
+    (LangChain ``Document``). A string with ``chunk N:`` labels is split at them.
 
     Raises:
-        InvalidFieldError: where the value is no list, or an element no chunk.
+        InvalidFieldError: where the value is not a list, or an element is not a chunk.
     """
     elements = elements_of(value, field)
     if elements is None:
@@ -68,20 +68,19 @@ def _chunk_of(element: Any, field: str) -> Chunk | None:
         return _chunk_of_mapping(element, field)
     if hasattr(element, "page_content"):
         return _chunk_of_document(element, field)
-    text = text_of(element, f"{field}")
+    text = text_of(element, field)
     return Chunk(text) if text and not text.isspace() else None
 
 
 def _chunk_of_mapping(element: Mapping[Any, Any], field: str) -> Chunk | None:
     key = next((key for key in _TEXT_KEYS if key in element), None)
     if key is None:
-        raise InvalidFieldError(
-            f"`{field}` has a chunk without `text`, `page_content` or `content` (its keys: {_names(element)}).",
-            field=field,
-        )
+        names = ", ".join(f"`{name}`" for name in list(element)[:5]) or "none"
+        message = f"`{field}` has a chunk without `text`, `page_content` or `content` (its keys: {names})."
+        raise InvalidFieldError(message, field=field)
     nested = element.get("metadata")
     metadata = dict(nested) if isinstance(nested, Mapping) else {}
-    extra = {name_of(name): each for name, each in element.items() if name not in (key, "metadata")}
+    extra = {str(name): each for name, each in element.items() if name not in (key, "metadata")}
     return _chunk(element[key], _id_in(element, metadata), {**metadata, **extra}, field)
 
 
@@ -99,15 +98,11 @@ def _chunk(value: object, chunk_id: str | None, metadata: Mapping[str, Any], fie
 
 
 def _id_in(element: Mapping[Any, Any], metadata: Mapping[Any, Any]) -> str | None:
-    for holder, keys in ((element, ("id",)), (metadata, ("id",)), (element, _ID_KEYS[1:]), (metadata, _ID_KEYS[1:])):
+    for mapping, keys in ((element, ("id",)), (metadata, ("id",)), (element, _ID_KEYS), (metadata, _ID_KEYS)):
         for key in keys:
-            value = holder.get(key)
+            value = mapping.get(key)
             if type(value) is not bool and isinstance(value, (str, Real, UUID)) and not is_missing(value):
                 text = (text_of(value, "contexts") or "").strip()
                 if text:
                     return text
     return None
-
-
-def _names(element: Mapping[Any, Any]) -> str:
-    return ", ".join(f"`{name_of(key)}`" for key in list(element)[:5]) or "none"

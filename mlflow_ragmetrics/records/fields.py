@@ -1,30 +1,35 @@
-"""One field of a record: which of its names counts, and its value in the type that a sample holds."""
+"""One field of a record, under any of its names: its own entry, or one inside the columns of an MLflow row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mlflow_ragmetrics.errors import InvalidFieldError
-from mlflow_ragmetrics.records.aliases import ALIASES
+from mlflow_ragmetrics.records.aliases import ALIASES, FIELD_OF
 from mlflow_ragmetrics.records.chunks import chunks_of
-from mlflow_ragmetrics.records.messages import answer_in, question_in
+from mlflow_ragmetrics.records.messages import answer_in, mapping_of, question_in
 from mlflow_ragmetrics.records.values import elements_of, is_missing, text_of, texts_of
 
-__all__ = ["Reading", "read_field"]
+__all__ = ["MISSING", "MLFLOW_COLUMNS", "Reading", "expected_field", "nested_field", "nested_metadata", "read_field"]
+
+MLFLOW_COLUMNS = ("inputs", "outputs", "expectations")
+"""The columns of an MLflow evaluation row, each of which holds a mapping."""
+
+_READ_ELSEWHERE = frozenset({"messages", "choices", "content", "expected_facts", "expected_retrieved_context"})
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a record holds of one field: its value (``None``: missing), or the sentence that says why not."""
+    """What a record has for one field: its value (``None``: missing), or why it cannot be read, as a sentence."""
 
     value: Any = None
     problem: str | None = None
 
     @property
     def empty(self) -> bool:
-        """Whether the field is neither there nor unreadable."""
+        """Whether the field is neither present nor unreadable."""
         return self.value is None and self.problem is None
 
 
@@ -34,7 +39,7 @@ MISSING = Reading()
 def read_field(field: str, found: Mapping[str, Any], mapped: bool = False) -> Reading:
     """Read ``field`` from ``found``, the entries of a record under its canonical name and its aliases.
 
-    The canonical name beats aliases, unless its value is missing; aliases must agree. ``mapped``: the one entry was
+    The canonical name beats aliases, unless its value is missing; aliases must agree. ``mapped``: the only entry was
     named by a column mapping.
     """
     if field in found and not mapped:
@@ -45,6 +50,53 @@ def read_field(field: str, found: Mapping[str, Any], mapped: bool = False) -> Re
         ((name, value),) = found.items()
         return _read(field, name, value)
     return _agreed(field, {name: _read(field, name, found[name]) for name in ALIASES[field] if name in found})
+
+
+def nested_field(row: Mapping[Any, Any], field: str) -> Reading:
+    """``field``, under any of its names, as ``outputs`` has it, else ``inputs``."""
+    for column in ("outputs", "inputs"):
+        reading = _field_in(row.get(column), field)
+        if not reading.empty:
+            return reading
+    return MISSING
+
+
+def expected_field(row: Mapping[Any, Any], field: str) -> Reading:
+    """``field`` as ``expectations`` has it.
+
+    A reference is ``expected_response`` (or an alias of reference), else the ``expected_facts`` joined by newlines;
+    gold ids are the ``doc_uri`` of each element of ``expected_retrieved_context``.
+    """
+    expectations = mapping_of(row.get("expectations"))
+    reading = _field_in(expectations, field)
+    if not reading.empty or not expectations:
+        return reading
+    try:
+        if field == "reference":
+            facts = texts_of(expectations.get("expected_facts"), field)
+            return Reading(("\n".join(facts),) if facts else None)
+        return Reading(_document_uris(expectations.get("expected_retrieved_context")))
+    except InvalidFieldError as error:
+        return Reading(problem=f"{error} It was read from `expectations`.")
+
+
+def nested_metadata(row: Mapping[Any, Any]) -> dict[str, dict[str, Any]]:
+    """What MLflow's columns hold besides fields, by column: it belongs to the metadata."""
+    extra = {
+        column: {
+            str(name): value
+            for name, value in mapping_of(row.get(column)).items()
+            if name not in FIELD_OF and name not in _READ_ELSEWHERE
+        }
+        for column in MLFLOW_COLUMNS
+    }
+    return {column: entries for column, entries in extra.items() if entries}
+
+
+def _field_in(column: object, field: str) -> Reading:
+    entries = mapping_of(column).items()
+    present = {name: value for name, value in entries if FIELD_OF.get(name) == field and not is_missing(value)}
+    return read_field(field, present) if present else MISSING
 
 
 def _agreed(field: str, readings: Mapping[str, Reading]) -> Reading:
@@ -65,60 +117,39 @@ def _agreed(field: str, readings: Mapping[str, Reading]) -> Reading:
 
 def _read(field: str, name: str, value: object) -> Reading:
     try:
-        if type(value) is str and field in _TEXT_FIELDS:
-            return Reading(_TEXT_FIELDS[field](value))
-        return Reading(_READERS[field](value if name == field else _UNWRAP.get(field, _as_is)(value)))
+        if name != field and field == "question":
+            value = question_in(value)
+        elif name != field and field == "answer":
+            value = answer_in(value)
+        return Reading(_value(field, value))
     except InvalidFieldError as error:
         where = "" if name == field else f" It was read from `{name}`."
         return Reading(problem=f"{error}{where}")
 
 
-def _as_is(value: object) -> object:
-    return value
-
-
-def _one_reference(text: str) -> tuple[str, ...]:
-    return (text,)
-
-
-def _given_id(text: str) -> str | None:
-    return text.strip() or None
-
-
-def _id(value: object) -> str | None:
-    text = text_of(value, "id")
-    return None if text is None else _given_id(text)
-
-
-def _text(field: str) -> Callable[[object], str | None]:
-    def read(value: object) -> str | None:
+def _value(field: str, value: object) -> Any:
+    """``value`` in the type that a sample holds."""
+    if field in ("question", "answer"):
         return None if isinstance(value, (dict, list)) and not value else text_of(value, field)
-
-    return read
+    if field == "reference":
+        return _references(value)
+    if field == "contexts":
+        return chunks_of(value)
+    if field == "id":
+        return (text_of(value, field) or "").strip() or None
+    return texts_of(value, field)
 
 
 def _references(value: object) -> tuple[str, ...] | None:
     """Accepted answers: a text, or a list of texts whose blank elements are dropped. A string is always one text."""
-    if isinstance(value, str):
-        return (value,)
-    if is_missing(value):
-        return None
     if isinstance(value, (list, tuple)) or (hasattr(value, "tolist") and getattr(value, "shape", ()) != ()):
         return texts_of(value, "reference") or None
     text = text_of(value, "reference")
     return None if text is None else (text,)
 
 
-def _document_ids(field: str) -> Callable[[object], tuple[str, ...] | None]:
-    return lambda value: texts_of(value, field)
-
-
-def uris_of(value: object) -> tuple[str, ...] | None:
-    """The ``doc_uri`` of each element of ``expectations["expected_retrieved_context"]`` (a mapping, or the URI itself).
-
-    Raises:
-        InvalidFieldError: where the value is no list, or an element has no ``doc_uri``.
-    """
+def _document_uris(value: object) -> tuple[str, ...] | None:
+    """The ``doc_uri`` of each element of ``expected_retrieved_context`` (a mapping, or the URI itself)."""
     elements = elements_of(value, "gold_doc_ids")
     if elements is None:
         return None
@@ -130,21 +161,3 @@ def uris_of(value: object) -> tuple[str, ...] | None:
                 field="gold_doc_ids",
             )
     return texts_of(uris, "gold_doc_ids")
-
-
-_TEXT_FIELDS: Mapping[str, Callable[[str], Any]] = {
-    "id": _given_id,
-    "question": _as_is,
-    "answer": _as_is,
-    "reference": _one_reference,
-}
-_UNWRAP: Mapping[str, Callable[[object], object]] = {"question": question_in, "answer": answer_in}
-_READERS: Mapping[str, Callable[[Any], Any]] = {
-    "id": _id,
-    "question": _text("question"),
-    "answer": _text("answer"),
-    "reference": _references,
-    "contexts": chunks_of,
-    "retrieved_doc_ids": _document_ids("retrieved_doc_ids"),
-    "gold_doc_ids": _document_ids("gold_doc_ids"),
-}

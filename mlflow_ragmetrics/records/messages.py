@@ -64,7 +64,7 @@ def _unwrapped(value: object, keys: Sequence[str], roles: frozenset[str]) -> obj
 
 
 def _inside(value: object, keys: Sequence[str], roles: frozenset[str]) -> object:
-    """What lies one level inside ``value``, or ``None``."""
+    """What is one level inside ``value``, or ``None``."""
     if isinstance(value, Mapping):
         found = next((value[key] for key in keys if not is_missing(value.get(key))), None)
         return found if found is not None else _last_message(_messages(value), roles)

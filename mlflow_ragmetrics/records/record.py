@@ -1,8 +1,8 @@
-"""Records of any ecosystem -> ``Sample``.
+"""A record of any ecosystem -> a ``Sample``.
 
 A record is a mapping: a row of a file or frame, a dict of another evaluation library, the row of a trace search. Its
-names are canonical, aliases (``core.aliases``) or named by a column mapping; what is nested in ``inputs``,
-``outputs`` and ``expectations`` is found too. Whatever is no field becomes metadata.
+names are canonical, aliases (``records.aliases``) or named by a column mapping; what is nested in ``inputs``,
+``outputs`` and ``expectations`` is found too. Everything that is not a field becomes metadata.
 """
 
 from __future__ import annotations
@@ -16,14 +16,21 @@ from typing import Any, Generic, TypeVar, Union
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
-from mlflow_ragmetrics.records.aliases import ALIASES, FIELD_OF, RECORD_FIELDS
+from mlflow_ragmetrics.records.aliases import FIELD_OF, RECORD_FIELDS
 from mlflow_ragmetrics.records.chunks import document_ids_of
-from mlflow_ragmetrics.records.fields import MISSING, Reading, read_field
+from mlflow_ragmetrics.records.fields import (
+    MISSING,
+    MLFLOW_COLUMNS,
+    Reading,
+    expected_field,
+    nested_field,
+    nested_metadata,
+    read_field,
+)
 from mlflow_ragmetrics.records.messages import mapping_of
-from mlflow_ragmetrics.records.mlflow_fields import HOLDERS, expected, held, leftovers
-from mlflow_ragmetrics.records.values import name_of, texts_of
+from mlflow_ragmetrics.records.values import texts_of
 
-__all__ = ["Recent", "ALIASES", "check_columns", "content_id", "to_sample", "with_ids"]
+__all__ = ["Recent", "check_columns", "content_id", "to_sample", "with_ids"]
 
 V = TypeVar("V")
 
@@ -67,7 +74,7 @@ def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_
     A field that cannot be read does not raise: ``Sample.invalid`` holds the sentence that says why.
 
     Raises:
-        InvalidDataError: where the record is no mapping.
+        InvalidDataError: where the record is not a mapping.
         InvalidOptionError: (``param="columns"``) for an unknown field or a name that the record does not have.
     """
     if isinstance(record, Sample):
@@ -80,9 +87,9 @@ def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_
     if mapping_of(rest.get("expectations")):
         del rest["expectations"]
     metadata = _metadata(rest)
-    if any(name in row for name in HOLDERS):
+    if any(name in row for name in MLFLOW_COLUMNS):
         _add_nested(readings, row)
-        metadata.update(leftovers(row))
+        metadata.update(nested_metadata(row))
     _add_retrieved_ids(readings, metadata, row)
     return _sample(readings, metadata, default_id)
 
@@ -101,7 +108,7 @@ def check_columns(columns: Mapping[str, str], names: Iterable[str]) -> None:
                 f"`columns` names the unknown field {field!r}; fields are {accepted}.", param="columns"
             )
         if name not in known:
-            there = ", ".join(repr(name_of(each)) for each in known[:20]) or "none"
+            there = ", ".join(repr(each) for each in known[:20]) or "none"
             raise InvalidOptionError(
                 f"`columns` maps {field} to {name!r}, which is not there; the data has {there}.", param="columns"
             )
@@ -115,8 +122,8 @@ def content_id(question: str | None, reference: str | None) -> str:
 def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:
     """The samples of one data set with distinct ids, streaming: repeats of a content id get ``-2``, ``-3``, ….
 
-    ``remembered``: ids are compared with those of so many rows before, at least, and memory is bounded; by default
-    with all.
+    ``remembered``: ids are compared with those of at least so many previous rows, and memory is bounded; by default
+    with those of all rows.
 
     Raises:
         InvalidFieldError: (``field="id"``) for an id given twice, naming both rows (from 1), or an unreadable one.
@@ -158,7 +165,7 @@ def _mapping(record: Any) -> Mapping[Any, Any]:
 
 
 def _grouped(row: Mapping[Any, Any], columns: Mapping[str, str]) -> tuple[dict[str, dict[str, Any]], dict[Any, Any]]:
-    """The entries of each field by their names in the row, and the entries of none."""
+    """The entries of each field by their names in the row, and the entries that belong to no field."""
     found: dict[str, dict[str, Any]] = {field: {name: row[name]} for field, name in columns.items()}
     rest: dict[Any, Any] = {}
     taken = frozenset(columns.values())
@@ -174,22 +181,22 @@ def _grouped(row: Mapping[Any, Any], columns: Mapping[str, str]) -> tuple[dict[s
 
 
 def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
-    """What is no field; a ``metadata`` mapping among it is spread."""
+    """The entries that are not fields; those of a ``metadata`` mapping stand beside the others."""
     nested = rest.get("metadata")
     if not isinstance(nested, Mapping):
-        return {name_of(name): value for name, value in rest.items()}
-    own = {name_of(name): value for name, value in rest.items() if name != "metadata"}
-    return {**{name_of(name): value for name, value in nested.items()}, **own}
+        return {str(name): value for name, value in rest.items()}
+    own = {str(name): value for name, value in rest.items() if name != "metadata"}
+    return {**{str(name): value for name, value in nested.items()}, **own}
 
 
 def _add_nested(readings: dict[str, Reading], row: Mapping[Any, Any]) -> None:
     """Fill fields that have no entry of their own from ``outputs``, ``inputs`` and ``expectations``."""
     for field in ("contexts", "retrieved_doc_ids"):
         if readings.get(field, MISSING).empty:
-            readings[field] = held(row, field)
+            readings[field] = nested_field(row, field)
     for field in ("reference", "gold_doc_ids"):
         if readings.get(field, MISSING).empty:
-            readings[field] = expected(row, field)
+            readings[field] = expected_field(row, field)
 
 
 def _add_retrieved_ids(readings: dict[str, Reading], metadata: Mapping[str, Any], row: Mapping[Any, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Values as they come from files, frames and traces -> text and lists, or a sentence that says why not."""
+"""Values as they come from files, frames and traces -> text and lists, or an error that says why not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from uuid import UUID
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidFieldError
 
-__all__ = ["elements_of", "is_missing", "name_of", "text_of", "texts_of"]
+__all__ = ["elements_of", "is_missing", "text_of", "texts_of"]
 
 _MISSING_KINDS = frozenset({"NAType", "NaTType"})
 _CONTAINERS = (bytes, list, tuple, dict)
@@ -35,14 +35,6 @@ def is_missing(value: object) -> bool:
     return kind in _MISSING_KINDS
 
 
-def name_of(value: object) -> str:
-    """The text of a mapping's key; of a number of more digits than Python turns into text, its type."""
-    try:
-        return str(value)
-    except ValueError:
-        return f"<{type(value).__name__}>"
-
-
 def text_of(value: object, field: str) -> str | None:
     """``value`` as text, ``None`` where it is missing.
 
@@ -56,10 +48,7 @@ def text_of(value: object, field: str) -> str | None:
     if is_missing(value):
         return None
     if type(value) is not bool and isinstance(value, (Real, Decimal, UUID)):
-        try:
-            return str(value)
-        except ValueError as error:  # more digits than Python turns into text
-            raise InvalidFieldError(f"`{field}` is a number that cannot be text: {error}.", field=field) from None
+        return str(value)
     raise InvalidFieldError(f"`{field}` is {kind_of(value)}, but must be text or a number.", field=field)
 
 
@@ -90,12 +79,12 @@ def texts_of(value: object, field: str) -> tuple[str, ...] | None:
     """``value`` as a list of texts without missing and blank ones, ``None`` where it is missing itself.
 
     Raises:
-        InvalidFieldError: where the value is no list, or an element no text.
+        InvalidFieldError: where the value is not a list, or an element is not text.
     """
     elements = elements_of(value, field)
     if elements is None:
         return None
-    texts = (text_of(element, f"{field}") for element in elements)
+    texts = (text_of(element, field) for element in elements)
     return tuple(text for text in texts if text and not text.isspace())
 
 

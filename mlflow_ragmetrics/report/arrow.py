@@ -63,7 +63,7 @@ class _Column:
 
 
 class ScoreColumns:
-    """The columns of a suite's scores; their types follow from the suite alone, whatever the rows hold.
+    """The columns of a suite's scores, whose types follow from the suite alone, whatever the rows hold.
 
     For each key ``<key>`` (null where unscored), ``<key>_status`` and ``<key>_reason``; where the metric has them
     ``<key>_1to5``, ``<key>_passed``, ``<key>_support``, ``<key>_judge``, ``<key>_no_context``,
@@ -107,7 +107,7 @@ class ScoreColumns:
         return pa.schema([(column.name, column.type) for column in self._columns])
 
     def arrays(self, rows: Sequence[Row]) -> list[pa.Array]:
-        """One array a column, in the order of ``schema``."""
+        """One array per column, in the order of ``schema``."""
         return [
             _array([column.read(row.scores.get(column.key, _ABSENT)) for row in rows], column.type)
             for column in self._columns
@@ -177,7 +177,7 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _structs(groups: Sequence[Sequence[Any]], kind: pa.StructType) -> pa.Array:
-    """Lists of objects as lists of structs, by column: a tenth of the time that a dict an object takes."""
+    """Lists of objects as lists of structs, by column: a tenth of the time that a dict per object takes."""
     members = [member for group in groups for member in group]
     arrays = [_array(list(map(attrgetter(field.name), members)), field.type) for field in kind]
     offsets = pa.array(accumulate(map(len, groups), initial=0), pa.int32())

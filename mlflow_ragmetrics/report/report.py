@@ -16,7 +16,7 @@ from mlflow_ragmetrics.report.gates import check_figures, raise_failures
 from mlflow_ragmetrics.report.summary import summarize_rows
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
 from mlflow_ragmetrics.shared.retrieval import retrieval_summary
-from mlflow_ragmetrics.views.notebook import report_markup
+from mlflow_ragmetrics.views.notebook import report_cell
 from mlflow_ragmetrics.views.report_page import report_page
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ __all__ = ["Report"]
 class Report:
     """Scores of every row, with what explains them.
 
-    ``description`` says what made it (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
+    ``description`` says how it was made (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
     ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
-    where the judge was asked more than once.
+    where the evaluation was repeated.
     """
 
     rows: Sequence[Row]
@@ -50,22 +50,22 @@ class Report:
         return list(dict.fromkeys(key for row in self.rows for key in row.scores))
 
     def scores(self, key: str) -> list[Score]:
-        """One score a row for this key."""
+        """One score per row for this key."""
         return [row.scores[key] for row in self.rows]
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row a sample: id, fields, ``<key>``, ``<key>_1to5``, ``_passed``, ``_status``, ``_reason``, …."""
+        """One row per sample: id, fields, ``<key>``, ``<key>_1to5``, ``_passed``, ``_status``, ``_reason``, …."""
         return rows_frame(self.rows)
 
     @cached_property
     def items(self) -> pd.DataFrame:
-        """One row a claim, token, sentence, chunk or document: verdict, reason, support and evidence."""
+        """One row per claim, token, sentence, chunk or document: verdict, reason, support and evidence."""
         return items_frame(self.rows)
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """What is logged as run metrics: ``<key>/mean``, ``/ci_low``, ``/n_scored`` …, and the seeds' own names."""
+        """What is logged as run metrics: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
         scores = [row.scores for row in self.rows]
         return {**summarize_rows(scores), **retrieval_summary(scores), **self.repeats}
 
@@ -81,7 +81,7 @@ class Report:
         return sorted(scored, key=lambda row: row.scores[str(key)].value or 0.0)[:count]
 
     def to_html(self, title: str | None = None) -> str:
-        """One self-contained page: summary, distributions, a table of rows, and each row's claims and chunks.
+        """A self-contained page: summary, distributions, a table of rows, and each row's claims and chunks.
 
         ``title`` stands above it; without one, the name of the file that was evaluated does.
         """
@@ -100,7 +100,7 @@ class Report:
         return f"<Report of {len(self)} rows: {', '.join(means)}>"
 
     def _repr_html_(self) -> str:
-        return report_markup(self.keys, self.metrics, self.warnings, len(self), self.worst())
+        return report_cell(self.keys, self.metrics, self.warnings, len(self), self.worst())
 
     def check(self, *, fail_on_error_rate: float | None = None, **fail_under: float) -> None:
         """``GateError`` (an ``AssertionError``) when a mean is under its limit: ``report.check(faithfulness=0.8)``.

@@ -20,8 +20,8 @@ def summarize(scores: Sequence[Score | float | None]) -> dict[str, float]:
     Always ``n_scored``, ``n_skipped`` and ``n_error``; with at least one score ``mean``, with two ``ci_low`` and
     ``ci_high`` (95 %, see ``statistics.intervals``); ``pass_rate`` over the scored rows where there is a threshold;
     ``n_no_context`` where the metric looks at contexts; ``coverage`` (mean) for a composite. Numbers may be given in
-    place of scores; ``None`` and NaN count as skipped. Nothing is ever NaN. What is no list is an
-    ``InvalidFieldError``.
+    place of scores; ``None`` and NaN count as skipped. Nothing is ever NaN. ``InvalidFieldError`` for
+    anything but a list.
     """
     if not isinstance(scores, Iterable) or isinstance(scores, (str, bytes, Mapping)):
         raise InvalidFieldError("summarize needs a list of scores or numbers", field="scores")

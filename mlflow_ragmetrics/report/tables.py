@@ -1,4 +1,4 @@
-"""A report's rows as pandas tables: one row a sample, and one row a claim, token, sentence, chunk or document."""
+"""A report's rows as pandas tables: one row per sample, and one row per claim, token, sentence, chunk or document."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", 
 
 
 def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """One row a sample: id, fields, metadata, and for each key ``<key>``, ``_passed``, ``_status``, ``_reason``, ….
+    """One row per sample: id, fields, metadata, and for each key ``<key>``, ``_passed``, ``_status``, ``_reason``, ….
 
     Scores are nullable ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``.
     """
@@ -45,15 +45,15 @@ def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """One row an item, with the sample's id and the metric's key; ``evidence`` is a list of mappings."""
+    """One row per item, with the sample's id and the metric's key; ``evidence`` is a list of mappings."""
     import pandas as pd
 
-    held = [(row.sample.id, key, score.items) for row in rows for key, score in row.scores.items() if score.items]
-    members = [item for _, _, items in held for item in items]
-    no_evidence: list[dict[str, Any]] = []  # one for all: a list an item would keep the garbage collector busy
+    scored = [(row.sample.id, key, score.items) for row in rows for key, score in row.scores.items() if score.items]
+    members = [item for _, _, items in scored for item in items]
+    no_evidence: list[dict[str, Any]] = []  # one for all: a list per item would keep the garbage collector busy
     columns: dict[str, list[Any]] = {
-        "id": plain_texts(sample for sample, _, items in held for _ in items),
-        "metric": [key for _, key, items in held for _ in items],
+        "id": plain_texts(sample for sample, _, items in scored for _ in items),
+        "metric": [key for _, key, items in scored for _ in items],
         "kind": [item.kind for item in members],
         "text": plain_texts(item.text for item in members),
         "verdict": [item.verdict for item in members],

@@ -6,14 +6,17 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from itertools import repeat
+from typing import Any, get_args
 
-from mlflow_ragmetrics.core.language import say
-from mlflow_ragmetrics.core.question import Against, Claims, Role, Steps, Verify, ask, together
-from mlflow_ragmetrics.core.score import Item
-from mlflow_ragmetrics.shared.replies import Warnings, read_findings
+from mlflow_ragmetrics.core.language import Text, say
+from mlflow_ragmetrics.core.question import Against, Claims, Finding, Role, Steps, Verify, ask, together
+from mlflow_ragmetrics.core.score import Evidence, Item, Verdict
 
-__all__ = ["Verified", "verified_claims", "Correspondence", "correspond"]
+__all__ = ["Correspondence", "Verified", "Warnings", "correspond", "read_findings", "verified_claims"]
+
+Warnings = tuple[tuple[str, Text], ...]
+_CLAIM_VERDICTS: dict[str, Verdict] = {word: word for word in get_args(Verdict)[:3]}
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,39 @@ def verified_claims(
         return Verified()
     findings = yield from ask(Verify(claims, tuple(passages), against, role))
     return Verified(*read_findings(claims, findings, len(passages) if against == "contexts" else None))
+
+
+def read_findings(
+    claims: Sequence[str], findings: Sequence[Finding], passages: int | None = None
+) -> tuple[tuple[Item, ...], Warnings]:
+    """One item per claim, and warnings about what the judge left out.
+
+    Verdicts are read in any case; a missing or an unknown one is NEUTRAL, with a warning; extra ones are ignored.
+    ``passages`` is the number of chunks that evidence may point to; ``None``: the evidence is not a chunk.
+    """
+    missing = max(0, len(claims) - len(findings))
+    padded = [*findings[: len(claims)], *[Finding("")] * missing]
+    verdicts = [_CLAIM_VERDICTS.get(str(f.verdict).strip().rstrip(".").upper()) for f in padded]
+    unknown = [f.verdict for f, verdict in zip(findings, verdicts, strict=False) if verdict is None]
+    items = tuple(map(_item, claims, padded, verdicts, repeat(passages)))
+    warnings: list[tuple[str, Text]] = []
+    if missing:
+        warnings.append(("verdict_missing", say("reading.missing", n=missing)))
+    if unknown:
+        named = ", ".join(repr(str(word)) for word in dict.fromkeys(unknown))
+        warnings.append(("verdict_unknown", say("reading.unknown", n=len(unknown), named=named)))
+    return items, tuple(warnings)
+
+
+def _item(claim: str, finding: Finding, verdict: Verdict | None, passages: int | None) -> Item:
+    evidence = [
+        Evidence(None if passages is None else number, None, quote)
+        for number, quote in finding.quotes
+        if passages is None or 1 <= number <= passages
+    ]
+    graded = finding.support is not None and 0 <= finding.support <= 1
+    support = finding.support if graded else None
+    return Item("claim", claim, verdict or "NEUTRAL", finding.reason, support, tuple(evidence))
 
 
 @dataclass(frozen=True)

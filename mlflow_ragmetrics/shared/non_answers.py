@@ -1,4 +1,4 @@
-"""The non-answers of seed 004 ("confused" answers), as phrases in English and Russian.
+"""Non-answers ("confused" answers), as phrases in English and Russian.
 
 A sentence is a non-answer when it consists of these phrases and of words that say nothing on their own ("sorry",
 "the provided documents"). A phrase about silent sources ("the context does not mention", "no information about")
@@ -111,11 +111,11 @@ _TOKEN = re.compile(r"[^\W_]+|[,;:–—]")
 
 
 def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
-    """Whether ``text`` gives no answer: missing, blank, without letter or digit, or nothing but non-answers.
+    """Whether ``text`` gives no answer: missing, blank, without a letter or digit, or nothing but non-answers.
 
     Every sentence must be a non-answer as a whole (English and Russian families; see the phrases here); a hedge
-    followed by content is distinct. ``extra`` are further phrases that count as non-answers. Source: the white
-    paper's "confused" answers.
+    followed by content is distinct. ``extra`` are further phrases that count as non-answers. Source: the "RAG
+    Answer Evaluation Framework" white paper, "confused" answers.
 
     >>> [is_indistinct(text) for text in ("(I don't know. No idea.)", "I'm not sure. It is Paris.", "no")]
     [True, False, False]

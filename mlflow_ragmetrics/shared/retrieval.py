@@ -1,29 +1,68 @@
-"""Retrieved and relevant documents: ids, counts, rank gain, and the figures of a whole run, row by row or at once."""
+"""Retrieved and relevant documents: their ids, counts and ranks, and the figures of a run, by row or all at once."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, compress, count, islice
 from statistics import fmean
+from typing import Annotated, Literal, Union
 
 import numpy as np
+from pydantic import AfterValidator, Field
 
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.language import Text, say
+from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-__all__ = ["Match", "document_id", "gain", "match_documents", "retrieval_summary", "retrieval_table"]
+__all__ = [
+    "Cutoff",
+    "IdPattern",
+    "Match",
+    "ZeroDivision",
+    "document_id",
+    "gain",
+    "match_documents",
+    "retrieval_summary",
+    "retrieval_table",
+    "score_documents",
+]
 
 _CHUNK = re.compile(r"(?:doc-(?=<urn:uuid:))?(?P<document>.+)::chunk-\d+", re.DOTALL)
 _WRAPPED = re.compile(r"doc-(?P<document><urn:uuid:[^>]*>)")
 
 
+def _compiles(pattern: str | None) -> str | None:
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"not a regular expression: {error}") from None
+    return pattern
+
+
+def _zero_or_one(value: float | str) -> float | str:
+    if value not in (0.0, 1.0, "skip"):
+        raise ValueError("use 0.0, 1.0 or 'skip'")
+    return value
+
+
+IdPattern = Annotated[str | None, AfterValidator(_compiles)]
+"""A regular expression whose first group, or whole match, is the document of a chunk id."""
+
+ZeroDivision = Annotated[Union[float, Literal["skip"]], AfterValidator(_zero_or_one)]
+"""The score of a row without relevant documents."""
+
+Cutoff = Annotated[int, Field(ge=1, strict=True)]
+"""How many ranks count."""
+
+
 @dataclass(frozen=True)
 class Match:
-    """The distinct documents of one row: retrieved ones in rank order, the relevant ones, and who is both."""
+    """The distinct documents of one row: retrieved ones in rank order, the relevant ones, and those that are both."""
 
     retrieved: tuple[str, ...]
     gold: tuple[str, ...]
@@ -31,19 +70,24 @@ class Match:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The counts under the seed's names."""
+        """The counts by the names that they have in ``Score.details``."""
         return {
             "retrieved_docs_count": len(self.retrieved),
             "gold_docs_count": len(self.gold),
             "correct_docs_count": len(self.correct),
         }
 
+    @cached_property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks, from 1, of the relevant documents among the retrieved ones."""
+        return tuple(rank for rank, each in enumerate(self.retrieved, 1) if each in self.correct)
+
 
 def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:
     """The document of a chunk: ``doc-<urn:uuid:U>::chunk-N`` is ``<urn:uuid:U>``, ``id::chunk-N`` is ``id``.
 
-    Other ids stay as they are. ``pattern`` replaces these rules: the document is its first group, or its whole match;
-    an id where it is not found stays as it is.
+    Other ids are kept as they are. ``pattern`` replaces these rules: the document is its first group, or its whole
+    match; an id in which it is not found is kept as it is.
 
     >>> document_id("doc-<urn:uuid:7>::chunk-0"), document_id("doc-42::chunk-3"), document_id("doc-7")
     ('<urn:uuid:7>', 'doc-42', 'doc-7')
@@ -77,7 +121,7 @@ def gain(match: Match, k: int) -> float:
     """
     if not match.correct:
         return 0.0
-    found = math.fsum(_discount(rank) for rank, each in enumerate(match.retrieved[:k], 1) if each in match.correct)
+    found = math.fsum(_discount(rank) for rank in match.ranks if rank <= k)
     return found / _ideal(min(k, len(match.gold)))
 
 
@@ -90,12 +134,50 @@ def _ideal(relevant: int) -> float:
     return math.fsum(_discount(rank) for rank in range(1, relevant + 1))
 
 
-def retrieval_summary(rows: Iterable[Mapping[str, Score]]) -> dict[str, float]:
-    """The figures of a run under the seed's names, from the scores of each row by metric key.
+def score_documents(
+    retrieved: Sequence[str],
+    gold: Sequence[str],
+    zero_division: float | str,
+    id_pattern: str | None,
+    measure: Callable[[Match], tuple[float, Text]],
+) -> Score:
+    """The score and the reason that ``measure`` gives, with the counts and one item per document.
 
-    Means over the scored rows (``avg_context_recall``, ``avg_context_precision``, ``avg_context_f1``, and each
-    ``ndcg_k`` under its key), ``sample_count`` (rows scored by any retrieval metric), and, over those of them that
-    have relevant documents, ``pct_records_with_at_least_one_ref`` and ``pct_records_with_all_refs`` (0 to 100).
+    Without relevant documents the score is ``zero_division``.
+    """
+    match = match_documents(retrieved, gold, re.compile(id_pattern) if id_pattern else None)
+    if not match.gold:
+        value = None if isinstance(zero_division, str) else zero_division
+        return Score(value=value, reason=say("retrieval.no_gold"), details=match.counts, items=_items(match))
+    value, reason = measure(match)
+    return Score(value=value, reason=reason, details=match.counts, items=_items(match))
+
+
+@lru_cache(maxsize=4)  # several metrics look at the same row
+def _items(match: Match) -> tuple[Item, ...]:
+    """The retrieved documents in rank order, FOUND among the relevant ones or not, then those that were missed."""
+    ranked = (
+        Item("document", each, "FOUND" if each in match.correct else "NOT_FOUND", _at_rank(rank, each in match.correct))
+        for rank, each in enumerate(match.retrieved, 1)
+    )
+    missed = (Item("document", each, "NOT_FOUND", _at_rank(None)) for each in match.gold if each not in match.correct)
+    return (*ranked, *missed)
+
+
+@lru_cache(maxsize=1024)
+def _at_rank(rank: int | None, relevant: bool = True) -> Text:
+    if rank is None:
+        return say("retrieval.missed")
+    return say("retrieval.rank" if relevant else "retrieval.irrelevant", rank=rank)
+
+
+def retrieval_summary(rows: Iterable[Mapping[str, Score]]) -> dict[str, float]:
+    """The figures of a run, from the scores of each row by metric key.
+
+    Means over the scored rows (``avg_context_recall``, ``avg_context_precision``, ``avg_context_f1``, and those of
+    the other metrics, such as ``ndcg_k`` and ``mrr``, under their keys), ``sample_count`` (rows scored by any retrieval
+    metric), and, over those of them that have relevant documents, ``pct_records_with_at_least_one_ref`` and
+    ``pct_records_with_all_refs`` (0 to 100).
     What no row has is left out.
     """
     values: dict[str, list[float]] = {}
@@ -114,7 +196,7 @@ def retrieval_summary(rows: Iterable[Mapping[str, Score]]) -> dict[str, float]:
 
 
 def _mean_name(key: str) -> str:
-    """The seed's name of a mean: ``context_recall`` becomes ``avg_context_recall``, also after a suite's prefix."""
+    """The name of a mean: ``context_recall`` becomes ``avg_context_recall``, also after a suite's prefix."""
     return re.sub("context_(?=(?:recall|precision|f1)$)", "avg_context_", key)
 
 
@@ -129,7 +211,7 @@ def _shares(rows: Sequence[Mapping[str, int]]) -> dict[str, float]:
     }
 
 
-_REMEMBERED = 1_000_000
+_MOST_CACHED = 1_000_000
 
 
 class _Documents(dict[str, str]):
@@ -141,7 +223,7 @@ class _Documents(dict[str, str]):
 
     def __missing__(self, chunk_id: str) -> str:
         document = document_id(chunk_id, self._pattern)
-        if len(self) < _REMEMBERED:
+        if len(self) < _MOST_CACHED:
             self[chunk_id] = document
         return document
 
@@ -155,9 +237,10 @@ def retrieval_table(
 ) -> dict[str, np.ndarray]:
     """``recall``, ``precision``, ``f1``, each ``ndcg_k``, ``retrieved``, ``gold`` and ``correct`` (counts) by query.
 
-    ``retrieved`` and ``gold`` hold a list of ids a query, and the values are those of the metrics ``context_recall``,
-    ``context_precision``, ``context_f1`` and ``ndcg`` with ``zero_division=0.0``; scores are float64 and counts int64.
-    100,000 queries of 100 ids take about two seconds. ``InvalidOptionError`` where there are not as many of both.
+    ``retrieved`` and ``gold`` hold one list of ids per query, and the values are those of the metrics
+    ``context_recall``, ``context_precision``, ``context_f1`` and ``ndcg`` with ``zero_division=0.0``; scores are
+    float64 and counts int64. 100,000 queries of 100 ids take about two seconds. ``InvalidOptionError`` where their
+    numbers differ.
 
     >>> retrieval_table([["a::chunk-1", "x"], []], [["a", "b"], ["c"]])["recall"].tolist()
     [0.5, 0.0]

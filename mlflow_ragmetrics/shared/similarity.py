@@ -1,11 +1,11 @@
-"""Cosine similarity of two texts under one or several embedding models (seed 002)."""
+"""Cosine similarity of two texts under one or several embedding models."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import mul, truediv
+from operator import mul
 from statistics import fmean
 from typing import Union
 
@@ -31,7 +31,7 @@ class Similarity:
 
     @property
     def band(self) -> str:
-        """identical from 0.9, very_high from 0.8, moderate from 0.5, else low (seed 002)."""
+        """identical from 0.9, very_high from 0.8, moderate from 0.5, else low."""
         return next((band for band, lowest in _BANDS if passes(self.value, lowest)), "low")
 
     @property
@@ -42,7 +42,7 @@ class Similarity:
 
     @property
     def warnings(self) -> tuple[tuple[str, str], ...]:
-        """One warning a failed model."""
+        """One warning per failed model."""
         return tuple((f"embeddings_failed:{name}", cause) for name, cause in self.failures.items())
 
 
@@ -54,13 +54,13 @@ def similarity(answer: str, reference: str, models: tuple[str, ...] | None = Non
     """
     if not answer.strip() or not reference.strip():
         return Similarity()
-    halves = tuple(pieces(answer)), tuple(pieces(reference))
-    replies: Mapping[str, Union[Vectors, JudgeError]] = yield from ask(Embed(halves[0] + halves[1], models))
+    sides = tuple(pieces(answer)), tuple(pieces(reference))
+    replies: Mapping[str, Union[Vectors, JudgeError]] = yield from ask(Embed(sides[0] + sides[1], models))
     cosines: dict[str, float] = {}
     failures: dict[str, str] = {}
     for name, reply in replies.items():
         try:
-            cosines[name] = _compared(reply, *map(len, halves))
+            cosines[name] = _compared(reply, *map(len, sides))
         except (JudgeError, ValueError, TypeError) as error:
             failures[name] = f"{name}: {error}"
     if not cosines:
@@ -99,14 +99,7 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float:
     if not all(lengths):
         return 0.0
     dot = math.fsum(map(mul, one, other))
-    if not math.isfinite(dot) or abs(dot) < 1e-200:  # beyond the floats: of unit length first
-        dot = math.fsum(map(mul, _divided(one, lengths[0]), _divided(other, lengths[1])))
-        return max(-1.0, min(1.0, dot))
     return max(-1.0, min(1.0, dot / lengths[0] / lengths[1]))
-
-
-def _divided(vector: Sequence[float], length: float) -> Iterator[float]:
-    return map(truediv, vector, [length] * len(vector))
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Whether answer and reference answer anything at all, and what holds without context (seed 004)."""
+"""Whether answer and reference answer anything at all, and how rows without context are scored."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = [
 ]
 
 Indistinct = Union[Literal["rules", "off"], tuple[str, ...], Callable[[str], bool]]
-"""How an indistinct text is told: by the rules, by the rules with these further phrases, by a function, or never."""
+"""How indistinct texts are recognised: by the rules, by the rules with further phrases, by a function, or never."""
 
 NoContext = Literal["vacuous", "floor", "skip"]
-"""What a row without context gets: the vacuous value of seed 004, 0.0, or no score."""
+"""What a row without context gets: the metric's own value for it, 0.0, or no score."""
 
 State = Literal["clear", "indistinct", "missing"]
 
@@ -49,7 +49,7 @@ def states_of(answer: str | None, reference: str | None, indistinct: Indistinct 
     return States(_state(answer, indistinct), _state(reference, indistinct))
 
 
-_told_by_rules = lru_cache(maxsize=256)(is_indistinct)  # five metrics look at the same two texts
+_indistinct_by_rules = lru_cache(maxsize=256)(is_indistinct)  # five metrics look at the same two texts
 
 
 def _state(text: str | None, indistinct: Indistinct) -> State:
@@ -58,7 +58,7 @@ def _state(text: str | None, indistinct: Indistinct) -> State:
     if callable(indistinct):
         found = bool(indistinct(text))
     else:
-        found = indistinct != "off" and _told_by_rules(text, () if isinstance(indistinct, str) else indistinct)
+        found = indistinct != "off" and _indistinct_by_rules(text, () if isinstance(indistinct, str) else indistinct)
     return "indistinct" if found else "clear"
 
 
@@ -70,10 +70,10 @@ def has_context(contexts: Sequence[str] | None) -> bool:
 def without_context(mode: NoContext, vacuous: float | None, details: Mapping[str, Any]) -> Score:
     """The score of a row without context: ``vacuous`` (``None``: no score), 0.0 or none, always with a warning."""
     value = {"vacuous": vacuous, "floor": 0.0, "skip": None}[mode]
-    said: Text = say("context.unscored") if value is None else say("context.scored", value=value, mode=mode)
+    rule: Text = say("context.unscored") if value is None else say("context.scored", value=value, mode=mode)
     return Score(
         value=value,
-        reason=say("joined", first=say("context.none"), second=said),
+        reason=say("joined", first=say("context.none"), second=rule),
         details={**details, "no_context": True},
         warnings=(("no_context", say("context.none")),),
     )

@@ -7,10 +7,10 @@ from scipy.special import ndtr, ndtri
 
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
 
-__all__ = ["bca_limits", "edgeworth_limits", "limits_of_moments"]
+__all__ = ["bca_limits", "edgeworth_limits", "limits_of_moments", "orientation"]
 
 
-def bca_limits(replicates: Matrix, centred: Matrix, counts: Vector, tail: Vector) -> tuple[Vector, Vector]:
+def bca_limits(replicates: Matrix, centred: Matrix, tail: Vector) -> tuple[Vector, Vector]:
     """The limits of each column, relative to its mean, where ``tail`` is the normal deviate of its level.
 
     ``replicates``: resamples × columns of centred means; ``centred``: the rows they come from, 0 where missing.
@@ -40,6 +40,13 @@ def limits_of_moments(error: Vector, acceleration: Vector, tail: Vector) -> tupl
         return end
 
     return limit(-tail), limit(tail)
+
+
+def orientation(centred: Matrix) -> Vector:
+    """-1 for columns that are skewed to the left, else 1: resampled turned round, so that the interval of A minus B is
+    that of B minus A with its sign changed, although both meet the same resamples."""
+    signs: Vector = np.where((centred**3).sum(axis=0) < 0, -1.0, 1.0)
+    return signs
 
 
 def _acceleration(centred: Matrix) -> Vector:

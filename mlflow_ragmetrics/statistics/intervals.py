@@ -5,19 +5,23 @@ becomes √(n/(n−1)) times that of Student's t), which covers better than the 
 of few rows. Where resampling is blind, a closed form takes its place: Wilson (1927) for the mean of scores that are
 all 0 or 1, Agresti and Min (2005) for differences of such scores and for differences that fewer than fifteen rows have.
 Beyond 20,000 rows the bootstrap distribution of a mean is read from its Edgeworth expansion (Hall 1992), closer to it
-than that many resamples come.
+than that many resamples come. Grouped rows have the intervals of ``clusters``. Values are sorted first and sums are
+exact: the order of rows, the names of groups and the number of threads change nothing.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import Union
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from mlflow_ragmetrics.statistics.bca import bca_limits, edgeworth_limits
-from mlflow_ragmetrics.statistics.resampling import Matrix, Vector, bootstrap_weights
+from mlflow_ragmetrics.statistics.bca import bca_limits, edgeworth_limits, orientation
+from mlflow_ragmetrics.statistics.closed_forms import agresti_min_interval, wilson_interval
+from mlflow_ragmetrics.statistics.clusters import cluster_difference_intervals, cluster_mean_intervals
+from mlflow_ragmetrics.statistics.groups import Labels, group_totals
+from mlflow_ragmetrics.statistics.resampling import Matrix, Vector, bootstrap_weights, exact_columns
 
 __all__ = [
     "MANY_ROWS",
@@ -25,29 +29,48 @@ __all__ = [
     "bootstrap_intervals",
     "normal_deviate",
     "paired_intervals",
-    "wilson_interval",
 ]
 
 MANY_ROWS = 20_000
 _FEW_CHANGES = 15
+Interval = Union[tuple[float, float], None]
 
 
 def bootstrap_interval(
-    values: Sequence[float], *, level: float = 0.95, resamples: int = 2000, seed: int = 0
-) -> tuple[float, float] | None:
-    """The interval of the mean of scores, or ``None`` for fewer than two values.
+    values: Sequence[float],
+    *,
+    groups: Union[Labels, None] = None,
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Interval:
+    """The interval of the mean of scores, or ``None`` for fewer than two values, or groups; NaN does not count.
 
     Scores that are all 0 or 1 have Wilson's interval, which is not empty when all agree; others the bootstrap's.
-    Reproducible: the same values give the same interval. Memory is bounded whatever the number of values.
+    Reproducible: the same values in any order give the same interval. Memory is bounded whatever the number of values.
+    ``groups`` names the group of each value (see ``clusters``).
     """
-    return bootstrap_intervals([values], level=level, resamples=resamples, seed=seed)[0]
+    return bootstrap_intervals([values], groups=groups, level=level, resamples=resamples, seed=seed)[0]
 
 
 def bootstrap_intervals(
-    columns: Sequence[Sequence[float]], *, level: float = 0.95, resamples: int = 2000, seed: int = 0
-) -> list[tuple[float, float] | None]:
-    """``bootstrap_interval`` of each column; columns of one length share the resamples, which take most of the time."""
+    columns: Sequence[Sequence[float]],
+    *,
+    groups: Union[Labels, None] = None,
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> list[Interval]:
+    """``bootstrap_interval`` of each column; columns of one length share the resamples, which take most of the time.
+
+    With ``groups`` each column has a value for every row, NaN where it is not scored; ``ValueError`` otherwise.
+    """
     samples = [np.asarray(values, dtype=float) for values in columns]
+    if groups is not None:
+        return _of_groups(
+            np.column_stack(samples) if samples else np.empty((0, 0)), groups, False, level, resamples, seed
+        )
+    samples = [np.sort(sample[~np.isnan(sample)]) for sample in samples]
     intervals = [_share_interval(sample, level) for sample in samples]
     left: dict[int, list[int]] = {}
     for i, sample in enumerate(samples):
@@ -61,24 +84,44 @@ def bootstrap_intervals(
 
 
 def paired_intervals(
-    differences: Matrix, *, level: float = 0.95, resamples: int = 10_000, seed: int = 0
-) -> list[tuple[float, float] | None]:
+    differences: Matrix,
+    *,
+    groups: Union[Labels, None] = None,
+    level: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> list[Interval]:
     """The interval of the mean of each column of a rows × metrics matrix of paired differences.
 
-    NaN marks a pair that was not scored on both sides; a column with fewer than two pairs has ``None``, and one without
-    any difference (0, 0). All columns share the resamples: cost grows with the rows, hardly with the metrics.
+    NaN marks a pair that was not scored on both sides; a column with fewer than two pairs (or groups, where ``groups``
+    names that of each row) has ``None``, and one without any difference (0, 0). All columns share the resamples: cost
+    grows with the rows, hardly with the metrics.
     """
-    columns = [column[~np.isnan(column)] for column in differences.T]
-    intervals: list[tuple[float, float] | None] = [_closed_form(column, level) for column in columns]
+    if groups is not None:
+        return _of_groups(differences, groups, True, level, resamples, seed)
+    ordered = np.sort(differences, axis=0)
+    columns = [column[~np.isnan(column)] for column in ordered.T]
+    intervals = [_closed_form(column, level) for column in columns]
     left = [i for i, column in enumerate(columns) if intervals[i] is None and column.size > 1]
     if left:
-        lows, highs = _resampled(differences[:, left], level, resamples, seed)
+        lows, highs = _resampled(ordered[:, left], level, resamples, seed)
         for i, low, high in zip(left, lows, highs, strict=True):
             intervals[i] = float(low), float(high)
     return intervals
 
 
-def _closed_form(differences: Vector, level: float) -> tuple[float, float] | None:
+def _of_groups(values: Matrix, groups: Labels, paired: bool, level: float, resamples: int, seed: int) -> list[Interval]:
+    scored = np.flatnonzero(~np.isnan(values).all(axis=0)) if values.size else np.empty(0, dtype=int)
+    intervals: list[Interval] = [None] * values.shape[1]
+    if scored.size:
+        rule = cluster_difference_intervals if paired else cluster_mean_intervals
+        found = rule(group_totals(values[:, scored], groups), level=level, resamples=resamples, seed=seed)
+        for place, interval in zip(scored, found, strict=True):
+            intervals[place] = interval
+    return intervals
+
+
+def _closed_form(differences: Vector, level: float) -> Interval:
     if differences.size < 2:
         return None
     sizes = np.abs(differences)
@@ -87,43 +130,30 @@ def _closed_form(differences: Vector, level: float) -> tuple[float, float] | Non
         return 0.0, 0.0
     is_binary = bool(np.isin(sizes, (0.0, 1.0)).all())
     if is_binary or int(np.count_nonzero(sizes)) < min(_FEW_CHANGES, differences.size):
-        return _agresti_min(differences, largest, level)
+        deviate = float(ndtri((1 + level) / 2))
+        mean, mean_square = float(differences.mean()), float((differences**2).mean())
+        return agresti_min_interval(mean, mean_square, differences.size, largest, deviate)
     return None
 
 
-def _share_interval(scores: Vector, level: float) -> tuple[float, float] | None:
+def _share_interval(scores: Vector, level: float) -> Interval:
     if scores.size < 2 or not np.isin(scores, (0.0, 1.0)).all():
         return None
     return wilson_interval(float(scores.mean()), scores.size, level)
-
-
-def wilson_interval(share: float, rows: int, level: float) -> tuple[float, float]:
-    """The interval of the mean of so many scores that are 0 or 1."""
-    z = float(ndtri((1 + level) / 2))
-    middle = (share + z * z / (2 * rows)) / (1 + z * z / rows)
-    half = z / (1 + z * z / rows) * math.sqrt(share * (1 - share) / rows + z * z / (4 * rows * rows))
-    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
-
-
-def _agresti_min(differences: Vector, largest: float, level: float) -> tuple[float, float]:
-    """The normal interval after adding two rows: half of one for better, half for worse, one for no difference."""
-    rows = differences.size + 2
-    mean = float(differences.sum()) / rows
-    variance = (float((differences**2).sum()) + largest**2) / rows - mean**2
-    half = float(ndtri((1 + level) / 2)) * math.sqrt(max(0.0, variance) / rows)
-    return max(-largest, mean - half), min(largest, mean + half)
 
 
 def _resampled(values: Matrix, level: float, resamples: int, seed: int) -> tuple[Vector, Vector]:
     present = ~np.isnan(values)
     counts = present.sum(axis=0)
     means = np.nanmean(values, axis=0)
-    centred = np.where(present, values - means, 0.0)
+    signs = orientation(np.where(present, values - means, 0.0))
+    centred = np.where(present, np.sort((values - means) * signs, axis=0), 0.0)
     tail = normal_deviate(counts, level)
     if values.shape[0] > MANY_ROWS:
         low, high = edgeworth_limits(centred, counts, tail)
     else:
-        low, high = bca_limits(_replicates(centred, present, resamples, seed), centred, counts, tail)
+        low, high = bca_limits(_replicates(centred, present, resamples, seed), centred, tail)
+    low, high = np.where(signs < 0, -high, low), np.where(signs < 0, -low, high)
     least, most = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     return np.clip(means + low, least, means), np.clip(means + high, means, most)
 
@@ -137,10 +167,10 @@ def normal_deviate(rows: Vector, level: float) -> Vector:
 def _replicates(centred: Matrix, present: Matrix, resamples: int, seed: int) -> Matrix:
     """The centred mean of every column (over the rows that it has) in every resample."""
     rows = centred.shape[0]
-    single = centred.astype(np.float32)
-    masks = None if present.all() else present.astype(np.float32)
+    masks = None if present.all() else present.astype(float)
+    exact = exact_columns(centred)
     blocks = []
     for weights in bootstrap_weights(rows, resamples, seed):
         drawn = rows if masks is None else np.maximum(weights @ masks, 1.0)
-        blocks.append((weights @ single) / drawn)
+        blocks.append((weights @ exact) / drawn)
     return np.concatenate(blocks)

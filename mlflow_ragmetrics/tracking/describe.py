@@ -1,26 +1,23 @@
-"""What a run says about itself: params that explain a difference, the dataset with its real digest, run metrics."""
+"""What a report says about itself: what explains a difference, its figures, its dataset with the real digest."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
-from mlflow_ragmetrics.core.json_text import as_json, plain_text
+from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import FIELDS
-from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Row
 
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import DatasetInput
 
-__all__ = ["Loggable", "dataset_input", "description_of", "figures_of", "new_params", "package_version", "params_of"]
+__all__ = ["Loggable", "dataset_input", "description_of", "figures_of", "package_version"]
 
-LONGEST_PARAM = 6000
 _LISTS = ("contexts", "retrieved_doc_ids", "gold_doc_ids")
 
 
@@ -49,11 +46,11 @@ class Loggable(Protocol):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a sample."""
+        """One row per sample."""
 
     @property
     def items(self) -> pd.DataFrame:
-        """One row a claim, chunk, …."""
+        """One row per claim, chunk, …."""
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -90,32 +87,6 @@ def description_of(report: Loggable) -> dict[str, Any]:
     }
 
 
-def params_of(description: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> dict[str, str]:
-    """The description as params: lists joined, mappings as JSON, nothing empty, none longer than MLflow takes."""
-    given = {**description, **(extra or {})}
-    texts = {name: redact(_param(value)) for name, value in given.items()}
-    return {name: _shortened(text) for name, text in texts.items() if text}
-
-
-def new_params(wanted: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
-    """Those of ``wanted`` that the run does not have yet; MLflow's params cannot be changed.
-
-    Where the run has another value under a name, ours goes under ``ragmetrics.<name>``.
-    """
-    fresh: dict[str, str] = {}
-    kept: list[str] = []
-    for name, value in wanted.items():
-        free = next((key for key in (name, f"ragmetrics.{name}") if present.get(key, value) == value), None)
-        if free is None:
-            kept.append(name)
-        elif free not in present:
-            fresh[free] = value
-    if kept:
-        message = f"the run already has other values of the params {', '.join(kept)}, which MLflow does not let change"
-        warnings.warn(message, stacklevel=2)
-    return fresh
-
-
 def dataset_input(report: Loggable) -> DatasetInput:
     """The dataset of the rows, with a digest that depends on every field (MLflow's own ignores lists and dicts)."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
@@ -138,15 +109,3 @@ def _column(name: str) -> dict[str, Any]:
     if name in _LISTS:
         return {"type": "array", "items": {"type": "string"}, "name": name, "required": False}
     return {"type": "string", "name": name, "required": False}
-
-
-def _param(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return as_json(value) if value else ""
-    if isinstance(value, (list, tuple)):
-        return plain_text(", ".join(map(str, value)))
-    return "" if value is None else plain_text(str(value))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST_PARAM else text[: LONGEST_PARAM - 1] + "…"

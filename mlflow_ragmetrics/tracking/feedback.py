@@ -13,13 +13,13 @@ from mlflow_ragmetrics.engine.program import Row
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback
 
-__all__ = ["SOURCE_RUN", "assessments_of", "feedback_of", "feedback_of_row"]
+__all__ = ["SOURCE_RUN", "assessments_of", "feedback_of"]
 
 SOURCE_RUN = "mlflow.assessment.sourceRunId"
 
 
-def feedback_of(key: str, score: Score) -> Feedback:
-    """``score`` as the feedback ``key``: the raw value, the reason, and claims as JSON in the metadata.
+def feedback_of(key: str, score: Score, run_id: str | None = None) -> Feedback:
+    """``score`` as the feedback ``key`` of ``run_id``: the raw value, the reason, and claims as JSON in the metadata.
 
     A skipped score has the value ``None`` and the rationale ``"skipped: …"``; one in error has the error. The value is
     never NaN: one NaN makes all traces of an experiment unreadable. Where MLflow takes no feedback without a value, a
@@ -40,7 +40,7 @@ def feedback_of(key: str, score: Score) -> Feedback:
         error=error,
         rationale=f"skipped: {reason}" if score.status == "skipped" else reason,
         source=AssessmentSource(source_type="LLM_JUDGE" if score.judge else "CODE", source_id=score.judge or key),
-        metadata=_metadata(score),
+        metadata={**_metadata(score), **({} if run_id is None else {SOURCE_RUN: run_id})},
     )
 
 
@@ -56,19 +56,11 @@ def _takes_no_value() -> bool:
     return True
 
 
-def feedback_of_row(row: Row, run_id: str) -> list[Feedback]:
-    """The scores of ``row`` as feedback that ``run_id`` gave."""
-    found = [feedback_of(key, score) for key, score in row.scores.items()]
-    for each in found:
-        each.metadata = {**(each.metadata or {}), SOURCE_RUN: run_id}
-    return found
-
-
 def assessments_of(row: Row, run_id: str) -> list[Assessment]:
     """The scores of ``row`` as feedback of ``run_id``, and its reference as expectation."""
     from mlflow.entities import AssessmentSource, Expectation
 
-    found: list[Assessment] = list(feedback_of_row(row, run_id))
+    found: list[Assessment] = [feedback_of(key, score, run_id) for key, score in row.scores.items()]
     if row.sample.reference is not None:
         source = AssessmentSource(source_type="HUMAN", source_id="dataset")
         value = plain_text(row.sample.reference)

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
-import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.tracking.describe import new_params, params_of
 from mlflow_ragmetrics.tracking.run import target_run
-from mlflow_ragmetrics.tracking.writer import table_json
-from mlflow_ragmetrics.views.plots import forest_plot, reliability_plot
-from mlflow_ragmetrics.views.text import decision
+from mlflow_ragmetrics.tracking.writer import Content, RunWriter, table_json
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-    from mlflow import MlflowClient
 
-    from mlflow_ragmetrics.calibration.result import Calibration
-    from mlflow_ragmetrics.comparison.result import Comparison
+__all__ = ["Findings", "log_findings", "safe_name"]
 
-__all__ = ["Findings", "log_findings", "safe_name", "log_comparison", "log_calibration"]
-
-_TABLES_TAG = "mlflow.loggedArtifacts"
-_METRICS_A_BATCH = 900
 _UNSAFE = re.compile(r"[^\w\-]+", re.ASCII)
 
 
@@ -49,82 +35,19 @@ def log_findings(findings: Findings, run_id: str | None, run_name: str | None) -
 
     Artifacts of the same name are replaced. A ``RagMetricsError`` says why something could not be written.
     """
-    import mlflow
-
+    files: dict[str, Content] = {
+        **findings.texts,
+        **{name: table_json(table) for name, table in findings.tables.items()},
+        **{name: figure.savefig for name, figure in findings.plots.items() if figure is not None},
+    }
     with target_run(run_id, run_name) as target:
-        client = mlflow.MlflowClient()
-        with tempfile.TemporaryDirectory() as folder:
-            _write(findings, Path(folder))
-            client.log_artifacts(target, folder)
-        _tag_tables(client, target, findings)
-        _log_params(client, target, findings.params)
-        _log_metrics(client, target, findings.metrics)
+        writer = RunWriter(target)
+        writer.files(files, tables=list(findings.tables))
+        writer.params(findings.params)
+        writer.figures(findings.metrics)
     return target
 
 
 def safe_name(name: str, longest: int = 60) -> str:
     """``name`` as part of a file's or a metric's name: letters, digits, ``_`` and ``-`` of ASCII only."""
     return _UNSAFE.sub("_", name).strip("_")[:longest] or "run"
-
-
-def _write(findings: Findings, folder: Path) -> None:
-    for name, text in findings.texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    for name, table in findings.tables.items():
-        (folder / name).write_text(table_json(table), encoding="utf-8")
-    for name, figure in findings.plots.items():
-        if figure is not None:
-            figure.savefig(folder / name)
-
-
-def _tag_tables(client: MlflowClient, run_id: str, findings: Findings) -> None:
-    known = json.loads(client.get_run(run_id).data.tags.get(_TABLES_TAG, "[]"))
-    missing = [each for each in ({"path": name, "type": "table"} for name in findings.tables) if each not in known]
-    if missing:
-        client.set_tag(run_id, _TABLES_TAG, json.dumps([*known, *missing]))
-
-
-def _log_params(client: MlflowClient, run_id: str, params: Mapping[str, Any]) -> None:
-    from mlflow.entities import Param
-
-    fresh = new_params(params_of(params), client.get_run(run_id).data.params)
-    if fresh:
-        client.log_batch(run_id, params=[Param(name, value) for name, value in fresh.items()], synchronous=True)
-
-
-def _log_metrics(client: MlflowClient, run_id: str, figures: Mapping[str, float]) -> None:
-    from mlflow.entities import Metric
-
-    now = int(time.time() * 1000)
-    metrics = [Metric(name, float(value), now, 0) for name, value in figures.items() if math.isfinite(value)]
-    for start in range(0, len(metrics), _METRICS_A_BATCH):
-        client.log_batch(run_id, metrics=metrics[start : start + _METRICS_A_BATCH], synchronous=True)
-
-
-def log_comparison(comparison: Comparison, run_id: str | None, run_name: str | None) -> str:
-    """Write ``compare_<A>.html``, ``.json`` (a table) and ``.png``, and the metrics ``vs_<A>/<key>/difference``, ….
-
-    Into ``run_id``, else the active run, else a new one; returns the run's id.
-    """
-    name = safe_name(comparison.name_a)
-    findings = Findings(
-        texts={f"compare_{name}.html": comparison.to_html()},
-        tables={f"compare_{name}.json": comparison.table},
-        plots={f"compare_{name}.png": forest_plot(comparison)},
-        metrics={f"vs_{name}/{figure}": value for figure, value in comparison.metrics.items()},
-        params={f"compared_with_{name}": comparison.run_a or comparison.name_a},
-    )
-    return log_findings(findings, run_id, run_name)
-
-
-def log_calibration(calibration: Calibration, run_id: str | None, run_name: str | None) -> str:
-    """Write ``calibration_<key>.json`` (a table), ``.txt`` and ``.png``, and ``calibration/<key>/…`` as metrics."""
-    name = safe_name(calibration.key)
-    findings = Findings(
-        texts={f"calibration_{name}.txt": f"{calibration}\n"},
-        tables={f"calibration_{name}.json": calibration.table} if calibration.at_default else {},
-        plots={f"calibration_{name}.png": reliability_plot(calibration)},
-        metrics=calibration.metrics,
-        params={f"calibration_{name}": decision(calibration)},
-    )
-    return log_findings(findings, run_id, run_name)

@@ -7,26 +7,48 @@ from __future__ import annotations
 
 import base64
 import os
+import time
 import uuid
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.json_text import as_json, plain, plain_text
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.readers.traces import documents_of
 from mlflow_ragmetrics.tracking.feedback import assessments_of
-from mlflow_ragmetrics.tracking.run import TRACES_TAG, TraceTarget
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, TraceInfo
     from mlflow.tracing.client import TracingClient
 
-__all__ = ["warn_of_small_pool", "write_traces_publicly", "can_write_directly", "write_traces_directly"]
+__all__ = [
+    "TRACES_TAG",
+    "TraceTarget",
+    "can_write_directly",
+    "warn_of_small_pool",
+    "write_traces_directly",
+    "write_traces_publicly",
+]
 
+TRACES_TAG = "ragmetrics.run"
 _SAFE_WORKERS = 14
 _WORKERS = "MLFLOW_GENAI_EVAL_MAX_WORKERS"
 _POOL = "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE"
+
+
+@dataclass(frozen=True)
+class TraceTarget:
+    """Where traces go: experiment, run and model, and the time from which they are dated back, row by row.
+
+    MLflow lists the newest traces first, so the first row has to be the newest.
+    """
+
+    experiment_id: str
+    run_id: str
+    model_id: str | None = None
+    began_ns: int = field(default_factory=time.time_ns)
 
 
 def warn_of_small_pool() -> None:
@@ -56,7 +78,7 @@ def _default_workers() -> int:
 
 
 def write_traces_publicly(rows: Sequence[Row], target: TraceTarget) -> list[str]:
-    """Write one trace a row and return their ids; the model is linked only where it is MLflow's active one."""
+    """Write one trace per row and return their ids; the model is linked only where it is MLflow's active one."""
     import mlflow
 
     ids = [_write_spans(row, target) for row in rows]
@@ -111,7 +133,7 @@ def can_write_directly() -> bool:
 
 
 def write_traces_directly(rows: Sequence[Row], target: TraceTarget) -> list[str]:
-    """Write one trace a row and return their ids."""
+    """Write one trace per row and return their ids."""
     from mlflow.tracing.client import TracingClient
 
     client = TracingClient()

@@ -1,4 +1,4 @@
-"""One trace a row with its scores as assessments, as ``mlflow.genai.evaluate`` leaves them, for MLflow's pages."""
+"""One trace per row with its scores as assessments, as ``mlflow.genai.evaluate`` leaves them, for MLflow's pages."""
 
 from __future__ import annotations
 
@@ -9,21 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of_row
-from mlflow_ragmetrics.tracking.run import TRACES_TAG, TraceTarget
-from mlflow_ragmetrics.tracking.trace_store import can_write_directly, write_traces_directly, write_traces_publicly
+from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of
+from mlflow_ragmetrics.tracking.trace_store import (
+    TRACES_TAG,
+    TraceTarget,
+    can_write_directly,
+    write_traces_directly,
+    write_traces_publicly,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 __all__ = ["log_feedback", "log_traces"]
 
-_A_BATCH = 100
+_TRACES_PER_BATCH = 100
 _RUN_TYPE = "mlflow.runType"
 
 
 def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) -> list[str]:
-    """Write one trace a row into the experiment of ``run_id``, link it to the run, and return the traces' ids.
+    """Write one trace per row into the experiment of ``run_id``, link it to the run, and return the traces' ids.
 
     A trace holds question, answer, retrieved chunks as a retriever span, the scores as feedback and the reference as
     expectation; its client request id is the sample's id, by which MLflow pairs the rows of two runs. Traces that an
@@ -71,8 +76,8 @@ def log_feedback(rows: Sequence[Row], run_id: str) -> list[str]:
         for earlier in client.get_trace(trace_id).info.assessments:
             if earlier.name in row.scores and (earlier.metadata or {}).get(SOURCE_RUN) == run_id:
                 mlflow.delete_assessment(trace_id=trace_id, assessment_id=str(earlier.assessment_id))
-        for feedback in feedback_of_row(row, run_id):
-            mlflow.log_assessment(trace_id=trace_id, assessment=feedback)
+        for key, score in row.scores.items():
+            mlflow.log_assessment(trace_id=trace_id, assessment=feedback_of(key, score, run_id))
     _link(client, list(traced), run_id)
     return list(traced)
 
@@ -94,5 +99,5 @@ def _remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> Non
 
 def _batches(entries: Sequence[Any]) -> Iterator[list[Any]]:
     source = iter(entries)
-    while batch := list(islice(source, _A_BATCH)):
+    while batch := list(islice(source, _TRACES_PER_BATCH)):
         yield batch

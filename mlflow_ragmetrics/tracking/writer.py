@@ -1,158 +1,260 @@
-"""A report into an MLflow run: params, dataset, tables, then metrics, so that what has metrics is complete."""
+"""The one place that writes into MLflow runs: params, metrics, tags, files and tables, within MLflow's limits."""
 
 from __future__ import annotations
 
 import json
+import math
+import os
+import re
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from mlflow_ragmetrics.core.json_text import as_json, plain_text
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.tracking.describe import (
-    Loggable,
-    dataset_input,
-    description_of,
-    figures_of,
-    new_params,
-    package_version,
-    params_of,
-)
-from mlflow_ragmetrics.tracking.run import COMPLETE, STATUS_TAG, target_run
-from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
+from mlflow_ragmetrics.errors import RagMetricsError
 
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import DatasetInput, LoggedModelInput, Metric
 
-__all__ = ["CLAIMS", "ROWS", "SUITE", "log_report"]
+__all__ = [
+    "CLAIMS",
+    "LONGEST_PARAM",
+    "ROWS",
+    "STATUS_TAG",
+    "SUITE",
+    "Content",
+    "RunWriter",
+    "explained",
+    "few_attempts",
+    "new_params",
+    "params_of",
+    "reason_of",
+    "table_json",
+    "table_rows",
+    "write_errors",
+]
+
+T = TypeVar("T")
+Content = Union[str, bytes, Callable[[Path], object]]
+"""What is in a file: a text, bytes, or a function that writes the file."""
 
 ROWS = "rag_rows.json"
 CLAIMS = "rag_claims.json"
 SUITE = "ragmetrics_suite.json"
+STATUS_TAG = "ragmetrics.status"
+LONGEST_PARAM = 6000
 _TABLES_TAG = "mlflow.loggedArtifacts"
-_METRICS_A_BATCH = 900
-_PARAMS_A_BATCH = 100
+_METRICS_PER_BATCH = 900
+_PARAMS_PER_BATCH = 100
+_LONGEST_TAG = 5000
 
 
-def log_report(
-    report: Loggable,
-    *,
-    run_id: str | None = None,
-    run_name: str | None = None,
-    tags: Mapping[str, Any] | None = None,
-    params: Mapping[str, Any] | None = None,
-    model_id: str | None = None,
-    traces: bool = True,
-    feedback: bool = False,
-    dataset: bool = True,
-    omit: Collection[str] = (),
-    files: Mapping[str, str | bytes] | None = None,
-) -> str:
-    """Write ``report`` into the run ``run_id``, else the active run, else a new one; returns the run's id.
+class RunWriter:
+    """Writes into the run ``run_id``.
 
-    ``params`` are further params, ``files`` further artifacts by name; ``model_id`` links run and metrics to a logged
-    model (default: the active one). ``traces`` writes one trace a row with its scores as assessments, for the
-    row-by-row comparison of two runs; ``feedback`` writes the scores onto the traces that the rows come from instead.
-    ``dataset=False`` logs no dataset input and ``omit`` names metrics not to log, where somebody else logs them.
-    Logging again, also after a failure, replaces tables and traces and sets the metrics anew. Where something cannot be
-    written, a run made here ends FAILED, the tag ``ragmetrics.status`` says why, and a ``RagMetricsError`` is raised.
+    Whatever is written a second time, as after a failure, replaces the first: nothing is in the run twice. Errors are
+    those of the store; ``explained`` turns them into one sentence.
     """
-    import mlflow
 
-    model = model_id or mlflow.get_active_model_id()
-    with target_run(run_id, run_name) as target:
-        client = mlflow.MlflowClient()
-        run = client.get_run(target)
-        _log_params(client, run, params_of(description_of(report), params))
-        _log_inputs(client, run, report if dataset else None, model)
-        _log_artifacts(client, run, report, files or {})
-        figures = {name: value for name, value in figures_of(report).items() if name not in omit}
-        _log_metrics(client, run, figures, model, report if dataset else None)
-        if feedback:
-            log_feedback(report.rows, target)
-        elif traces:
-            log_traces(report.rows, target, model)
-        _log_tags(client, run, {**(tags or {}), STATUS_TAG: COMPLETE})
-    return target
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+
+    @cached_property
+    def _client(self) -> MlflowClient:
+        import mlflow
+
+        return mlflow.MlflowClient()
+
+    def check(self) -> None:
+        """Raise what the store raises when it is asked for the run."""
+        self._client.get_run(self.run_id)
+
+    def tags(self, tags: Mapping[str, object]) -> None:
+        """Set tags."""
+        from mlflow.entities import RunTag
+
+        entries = [RunTag(name, plain_text(str(value))) for name, value in tags.items()]
+        self._client.log_batch(self.run_id, tags=entries, synchronous=True)
+
+    def params(self, params: Mapping[str, object]) -> None:
+        """Write params; of those that the run has already, see ``new_params``."""
+        from mlflow.entities import Param
+
+        present = self._client.get_run(self.run_id).data.params
+        fresh = [Param(name, value) for name, value in new_params(params_of(params), present).items()]
+        for batch in _batches(fresh, _PARAMS_PER_BATCH):
+            self._client.log_batch(self.run_id, params=batch, synchronous=True)
+
+    def inputs(self, datasets: Sequence[DatasetInput], models: Sequence[LoggedModelInput]) -> None:
+        """Link datasets and models to the run."""
+        if datasets or models:
+            self._client.log_inputs(self.run_id, list(datasets), list(models))
+
+    def figures(self, figures: Mapping[str, float], **about: Any) -> None:
+        """Write finite figures as run metrics; ``about`` are further arguments of MLflow's ``Metric``."""
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        finite = {name: float(value) for name, value in figures.items() if math.isfinite(value)}
+        self.metrics([Metric(name, value, now, 0, **about) for name, value in finite.items()])
+
+    def metrics(self, metrics: Sequence[Metric]) -> None:
+        """Write points of metrics; a point that the run has already is the same point."""
+        for batch in _batches(metrics, _METRICS_PER_BATCH):
+            self._client.log_batch(self.run_id, metrics=batch, synchronous=True)
+
+    def files(self, files: Mapping[str, Content], tables: Collection[str] = ()) -> None:
+        """Write artifacts by name, in place of those that the run has; ``tables`` are the ones that MLflow shows so."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in files.items():
+                path = Path(folder, name)
+                if callable(content):
+                    content(path)
+                else:
+                    path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+            if files:
+                self._client.log_artifacts(self.run_id, folder)
+        if tables:
+            self._mark_tables(tables)
+
+    def table(self, name: str) -> dict[str, Any] | None:
+        """The table ``name`` (``columns`` and ``data``) as the run has it; ``None`` where it has none."""
+        if not any(artifact.path == name for artifact in self._client.list_artifacts(self.run_id)):
+            return None
+        with tempfile.TemporaryDirectory() as folder:
+            path = self._client.download_artifacts(self.run_id, name, folder)
+            table: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+        return table
+
+    def end(self, failure: str | None = None) -> None:
+        """Mark the run as finished; as failed where ``failure`` says what it lacks; a dead store is soon given up."""
+        if failure is not None:
+            self.note_failure(failure)
+        with few_attempts():
+            self._client.set_terminated(self.run_id, "FINISHED" if failure is None else "FAILED")
+
+    def note_failure(self, reason: str) -> None:
+        """Tag the run with what went wrong, where the store still takes that."""
+        with suppress(*write_errors()), few_attempts():
+            self._client.set_tag(self.run_id, STATUS_TAG, f"failed: {reason}"[:_LONGEST_TAG])
+
+    def _mark_tables(self, names: Collection[str]) -> None:
+        known = json.loads(self._client.get_run(self.run_id).data.tags.get(_TABLES_TAG, "[]"))
+        missing = [table for name in names if (table := {"path": name, "type": "table"}) not in known]
+        if missing:
+            self._client.set_tag(self.run_id, _TABLES_TAG, json.dumps([*known, *missing]))
 
 
-def _log_params(client: MlflowClient, run: Run, wanted: Mapping[str, str]) -> None:
-    from mlflow.entities import Param
-
-    _log_tags(client, run, {STATUS_TAG: "writing", "ragmetrics.version": package_version()})
-    fresh = [Param(name, value) for name, value in new_params(wanted, run.data.params).items()]
-    for batch in _batches(fresh, _PARAMS_A_BATCH):
-        client.log_batch(run.info.run_id, params=batch, synchronous=True)
-
-
-def _log_inputs(client: MlflowClient, run: Run, report: Loggable | None, model_id: str | None) -> None:
-    from mlflow.entities import LoggedModelInput
-
-    datasets = [] if report is None else [dataset_input(report)]
-    models = [] if model_id is None else [LoggedModelInput(model_id)]
-    if datasets or models:
-        client.log_inputs(run.info.run_id, datasets, models)
-
-
-def _log_artifacts(
-    client: MlflowClient,
-    run: Run,
-    report: Loggable,
-    files: Mapping[str, str | bytes],
-) -> None:
-    about = {"suite": description_of(report), "warnings": report.warnings, "usage": report.usage}
-    texts = {
-        ROWS: table_json(report.table),
-        CLAIMS: table_json(report.items),
-        SUITE: redact(as_json(about, indent=2)),
+def params_of(given: Mapping[str, object]) -> dict[str, str]:
+    """Values as params: lists joined, mappings as JSON, nothing empty, none longer than MLflow takes, no secrets."""
+    texts = {name: redact(_param(value)) for name, value in given.items()}
+    return {
+        name: text if len(text) <= LONGEST_PARAM else text[: LONGEST_PARAM - 1] + "…"
+        for name, text in texts.items()
+        if text
     }
-    with tempfile.TemporaryDirectory() as folder:
-        for name, content in {**files, **texts}.items():
-            Path(folder, name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-        client.log_artifacts(run.info.run_id, folder)
-    known = json.loads(run.data.tags.get(_TABLES_TAG, "[]"))
-    tables = [{"path": name, "type": "table"} for name in (ROWS, CLAIMS)]
-    missing = [table for table in tables if table not in known]
-    if missing:
-        client.set_tag(run.info.run_id, _TABLES_TAG, json.dumps([*known, *missing]))
 
 
-def _log_metrics(
-    client: MlflowClient, run: Run, figures: Mapping[str, float], model_id: str | None, report: Loggable | None
-) -> None:
-    from mlflow.entities import Metric
-
-    about: dict[str, Any] = {"model_id": model_id, "run_id": run.info.run_id}
-    if report is not None:
-        data = dataset_input(report).dataset
-        about |= {"dataset_name": data.name, "dataset_digest": data.digest}
-    now = int(time.time() * 1000)
-    metrics = [Metric(name, value, now, 0, **about) for name, value in figures.items()]
-    for batch in _batches(metrics, _METRICS_A_BATCH):
-        client.log_batch(run.info.run_id, metrics=batch, synchronous=True)
+def _param(value: object) -> str:
+    if isinstance(value, Mapping):
+        return as_json(value) if value else ""
+    if isinstance(value, (list, tuple)):
+        return plain_text(", ".join(map(str, value)))
+    return "" if value is None else plain_text(str(value))
 
 
-def _log_tags(client: MlflowClient, run: Run, tags: Mapping[str, Any]) -> None:
-    from mlflow.entities import RunTag
+def new_params(wanted: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
+    """Those of ``wanted`` that the run does not have yet; MLflow's params cannot be changed.
 
-    entries = [RunTag(name, plain_text(str(value))) for name, value in tags.items()]
-    client.log_batch(run.info.run_id, tags=entries, synchronous=True)
+    Where the run has another value under a name, ours goes under ``ragmetrics.<name>``.
+    """
+    fresh: dict[str, str] = {}
+    left_out: list[str] = []
+    for name, value in wanted.items():
+        free = next((key for key in (name, f"ragmetrics.{name}") if present.get(key, value) == value), None)
+        if free is None:
+            left_out.append(name)
+        elif free not in present:
+            fresh[free] = value
+    if left_out:
+        names = ", ".join(left_out)
+        message = f"the run already has other values of the params {names}, which MLflow does not let change"
+        warnings.warn(message, stacklevel=2)
+    return fresh
+
+
+def table_rows(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
+    """The rows of a frame, with ``None`` in empty cells."""
+    return list(zip(*(_cells(frame[name]) for name in frame.columns), strict=True))
 
 
 def table_json(frame: pd.DataFrame) -> str:
     """A frame in the form of MLflow's ``log_table`` artifacts: columns, and data row by row."""
-    columns = [_cells(frame[name]) for name in frame.columns]
-    return as_json({"columns": list(frame.columns), "data": list(zip(*columns, strict=True))})
+    return as_json({"columns": list(frame.columns), "data": table_rows(frame)})
 
 
 def _cells(column: pd.Series[Any]) -> list[Any]:
-    found: list[Any] = column.astype(object).where(column.notna(), None).tolist()
-    return found
+    cells: list[Any] = column.astype(object).where(column.notna(), None).tolist()
+    return cells
 
 
-def _batches(entries: list[Any], size: int) -> Iterator[list[Any]]:
+def _batches(entries: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     return (entries[start : start + size] for start in range(0, len(entries), size))
+
+
+_LONGEST_REASON = 500
+_STATEMENT = re.compile(r"\s*(?:\[SQL:|\(Background on this error).*", re.DOTALL)
+_UNREACHED = re.compile(
+    r"API request to (?P<server>\w+://[^/\s]+)\S* failed with.*?"
+    r"(?P<why>\[Errno \d+\] [\w ]+|Read timed out|Connection aborted)",
+    re.DOTALL,
+)
+_FEW_ATTEMPTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+
+
+def write_errors() -> tuple[type[Exception], ...]:
+    """The kinds of exception with which a store says no."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return (MlflowException, SQLAlchemyError, OSError, ValueError, TypeError, RuntimeError)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why, on one line without secrets; of a failed SQL statement not the statement, of an address not the path."""
+    text = _STATEMENT.sub("", str(error)).strip()
+    unreached = _UNREACHED.search(text)
+    if unreached is not None:
+        text = f"the MLflow server {unreached['server']} does not answer ({unreached['why']})"
+    return redact(plain_text(" ".join(text.split()) or type(error).__name__))[:_LONGEST_REASON]
+
+
+@contextmanager
+def explained(run_id: str) -> Iterator[None]:
+    """Errors of the store become a ``RagMetricsError`` of one sentence."""
+    try:
+        yield
+    except RagMetricsError:
+        raise
+    except write_errors() as error:
+        raise RagMetricsError(f"run {run_id} cannot be written: {reason_of(error)}") from error
+
+
+@contextmanager
+def few_attempts() -> Iterator[None]:
+    """MLflow tries for minutes to reach a server; what has failed already is not worth that again."""
+    added = {name: value for name, value in _FEW_ATTEMPTS.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)

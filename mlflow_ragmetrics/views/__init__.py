@@ -1,1 +1,1 @@
-"""What people look at: the HTML report and the plots."""
+"""What people look at: pages, notebook cells, plots, text tables and progress."""

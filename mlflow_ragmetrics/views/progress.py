@@ -1,4 +1,4 @@
-"""A progress bar on terminals and in notebooks, silence elsewhere."""
+"""A progress bar on terminals and in notebooks, and nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import Any, Protocol, TypeVar, Union
 __all__ = ["Progress", "pace", "progress_of"]
 
 T = TypeVar("T")
-_REDRAWN_EVERY = 0.3
-
+_REDRAWN_EVERY = 0.3  # seconds
 _SETTLED = 0.5  # seconds before a rate means anything
 
 
 class Progress(Protocol):
-    """Told of each row when it is done."""
+    """Follows the rows as they are done."""
 
     def __enter__(self) -> Progress:
         """Begin."""
@@ -31,8 +30,8 @@ class Progress(Protocol):
         """Note that ``row`` is done, and return it."""
 
 
-class _Silence:
-    def __enter__(self) -> _Silence:
+class _NoProgress:
+    def __enter__(self) -> _NoProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,7 +100,7 @@ class _CellLine:
 
 
 def pace(rows_per_second: float) -> str:
-    """How fast it goes, in the unit in which that is no fraction.
+    """The pace in the unit that makes it at least 1.
 
     >>> pace(42.3), pace(2.5), pace(0.2)
     ('42 rows/s', '2.5 rows/s', '12 rows/min')
@@ -114,7 +113,7 @@ def pace(rows_per_second: float) -> str:
 def progress_of(wanted: Union[bool, Progress, None], total: int) -> Progress:
     """The bar for ``total`` rows: ``True`` always, ``False`` never, ``None`` on a terminal or in a notebook."""
     if wanted is False:
-        return _Silence()
+        return _NoProgress()
     if wanted is not None and wanted is not True:
         return wanted
     from rich.console import Console
@@ -124,4 +123,4 @@ def progress_of(wanted: Union[bool, Progress, None], total: int) -> Progress:
         return _CellLine(total)
     if wanted or console.is_terminal or console.is_jupyter:
         return _Bar(console, total)
-    return _Silence()
+    return _NoProgress()

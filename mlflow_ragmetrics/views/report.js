@@ -43,7 +43,6 @@ function histogram(values, low, high) {
 }
 
 function summary() {
-  byId("title").textContent = data.title;
   const about = data.description, usage = data.usage;
   byId("about").textContent = [
     `${data.rows.length} rows`,

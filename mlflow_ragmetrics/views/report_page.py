@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 __all__ = ["embedded_json", "report_page"]
 
@@ -28,7 +30,6 @@ def report_page(
     All text of the data is carried as JSON and put on the page as text, so none of it can become markup or script.
     """
     data = {
-        "title": title,
         "description": dict(description),
         "metrics": dict(metrics),
         "usage": dict(usage),
@@ -36,23 +37,14 @@ def report_page(
         "keys": list(dict.fromkeys(key for row in rows for key in row.scores)),
         "rows": [_row(row) for row in rows],
     }
-    page = _asset("report.html").replace("/*STYLE*/", _asset("report.css")).replace("/*SCRIPT*/", _asset("report.js"))
-    return page.replace("/*DATA*/", embedded_json(data))
+    return render("views/report.html", title=title, data=embedded_json(data))
 
 
-def embedded_json(data: Any) -> str:
+def embedded_json(data: Any) -> Markup:
     """JSON that can stand inside a ``script`` element: without ``<``, ``>``, ``&``, line separators or surrogates."""
-    return (
-        json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=str)
-        .replace("<", "\\u003c")
-        .replace(">", "\\u003e")
-        .replace("&", "\\u0026")
-    )
+    from jinja2.utils import htmlsafe_json_dumps
 
-
-@lru_cache(maxsize=4)
-def _asset(name: str) -> str:
-    return (files("mlflow_ragmetrics") / "views" / name).read_text(encoding="utf-8")
+    return htmlsafe_json_dumps(data, json.dumps, allow_nan=False, separators=(",", ":"), default=str)
 
 
 def _row(row: Row) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE theirs (x)")
     store = SQLiteStore(path)
-    with pytest.warns(RuntimeWarning, match="no cache of version"):
+    with pytest.warns(RuntimeWarning, match="not a cache of version"):
         store.put("judge", Claims("T"), ("T",))
     with sqlite3.connect(path) as other:
         assert [name for (name,) in other.execute("SELECT name FROM sqlite_master")] == ["theirs"]

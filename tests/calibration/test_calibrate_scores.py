@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import cohen_kappa_score, f1_score, roc_auc_score
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.views.plots import reliability_plot
+from mlflow_ragmetrics.calibration.reliability import reliability_bins
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.report import Report
 
 from .reports import labelled_report
 
@@ -63,7 +69,7 @@ def test_grades_are_correlated_and_can_be_parted() -> None:
     assert found.pearson.value == pytest.approx(pearsonr(VALUES, grades)[0])
     assert found.spearman.value == pytest.approx(spearmanr(VALUES, grades)[0])
     assert found.at_default is None
-    assert reliability_plot(found) is None
+    assert found.plot() is None
     assert "good_from" in str(found)
     parted = rm.calibrate(REPORT, grades.tolist(), good_from=4)
     assert parted.at_default is not None
@@ -86,11 +92,11 @@ def test_the_reliability_plot_shows_every_row_once() -> None:
     assert sum(each.rows for each in found.bins) == 200
     assert [each.score for each in found.bins] == sorted(each.score for each in found.bins)
     assert found.bins[0].good < 0.2 < 0.9 < found.bins[-1].good
-    assert reliability_plot(found) is not None
+    assert found.plot() is not None
 
 
 def test_what_cannot_be_used_is_refused_by_name() -> None:
-    with pytest.raises(rm.InvalidOptionError, match="'nonsense' is no metric of the report"):
+    with pytest.raises(rm.InvalidOptionError, match="'nonsense' is not a metric of the report"):
         rm.calibrate(REPORT, GOOD, key="nonsense")
     with pytest.raises(rm.InvalidOptionError, match="no column 'nowhere'"):
         rm.calibrate(REPORT, GOOD, groups="nowhere")
@@ -107,3 +113,49 @@ def test_labels_of_one_kind_only_still_give_what_can_be_known() -> None:
     assert found.at_default.recall is None
     assert found.gain is None
     assert "kappa at 0.5: not defined" in str(found)
+
+
+def scored(values: list[float], **columns: list[object]) -> Report:
+    """Rows with these scores of coherence, and these columns."""
+    rows = [
+        Row(Sample(id=str(n), metadata={name: column[n] for name, column in columns.items()}), {"coherence": Score(v)})
+        for n, v in enumerate(values)
+    ]
+    return Report(rows)
+
+
+def test_a_score_at_the_threshold_is_good_and_the_last_bits_do_not_count() -> None:
+    report = scored([0.3, 0.3 - 1e-12, 0.29, 0.9])
+    found = rm.calibrate(report, [True, True, False, True], default=0.1 + 0.2).at_default
+    assert found is not None
+    assert (found.found, found.false_alarms, found.missed, found.cleared) == (1, 0, 0, 3)
+
+
+def test_others_scores_are_good_from_a_half() -> None:
+    report = scored([0.9, 0.8, 0.2], other=[0.5, 0.7, 0.49])
+    (other,) = rm.calibrate(report, [True, True, False], beside=["other"]).beside
+    assert (other.agreement.found, other.agreement.cleared) == (1, 2)
+
+
+def test_without_a_threshold_a_half_is_the_default() -> None:
+    assert rm.calibrate(scored([0.9, 0.1]), [True, False]).default == 0.5
+
+
+def test_only_a_threshold_that_beats_the_default_is_saved(tmp_path: Path) -> None:
+    suite = tmp_path / "suite.yaml"
+    suite.write_text("metrics: [faithfulness]\n")
+    kept = rm.calibrate(REPORT, GOOD, default=0.68)
+    assert kept.gain is not None
+    assert not kept.save(suite)
+    assert suite.read_text() == "metrics: [faithfulness]\n"
+    better = rm.calibrate(REPORT, GOOD)
+    assert better.save(suite)
+    assert f"faithfulness: {better.threshold:g}" in suite.read_text()
+
+
+def test_ten_bins_of_equal_width_hold_the_scores() -> None:
+    values = np.array([0.0, 0.05, 0.1, 0.55, 0.95, 1.0])
+    bins = reliability_bins(values, np.array([False, True, True, True, False, True]))
+    assert [(each.rows, each.good) for each in bins] == [(2, 0.5), (1, 1.0), (1, 1.0), (2, 0.5)]
+    assert bins[0].score == pytest.approx(0.025)
+    assert [each.rows for each in reliability_bins(np.linspace(0, 0.999, 100), np.ones(100))] == [10] * 10

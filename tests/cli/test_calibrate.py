@@ -70,7 +70,7 @@ def test_peoples_feedback_on_the_experiments_traces_are_labels(ragmetrics: Run, 
         (["--feedback"], "needs a run in MLflow"),
         (["nowhere.csv"], "there is no file nowhere.csv"),
         (["human", "--save", "gone.yaml"], "there is no suite gone.yaml"),
-        (["human", "--key", "rouge"], "'rouge' is no metric"),
+        (["human", "--key", "rouge"], "'rouge' is not a metric"),
     ],
 )
 def test_mistakes_end_with_2_and_one_sentence(ragmetrics: Run, rows: str, arguments: list[str], said: str) -> None:

@@ -36,7 +36,7 @@ def test_rows_without_a_partner_are_counted_and_named() -> None:
     assert (len(found), found.only_a, found.only_b) == (2, ("1", "only a"), ("only b",))
     assert found.warnings == (
         "2 rows of old have no partner and are left out (1, only a)",
-        "1 rows of new have no partner and are left out (only b)",
+        "1 row of new has no partner and is left out (only b)",
     )
 
 
@@ -61,7 +61,7 @@ def test_repeated_content_is_paired_in_order() -> None:
 
 def test_the_same_id_with_another_question_is_a_warning() -> None:
     found = pair(results(id=["1", "2"], question=["p", "q"]), results(id=["1", "2"], question=["p", "else"]))
-    assert found.warnings == ("1 rows with the same id have another question (2)",)
+    assert found.warnings == ("rows with the same id have different questions: 1 (2)",)
 
 
 def test_nothing_in_common_is_refused() -> None:

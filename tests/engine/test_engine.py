@@ -9,17 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.question import Claims, Grade, Question, Rating, Steps, ask
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.engine import Engine
-from mlflow_ragmetrics.engine.rules import Ruling
+from mlflow_ragmetrics.engine.rules import ScoringRules
 from mlflow_ragmetrics.engine.threads import Slots
 from mlflow_ragmetrics.errors import JudgeError
 
 
-class Judge:
+class Judge(rm.Judge):
     """Splits at full stops and grades 3; ``bad`` texts fail; counts what it is asked and how many ask at once."""
 
     def __init__(self, *, local: bool = False, latency: float = 0.0, bad: Sequence[str] = (), name: str = "j") -> None:
@@ -71,7 +72,7 @@ def graded(answer: str) -> Steps[Score]:
 
 def rows_of(metrics: Sequence[Metric], judge: Any, answers: Sequence[str], **options: Any) -> list[dict[str, Score]]:
     judges = judge if isinstance(judge, list) else [judge]
-    engine = Engine(metrics, judges, [], ruling=Ruling(metrics, several=len(judges) > 1), **options)
+    engine = Engine(metrics, judges, [], rules=ScoringRules(metrics, several=len(judges) > 1), **options)
     samples = [Sample(id=str(i), answer=answer) for i, answer in enumerate(answers)]
     return [row.scores for row in engine.rows(samples)]
 
@@ -131,7 +132,7 @@ def test_a_failed_question_fails_only_the_scores_that_asked_it() -> None:
 def test_a_fatal_failure_stops_the_asking_and_the_engine_says_why() -> None:
     judge = Judge(bad=["x"])
     judge.fatal = True
-    engine = Engine([n_claims], [judge], [], ruling=Ruling([n_claims]), slots=Slots(1))
+    engine = Engine([n_claims], [judge], [], rules=ScoringRules([n_claims]), slots=Slots(1))
     rows = list(engine.rows([Sample(id=str(i), answer=f"x{i}") for i in range(10)]))
     assert len(judge.asked) == 1
     assert {row.scores["n_claims"].status for row in rows} == {"error"}
@@ -142,7 +143,7 @@ def test_a_fatal_failure_stops_the_asking_and_the_engine_says_why() -> None:
 def test_the_engine_is_not_stopped_while_one_judge_answers() -> None:
     dead, alive = Judge(bad=[""], name="dead"), Judge(name="alive")
     dead.fatal = True
-    engine = Engine([n_claims], [dead, alive], [], ruling=Ruling([n_claims], several=True))
+    engine = Engine([n_claims], [dead, alive], [], rules=ScoringRules([n_claims], several=True))
     (row,) = engine.rows([Sample(id="1", answer="a.b")])
     assert row.scores["n_claims"].value == 0.2
     assert row.scores["n_claims"].excluded_models == ("dead",)
@@ -157,7 +158,7 @@ def test_samples_are_read_as_they_are_needed() -> None:
             taken.append(number)
             yield Sample(id=str(number), answer=f"text {number}")
 
-    rows = Engine([n_claims], [Judge()], [], ruling=Ruling([n_claims]), slots=Slots(2)).rows(endless())
+    rows = Engine([n_claims], [Judge()], [], rules=ScoringRules([n_claims]), slots=Slots(2)).rows(endless())
     for _ in range(5):
         next(rows)
     rows.close()
@@ -181,7 +182,9 @@ def test_an_interrupt_ends_cleanly_and_keeps_what_is_done() -> None:
         for number in range(500):
             yield Sample(id=str(number), answer=f"text {number}")
 
-    rows = Engine([n_claims], [judge], [], ruling=Ruling([n_claims]), slots=Slots(4), store=Shelf()).rows(interrupted())
+    rows = Engine([n_claims], [judge], [], rules=ScoringRules([n_claims]), slots=Slots(4), store=Shelf()).rows(
+        interrupted()
+    )
     done = [next(rows) for _ in range(20)]
     with pytest.raises(KeyboardInterrupt):
         rows.throw(KeyboardInterrupt())
@@ -197,6 +200,6 @@ def test_a_panels_way_of_aggregating_holds_where_the_metric_has_none() -> None:
     judges = [Judge(name="a"), Judge(name="b")]
     judges[1]._answer = lambda question: ("one",)  # type: ignore[method-assign]
     for chosen, value in ((n_claims, 0.1), (n_claims(aggregate="max"), 0.2)):
-        ruling = Ruling([chosen], several=True, aggregate="min")
-        (row,) = Engine([chosen], judges, [], ruling=ruling).rows([Sample(id="1", answer="a.b")])
+        rules = ScoringRules([chosen], several=True, aggregate="min")
+        (row,) = Engine([chosen], judges, [], rules=rules).rows([Sample(id="1", answer="a.b")])
         assert row.scores["n_claims"].value == value

@@ -3,12 +3,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.judge import Embedding
 from mlflow_ragmetrics.core.question import Claims, Embed, Question
-from mlflow_ragmetrics.engine.questions import Desk, Embedder, answer_call
+from mlflow_ragmetrics.engine.questions import Embedder, JudgeSession, answer_call
 from mlflow_ragmetrics.errors import JudgeError
 
 
-class Judge:
+class Judge(rm.Judge):
     """Answers with what it was made with, or raises it."""
 
     name = "judge"
@@ -54,33 +56,33 @@ def test_too_few_answers_are_none() -> None:
 
 def test_answers_are_stored_as_they_come_and_failures_never() -> None:
     shelf = Shelf()
-    Desk(Judge([("A.",), JudgeError("no")], "id"), shelf).ask((A, B))
+    JudgeSession(Judge([("A.",), JudgeError("no")], "id"), shelf).ask((A, B))
     assert dict(shelf) == {("id", A): ("A.",)}
-    desk = Desk(Judge([], "id"), shelf)
-    assert desk.known(A) == (("A.",),)
-    assert desk.cached == 1
-    assert desk.known(B) is None
-    assert Desk(Judge([], "other"), shelf).known(A) is None
+    session = JudgeSession(Judge([], "id"), shelf)
+    assert session.known(A) == (("A.",),)
+    assert session.cached == 1
+    assert session.known(B) is None
+    assert JudgeSession(Judge([], "other"), shelf).known(A) is None
 
 
 def test_a_judge_without_an_identity_is_not_stored() -> None:
     shelf = Shelf()
-    Desk(Judge([("A.",)]), shelf).ask((A,))
+    JudgeSession(Judge([("A.",)]), shelf).ask((A,))
     assert not shelf
 
 
 def test_after_a_fatal_failure_nothing_is_asked_any_more() -> None:
     fatal = JudgeError("key refused", fatal=True)
     judge = Judge([fatal])
-    desk = Desk(judge)
-    assert desk.ask((A,)) == [fatal]
-    assert desk.ask((B,)) == [fatal]
-    assert desk.known(B) == (fatal,)
+    session = JudgeSession(judge)
+    assert session.ask((A,)) == [fatal]
+    assert session.ask((B,)) == [fatal]
+    assert session.known(B) == (fatal,)
     assert judge.asked == [A]
 
 
 def test_one_embedding_model_fails_and_the_other_answers() -> None:
-    class Model:
+    class Model(Embedding):
         def __init__(self, name: str, fails: bool = False) -> None:
             self.name = name
             self.fails = fails

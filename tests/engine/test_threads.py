@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import contextvars
+import os
 import threading
 import time
 from typing import Any
 
 import pytest
 
-from mlflow_ragmetrics.engine.threads import Slots, Workers, pause
+from mlflow_ragmetrics.engine.threads import Slots, ThreadTimeoutError, Workers, pause, run_in_thread, start_thread
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 
@@ -36,7 +38,7 @@ def test_no_more_jobs_run_at_once_than_the_limit_and_all_results_come(limit: int
     assert most == limit
 
 
-def test_crews_that_share_slots_keep_to_one_limit_together() -> None:
+def test_workers_that_share_slots_keep_to_one_limit_together() -> None:
     slots, lock = Slots(3), threading.Lock()
     running = most = 0
 
@@ -49,13 +51,13 @@ def test_crews_that_share_slots_keep_to_one_limit_together() -> None:
         with lock:
             running -= 1
 
-    crews: list[Workers[None]] = [Workers(slots) for _ in range(4)]
-    for crew in crews * 8:
-        crew.submit(job)
-    for crew in crews:
-        while crew.in_flight:
-            crew.finished()
-        crew.close()
+    groups: list[Workers[None]] = [Workers(slots) for _ in range(4)]
+    for workers in groups * 8:
+        workers.submit(job)
+    for workers in groups:
+        while workers.in_flight:
+            workers.finished()
+        workers.close()
     assert most == 3
 
 
@@ -101,7 +103,55 @@ def test_closing_drops_what_has_not_begun_and_wakes_what_waits() -> None:
     assert ran == []
 
 
-def test_a_pause_outside_a_crew_just_sleeps() -> None:
+def test_a_pause_outside_a_workers_just_sleeps() -> None:
     began = time.perf_counter()
     assert pause(0.01) is False
     assert time.perf_counter() - began >= 0.01
+
+
+_VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("outside", default="nothing")
+
+
+def test_results_and_errors_come_back_and_the_context_does_not_go_in() -> None:
+    _VARIABLE.set("something")
+    assert run_in_thread(_VARIABLE.get, 5.0) == "nothing"
+    with pytest.raises(ZeroDivisionError):
+        run_in_thread(lambda: 1 / 0, 5.0)
+
+
+def test_threads_are_daemons_that_are_used_again_but_never_one_that_hangs() -> None:
+    threads = {run_in_thread(threading.current_thread, 5.0) for _ in range(20)}
+    assert len(threads) < 20
+    assert all(thread.daemon for thread in threads)
+    gate = threading.Event()
+    began = time.perf_counter()
+    with pytest.raises(ThreadTimeoutError, match=r"0\.05 s"):
+        run_in_thread(lambda: gate.wait(30), 0.05)
+    assert time.perf_counter() - began < 10
+    assert run_in_thread(lambda: "another", 5.0) == "another"
+    gate.set()
+
+
+def test_a_task_says_whether_it_runs() -> None:
+    gate = threading.Event()
+    task = start_thread(lambda: gate.wait(5), name="ours")
+    assert task.alive
+    gate.set()
+    deadline = time.monotonic() + 5
+    while task.alive and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert not task.alive
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    task = start_thread(lambda: time.sleep(0.5), name="ours")
+    run_in_thread(lambda: None, 5.0)
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if run_in_thread(lambda: 7, 5.0) == 7 and not task.alive else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

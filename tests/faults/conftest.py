@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,13 @@ def warm() -> None:
     report = rm.Suite.preset("full").evaluate([row, {**row, "question": "Why?"}])
     rm.compare(report, report, resamples=100)
     rm.calibrate(report, [1, 0], key="coherence")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Fuzzing and faults take minutes: they run with ``-m faults``, as CI does, and not with the rest."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.faults)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Grade, RelatedChunks, Tone, Verify
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.judges.chat.message import sheet_of
 from mlflow_ragmetrics.judges.chat.reply import parse_object, read_reply
+from mlflow_ragmetrics.judges.chat.tasks import request_of
 from tests.faults.budget import in_time, inputs
 from tests.faults.strange import texts
 from tests.judges.fake_models import FakeChatModel
@@ -52,7 +52,7 @@ def test_any_reply(before: str, content: dict[str, Any], after: str, cut: int) -
         for data in (reply.data, content):
             for question in QUESTIONS:
                 if data is not None:
-                    assert set(sheet_of([question]).read(data)) == {question}
+                    assert set(request_of([question]).read(data)) == {question}
 
 
 ROW = {"question": "Who?", "answer": "A b c. D e f.", "reference": "A b c.", "contexts": ["A b c.", "D e."]}
@@ -88,4 +88,4 @@ def test_numbers_beyond_floats_are_no_grades() -> None:
     for number in ("1" + "0" * 400, "1e999", "NaN", "9" * 5000):
         data = parse_object('{"grades": [{"id": "correctness", "reason": "", "grade": ' + number + "}]}")
         question = Grade("correctness", "q", "a", "r")
-        assert data is None or "grade" in str(sheet_of([question]).read(data)[question])
+        assert data is None or "grade" in str(request_of([question]).read(data)[question])

@@ -22,7 +22,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Outcome, Question, cache_key
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.message import sheet_of
+from mlflow_ragmetrics.judges.chat.tasks import request_of
 from tests.faults.budget import LONG
 from tests.judges.fake_models import dutiful
 from tests.judges.misbehaving_server import Script, served
@@ -61,7 +61,7 @@ class Spy(ChatJudge):
         self.keys: dict[str, set[str]] = {}
 
     def answer(self, questions: Sequence[Question]) -> list[Outcome]:
-        said = json.dumps([text for _, text in self.turns(sheet_of(questions))])
+        said = json.dumps([text for _, text in self.messages(request_of(questions))])
         self.keys[said] = {cache_key(question) for question in questions}
         return super().answer(questions)
 

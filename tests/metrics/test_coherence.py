@@ -39,7 +39,9 @@ def test_the_pairs_are_an_option() -> None:
     assert rm.score("coherence", record).value == 1.0
     score = rm.score("coherence", record, contradictions=[("hot", "cold")])
     assert score.value == 0.9
-    assert [(item.text, item.reason) for item in score.items] == [("hot / cold", "Both of these opposites are said.")]
+    assert [(item.text, item.reason) for item in score.items] == [
+        ("hot / cold", "The answer states both of these opposites.")
+    ]
     with pytest.raises(rm.InvalidOptionError) as caught:
         coherence(contradictions=["hot"])
     assert caught.value.param == "contradictions"

@@ -48,7 +48,7 @@ def test_two_indistinct_texts_need_no_fact(target: str) -> None:
     record = {"answer": "", "reference": VAGUE, "contexts": ["c"]}
     score = rm.score("fact_recall", record, judge=rm.ScriptedJudge(), target=target)
     assert (score.value, score.details["rule"]) == (1.0, "both_indistinct")
-    assert "no fact is required" in score.reason
+    assert "no facts are required" in score.reason
 
 
 @pytest.mark.parametrize(("answer", "target"), [(VAGUE, "answer"), (VAGUE, "reference"), (CLEAR, "reference")])

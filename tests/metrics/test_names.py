@@ -23,6 +23,11 @@ TABLE = {
     "context_precision": ("Manning, Raghavan and Schütze", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
     "context_f1": ("Manning, Raghavan and Schütze", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
     "ndcg_10": ("Järvelin and Kekäläinen", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "precision_10": ("trec_eval", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "recall_10": ("trec_eval", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "hit_rate_10": ("trec_eval", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "mrr": ("trec_eval", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "map": ("trec_eval", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
     "correctness": ("RAG Answer Evaluation Framework", {"answer", "reference"}, ("judge",), None),
     "faithfulness": ("RAG Answer Evaluation Framework", {"answer"}, ("judge",), None),
     "chunk_precision": ("RAG Answer Evaluation Framework", {"answer"}, ("judge",), None),
@@ -43,6 +48,18 @@ ALIASES = {
     "ContextRecall": "context_recall",
     "NDCG": "ndcg",
     "ndcg@10": "ndcg",
+    "precision_at_k": "precision_k",
+    "P@5": "precision_k",
+    "P_5": "precision_k",
+    "recall_at_5": "recall_k",
+    "Recall@5": "recall_k",
+    "hit_rate": "hit_rate_k",
+    "success_5": "hit_rate_k",
+    "hit@1": "hit_rate_k",
+    "MRR": "mrr",
+    "reciprocal_rank": "mrr",
+    "MAP": "map",
+    "mean_average_precision": "map",
     "Faithfulness": "faithfulness",
     "rag_correctness": "correctness",
     "rag_faithfulness": "faithfulness",
@@ -90,6 +107,7 @@ def test_ambiguous_names_are_refused_with_the_candidates(name: str) -> None:
 
 
 def test_keys_read_back() -> None:
-    variants = ["rougeLsum_recall", "rouge2_precision", "fact_recall_reference", "ndcg_5"]
+    variants = ["rougeLsum_recall", "rouge2_precision", "fact_recall_reference", "ndcg_5", "precision_3", "recall_20"]
+    variants += ["hit_rate_1"]
     variants += ["factual_correctness_precision", "factual_correctness_recall"]
     assert [metric_of(key).key for key in variants] == variants

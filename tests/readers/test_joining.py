@@ -63,7 +63,7 @@ def test_the_references_question_and_reference_count() -> None:
         },
     )
     assert joined.warning is not None
-    assert "1 rows ask another question" in joined.warning
+    assert "1 rows have a different question" in joined.warning
 
 
 def test_only_some_unmatched_ids_are_listed() -> None:

@@ -94,7 +94,7 @@ def test_what_is_not_there_is_named() -> None:
         results_of("gone.parquet")
     with pytest.raises(rm.InvalidDataError, match=r"rows are read from \.csv"):
         results_of(Path("rows.txt"))
-    with pytest.raises(rm.InvalidDataError, match="dict is no evaluation"):
+    with pytest.raises(rm.InvalidDataError, match="dict is not an evaluation"):
         results_of({})  # type: ignore[arg-type]
 
 

@@ -60,7 +60,10 @@ def test_what_nothing_was_scored_for_is_not_reached() -> None:
 
 @pytest.mark.parametrize(
     ("limits", "said"),
-    [({"faithfulnes": 0.5}, "'faithfulnes' is no metric"), ({"faithfulness/median": 0.5}, "'median' is no figure")],
+    [
+        ({"faithfulnes": 0.5}, "'faithfulnes' is not a metric"),
+        ({"faithfulness/median": 0.5}, "'median' is not a figure"),
+    ],
 )
 def test_unknown_names_are_refused(limits: dict[str, float], said: str) -> None:
     with pytest.raises(rm.InvalidOptionError, match=said):

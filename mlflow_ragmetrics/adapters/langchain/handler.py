@@ -9,23 +9,23 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.adapters.langchain.capture import Exchange
-from mlflow_ragmetrics.adapters.langchain.queue import Crew, WhenFull
-from mlflow_ragmetrics.adapters.langchain.recorder import Recorder
+from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import Known, Reading
-from mlflow_ragmetrics.adapters.langchain.scoring import ChainSuite, Counts, Pipeline, quietened
-from mlflow_ragmetrics.adapters.langchain.sink import FunctionSink, Sink
+from mlflow_ragmetrics.adapters.langchain.scoring import ChainSuite, Counts, Scored, Scorer, untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.threads import BackgroundQueue, WhenFull
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.suite import Suite, SuiteLike
+
+if TYPE_CHECKING:
+    from mlflow_ragmetrics.adapters.langchain.sink import MLflowSink
 
 __all__ = ["RagMetricsCallback"]
 
 _EXIT_SECONDS = 10.0
-_COUNTS = ("seen", "scored", "dropped", "failed", "skipped")
 _logger = logging.getLogger(__name__)
 
 
@@ -82,27 +82,30 @@ class RagMetricsCallback(Recorder):
         _check(sample_rate, queue_size, when_full, workers)
         reading = Reading(input_key, output_key, question, answer, contexts, references, gold_doc_ids)
         self._sample_rate = sample_rate
-        self._sinks: list[Sink] = [] if sink is None else [FunctionSink(sink)]
+        self._counts = Counts(("seen", "scored", "dropped", "failed", "skipped"))
+        self._mlflow: MLflowSink | None = None
+        takers: list[Callable[[Scored], None]] = []
+        if sink is not None:
+            takers.append(lambda scored: sink(scored.row.sample, scored.row.scores))
         if log or (log is None and sink is None):
             from mlflow_ragmetrics.adapters.langchain.sink import MLflowSink
 
-            self._sinks.append(MLflowSink(suite.describe(), run_id=run_id, feedback=feedback))
-        self._counts = Counts()
-        chain_suite = ChainSuite(suite if trace_judge else quietened(suite))
-        pipeline = Pipeline(reading, chain_suite, self._sinks, self._counts)
-        busy = self.capture.is_open
-        self._crew = Crew(pipeline.work, busy=busy, size=queue_size, when_full=when_full, workers=workers)
+            self._mlflow = MLflowSink(suite.describe(), self._counts, run_id=run_id, feedback=feedback)
+            takers.append(self._mlflow.take)
+        chain_suite = ChainSuite(suite if trace_judge else untraced_suite(suite))
+        scorer = Scorer(reading, chain_suite, takers, self._counts)
+        self._queue = BackgroundQueue(
+            scorer.work, busy=self.capture.is_open, size=queue_size, when_full=when_full, workers=workers
+        )
         _HANDLERS.add(self)
 
     @property
     def counts(self) -> dict[str, int]:
         """Calls ``seen``; of these ``scored``, ``dropped`` (full queue), ``failed`` (the chain, or its scoring) and
-        ``skipped`` (not sampled, or without an answer, as a stream that was left); then what the sinks count.
+        ``skipped`` (not sampled, or without an answer, as a stream that was left). Where they go to MLflow, also the
+        answers ``unwritten`` so far, ``lost`` because too many waited, and ``withheld`` from a trace that is not known.
         """
-        counts = self._counts.of(_COUNTS)
-        for sink in self._sinks:
-            counts.update(sink.counts)
-        return counts
+        return self._counts.snapshot()
 
     def answered(self, exchange: Exchange) -> None:
         """Queue the exchange, unless it is not to be scored."""
@@ -110,13 +113,13 @@ class RagMetricsCallback(Recorder):
         if exchange.outputs is None or random.random() >= self._sample_rate:
             self._counts.add("skipped")
             return
-        for sink in self._sinks:
-            sink.prepare(exchange)
-        if not self._crew.put(exchange):
+        if self._mlflow is not None:
+            self._mlflow.prepare(exchange)
+        if not self._queue.put(exchange):
             self._counts.add("dropped")
 
-    def broken(self, exchange: Exchange) -> None:
-        """Count a call that raised before its ``exchange`` was complete."""
+    def failed(self, exchange: Exchange) -> None:
+        """Count a call that raised."""
         self._counts.add("seen")
         self._counts.add("failed")
 
@@ -126,18 +129,18 @@ class RagMetricsCallback(Recorder):
         False, with a warning, when that did not succeed.
         """
         deadline = time.monotonic() + timeout
-        done = self._crew.wait(timeout)
-        if not done:
+        scored = self._queue.wait(timeout)
+        if not scored:
             _logger.warning("answers are still being scored after %g seconds", timeout)
-        written = [sink.flush(max(0.0, deadline - time.monotonic())) for sink in self._sinks]
-        return done and all(written)
+        written = self._mlflow is None or self._mlflow.flush(max(0.0, deadline - time.monotonic()))
+        return scored and written
 
     def close(self, timeout: float = 30.0) -> bool:
         """Flush for at most ``timeout`` seconds, then let the threads end; later answers are dropped."""
         done = self.flush(timeout)
-        self._crew.close()
-        for sink in self._sinks:
-            sink.close()
+        self._queue.close()
+        if self._mlflow is not None:
+            self._mlflow.close()
         return done
 
     def __enter__(self) -> RagMetricsCallback:

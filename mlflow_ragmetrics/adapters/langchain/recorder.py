@@ -1,9 +1,13 @@
-"""The LangChain callback handler that follows runs; what becomes of an exchange is up to who derives from it."""
+"""What a chain does while it runs: its inputs, outputs and documents, gathered from LangChain's callback events."""
 
 from __future__ import annotations
 
 import sys
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 from uuid import UUID
@@ -11,69 +15,164 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables.config import var_child_runnable_config
 
-from mlflow_ragmetrics.adapters.langchain.capture import Capture, Exchange, documents_in
-
-__all__ = ["trace_id_of", "Recorder"]
-
-_TRACER_MODULE = "mlflow.langchain.langchain_tracer"
-_DISPATCHERS = ("handle_event", "ahandle_event")
-_DEEPEST = 6
-_NO_TRACE = "MLFLOW_NO_OP_SPAN_TRACE_ID"
+__all__ = ["Capture", "Exchange", "Recorder", "documents_in", "is_documents", "trace_id_of"]
 
 
-def trace_id_of(run_id: UUID) -> str | None:
-    """The id of the MLflow trace that the run belongs to, ``None`` where it is not traced.
+def is_documents(value: Any) -> bool:
+    """Whether ``value`` is a list of LangChain documents with at least one in it."""
+    return isinstance(value, (list, tuple)) and bool(value) and all(hasattr(each, "page_content") for each in value)
 
-    To be called in a handler's ``on_chain_start`` or ``on_chain_end``, in the thread that dispatches the event.
-    Autologging gives every callback manager a tracer of its own, and MLflow has no public way from a run to its
-    trace. So this looks, one level up, at the handlers that LangChain is telling of the event, and reads the tracer's
-    table of open spans, by the run's id: never by what happens to be active, which in batches is another row's trace.
-    Without a tracer it is the trace of the span that the application itself has open around the call.
 
-    Raises:
-        LookupError: there is a tracer, but the run's trace cannot be told.
+def documents_in(value: Any) -> Sequence[Any]:
+    """The documents in ``value``: itself, or the entries of a mapping, at most two levels deep."""
+    if is_documents(value):
+        return list(value)
+    if not isinstance(value, dict):
+        return ()
+    found: list[Any] = []
+    for each in value.values():
+        if isinstance(each, (list, tuple, dict)):
+            inner = each.values() if isinstance(each, dict) else (each,)
+            found.extend(document for documents in inner if is_documents(documents) for document in documents)
+    return found
+
+
+@dataclass(eq=False)
+class Exchange:
+    """One call of a chain: raw inputs and outputs, and the documents that came by on the way.
+
+    ``retrievals`` has one entry per retriever that ran, in the order in which they began; ``returned`` has the
+    documents that tools and other steps gave back. ``trace_id`` is that of the chain's MLflow trace, and ``traceable``
+    is False where there is a trace whose id is not known. ``tracking_run`` is the MLflow run that was active.
     """
-    if "mlflow" not in sys.modules:
-        return None
-    tracer = _tracer(sys._getframe(1))
-    if tracer is None:
-        return _enclosing_trace()
-    try:
-        trace_id = str(tracer._run_span_mapping[str(run_id)].span.trace_id)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise LookupError(f"MLflow's tracer does not know the run {run_id}") from error
-    return None if trace_id == _NO_TRACE else trace_id
+
+    run_id: UUID
+    inputs: Any
+    metadata: Mapping[str, Any]
+    outputs: Any = None
+    error: BaseException | None = None
+    retrievals: dict[UUID, Sequence[Any]] = field(default_factory=dict)
+    returned: list[Any] = field(default_factory=list)
+    trace_id: str | None = None
+    traceable: bool = True
+    tracking_run: str | None = None
+    began: float = field(default_factory=time.perf_counter)
+    seconds: float = 0.0
+    open_runs: set[UUID] = field(default_factory=set)
 
 
-def _tracer(frame: FrameType | None) -> Any:
-    module = sys.modules.get(_TRACER_MODULE)
-    if module is None:
-        return None
-    kind = getattr(module, "MlflowLangchainTracer", ())
-    for _ in range(_DEEPEST):
-        if frame is None:
-            break
-        if frame.f_code.co_name in _DISPATCHERS:
-            handlers = frame.f_locals.get("handlers", ())
-            return next((handler for handler in handlers if isinstance(handler, kind)), None)
-        frame = frame.f_back
-    return None
+_REMEMBERED = 1000
 
 
-def _enclosing_trace() -> str | None:
-    import mlflow
+@dataclass(frozen=True)
+class _Open:
+    """A run that has not ended: the exchange that it belongs to, if any, and whether a retriever called it."""
 
-    span = mlflow.get_current_active_span()
-    if span is None or span.end_time_ns is not None:  # an ended span can linger in a thread's context
-        return None
-    trace_id = str(span.trace_id)
-    return None if trace_id == _NO_TRACE else trace_id
+    exchange: Exchange | None
+    inside_retriever: bool = False
+
+
+class Capture:
+    """Follows all runs below a handler by their ids; safe to call from many threads at once.
+
+    The outermost chain that the handler sees is an exchange. Where a retriever asks other retrievers,
+    only the outermost one's documents count.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[UUID, _Open] = {}
+        self._closed: OrderedDict[UUID, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def is_open(self) -> bool:
+        """Whether any chain is running."""
+        return bool(self._open)
+
+    def begin_chain(
+        self, run_id: UUID, parent: UUID | None, inputs: Any, metadata: Mapping[str, Any] | None
+    ) -> Exchange | None:
+        """A chain begins; returns the exchange when it is an outermost one."""
+        with self._lock:
+            above = self._above(parent)
+            if above is not None:
+                self._put(run_id, above)
+                return None
+            exchange = Exchange(run_id, inputs, metadata or {})
+            self._put(run_id, _Open(exchange))
+            return exchange
+
+    def begin_step(self, run_id: UUID, parent: UUID | None, *, retriever: bool = False) -> None:
+        """A tool or a retriever begins."""
+        with self._lock:
+            above = self._above(parent) or _Open(None)
+            self._put(run_id, _Open(above.exchange, above.inside_retriever or retriever))
+            if retriever and above.exchange is not None and not above.inside_retriever:
+                above.exchange.retrievals[run_id] = ()
+
+    def end_retriever(self, run_id: UUID, documents: Sequence[Any]) -> None:
+        """A retriever ends with these documents, best first."""
+        with self._lock:
+            run = self._take(run_id)
+            if run is not None and run.exchange is not None and run_id in run.exchange.retrievals:
+                run.exchange.retrievals[run_id] = documents
+
+    def end_step(self, run_id: UUID, documents: Sequence[Any] = ()) -> None:
+        """A tool, or a chain inside another, ends; ``documents`` are what it gave back."""
+        with self._lock:
+            run = self._take(run_id)
+            if documents and run is not None and run.exchange is not None and not run.inside_retriever:
+                run.exchange.returned.extend(documents)
+
+    def fail_step(self, run_id: UUID) -> None:
+        """A tool or a retriever fails: it gave nothing."""
+        with self._lock:
+            run = self._take(run_id)
+            if run is not None and run.exchange is not None:
+                run.exchange.retrievals.pop(run_id, None)
+
+    def exchange_of(self, run_id: UUID) -> Exchange | None:
+        """The exchange whose outermost chain this run is, if it is one."""
+        run = self._open.get(run_id)
+        return run.exchange if run is not None and run.exchange is not None and run.exchange.run_id == run_id else None
+
+    def end_exchange(self, exchange: Exchange) -> None:
+        """The outermost chain ends: nothing of it is kept here, whatever of its steps has not ended."""
+        exchange.seconds = time.perf_counter() - exchange.began
+        with self._lock:
+            for run_id in exchange.open_runs:
+                del self._open[run_id]
+                self._closed[run_id] = None
+            exchange.open_runs.clear()
+            while len(self._closed) > _REMEMBERED:
+                self._closed.popitem(last=False)
+
+    def _put(self, run_id: UUID, run: _Open) -> None:
+        self._open[run_id] = run
+        if run.exchange is not None:
+            run.exchange.open_runs.add(run_id)
+
+    def _take(self, run_id: UUID) -> _Open | None:
+        run = self._open.pop(run_id, None)
+        if run is not None and run.exchange is not None:
+            run.exchange.open_runs.discard(run_id)
+        return run
+
+    def _above(self, parent: UUID | None) -> _Open | None:
+        """What the parent belongs to; ``None`` where there is none, or where it began above the handler."""
+        if parent is None:
+            return None
+        if parent in self._closed:  # a step that outlived its chain, as in a stream that was left
+            return _Open(None)
+        return self._open.get(parent)
 
 
 class Recorder(BaseCallbackHandler):
-    """Gathers an exchange from the events of each call, and hands it to ``answered`` or ``broken``.
+    """Makes an exchange of the events of each call, and hands it to ``answered`` or ``failed``.
 
-    It runs in the thread, or the event loop, of the chain: its work is a few microseconds and never waits.
+    It runs in the thread, or the event loop, of the chain: its work takes a few microseconds and never waits.
     """
 
     run_inline = True  # the tracer's open spans can be read only where the event is dispatched
@@ -91,7 +190,7 @@ class Recorder(BaseCallbackHandler):
     def answered(self, exchange: Exchange) -> None:
         """An outermost chain has ended."""
 
-    def broken(self, exchange: Exchange) -> None:
+    def failed(self, exchange: Exchange) -> None:
         """An outermost chain has raised ``exchange.error``."""
 
     def on_chain_start(
@@ -117,8 +216,8 @@ class Recorder(BaseCallbackHandler):
             return
         _find_trace(exchange)
         self.capture.end_exchange(exchange)
-        exchange.inputs = _kept(more.get("inputs", exchange.inputs))  # a stream tells its inputs only at the end
-        exchange.outputs = _kept(outputs)
+        exchange.inputs = _copied(more.get("inputs", exchange.inputs))  # a stream's inputs are known only at its end
+        exchange.outputs = _copied(outputs)
         self.answered(exchange)
 
     def on_chain_error(
@@ -132,7 +231,7 @@ class Recorder(BaseCallbackHandler):
         _find_trace(exchange)
         self.capture.end_exchange(exchange)
         exchange.error = error
-        self.broken(exchange)
+        self.failed(exchange)
 
     def on_retriever_start(
         self,
@@ -188,10 +287,23 @@ def _surrounding_run() -> UUID | None:
     return getattr(config.get("callbacks"), "parent_run_id", None) if config else None
 
 
-def _find_trace(exchange: Exchange) -> None:
-    """Look at a chain's start and at its end: MLflow's tracer may have been told of the event before us, or not yet.
+def _copied(value: Any) -> Any:
+    """A copy: applications go on to change the dicts and message lists that they passed."""
+    if isinstance(value, Mapping):
+        return {key: list(each) if isinstance(each, list) else each for key, each in value.items()}
+    return list(value) if isinstance(value, list) else value
 
-    Where neither shows it, feedback is kept back and counted; it never goes to a guessed trace.
+
+_TRACER_MODULE = "mlflow.langchain.langchain_tracer"
+_DISPATCHERS = ("handle_event", "ahandle_event")
+_DEEPEST = 6
+_NO_TRACE = "MLFLOW_NO_OP_SPAN_TRACE_ID"
+
+
+def _find_trace(exchange: Exchange) -> None:
+    """Look at a chain's start and at its end: MLflow's tracer may hear of the event before us or after us.
+
+    Where neither shows it, feedback is withheld and counted; it never goes to a guessed trace.
     """
     if exchange.trace_id is None:
         try:
@@ -200,8 +312,50 @@ def _find_trace(exchange: Exchange) -> None:
             exchange.traceable = False
 
 
-def _kept(value: Any) -> Any:
-    """``value`` as it is now: applications go on to change the dicts and message lists that they passed."""
-    if isinstance(value, Mapping):
-        return {key: list(each) if isinstance(each, list) else each for key, each in value.items()}
-    return list(value) if isinstance(value, list) else value
+def trace_id_of(run_id: UUID) -> str | None:
+    """The id of the MLflow trace that the run belongs to; ``None`` where it is not traced.
+
+    To be called in a handler's ``on_chain_start`` or ``on_chain_end``, in the thread that dispatches the event.
+    Autologging gives every callback manager a tracer of its own, and MLflow has no public way from a run to its
+    trace. So this looks up the stack for the handlers that LangChain notifies of the event, and reads the tracer's
+    table of open spans, by the run's id: never by what happens to be active, which in batches is another row's trace.
+    Without a tracer it is the trace of the span that the application itself has open around the call.
+
+    Raises:
+        LookupError: there is a tracer, but it does not know the run.
+    """
+    if "mlflow" not in sys.modules:
+        return None
+    tracer = _tracer(sys._getframe(1))
+    if tracer is None:
+        return _enclosing_trace()
+    try:
+        trace_id = str(tracer._run_span_mapping[str(run_id)].span.trace_id)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise LookupError(f"MLflow's tracer does not know the run {run_id}") from error
+    return None if trace_id == _NO_TRACE else trace_id
+
+
+def _tracer(frame: FrameType | None) -> Any:
+    module = sys.modules.get(_TRACER_MODULE)
+    if module is None:
+        return None
+    kind = getattr(module, "MlflowLangchainTracer", ())
+    for _ in range(_DEEPEST):
+        if frame is None:
+            break
+        if frame.f_code.co_name in _DISPATCHERS:
+            handlers = frame.f_locals.get("handlers", ())
+            return next((handler for handler in handlers if isinstance(handler, kind)), None)
+        frame = frame.f_back
+    return None
+
+
+def _enclosing_trace() -> str | None:
+    import mlflow
+
+    span = mlflow.get_current_active_span()
+    if span is None or span.end_time_ns is not None:  # an ended span can linger in a thread's context
+        return None
+    trace_id = str(span.trace_id)
+    return None if trace_id == _NO_TRACE else trace_id

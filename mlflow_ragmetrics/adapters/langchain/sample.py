@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from mlflow_ragmetrics.adapters.langchain.capture import Exchange, chunks_in
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, documents_in
+from mlflow_ragmetrics.core.sample import Chunk, Sample
 from mlflow_ragmetrics.records.aliases import ALIASES
+from mlflow_ragmetrics.records.chunks import chunks_of
 from mlflow_ragmetrics.records.messages import answer_in, question_in
 from mlflow_ragmetrics.records.record import to_sample
 
-__all__ = ["Known", "Reading", "answered_messages", "call_with"]
+__all__ = ["Known", "Reading", "answered_messages", "call_with", "chunks_in", "distinct"]
 
 Known = Union[Mapping[str, Any], Callable[..., Any]]
 """What is known of a question: a mapping by question or id, or a function of the question (and the id)."""
@@ -44,7 +45,7 @@ class Reading:
         given = {name: value for name, value in exchange.metadata.items() if name in _CALL_NAMES}
         found = to_sample(given)
         question = self._question(exchange)
-        sample_id = found.id if _names(exchange.metadata, "id") else ""
+        sample_id = found.id if _has(exchange.metadata, "id") else ""
         record: dict[str, Any] = {
             "id": sample_id or str(exchange.run_id),
             "question": question,
@@ -55,7 +56,7 @@ class Reading:
             if found.gold_doc_ids is not None
             else _looked_up(self.gold_doc_ids, question, sample_id),
         }
-        return to_sample({**_remarks(exchange), **record})
+        return to_sample({**_metadata_of(exchange), **record})
 
     def _question(self, exchange: Exchange) -> str | None:
         if self.question is not None:
@@ -82,6 +83,34 @@ class Reading:
         return chunks_in(exchange)
 
 
+def chunks_in(exchange: Exchange) -> tuple[Chunk, ...] | None:
+    """What the chain had to answer from, best first and each once; ``None`` where it retrieved nothing at all.
+
+    In this order: the documents among its outputs (``source_documents``, ``context``: what is left after reranking),
+    what its retrievers gave (those that began first come first), what its tools and steps gave back, and texts among
+    its outputs under a name for contexts. A retriever that found nothing gives ``()``.
+    """
+    documents = documents_in(exchange.outputs)
+    if not documents and exchange.retrievals:
+        documents = [document for found in exchange.retrievals.values() for document in found]
+        return distinct(chunks_of(documents) or ())
+    documents = documents or exchange.returned
+    if documents:
+        return distinct(chunks_of(list(documents)) or ())
+    outputs = exchange.outputs
+    names = ("contexts", *ALIASES["contexts"]) if isinstance(outputs, Mapping) else ()
+    named = next((outputs[name] for name in names if outputs.get(name) is not None), None)
+    return None if named is None else distinct(chunks_of(named) or ())
+
+
+def distinct(chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
+    """The chunks without repetitions, each at its first rank; same text under another id is another chunk."""
+    first: dict[tuple[str | None, str], Chunk] = {}
+    for chunk in chunks:
+        first.setdefault((chunk.id, chunk.text), chunk)
+    return tuple(first.values())
+
+
 _CALL_NAMES = frozenset(name for each in _FROM_CALL for name in (each, *ALIASES[each]))
 
 
@@ -89,7 +118,7 @@ def call_with(function: Callable[..., Any], *values: Any) -> Any:
     """Call with as many of ``values`` as the function has parameters without default, at least one."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some built-in functions do not tell
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return function(values[0])
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     needed = sum(each.kind in positional and each.default is each.empty for each in parameters)
@@ -97,13 +126,9 @@ def call_with(function: Callable[..., Any], *values: Any) -> Any:
 
 
 def answered_messages(messages: Sequence[Any]) -> Sequence[Any]:
-    """The messages after the last question: an earlier turn's answer is none to this one."""
+    """The messages after the last question: an earlier turn's answer is not an answer to this one."""
     for position in range(len(messages) - 1, -1, -1):
-        message = messages[position]
-        role = (
-            message.get("role", message.get("type")) if isinstance(message, Mapping) else getattr(message, "type", "")
-        )
-        if role in _USER:
+        if _role(messages[position]) in _USER:
             return messages[position + 1 :]
     return messages
 
@@ -122,11 +147,11 @@ def _looked_up(known: Known | None, question: str | None, sample_id: str) -> Any
     return call_with(known, question, sample_id or None)
 
 
-def _names(metadata: Mapping[str, Any], name: str) -> bool:
+def _has(metadata: Mapping[str, Any], name: str) -> bool:
     return any(metadata.get(each) is not None for each in (name, *ALIASES[name]))
 
 
-def _remarks(exchange: Exchange) -> dict[str, Any]:
+def _metadata_of(exchange: Exchange) -> dict[str, Any]:
     """The call's own metadata, and what leads back to the call."""
     own = {
         name: value
@@ -145,7 +170,7 @@ def _entry(value: Any, key: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A structured output (a pydantic model that is no message) as a mapping."""
+    """A structured output (a pydantic model that is not a message) as a mapping."""
     if hasattr(value, "model_dump") and not hasattr(value, "content"):
         return value.model_dump()
     return value

@@ -79,8 +79,8 @@ def _aggregates(key: str, columns: list[str]) -> Iterator[tuple[str, Column]]:
 
 
 def _figures(own: Mapping[str, float]) -> dict[str, float]:
-    told = ("n_scored", *_OF_STATUS, "mean", *_OF_COLUMN.values(), "n_no_context")
-    figures = {name: own[name] for name in told if name in own}
+    shown = ("n_scored", *_OF_STATUS, "mean", *_OF_COLUMN.values(), "n_no_context")
+    figures = {name: own[name] for name in shown if name in own}
     if own["n_scored"] > 1:
         shape = {name: own.get(name, 0.0) for name in ("mean", "deviation", "skewness", "least", "most")}
         interval = interval_of_moments(Moments(int(own["n_scored"]), **shape, is_binary=own["n_between"] == 0))

@@ -90,9 +90,9 @@ def suite_of(recipe: Recipe) -> Suite:
 def is_remote(suite: Suite) -> bool:
     """Whether the suite asks models that are reached over a network."""
     asked = {who for metric in suite.metrics for who in metric.definition.asks}
-    judges = suite.judges if "judge" in asked else []
-    embeddings = suite.embeddings if "embeddings" in asked else []
-    return not all(getattr(model, "local", False) for model in (*judges, *embeddings))
+    judges = [judge.local for judge in suite.judges] if "judge" in asked else []
+    embeddings = [embedding.local for embedding in suite.embeddings] if "embeddings" in asked else []
+    return not all([*judges, *embeddings])
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from mlflow_ragmetrics.core.sample import FIELDS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.records.aliases import FIELD_OF
-from mlflow_ragmetrics.records.mlflow_fields import HOLDERS
+from mlflow_ragmetrics.records.fields import MLFLOW_COLUMNS
 from mlflow_ragmetrics.records.record import check_columns, to_sample
 from mlflow_ragmetrics.report.arrow import ScoreColumns
 from mlflow_ragmetrics.selection import check_presence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["columns_read", "records_of", "Scoring", "score_spark", "spark_udf"]
 
-_BESIDE_FIELDS = (*HOLDERS, "metadata", "doc_uri")
+_BESIDE_FIELDS = (*MLFLOW_COLUMNS, "metadata", "doc_uri")
 
 
 def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str] | None) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str
     fields = {*mapping, *(FIELD_OF[name] for name in names if name in FIELD_OF and name not in mapping.values())}
     if "contexts" in fields or "doc_uri" in names:
         fields.add("retrieved_doc_ids")
-    if not any(name in names for name in HOLDERS):
+    if not any(name in names for name in MLFLOW_COLUMNS):
         given: dict[str, Any] = {field: () for field in FIELDS if field in fields}
         references = given.pop("reference", None)
         check_presence(suite.selection, [Sample(references=None if references is None else ("",), **given)])
@@ -57,7 +57,7 @@ def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str
 
 
 def records_of(batch: pa.RecordBatch, names: Collection[str]) -> list[dict[str, Any]]:
-    """One mapping a row, of the columns ``names``; what cannot be read is the error that says why."""
+    """One mapping per row, of the columns ``names``; what cannot be read is the error that says why."""
     values = {name: _values(batch.column(name)) for name in names}
     if not values:
         return [{} for _ in range(batch.num_rows)]
@@ -67,7 +67,7 @@ def records_of(batch: pa.RecordBatch, names: Collection[str]) -> list[dict[str, 
 def _values(column: pa.Array) -> list[Any]:
     try:
         values = column.to_pylist()
-    except (OverflowError, ValueError):  # such as bytes that are no UTF-8, or a moment after the year 9999
+    except (OverflowError, ValueError):  # such as bytes that are not UTF-8, or a moment after the year 9999
         values = [_value(scalar) for scalar in column]
     return [_with_mappings(value, column.type) for value in values] if _holds_maps(column.type) else values
 
@@ -156,8 +156,8 @@ def score_spark(
 ) -> DataFrame:
     """``frame`` with the columns of ``streaming.ScoreColumns``: values, reasons, and items as arrays of structs.
 
-    ``suite`` is a YAML file's path, a preset's name, or metrics; ``options`` are those of ``Suite``, and limits among
-    them those of the whole cluster, shared by the ``workers`` tasks that run at the same time (default: the cluster's
+    ``suite`` is a YAML file's path or content, a preset's name, or metrics; ``options`` are those of ``Suite``, and
+    limits among them those of the whole cluster, shared by the ``workers`` tasks at a time (default: the cluster's
     parallelism); ``adapters.spark`` says how. ``columns`` maps sample fields to columns. A frame without ids gets the
     column ``id``, made of question and reference. A row that cannot be scored has the status ``error`` and says why
     in ``<key>_reason``; the job goes on. Nothing is scored before an action asks for it, and each action scores

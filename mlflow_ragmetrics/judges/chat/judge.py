@@ -2,120 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import NoneType
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.core.judge import Call
+from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.language import check_language
-from mlflow_ragmetrics.core.options import check_arguments
-from mlflow_ragmetrics.core.question import Embed, Outcome, Question
+from mlflow_ragmetrics.core.question import Outcome, Question
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError
-from mlflow_ragmetrics.judges.chat.client import Connection, Terms, Turn
-from mlflow_ragmetrics.judges.chat.grouping import Grouping, check_grouping, group_calls
+from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
+from mlflow_ragmetrics.judges.chat.client import ModelClient
 from mlflow_ragmetrics.judges.chat.limits import Usage
-from mlflow_ragmetrics.judges.chat.message import Result, Sheet, sheet_of
-from mlflow_ragmetrics.judges.chat.models import ModelOptions, identity_of, name_of, open_model
-from mlflow_ragmetrics.judges.chat.prompt import Prompts, fenced
+from mlflow_ragmetrics.judges.chat.message import ChatMessage, ChatRequest, Prompts, Result, fenced
+from mlflow_ragmetrics.judges.chat.models import identity_of, name_of, open_model
+from mlflow_ragmetrics.judges.chat.options import Calls, judge_options
 from mlflow_ragmetrics.judges.chat.reply import Problem, Reply
+from mlflow_ragmetrics.judges.chat.tasks import no_task, request_of, task_of
 
-__all__ = ["ChatJudge"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
+
+__all__ = ["ChatJudge", "group_calls"]
 
 _MORE_TOKENS = 4
 _LONGEST_ECHO = 8000
 _SHOWN = 160
 
 
-class ChatJudge:
+class ChatJudge(Judge):
     """Answers questions with a chat model: a LangChain ``BaseChatModel``, or a URI such as ``"openai:/gpt-4o-mini"``.
 
-    ``calls``: ``"full"`` (at most 8 calls a row) or ``"compact"`` (at most 4). ``language``: of reasons. ``prompts``: a
-    folder whose files replace the built-in prompts of the same names. ``temperature``, ``max_tokens`` (0 and 1000 for
-    a URI, else the model's own), ``seed``, ``base_url`` and ``api_key`` (never shown or stored): of the model.
-    ``terms``: the fields of ``Terms`` (timeout, attempts, limits, budget, …). A model that ``max_tokens`` cuts short
-    is asked once more with four times as many.
+    ``language``: of reasons. ``options``: the fields of ``JudgeOptions``. ``name``; ``calls``: ``"full"`` (at most 8
+    calls per row) or ``"compact"`` (at most 4); ``prompts``: a folder whose files replace the built-in prompts of the
+    same names; ``temperature``, ``max_tokens``, ``seed``, ``base_url`` and ``api_key`` (never shown or stored) of the
+    model; ``timeout``, ``attempts``, ``retry``, ``requests_per_minute``, ``tokens_per_minute``, ``max_calls``,
+    ``max_cost`` and ``prices`` of its requests; ``trace`` and ``structured``. ``InvalidOptionError`` names one that is
+    wrong. A model that ``max_tokens`` cuts short is asked once more with four times as many.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        *,
-        name: str | None = None,
-        calls: str = "full",
-        language: str = "en",
-        prompts: str | Path | None = None,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        seed: int | None = None,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        **terms: Any,
-    ) -> None:
-        agreed = Terms.of(terms)
-        given = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed, "base_url": base_url}
-        for option, value in (("name", name), ("api_key", api_key)):
-            if not isinstance(value, (str, NoneType)):  # a key is not shown, whatever it is
-                raise InvalidOptionError(f"ChatJudge: {option} must be text", param=option)
-        checked = check_arguments("ChatJudge", ModelOptions, given)
-        options = ModelOptions(**checked, timeout=agreed.timeout, api_key=api_key)
-        self.grouping: Grouping = check_grouping(calls)
+    usage: Usage
+
+    def __init__(self, model: Any, *, language: str = "en", **options: Unpack[JudgeKeywords]) -> None:
+        self.options = judge_options(options)
         self.language = check_language(language)
-        self.prompts = Prompts.load(prompts)
-        self.name = name or name_of(model)
-        self.model, call_options = open_model(model, options)
-        self._connection = Connection(self.name, self.model, call_options, agreed)
-        self._more_tokens = _MORE_TOKENS * (max_tokens or getattr(self.model, "max_tokens", None) or 1000)
+        self.prompts = Prompts.load(self.options.prompts)
+        self.name = self.options.name or name_of(model)
+        self.model, call_options = open_model(model, self.options)
+        self._client = ModelClient(self.name, self.model, call_options, self.options)
+        self.usage = self._client.usage
+        self._more_tokens = _MORE_TOKENS * (self.options.max_tokens or getattr(self.model, "max_tokens", None) or 1000)
         self.fingerprint = ";".join(
             [
                 identity_of(self.name, self.model, call_options),
                 f"prompts={self.prompts.version}/{self.prompts.digest[:12]}",
-                f"calls={self.grouping}",
+                f"calls={self.options.calls}",
                 f"language={self.language}",
             ]
         )
 
-    @property
-    def usage(self) -> Usage:
-        """What this judge has cost so far."""
-        return self._connection.usage
-
-    def calls(self, pending: Sequence[Question], in_flight: Sequence[Question]) -> list[Call]:
+    def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
         """The calls to make now for one sample's pending questions; what is in none of them waits.
 
         ``in_flight`` are the sample's questions that are being asked already.
         """
-        return group_calls(self.grouping, pending, in_flight)
+        return group_calls(self.options.calls, pending, in_flight)
 
-    def answer(self, questions: Sequence[Question]) -> list[Outcome]:
-        """One outcome a question; all are asked in one message, and once more where the reply cannot be used."""
-        asked = [question for question in dict.fromkeys(questions) if not isinstance(question, Embed)]
-        outcomes: dict[Question, Outcome] = {}
+    def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
+        """One outcome per question; all are asked in one message, and once more where the reply cannot be used."""
+        asked = [question for question in dict.fromkeys(questions) if task_of(question) is not None]
+        outcomes: dict[Question[Any], Outcome] = {}
         try:
-            outcomes = self._ask(sheet_of(asked)) if asked else {}
+            outcomes = self._ask(request_of(asked)) if asked else {}
         except JudgeError as error:
             outcomes = dict.fromkeys(asked, error)
-        stranger = JudgeError(f"{self.name}: a chat model makes no embeddings")
-        return [outcomes.get(question, stranger) for question in questions]
+        return [outcomes[each] if each in outcomes else no_task(self.name, each) for each in questions]
 
-    def turns(self, sheet: Sheet) -> list[Turn]:
-        """The message for a sheet: the fixed part first, the fenced data after it."""
-        return [("system", self.prompts.system(sheet.prompts, self.language)), ("human", fenced(sheet.blocks))]
+    def messages(self, request: ChatRequest) -> list[ChatMessage]:
+        """The messages of a request: the fixed part first, the fenced data after it."""
+        return [("system", self.prompts.system(request.prompts, self.language)), ("human", fenced(request.blocks))]
 
-    def _ask(self, sheet: Sheet) -> dict[Question, Outcome]:
-        turns = self.turns(sheet)
-        reply = self._connection.reply(turns, sheet.schema)
-        results = _read(sheet, reply)
+    def _ask(self, request: ChatRequest) -> dict[Question[Any], Outcome]:
+        messages = self.messages(request)
+        reply = self._client.reply(messages, request.schema)
+        results = _read(request, reply)
         if reply.cut and _problem_in(results):
-            reply = self._connection.reply(turns, sheet.schema, max_tokens=self._more_tokens)
-            results = _read(sheet, reply)
+            reply = self._client.reply(messages, request.schema, max_tokens=self._more_tokens)
+            results = _read(request, reply)
         problem = _problem_in(results)
         if problem and not reply.refused and not reply.cut:
             self.usage.add(repairs=1)
-            repair: list[Turn] = [("ai", reply.text[:_LONGEST_ECHO] or "{}"), ("human", self.prompts.repair(problem))]
-            reply = self._connection.reply([*turns, *repair], sheet.schema)
-            again = _read(sheet, reply)
+            repair: list[ChatMessage] = [
+                ("ai", reply.text[:_LONGEST_ECHO] or "{}"),
+                ("human", self.prompts.repair(problem)),
+            ]
+            reply = self._client.reply([*messages, *repair], request.schema)
+            again = _read(request, reply)
             results = {q: again[q] if isinstance(result, Problem) else result for q, result in results.items()}
         return {q: self._failure(r, reply) if isinstance(r, Problem) else r for q, r in results.items()}
 
@@ -130,12 +112,41 @@ class ChatJudge:
         return JudgeReplyError(message, code="unusable")
 
 
-def _read(sheet: Sheet, reply: Reply) -> dict[Question, Result]:
+def _read(request: ChatRequest, reply: Reply) -> dict[Question[Any], Result]:
     if reply.refused or reply.data is None:
         problem = Problem("it holds no JSON object of the form asked for")
-        return {question: problem for part in sheet.parts for question in part.questions}
-    return sheet.read(reply.data)
+        return {question: problem for part in request.parts for question in part.questions}
+    return request.read(reply.data)
 
 
-def _problem_in(results: Mapping[Question, Result]) -> str | None:
+def _problem_in(results: Mapping[Question[Any], Result]) -> str | None:
     return next((result.text for result in results.values() if isinstance(result, Problem)), None)
+
+
+def group_calls(calls: Calls, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
+    """The calls to make now for one sample's questions, as their tasks say; what is in none of them waits.
+
+    Full: the grades of an answer share a call, all else is asked alone. Compact: all claims share one; everything about
+    contexts shares one, and waits for the claims that are still being made; both directions between answer and
+    reference share one.
+    """
+    unanswered = {type(question) for question in (*pending, *in_flight)}
+    groups: dict[Hashable, list[list[Question[Any]]]] = {}
+    for question in pending:
+        task = task_of(question)
+        shared = None if task is None else task.shares(question, calls)
+        if task is None or shared is None:
+            groups[question] = [[question]]
+        elif calls == "full" or unanswered.isdisjoint(task.after):
+            candidates = groups.setdefault((task.part, shared), [])
+            room = next((call for call in candidates if _has_room(call, question)), None)
+            candidates.append([question]) if room is None else room.append(question)
+    return [tuple(call) for candidates in groups.values() for call in candidates]
+
+
+def _has_room(call: Sequence[Question[Any]], question: Question[Any]) -> bool:
+    tasks = [(each, task) for each in (*call, question) if (task := task_of(each)) is not None]
+    mine = tasks[-1][1]
+    if sum(task.size(each) for each, task in tasks) > mine.most:
+        return False
+    return not any(type(each) is type(question) and mine.conflict(question, each) for each in call)

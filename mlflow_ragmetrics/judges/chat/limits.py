@@ -1,25 +1,22 @@
-"""How much a judge may ask: requests and tokens a minute, calls and money; and what it has cost."""
+"""How much a judge may ask: requests and tokens per minute, calls and money; and what it has cost."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Annotated
 
-from pydantic import Field
-
-from mlflow_ragmetrics.core.options import check_arguments
 from mlflow_ragmetrics.errors import BudgetExceededError
+from mlflow_ragmetrics.judges.chat.options import Prices
 
-__all__ = ["Gate", "Budget", "Prices", "Usage", "tokens_in"]
+__all__ = ["Budget", "RateLimiter", "Usage", "tokens_in"]
 
 _MINUTE = 60.0
 
 
-class Gate:
+class RateLimiter:
     """Tells each request how long it has to wait.
 
     Over any 60 seconds at most ``requests_per_minute`` requests and ``tokens_per_minute`` tokens pass; a request that
@@ -72,34 +69,9 @@ class Gate:
             self._spent -= self._passed.popleft()[1]
 
 
-_MILLION = 1_000_000
-_Price = Annotated[float, Field(ge=0)]
-
-
 def tokens_in(text: str) -> int:
     """The tokens of a text, estimated as a quarter of its characters, rounded up."""
     return -(-len(text) // 4)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prices:
-    """US dollars a million tokens. ``cached`` is what cached prompt tokens cost, by default as much as ``input``."""
-
-    input: _Price
-    output: _Price
-    cached: _Price | None = None
-
-    @classmethod
-    def of(cls, given: Mapping[str, float] | Prices | None) -> Prices | None:
-        """Prices from ``{"input": 0.15, "output": 0.6}``; ``InvalidOptionError`` names what is wrong."""
-        if given is None or isinstance(given, Prices):
-            return given
-        return cls(**check_arguments("prices", cls, given))
-
-    def cost(self, prompt: float, completion: float, cached: float = 0) -> float:
-        """The cost in dollars."""
-        cached_price = self.input if self.cached is None else self.cached
-        return ((prompt - cached) * self.input + cached * cached_price + completion * self.output) / _MILLION
 
 
 @dataclass
@@ -116,8 +88,8 @@ class _Counts:
 class Usage:
     """A meter that many threads read and advance at once.
 
-    ``calls`` are requests that were sent, answered or not; ``estimated_calls`` those whose provider told no tokens,
-    so that they are counted at a quarter of the characters.
+    ``calls`` are requests that were sent, answered or not; ``estimated_calls`` those whose provider did not report
+    tokens: these are counted as a quarter of the characters.
     """
 
     def __init__(self, prices: Prices | None = None) -> None:

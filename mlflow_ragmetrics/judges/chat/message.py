@@ -1,38 +1,92 @@
-"""One call on paper: its questions, the prompts they need, the data blocks, the shape of the reply."""
+"""What a chat model is sent: prompts (text files that can be read and replaced), fenced data, the form of the reply."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Union
 
-from mlflow_ragmetrics.core.question import Answer, Claims, Grade, Question, RelatedChunks, Tone, Verify
-from mlflow_ragmetrics.judges.chat.prompt import Block
+from mlflow_ragmetrics.core.question import Question
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.reply import Problem
-from mlflow_ragmetrics.judges.chat.tasks import Part, claims_part, evidence_part, grades_part
 
-__all__ = ["Part", "Result", "Sheet", "sheet_of"]
+__all__ = [
+    "VERSION",
+    "Block",
+    "ChatMessage",
+    "ChatRequest",
+    "Instruction",
+    "Part",
+    "Prompt",
+    "Prompts",
+    "Result",
+    "fenced",
+    "mark_of",
+]
 
-Result = Union[Answer, Problem]
-_PARTS: Mapping[type[Any], Callable[[Sequence[Any]], Part]] = {
-    Claims: claims_part,
-    Verify: evidence_part,
-    RelatedChunks: evidence_part,
-    Grade: grades_part,
-    Tone: grades_part,
-}
+ChatMessage = tuple[str, str]
+"""A role (``"system"``, ``"human"``, ``"ai"``) and a text: a message as LangChain takes it."""
+Result = Union[object, Problem]
+"""The answer to a question, or why the reply holds none."""
+
+VERSION = "1"
+"""The version of the built-in prompts; it is logged and part of what stored answers are filed under."""
+
+_MARK_DIGITS = 16
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """What one message asks: ``parts`` in order, each with the questions that it answers."""
+class Block:
+    """A text under evaluation and the label that names it; the label is ours, the text is anybody's."""
+
+    label: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """A prompt that is no file: the rubric of a ``Grade``, or what a question of one's own asks.
+
+    It stands in the trusted part of the message; texts under evaluation belong in blocks.
+    """
+
+    text: str
+
+
+Prompt = Union[str, Instruction]
+"""The name of a prompt file, without ``.txt``, or an instruction."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a message asks about some questions of related kinds, and how the reply is read.
+
+    ``schema`` has the properties of the reply's object by name. ``read`` takes that object and gives every question its
+    answer or its problem.
+    """
+
+    questions: tuple[Question[Any], ...]
+    prompts: tuple[Prompt, ...]
+    blocks: tuple[Block, ...]
+    schema: Mapping[str, Any]
+    read: Callable[[Mapping[str, Any]], Mapping[Any, Result]]
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """One call: ``parts`` in order, each with the questions that it answers."""
 
     parts: tuple[Part, ...]
 
     @property
-    def prompts(self) -> list[str]:
-        """The names of the prompts that make up the fixed part."""
-        return list(dict.fromkeys(name for part in self.parts for name in part.prompts))
+    def prompts(self) -> list[Prompt]:
+        """The prompts that make up the fixed part."""
+        return list(dict.fromkeys(prompt for part in self.parts for prompt in part.prompts))
 
     @property
     def blocks(self) -> list[Block]:
@@ -52,12 +106,85 @@ class Sheet:
             "additionalProperties": False,
         }
 
-    def read(self, data: Mapping[str, Any]) -> dict[Question, Result]:
+    def read(self, data: Mapping[str, Any]) -> dict[Question[Any], Result]:
         """The answer to each question, or the problem with it."""
         return {question: result for part in self.parts for question, result in part.read(data).items()}
 
 
-def sheet_of(questions: Sequence[Question]) -> Sheet:
-    """The sheet for the questions of one call; ``KeyError`` on a kind that no chat model answers."""
-    makers = dict.fromkeys(_PARTS[type(question)] for question in questions)
-    return Sheet(tuple(make([q for q in questions if _PARTS[type(q)] is make]) for make in makers))
+@dataclass(frozen=True)
+class Prompts:
+    """All prompt texts by name; ``source`` says where they come from.
+
+    ``version`` is ``"1"`` for the built-in ones and ``"1+<8 hex digits>"`` where any of them was replaced.
+    """
+
+    texts: Mapping[str, str]
+    replaced: frozenset[str] = frozenset()
+
+    @classmethod
+    def load(cls, folder: str | Path | None = None) -> Prompts:
+        """The built-in prompts, those that ``folder`` holds under the same names replaced.
+
+        ``InvalidOptionError`` where the folder does not exist or holds a text file that is not a prompt.
+        """
+        texts = dict(_built_in())
+        replaced = {} if folder is None else _texts_in(Path(folder))
+        unknown = sorted(replaced.keys() - texts.keys())
+        if unknown:
+            known = ", ".join(f"{name}.txt" for name in sorted(texts))
+            message = f"prompts={str(folder)!r}: {unknown[0]}.txt is not a prompt; there are {known}"
+            raise InvalidOptionError(message, param="prompts")
+        return cls({**texts, **replaced}, frozenset(replaced))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all texts, 64 hex digits."""
+        return hashlib.sha256(repr(sorted(self.texts.items())).encode()).hexdigest()
+
+    @property
+    def version(self) -> str:
+        """The version as it is logged."""
+        return f"{VERSION}+{self.digest[:8]}" if self.replaced else VERSION
+
+    def system(self, prompts: Sequence[Prompt], language: str) -> str:
+        """The fixed part that a message begins with: the rules, then what is asked."""
+        wanted = ["rules", *prompts]
+        if "claims" not in prompts:
+            wanted.append(f"language.{language}")
+        return "\n".join(each.text if isinstance(each, Instruction) else self.texts[each] for each in wanted)
+
+    def repair(self, problem: str) -> str:
+        """The turn that asks for a better reply."""
+        return self.texts["repair"].replace("{problem}", problem)
+
+
+def mark_of(texts: Sequence[str]) -> str:
+    """The fence of a message: 16 hex digits of SHA-256 over its texts, found in none of them.
+
+    Derived, not drawn: equal questions give equal messages, and nobody can write a text that holds its own fence.
+    """
+    digest = hashlib.sha256("\x00".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
+    folded = [text.casefold() for text in texts]
+    while any(digest[:_MARK_DIGITS] in text for text in folded):
+        digest = hashlib.sha256(digest.encode()).hexdigest()
+    return digest[:_MARK_DIGITS]
+
+
+def fenced(blocks: Sequence[Block]) -> str:
+    """The data part of a message: each text after a line that holds the fence and the text's label."""
+    mark = mark_of([block.text for block in blocks])
+    lines = [f"[{mark} {block.label}]" + (f"\n{block.text}" if block.text else "") for block in blocks]
+    return "\n".join([*lines, f"[{mark} end]"])
+
+
+@lru_cache(maxsize=1)
+def _built_in() -> Mapping[str, str]:
+    folder = files("mlflow_ragmetrics.judges.chat") / "prompts"
+    named = {path.name: path for path in folder.iterdir() if path.name.endswith(".txt")}
+    return {name[: -len(".txt")]: path.read_text(encoding="utf-8").strip() for name, path in named.items()}
+
+
+def _texts_in(folder: Path) -> dict[str, str]:
+    if not os.path.isdir(folder):
+        raise InvalidOptionError(f"prompts={str(folder)!r} is not a folder", param="prompts")
+    return {path.stem: path.read_text(encoding="utf-8").strip() for path in sorted(folder.glob("*.txt"))}

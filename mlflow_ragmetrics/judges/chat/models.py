@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from mlflow_ragmetrics.core.secrets import keep_secret, redact
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
+from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 
-__all__ = ["ModelOptions", "identity_of", "name_of", "open_model"]
+__all__ = ["identity_of", "name_of", "open_model"]
 
 _PROVIDERS = {
     "gemini": "google_genai",
@@ -35,45 +35,19 @@ _SECRET = re.compile(r"key|token$|secret|password|credential|authorization|heade
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelOptions:
-    """Options of the model itself; ``None`` is the model's own, or, for a URI, 0, 1000 tokens and no seed."""
-
-    temperature: float | None = None
-    max_tokens: int | None = None
-    seed: int | None = None
-    base_url: str | None = None
-    timeout: float | None = None
-    api_key: str | None = field(default=None, repr=False)
-
-    def of_call(self) -> dict[str, Any]:
-        """What is given with each call."""
-        given = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": self.seed}
-        return {name: value for name, value in given.items() if value is not None}
-
-    def of_model(self) -> dict[str, Any]:
-        """What a model made from a URI is made with; it does not try again by itself."""
-        given: dict[str, Any] = {**_DEFAULTS, **self.of_call(), "max_retries": 0}
-        if self.timeout is not None:
-            given["timeout"] = self.timeout
-        own = {"base_url": self.base_url, "api_key": self.api_key}
-        return {**given, **{name: value for name, value in own.items() if value}}
-
-
 def name_of(model: Any) -> str:
-    """A URI as it is; of a LangChain object its ``model`` or ``model_name``, else its class (seed 002)."""
+    """A URI as it is; of a LangChain object its ``model`` or ``model_name``, else its class."""
     if isinstance(model, str):
         return redact(model)
     named = [getattr(model, attribute, None) for attribute in ("model", "model_name")]
     return next((name for name in named if isinstance(name, str) and name), type(model).__name__)
 
 
-def open_model(model: Any, options: ModelOptions) -> tuple[Any, dict[str, Any]]:
+def open_model(model: Any, options: JudgeOptions) -> tuple[Any, dict[str, Any]]:
     """The chat model that ``model`` stands for, and the options that go with each call.
 
     ``InvalidOptionError`` where it is neither a URI nor a chat model, ``MissingExtraError`` where a package is missing.
     """
-    keep_secret(options.api_key or "")
     if not isinstance(model, str):
         keep_secret(model)
         if not (hasattr(model, "invoke") and hasattr(model, "bind")):
@@ -82,28 +56,40 @@ def open_model(model: Any, options: ModelOptions) -> tuple[Any, dict[str, Any]]:
         for name in ("base_url", "api_key"):
             if getattr(options, name) is not None:
                 raise InvalidOptionError(f"{name} goes with a model URI; a chat model has its own", param=name)
-        return model, options.of_call()
+        return model, _call_options(options)
     match = _URI.match("databricks:/databricks" if model == "databricks" else model)
     if match is None:
-        message = f'model={redact(model)!r} is no model URI; write provider:/model, as in "openai:/gpt-4o-mini"'
+        message = f'model={redact(model)!r} is not a model URI; write provider:/model, as in "openai:/gpt-4o-mini"'
         raise InvalidOptionError(message, param="model")
     provider = match["provider"].lower()
     if provider in _THROUGH_MLFLOW:
         from mlflow_ragmetrics.judges.chat.endpoint import EndpointModel
 
-        return EndpointModel(uri=model), {**_DEFAULTS, **options.of_call()}
+        return EndpointModel(uri=model), {**_DEFAULTS, **_call_options(options)}
     return _through_langchain(model, _PROVIDERS.get(provider, provider.replace("-", "_")), match["model"], options), {}
 
 
-def _through_langchain(uri: str, provider: str, model: str, options: ModelOptions) -> Any:
+def _call_options(options: JudgeOptions) -> dict[str, Any]:
+    given = {"temperature": options.temperature, "max_tokens": options.max_tokens, "seed": options.seed}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _through_langchain(uri: str, provider: str, model: str, options: JudgeOptions) -> Any:
     package = _PACKAGES.get(provider, f"langchain-{provider.replace('_', '-')}")
     try:
         from langchain.chat_models import init_chat_model
     except ImportError as error:
         message = f"the judge {redact(uri)!r} needs langchain and {package}: pip install langchain {package}"
         raise MissingExtraError(message) from error
+    made_with = {**_DEFAULTS, **_call_options(options), "max_retries": 0, "timeout": options.timeout}
+    if options.base_url:
+        made_with["base_url"] = options.base_url
+    if options.api_key is not None:
+        made_with["api_key"] = options.api_key.get_secret_value()
+    if options.timeout is None:
+        del made_with["timeout"]
     try:
-        return init_chat_model(model, model_provider=provider, **options.of_model())
+        return init_chat_model(model, model_provider=provider, **made_with)
     except ImportError as error:
         raise MissingExtraError(f"the judge {redact(uri)!r} needs {package}: pip install {package}") from error
     except Exception as error:  # a provider's own check of its options or key

@@ -171,12 +171,15 @@ def judge_options(given: Mapping[str, Any]) -> JudgeOptions:
 
 def _refusal(place: list[str], kind: str, problem: str, given: Mapping[str, Any]) -> str:
     option = ".".join(place)
-    nested = {"retry": RetryOptions, "prices": Prices}
-    known = sorted((nested[place[0]] if len(place) > 1 else JudgeOptions).model_fields)
+    nested: dict[str, type[BaseModel]] = {"retry": RetryOptions, "prices": Prices}
+    model: type[BaseModel] = nested[place[0]] if len(place) > 1 else JudgeOptions
+    known = sorted(model.model_fields)
     if kind == "extra_forbidden":
         return f"there is no option {option!r}; language-model judges take {', '.join(known)}"
+    if kind == "missing":
+        return f"language-model judge: {option} is missing; {place[0]} takes {', '.join(known)}"
     value: object = given
     for part in place:
         value = value.get(part) if isinstance(value, Mapping) else value
-    told = "" if option == "api_key" or kind == "missing" else f"={shown(value)}"
+    told = "" if option == "api_key" else f"={shown(value)}"
     return f"language-model judge: option {option}{told}: {problem.removeprefix('Value error, ')}"

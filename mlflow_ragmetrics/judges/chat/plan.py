@@ -8,37 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlflow_ragmetrics.core.judge import Call
-from mlflow_ragmetrics.core.question import (
-    Answer,
-    Claims,
-    Embed,
-    Finding,
-    Grade,
-    Outcome,
-    Question,
-    Rating,
-    Related,
-    RelatedChunks,
-    Tone,
-    Verify,
-)
-from mlflow_ragmetrics.core.text import sentences
+from mlflow_ragmetrics.core.judge import Call, Judge
+from mlflow_ragmetrics.core.question import Outcome, Question
+from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.limits import tokens_in
-from mlflow_ragmetrics.judges.chat.message import sheet_of
+from mlflow_ragmetrics.judges.chat.tasks import no_task, request_of, task_of
 
-__all__ = ["Plan", "PlanJudge", "plan_judge"]
-
-_REASON = 60
-_QUOTE = 40
+__all__ = ["Plan", "PlanJudge"]
 
 
 @dataclass
 class Plan:
     """Requests and tokens that a judge would need, by kind of question, and the cost where the prices are known.
 
-    Tokens are a quarter of the characters; those of replies assume one claim a sentence and brief reasons.
+    Tokens are a quarter of the characters; those of replies assume one claim per sentence and brief reasons.
     """
 
     calls: int = 0
@@ -52,7 +36,7 @@ class Plan:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-class PlanJudge:
+class PlanJudge(Judge):
     """Takes the place of a ``ChatJudge``: renders the same messages, counts them in ``plan``, sends nothing.
 
     Its answers are placeholders (each sentence a claim, each claim supported by the first passage), so that every
@@ -66,19 +50,23 @@ class PlanJudge:
         self.calls_made: list[tuple[tuple[str, ...], int]] = []
         self._lock = threading.Lock()
 
-    def calls(self, pending: Sequence[Question], in_flight: Sequence[Question]) -> list[Call]:
+    def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
         """The calls that the judge itself would make."""
         return self.judge.calls(pending, in_flight)
 
-    def answer(self, questions: Sequence[Question]) -> list[Outcome]:
+    def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """Placeholders; the message that would have been sent is counted."""
-        asked = [question for question in questions if not isinstance(question, Embed)]
-        answers = [_placeholder(question) for question in asked]
+        answers: list[Outcome] = []
+        asked: list[Question[Any]] = []
+        for question in questions:
+            task = task_of(question)
+            answers.append(no_task(self.name, question) if task is None else task.placeholder(question))
+            asked += [] if task is None else [question]
         if asked:
-            sheet = sheet_of(asked)
-            prompt = sum(tokens_in(text) for _, text in self.judge.turns(sheet))
-            replied = sum(_reply_tokens(answer) for answer in answers)
-            self._count(tuple(question.kind for question in asked), prompt, replied, sheet.schema)
+            request = request_of(asked)
+            prompt = sum(tokens_in(text) for _, text in self.judge.messages(request))
+            replied = sum(tokens_in(str(answer)) for answer in answers if not isinstance(answer, JudgeError))
+            self._count(tuple(question.kind for question in asked), prompt, replied, request.schema)
         return answers
 
     def _count(self, kinds: tuple[str, ...], prompt: int, replied: int, schema: Mapping[str, Any]) -> None:
@@ -92,25 +80,3 @@ class PlanJudge:
             if prices is not None:
                 plan.cost = prices.cost(plan.prompt_tokens + plan.schema_tokens, plan.completion_tokens)
             self.calls_made.append((kinds, prompt))
-
-
-def plan_judge(judge: ChatJudge) -> PlanJudge:
-    """A judge to put in the place of ``judge``; after an evaluation with it, ``plan`` says what it would have cost."""
-    return PlanJudge(judge)
-
-
-def _placeholder(question: Question) -> Answer:
-    if isinstance(question, Claims):
-        return tuple(dict.fromkeys(sentences(question.text)))
-    if isinstance(question, Verify):
-        quotes = ((1, question.passages[0][:_QUOTE]),) if question.passages else ()
-        return tuple(Finding("SUPPORTED", "-" * _REASON, None, quotes) for _ in question.claims)
-    if isinstance(question, RelatedChunks):
-        return tuple(Related(i, text[:_QUOTE], "-" * _REASON) for i, text in enumerate(question.chunks, 1))
-    if isinstance(question, Grade):
-        return Rating(3.0, "-" * _REASON)
-    return Rating(0.5, "-" * _REASON) if isinstance(question, Tone) else None
-
-
-def _reply_tokens(answer: Answer) -> int:
-    return tokens_in(str(answer))

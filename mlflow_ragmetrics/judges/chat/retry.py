@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import tenacity
-from pydantic import Field
 
-from mlflow_ragmetrics.core.options import check_arguments
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.threads import pause
 from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.judges.chat.options import RetryOptions
 
 __all__ = ["Retry", "failure_of", "retry_after", "status_of"]
 
@@ -81,28 +80,15 @@ def _is_connection_failure(error: BaseException) -> bool:
     return any(name.endswith(("ConnectionError", "TransportError", "ConnectError", "TimeoutError")) for name in names)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Retry:
-    """Attempts on 429, 5xx, timeouts, connection errors and spoiled replies; seconds of waiting grow and are jittered.
+    """Does an action again where another attempt may succeed. ``sleep`` returns True where the run was ended meanwhile.
 
-    ``codes`` are the HTTP statuses to try again on (5xx always); ``on_client_errors`` adds all other 4xx but 401 and
-    403. ``longest_ask`` bounds a ``Retry-After``: a longer one ends the attempts. ``sleep`` returns True where the run
-    was ended meanwhile.
+    Tried again are HTTP 429, 5xx and the other ``options.codes``, timeouts, connection errors and broken replies.
     """
 
-    attempts: Annotated[int, Field(ge=1)] = 6
-    initial: Annotated[float, Field(ge=0)] = 2.0
-    multiplier: Annotated[float, Field(ge=1)] = 2.0
-    longest: Annotated[float, Field(ge=0)] = 30.0
-    longest_ask: Annotated[float, Field(ge=0)] = 300.0
-    codes: Collection[int] = (408, 409, 425, 429)
-    on_client_errors: bool = False
+    options: RetryOptions = field(default_factory=RetryOptions)
     sleep: Callable[[float], bool] = pause
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Retry:
-        """A ``Retry`` from a mapping; ``InvalidOptionError`` names what is unknown, no number or out of range."""
-        return cls(**check_arguments("retry", cls, given))
 
     def asks_to_wait(self, error: BaseException) -> bool:
         """Whether the provider said that it is asked too often, or how long to wait."""
@@ -118,23 +104,28 @@ class Retry:
         if status in _REFUSED_KEYS or "insufficient_quota" in str(error):
             return False
         asked = retry_after(error)
-        if asked is not None and asked > self.longest_ask:
+        if asked is not None and asked > self.options.longest_ask:
             return False
-        spoiled = status < 300  # the body is no chat completion: cut short, or a gateway's page
-        return spoiled or status >= 500 or status in self.codes or (self.on_client_errors and 400 <= status < 500)
+        spoiled = status < 300  # the body is not a chat completion: cut short, or a gateway's page
+        return (
+            spoiled
+            or status >= 500
+            or status in self.options.codes
+            or (self.options.on_client_errors and 400 <= status < 500)
+        )
 
     def wait_after(self, error: BaseException, attempt: int) -> float:
         """Seconds to wait after the failed attempt of this number, from 1: what was asked for, else exponential."""
         asked = retry_after(error)
         if asked is not None:
             return asked
-        grown = min(self.longest, self.initial * self.multiplier ** (attempt - 1))
+        grown = min(self.options.longest, self.options.initial * self.options.multiplier ** (attempt - 1))
         return grown * random.uniform(0.5, 1.0)
 
     def run(self, action: Callable[[], T], *, before_retry: Callable[[BaseException, float], None]) -> T:
         """Do ``action`` until it succeeds or no attempt is left; raises its last error."""
         retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self.attempts),
+            stop=tenacity.stop_after_attempt(self.options.attempts),
             retry=tenacity.retry_if_exception(self.worth_it),
             wait=lambda state: self.wait_after(_error_in(state), state.attempt_number),
             before_sleep=lambda state: before_retry(_error_in(state), state.upcoming_sleep),
@@ -164,6 +155,6 @@ def failure_of(name: str, error: Exception, attempts: int) -> JudgeError:
         return JudgeError(message, fatal=True, code=f"http_{status}")
     what = f"HTTP {status}" if status is not None else type(error).__name__
     if isinstance(error, IndexError) or (status is not None and status < 300):
-        what = f"the reply is no chat completion ({what})"
+        what = f"the reply is not a chat completion ({what})"
     tries = f" after {attempts} attempts" if attempts > 1 else ""
     return JudgeError(f"{name}: {what}{tries}: {said}", code=f"http_{status}" if status is not None else "failed")

@@ -1,13 +1,12 @@
-"""How each kind of question becomes part of a message, and the reply its answer."""
+"""How chat models are asked each kind of question: the part of a message, its reply, which questions share a call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, Generic, TypeVar, Union
 
 from mlflow_ragmetrics.core.question import (
-    Answer,
     Claims,
     Finding,
     Grade,
@@ -18,25 +17,62 @@ from mlflow_ragmetrics.core.question import (
     Tone,
     Verify,
 )
-from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.judges.chat.prompt import Block
+from mlflow_ragmetrics.core.text import sentences
+from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
+from mlflow_ragmetrics.judges.chat.message import Block, ChatRequest, Instruction, Part, Prompt
+from mlflow_ragmetrics.judges.chat.options import Calls
 from mlflow_ragmetrics.judges.chat.reply import Problem
 from mlflow_ragmetrics.shared.replies import read_grade, read_tone
 
-__all__ = ["Part", "array_of", "entries_by_id", "text_in", "claims_part", "evidence_part", "grades_part"]
+__all__ = ["Task", "array_of", "entries_by_id", "no_task", "register_task", "request_of", "task_of", "text_in"]
 
+Q = TypeVar("Q", bound=Question[Any])
 _TEXT = {"type": "string"}
+_REASON = "-" * 60
+_QUOTE = 40
 
 
 @dataclass(frozen=True)
-class Part:
-    """``read`` takes the reply's object and gives every question of the part its answer or its problem."""
+class Task(Generic[Q]):
+    """How a chat model is asked questions of one kind.
 
-    questions: tuple[Question, ...]
-    prompts: tuple[str, ...]
-    blocks: tuple[Block, ...]
-    schema: Mapping[str, Any]
-    read: Callable[[Mapping[str, Any]], dict[Question, Union[Answer, Problem]]]
+    ``part`` makes what one message asks about several of them; kinds with the same ``part`` are asked together.
+    ``placeholder``: an answer of the usual length, for plans. Questions may share a call where ``shares`` gives an
+    equal value under that ``calls`` option (``None``: asked alone), no two of one kind ``conflict``, and their ``size``
+    together is at most ``most``. With ``calls="compact"`` a question waits for those of the kinds ``after``.
+    """
+
+    part: Callable[[Sequence[Q]], Part]
+    placeholder: Callable[[Q], object]
+    shares: Callable[[Q, Calls], Hashable | None] = lambda question, calls: None
+    conflict: Callable[[Q, Q], bool] = lambda question, other: False
+    size: Callable[[Q], int] = lambda question: 1
+    most: int = 8
+    after: tuple[type[Question[Any]], ...] = ()
+
+
+_TASKS: dict[type[Question[Any]], Task[Any]] = {}
+
+
+def register_task(kind: type[Q], task: Task[Q]) -> None:
+    """Let chat models answer questions of the class ``kind``; the last task registered for a class holds."""
+    _TASKS[kind] = task
+
+
+def task_of(question: Q) -> Task[Q] | None:
+    """The task for a question, or ``None`` where no chat model answers questions of its class."""
+    return _TASKS.get(type(question))
+
+
+def no_task(judge: str, question: Question[Any]) -> JudgeError:
+    """What becomes of a question that no chat model answers."""
+    return JudgeError(f"{judge}: a chat model does not answer questions of the kind {question.kind!r}")
+
+
+def request_of(questions: Sequence[Question[Any]]) -> ChatRequest:
+    """The request that asks these questions; ``KeyError`` where no chat model answers one of them."""
+    makers = dict.fromkeys(_TASKS[type(question)].part for question in questions)
+    return ChatRequest(tuple(make([q for q in questions if _TASKS[type(q)].part is make]) for make in makers))
 
 
 def array_of(**properties: Any) -> dict[str, Any]:
@@ -74,7 +110,7 @@ def claims_part(questions: Sequence[Claims]) -> Part:
     """One text a question, ``t1`` and on. Each claim comes back on one line, repeats and blanks dropped."""
     ids = [f"t{number}" for number in range(1, len(questions) + 1)]
 
-    def read(data: Mapping[str, Any]) -> dict[Question, _Result]:
+    def read(data: Mapping[str, Any]) -> dict[Claims, _Result]:
         entries = entries_by_id(data, "texts", ids)
         if isinstance(entries, Problem):
             return dict.fromkeys(questions, entries)
@@ -151,7 +187,7 @@ def evidence_part(questions: Sequence[_Evidence]) -> Part:
         layout.list_claims(question)
     layout.blocks += [Block(*_text_of(question, verify, layout)) for question in related]
 
-    def read(data: Mapping[str, Any]) -> dict[Question, Any]:
+    def read(data: Mapping[str, Any]) -> dict[_Evidence, Any]:
         return {**_read_verdicts(data, verify, layout), **{each: _related(data, each, layout) for each in related}}
 
     prompts = (*["verify"] * bool(verify), *["related"] * bool(related))
@@ -168,7 +204,7 @@ def _text_of(question: RelatedChunks, verify: Sequence[Verify], layout: _Layout)
     return f"text: claims {ids[0]}-{ids[-1]}", ""
 
 
-def _read_verdicts(data: Mapping[str, Any], verify: Sequence[Verify], layout: _Layout) -> dict[Question, Any]:
+def _read_verdicts(data: Mapping[str, Any], verify: Sequence[Verify], layout: _Layout) -> dict[_Evidence, Any]:
     asked = [each for question in verify for each in layout.claim_ids(question)]
     entries = entries_by_id(data, "verdicts", asked) if verify else {}
     if isinstance(entries, Problem):
@@ -224,36 +260,107 @@ _Graded = Union[Grade, Tone]
 
 
 def grades_part(questions: Sequence[_Graded]) -> Part:
-    """Grades of one answer: at most one question an aspect, all about the same texts."""
-    ids = {_id(question): question for question in questions}
-    rubrics = ("grades", *ids) if "tone" not in ids else tuple(ids)
+    """Grades of one answer: at most one question per aspect, all about the same texts."""
+    ids = {question.aspect if isinstance(question, Grade) else "tone": question for question in questions}
+    grades = [question for question in questions if isinstance(question, Grade)]
+    prompts: list[Prompt] = []
+    if any(question.rubric is None for question in grades):
+        prompts.append("grades")
+    if any(question.rubric is not None for question in grades):
+        prompts.append("rubrics")
+    for name, question in ids.items():
+        own = question.rubric if isinstance(question, Grade) else None
+        prompts.append(name if own is None else Instruction(f"{name}: {own.strip()}"))
+    blocks = []
+    for name in ("question", "reference", "contexts", "answer"):
+        texts = next((each for question in questions if (each := question.named_texts().get(name))), ())
+        labels = [f"p{number}" for number in range(1, len(texts) + 1)] if name == "contexts" else [name]
+        blocks += [Block(label, text) for label, text in zip(labels, texts, strict=False)]
 
-    def read(data: Mapping[str, Any]) -> dict[Question, Rating | Problem]:
+    def read(data: Mapping[str, Any]) -> dict[_Graded, Rating | Problem]:
         entries = entries_by_id(data, "grades", list(ids))
         if isinstance(entries, Problem):
             return dict.fromkeys(questions, entries)
-        return {question: _rating(each, entries[each]) for each, question in ids.items()}
+        return {question: _rating(question, name, entries[name]) for name, question in ids.items()}
 
-    return Part(tuple(questions), rubrics, tuple(_blocks(questions)), _GRADES_SCHEMA, read)
-
-
-def _id(question: _Graded) -> str:
-    return question.aspect if isinstance(question, Grade) else "tone"
+    return Part(tuple(questions), tuple(prompts), tuple(blocks), _GRADES_SCHEMA, read)
 
 
-def _blocks(questions: Sequence[_Graded]) -> list[Block]:
-    blocks = []
-    for name in ("question", "reference", "answer"):
-        given = [text for text in (getattr(question, name) for question in questions) if text is not None]
-        blocks += [Block(name, text) for text in given[:1]]
-    return blocks
-
-
-def _rating(aspect: str, entry: Mapping[str, Any]) -> Rating | Problem:
+def _rating(question: _Graded, name: str, entry: Mapping[str, Any]) -> Rating | Problem:
     given = Rating(entry.get("grade"), text_in(entry, "reason"))
+    is_tone = isinstance(question, Tone)
     try:
-        grade = read_tone(given, aspect) if aspect == "tone" else read_grade(given, aspect)
+        grade = read_tone(given, name) if is_tone else read_grade(given, name)
     except JudgeReplyError:
-        allowed = "0, 0.5 or 1" if aspect == "tone" else "a number from 1 to 5"
-        return Problem(f'the grade with the id "{aspect}" must be {allowed}')
+        allowed = "0, 0.5 or 1" if is_tone else "a number from 1 to 5"
+        return Problem(f'the grade with the id "{name}" must be {allowed}')
     return Rating(grade, given.reason)
+
+
+def _grades_conflict(question: Grade, other: Grade) -> bool:
+    """Whether both ask for one aspect, or name different texts."""
+    pairs = [
+        (question.question, other.question),
+        (question.reference, other.reference),
+        (question.contexts, other.contexts),
+    ]
+    return question.aspect == other.aspect or any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+
+def _supported(question: Verify) -> tuple[Finding, ...]:
+    quotes = ((1, question.passages[0][:_QUOTE]),) if question.passages else ()
+    return tuple(Finding("SUPPORTED", _REASON, None, quotes) for _ in question.claims)
+
+
+def _shared_chunks(question: RelatedChunks, calls: Calls) -> Hashable | None:
+    return question.chunks if calls == "compact" else None
+
+
+def _all_related(question: RelatedChunks) -> tuple[Related, ...]:
+    return tuple(Related(i, text[:_QUOTE], _REASON) for i, text in enumerate(question.chunks, 1))
+
+
+register_task(
+    Claims,
+    Task(
+        claims_part,
+        placeholder=lambda question: tuple(dict.fromkeys(sentences(question.text))),
+        shares=lambda question, calls: "claims" if calls == "compact" else None,
+    ),
+)
+_MOST_CLAIMS = 60  # so that the reply has room for their verdicts
+register_task(
+    Verify,
+    Task(
+        evidence_part,
+        placeholder=_supported,
+        shares=lambda question, calls: (
+            None if calls == "full" else question.passages if question.against == "contexts" else "each other"
+        ),
+        size=lambda question: len(question.claims),
+        most=_MOST_CLAIMS,
+        after=(Claims,),
+    ),
+)
+register_task(
+    RelatedChunks,
+    Task(
+        evidence_part,
+        placeholder=_all_related,
+        shares=_shared_chunks,
+        conflict=lambda question, other: True,
+        size=lambda question: 0,
+        most=_MOST_CLAIMS,
+        after=(Claims,),
+    ),
+)
+register_task(
+    Grade,
+    Task(
+        grades_part,
+        placeholder=lambda question: Rating(3.0, _REASON),
+        shares=lambda question, calls: (question.answer, question.rubric is None),
+        conflict=_grades_conflict,
+    ),
+)
+register_task(Tone, Task(grades_part, placeholder=lambda question: Rating(0.5, _REASON)))

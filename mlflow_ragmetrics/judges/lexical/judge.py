@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, Final
 
+from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.language import check_language, render, say
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import (
@@ -35,7 +36,7 @@ _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
 
 
-class LexicalJudge:
+class LexicalJudge(Judge):
     """Judges by wording alone: no key, no download, thousands of claims a second.
 
     ``language`` is that of the reasons ("en" or "ru"); texts may be in either. ``threshold`` is the support (0 to 1)
@@ -66,12 +67,12 @@ class LexicalJudge:
         self.longest = longest
         self.fingerprint = f"lexical {_VERSION} threshold={threshold} language={language}"
 
-    def answer(self, questions: Sequence[Question]) -> Sequence[Outcome]:
+    def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         """One outcome for each of ``questions``; an unknown kind of question is a ``JudgeError``."""
         return [self._answer(question) for question in questions]
 
-    def _answer(self, question: Question) -> Any:
-        texts = _texts_of(question)
+    def _answer(self, question: Question[Any]) -> Any:
+        texts = question.named_texts()
         if holds_more_than(self.longest, chain.from_iterable(texts.values())):
             return self._too_long(list(texts))
         if isinstance(question, Claims):
@@ -85,6 +86,9 @@ class LexicalJudge:
         if isinstance(question, RelatedChunks):
             return self._relate(question)
         if isinstance(question, Grade):
+            if question.rubric is not None:
+                message = f"the lexical judge cannot grade {question.aspect} by a rubric; that needs a language model"
+                return JudgeError(f'{message}, such as judge="openai:/gpt-4o-mini"')
             return self._grade(question)
         if isinstance(question, Tone):
             tone = tone_of(question.answer)
@@ -148,20 +152,6 @@ class LexicalJudge:
 
     def _say(self, code: str, **values: Any) -> str:
         return render(say(code, **values), self.language)
-
-
-def _texts_of(question: Question) -> dict[str, Sequence[str]]:
-    """The texts that take time to compare, by their fields."""
-    if isinstance(question, Claims):
-        return {question.role: (question.text,)}
-    if isinstance(question, Verify):
-        return {question.role: question.claims, question.against: question.passages}
-    if isinstance(question, RelatedChunks):
-        return {question.role: (question.text,), "contexts": question.chunks}
-    if isinstance(question, Grade):
-        texts = {"answer": question.answer, "question": question.question, "reference": question.reference}
-        return {name: (text,) for name, text in texts.items() if text is not None}
-    return {}
 
 
 def _shown(terms: Iterable[Term]) -> str:

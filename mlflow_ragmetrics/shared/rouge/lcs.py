@@ -1,6 +1,6 @@
 """Longest common subsequences, of two texts and of many lines with a text, with bit-parallel integers.
 
-One integer a token of ``other`` holds a whole row of the dynamic programme as the bits where it does not grow
+One integer per token of ``other`` holds a whole row of the dynamic programme as the bits where it does not grow
 (H. Hyyrö, "Bit-parallel LCS-length computation revisited", 2004).
 
 The lines stand side by side in one integer, a free bit after each, so that the carry of one line's addition ends
@@ -163,7 +163,7 @@ class Lines:
     def _matched_by(self, other: Line) -> int:
         """The places of one longest common subsequence of each line with ``other``.
 
-        Of several longest ones it is the one of ``lcs.common_places``.
+        Of several longest ones it is the one of ``common_places``.
         """
         matched, left, inner, shifts = 0, self._full, self._inner, self._shifts
         for bits, grown in reversed(self._rows(other)):

@@ -24,7 +24,7 @@ _SHORTEST_STEMMED = 4
 
 @lru_cache(maxsize=16)
 def tokens_of(text: str, tokenizer: Tokenizer, stemmer: bool) -> Tokens:
-    """The tokens of ``text``; the last texts are remembered, as many variants score the same row."""
+    """The tokens of ``text``; the last texts are cached, as many variants score the same row."""
     return tuple(chain.from_iterable(sentence_tokens(text, tokenizer, stemmer)))
 
 
@@ -69,7 +69,7 @@ class Overlap(NamedTuple):
 
 
 def overlap(answer: str, reference: str, kind: RougeKind, tokenizer: Tokenizer, stemmer: bool) -> Overlap:
-    """The overlap of two texts; what several kinds need of the same texts is worked out once.
+    """The overlap of two texts; what several kinds need of the same texts is computed once.
 
     >>> overlap("the cat sat", "the cat lay down", "rouge2", "whitespace", False)
     Overlap(matched=1, answer_units=2, reference_units=3)

@@ -31,7 +31,7 @@ def _scorer(kinds: tuple[RougeKind, ...], stemmer: bool) -> Any:
 
 
 _KINDS: tuple[RougeKind, ...] = ("rouge1", "rouge2", "rougeL", "rougeLsum")
-_LONG = 3000  # characters of both sides: from here on the lines of ``core.lines`` are faster than native code
+_LONG = 3000  # characters of both sides: from here on the lines of ``lcs.Lines`` are faster than native code
 Shares = NDArray[np.float64]
 
 
@@ -45,6 +45,8 @@ def rouge_table(
 ) -> dict[str, Shares]:
     """``<kind>_precision``, ``<kind>_recall`` and ``<kind>_f1`` by pair: the numbers of the metric ``rouge``.
 
+    ``answers`` and ``references``: one of each per pair. ``kinds``: rouge1, rouge2, rougeL, rougeLsum. ``tokenizer``
+    and ``stemmer``: the metric's options.
     With the extra ``fast`` (``pip install 'mlflow_ragmetrics[fast]'``) native code counts what it counts faster, on
     all cores; the numbers are the same. ``InvalidOptionError`` where there are not as many answers as references.
 
@@ -52,7 +54,7 @@ def rouge_table(
     [0.5]
     """
     if len(answers) != len(references):
-        message = f"there are {len(answers)} answers and {len(references)} references; give one of each for a pair"
+        message = f"there are {len(answers)} answers and {len(references)} references; give one reference per answer"
         raise InvalidOptionError(message, param="references")
     table = np.zeros((len(answers), len(kinds), 3))
     for places, columns, native in _parts(answers, references, kinds, tokenizer):
@@ -67,7 +69,7 @@ def rouge_table(
 def _parts(
     answers: Sequence[str], references: Sequence[str], kinds: Sequence[RougeKind], tokenizer: Tokenizer
 ) -> list[tuple[list[int], list[int], bool]]:
-    """Which pairs and kinds are counted together, and whether natively."""
+    """The pairs and kinds that are counted together, and whether in native code."""
     every, columns = list(range(len(answers))), list(range(len(kinds)))
     if tokenizer != "rouge_score" or find_spec("rouge_score_rs") is None:
         return [(every, columns, False)]

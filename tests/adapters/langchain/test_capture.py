@@ -8,7 +8,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.adapters.langchain.capture import Capture, Exchange
+from mlflow_ragmetrics.adapters.langchain.recorder import Capture, Exchange
 
 
 def uid(*numbers: int) -> UUID:

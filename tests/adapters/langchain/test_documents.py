@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
-from mlflow_ragmetrics.adapters.langchain.capture import Exchange, chunks_in, distinct, documents_in
+from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, documents_in
+from mlflow_ragmetrics.adapters.langchain.sample import chunks_in, distinct
 from mlflow_ragmetrics.core.sample import Chunk
 
 ONE, TWO = Document(page_content="one", id="1"), Document(page_content="two", id="2")

@@ -133,6 +133,43 @@ def test_a_dead_store_is_counted_and_named(
     assert handler.counts["unwritten"] == 0
 
 
+def test_a_full_buffer_gives_up_the_oldest_and_counts_it(
+    suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dead(*_: Any, **__: Any) -> Any:
+        raise MlflowException("no route to the server")
+
+    monkeypatch.setattr("mlflow_ragmetrics.adapters.langchain.sink._BUFFER", 3)
+    with mlflow.start_run() as run, rm.RagMetricsCallback(suite) as handler:
+        with monkeypatch.context() as patch:
+            patch.setattr(mlflow.MlflowClient, "log_batch", dead)
+            for question in QUESTIONS[:5]:
+                plain.invoke(question, {"callbacks": [handler]})
+            assert not handler.flush(1.0)
+            counts = handler.counts
+            assert (counts["scored"], counts["unwritten"], counts["lost"]) == (5, 3, 2)
+        assert handler.flush(30)
+        assert (handler.counts["unwritten"], handler.counts["lost"]) == (0, 2)
+    table = mlflow.load_table("rag_rows.json", [run.info.run_id])
+    assert sorted(table["question"]) == QUESTIONS[2:5]
+
+
+def test_waiting_for_a_dead_store_is_no_busy_loop(suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[float] = []
+
+    def dead(*_: Any, **__: Any) -> Any:
+        attempts.append(time.monotonic())
+        raise MlflowException("no route to the server")
+
+    with mlflow.start_run(), rm.RagMetricsCallback(suite) as handler:
+        with monkeypatch.context() as patch:
+            patch.setattr(mlflow.MlflowClient, "log_batch", dead)
+            plain.invoke("why", {"callbacks": [handler]})
+            assert not handler.flush(1.0)
+        assert 2 <= len(attempts) <= 12
+        assert handler.flush(30)
+
+
 def test_an_unreachable_server_neither_stops_nor_slows_the_chain(
     suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from pydantic import BaseModel
 
-from mlflow_ragmetrics.adapters.langchain.capture import Exchange
+from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.sample import Reading, call_with
 
 CALL = AIMessage(content="", tool_calls=[{"name": "look_up", "args": {}, "id": "1"}])

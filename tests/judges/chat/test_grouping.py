@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-import pytest
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_ragmetrics.core.question import Claims, Grade, Question, RelatedChunks, Tone, Verify
-from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.judges.chat.grouping import check_grouping, group_calls
+from mlflow_ragmetrics.judges.chat.judge import group_calls
+from mlflow_ragmetrics.judges.chat.options import Calls
 
 A, R, CHUNKS = "The answer.", "The reference.", ("one", "two")
 CLAIMS = [Claims(A), Claims(R, role="reference")]
@@ -24,7 +25,7 @@ def test_in_full_only_the_grades_share_a_call() -> None:
 
 def test_in_compact_a_row_needs_four_calls() -> None:
     first = group_calls("compact", [*CLAIMS, RELATED, *GRADES], [])
-    assert first == [tuple(GRADES), tuple(CLAIMS)]
+    assert first == [tuple(CLAIMS), tuple(GRADES)]
     assert group_calls("compact", [RELATED], CLAIMS) == []
     second = group_calls("compact", [RELATED, *ON_CHUNKS, *ACROSS], GRADES)
     assert second == [(RELATED, *ON_CHUNKS), tuple(ACROSS)]
@@ -52,18 +53,13 @@ _QUESTIONS = st.lists(st.sampled_from([*CLAIMS, *GRADES, RELATED, *ON_CHUNKS, *A
 
 @given(_QUESTIONS, st.sampled_from(["full", "compact"]))
 def test_with_nothing_in_flight_no_question_is_asked_twice_and_none_waits_for_ever(
-    pending: list[Question], grouping: str
+    pending: list[Question[Any]], grouping: Calls
 ) -> None:
     waiting = list(pending)
-    asked: list[Question] = []
+    asked: list[Question[Any]] = []
     while waiting:
-        calls = group_calls(check_grouping(grouping), waiting, [])
+        calls = group_calls(grouping, waiting, [])
         assert calls
         asked += [question for call in calls for question in call]
         waiting = [question for question in waiting if question not in asked]
     assert sorted(map(repr, asked)) == sorted(map(repr, pending))
-
-
-def test_another_mode_is_refused() -> None:
-    with pytest.raises(InvalidOptionError, match="'full' or 'compact'"):
-        check_grouping("tiny")

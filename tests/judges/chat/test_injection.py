@@ -11,8 +11,8 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Grade, RelatedChunks, Verify
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.message import sheet_of
-from mlflow_ragmetrics.judges.chat.prompt import Block, fenced, mark_of
+from mlflow_ragmetrics.judges.chat.message import Block, fenced, mark_of
+from mlflow_ragmetrics.judges.chat.tasks import request_of
 from tests.judges.fake_models import blocks_in, dutiful, scripted
 from tests.judges.rows import FULL_SET, ROW
 
@@ -86,9 +86,9 @@ def test_an_attack_stays_in_its_block_and_out_of_the_fixed_part(attack: str, pla
     at[place] = attack
     calm = dict.fromkeys(at, "harmless")
     for texts_and_calm in [(_questions(at), _questions(calm))]:
-        attacked, harmless = (sheet_of(questions) for questions in texts_and_calm)
+        attacked, harmless = (request_of(questions) for questions in texts_and_calm)
         judge = ChatJudge(dutiful())
-        assert judge.turns(attacked)[0] == judge.turns(harmless)[0]
+        assert judge.messages(attacked)[0] == judge.messages(harmless)[0]
         assert [block.label for block in attacked.blocks] == [block.label for block in harmless.blocks]
         assert attacked.schema == harmless.schema
 
@@ -106,7 +106,9 @@ def _questions(at: dict[str, str]) -> list[Any]:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_claim_is_one_line_whatever_it_says(attack: str) -> None:
-    (block,) = [b for b in sheet_of([Verify((attack, "second"), ("passage",))]).blocks if b.label.startswith("claims")]
+    (block,) = [
+        b for b in request_of([Verify((attack, "second"), ("passage",))]).blocks if b.label.startswith("claims")
+    ]
     assert [re.match(r"c\d+", line)[0] for line in block.text.splitlines()] == ["c1", "c2"]  # type: ignore[index]
 
 

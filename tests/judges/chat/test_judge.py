@@ -40,7 +40,7 @@ def test_every_kind_of_question_is_answered() -> None:
         Rating(0.5, "Fair."),
     ]
     (failure,) = judge.answer([Embed(("text",))])
-    assert "embeddings" in str(failure)
+    assert "'embed'" in str(failure)
 
 
 def test_a_quote_that_no_passage_holds_is_dropped_and_its_passage_kept() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.judges.chat.limits import Gate
+from mlflow_ragmetrics.judges.chat.limits import RateLimiter
 
 
 class Clock:
@@ -15,17 +15,17 @@ class Clock:
 
 
 def test_without_limits_nothing_waits() -> None:
-    gate = Gate()
-    assert [gate.enter(10_000) for _ in range(100)] == [0.0] * 100
+    limiter = RateLimiter()
+    assert [limiter.enter(10_000) for _ in range(100)] == [0.0] * 100
 
 
 @given(st.integers(1, 5), st.integers(50, 300), st.lists(st.integers(1, 100), min_size=1, max_size=30))
 def test_no_minute_holds_more_than_the_limits(requests: int, tokens: int, sizes: list[int]) -> None:
     clock = Clock()
-    gate = Gate(requests, tokens, now=clock)
+    limiter = RateLimiter(requests, tokens, now=clock)
     passed: list[tuple[float, int]] = []
     for size in sizes:
-        while (wait := gate.enter(size)) > 0:
+        while (wait := limiter.enter(size)) > 0:
             clock.now += wait
         passed.append((clock.now, size))
         clock.now += 0.5
@@ -37,8 +37,8 @@ def test_no_minute_holds_more_than_the_limits(requests: int, tokens: int, sizes:
 
 def test_a_pause_that_a_provider_asks_for_holds_everybody() -> None:
     clock = Clock()
-    gate = Gate(now=clock)
-    gate.hold(7.0)
-    assert gate.enter(1) == 7.0
+    limiter = RateLimiter(now=clock)
+    limiter.hold(7.0)
+    assert limiter.enter(1) == 7.0
     clock.now += 7.0
-    assert gate.enter(1) == 0.0
+    assert limiter.enter(1) == 0.0

@@ -8,7 +8,8 @@ import pytest
 from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.models import ModelOptions, identity_of, name_of, open_model
+from mlflow_ragmetrics.judges.chat.models import identity_of, name_of, open_model
+from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 from tests.judges.fake_models import dutiful
 from tests.judges.misbehaving_server import misbehaving_server
 
@@ -42,7 +43,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     ],
 )
 def test_a_uri_is_made_by_langchain(made: list[dict[str, Any]], uri: str, provider: str, model: str) -> None:
-    open_model(uri, ModelOptions(timeout=60.0))
+    open_model(uri, JudgeOptions(timeout=60.0))
     (call,) = made
     assert (call["model_provider"], call["model"]) == (provider, model)
     assert (call["temperature"], call["max_tokens"], call["max_retries"], call["timeout"]) == (0.0, 1000, 0, 60.0)
@@ -58,33 +59,33 @@ def test_options_reach_the_model(made: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("uri", ["gpt-4o", "openai/gpt-4o", "openai:gpt-4o", ":/x", "openai:/"])
 def test_what_is_no_uri_is_refused_with_an_example(uri: str) -> None:
     with pytest.raises(InvalidOptionError, match="openai:/gpt-4o-mini"):
-        open_model(uri, ModelOptions())
+        open_model(uri, JudgeOptions())
 
 
 def test_a_missing_package_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingExtraError, match="pip install langchain-anthropic"):
-        open_model("anthropic:/claude-sonnet", ModelOptions())
+        open_model("anthropic:/claude-sonnet", JudgeOptions())
     monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
     with pytest.raises(MissingExtraError, match="pip install langchain langchain-openai"):
-        open_model("openai:/gpt-4o-mini", ModelOptions())
+        open_model("openai:/gpt-4o-mini", JudgeOptions())
 
 
 def test_a_missing_key_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(InvalidOptionError, match="openai:/gpt-4o-mini"):
-        open_model("openai:/gpt-4o-mini", ModelOptions())
+        open_model("openai:/gpt-4o-mini", JudgeOptions())
 
 
 def test_a_chat_model_keeps_its_own_options() -> None:
     model = dutiful(model="own")
-    assert open_model(model, ModelOptions(timeout=3.0)) == (model, {})
-    assert open_model(model, ModelOptions(temperature=0.5))[1] == {"temperature": 0.5}
+    assert open_model(model, JudgeOptions(timeout=3.0)) == (model, {})
+    assert open_model(model, JudgeOptions(temperature=0.5))[1] == {"temperature": 0.5}
     assert (name_of(model), name_of("openai:/x"), name_of(object())) == ("own", "openai:/x", "object")
     with pytest.raises(InvalidOptionError, match="base_url"):
-        open_model(model, ModelOptions(base_url="http://h"))
+        open_model(model, JudgeOptions(base_url="http://h"))
     with pytest.raises(InvalidOptionError, match="int"):
-        open_model(3, ModelOptions())
+        open_model(3, JudgeOptions())
 
 
 def test_an_identity_holds_no_secret() -> None:

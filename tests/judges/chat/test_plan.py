@@ -4,7 +4,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.plan import plan_judge
+from mlflow_ragmetrics.judges.chat.plan import PlanJudge
 from tests.judges.fake_models import FakeChatModel, dutiful
 from tests.judges.rows import FULL_SET, ROW
 
@@ -14,7 +14,7 @@ PRICES = {"input": 0.15, "output": 0.6}
 @pytest.mark.parametrize("calls", ["full", "compact"])
 def test_a_plan_counts_what_the_judge_then_needs(calls: str) -> None:
     unreachable = FakeChatModel(reply=lambda messages: AssertionError("a plan sends nothing"))
-    planned = plan_judge(ChatJudge(unreachable, calls=calls, prices=PRICES))
+    planned = PlanJudge(ChatJudge(unreachable, calls=calls, prices=PRICES))
     rm.Suite(FULL_SET, judge=planned).evaluate([ROW])
     judge = ChatJudge(dutiful(), calls=calls)
     rm.Suite(FULL_SET, judge=judge).evaluate([ROW])
@@ -29,7 +29,7 @@ def test_a_plan_counts_what_the_judge_then_needs(calls: str) -> None:
 
 
 def test_a_plan_without_prices_has_no_cost() -> None:
-    planned = plan_judge(ChatJudge(dutiful()))
+    planned = PlanJudge(ChatJudge(dutiful()))
     rm.Suite(["correctness"], judge=planned).evaluate([ROW])
     assert planned.plan.cost is None
     assert "cost" not in planned.plan.as_dict()

@@ -1,0 +1,538 @@
+"""The public names with their types; written by tests/public_types.py."""
+
+from collections.abc import Callable
+from typing import Literal, TypeVar
+
+from mlflow_ragmetrics.adapters.langchain.chain import evaluate_chain as evaluate_chain
+from mlflow_ragmetrics.adapters.langchain.handler import RagMetricsCallback as RagMetricsCallback
+from mlflow_ragmetrics.adapters.mlflow_genai import scorer as scorer
+from mlflow_ragmetrics.adapters.mlflow_genai import scorers as scorers
+from mlflow_ragmetrics.adapters.mlflow_models import extra_metrics as extra_metrics
+from mlflow_ragmetrics.adapters.spark import log_spark as log_spark
+from mlflow_ragmetrics.adapters.spark import score_spark as score_spark
+from mlflow_ragmetrics.adapters.spark import spark_udf as spark_udf
+from mlflow_ragmetrics.adapters.spark import summarize_spark as summarize_spark
+from mlflow_ragmetrics.calibration import Calibration as Calibration
+from mlflow_ragmetrics.calibration import calibrate as calibrate
+from mlflow_ragmetrics.comparison import Comparison as Comparison
+from mlflow_ragmetrics.comparison import compare as compare
+from mlflow_ragmetrics.core.aggregate import aggregate as aggregate
+from mlflow_ragmetrics.core.composite import Composite as Composite
+from mlflow_ragmetrics.core.composite import combine as combine
+from mlflow_ragmetrics.core.composite import composite as composite
+from mlflow_ragmetrics.core.judge import Embedding as Embedding
+from mlflow_ragmetrics.core.judge import Judge as Judge
+from mlflow_ragmetrics.core.metric import Metric as Metric
+from mlflow_ragmetrics.core.metric import metric as metric
+from mlflow_ragmetrics.core.question import Claims as Claims
+from mlflow_ragmetrics.core.question import Finding as Finding
+from mlflow_ragmetrics.core.question import Grade as Grade
+from mlflow_ragmetrics.core.question import Outcome as Outcome
+from mlflow_ragmetrics.core.question import Question as Question
+from mlflow_ragmetrics.core.question import Rating as Rating
+from mlflow_ragmetrics.core.question import Related as Related
+from mlflow_ragmetrics.core.question import RelatedChunks as RelatedChunks
+from mlflow_ragmetrics.core.question import Steps as Steps
+from mlflow_ragmetrics.core.question import Tone as Tone
+from mlflow_ragmetrics.core.question import Verify as Verify
+from mlflow_ragmetrics.core.question import ask as ask
+from mlflow_ragmetrics.core.question import together as together
+from mlflow_ragmetrics.core.sample import Chunk as Chunk
+from mlflow_ragmetrics.core.sample import Sample as Sample
+from mlflow_ragmetrics.core.score import Evidence as Evidence
+from mlflow_ragmetrics.core.score import Item as Item
+from mlflow_ragmetrics.core.score import Score as Score
+from mlflow_ragmetrics.errors import AllJudgesFailedError as AllJudgesFailedError
+from mlflow_ragmetrics.errors import BudgetExceededError as BudgetExceededError
+from mlflow_ragmetrics.errors import InvalidDataError as InvalidDataError
+from mlflow_ragmetrics.errors import InvalidFieldError as InvalidFieldError
+from mlflow_ragmetrics.errors import InvalidOptionError as InvalidOptionError
+from mlflow_ragmetrics.errors import JudgeError as JudgeError
+from mlflow_ragmetrics.errors import JudgeReplyError as JudgeReplyError
+from mlflow_ragmetrics.errors import MissingExtraError as MissingExtraError
+from mlflow_ragmetrics.errors import MissingFieldError as MissingFieldError
+from mlflow_ragmetrics.errors import NoConsensusError as NoConsensusError
+from mlflow_ragmetrics.errors import RagMetricsError as RagMetricsError
+from mlflow_ragmetrics.judges.chat.judge import ChatJudge as ChatJudge
+from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge as LexicalJudge
+from mlflow_ragmetrics.judges.nli import NLIJudge as NLIJudge
+from mlflow_ragmetrics.judges.resolve import Panel as Panel
+from mlflow_ragmetrics.judges.scripted import ScriptedJudge as ScriptedJudge
+from mlflow_ragmetrics.readers import join as join
+from mlflow_ragmetrics.report.arrow import write_parquet as write_parquet
+from mlflow_ragmetrics.report.gates import GateError as GateError
+from mlflow_ragmetrics.report.report import Report as Report
+from mlflow_ragmetrics.report.summary import summarize as summarize
+from mlflow_ragmetrics.scoring import score as score
+from mlflow_ragmetrics.shared.non_answers import is_indistinct as is_indistinct
+from mlflow_ragmetrics.shared.rouge.table import rouge_table as rouge_table
+from mlflow_ragmetrics.suite import Suite as Suite
+
+_T = TypeVar("_T")
+_Several = list[_T] | tuple[_T, ...]
+
+__version__: str
+
+class _AnswerCorrectness(Metric):
+    """Weighted mean of the factual F1 and the semantic similarity to the reference."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        preset: Literal["default", "equal_weights", "factual_focused", "semantic_focused"] = ...,
+        factual_weight: float | None = ...,
+        semantic_weight: float | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _AnswerCorrectness:
+        """The same metric with these options in place of those it has."""
+
+answer_correctness: _AnswerCorrectness
+
+class _AnswerRelevance(Metric):
+    """How well the answer addresses the question, as a judge grades it from 1 to 5."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _AnswerRelevance:
+        """The same metric with these options in place of those it has."""
+
+answer_relevance: _AnswerRelevance
+
+class _ChunkPrecision(Metric):
+    """Share of the retrieved chunks that state something which the answer says."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        no_context: Literal["vacuous", "floor", "skip"] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _ChunkPrecision:
+        """The same metric with these options in place of those it has."""
+
+chunk_precision: _ChunkPrecision
+
+class _Coherence(Metric):
+    """1.0 less a deduction for each broken, contradicting or repeated sentence."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        contradictions: _Several[tuple[str, str]] = ...,
+        threshold: float | None = ...,
+        preset: Literal["conservative", "balanced", "lenient"] | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _Coherence:
+        """The same metric with these options in place of those it has."""
+
+coherence: _Coherence
+
+class _ContentSafety(Metric):
+    """1.0 less 0.15 for each blocked word and each piece of personal data."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        additional_blocklist: _Several[str] = ...,
+        per_category: bool = ...,
+        threshold: float | None = ...,
+        preset: Literal["conservative", "balanced", "lenient"] | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _ContentSafety:
+        """The same metric with these options in place of those it has."""
+
+content_safety: _ContentSafety
+
+class _ContextF1(Metric):
+    """Harmonic mean of the precision and the recall of the retrieved documents."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        zero_division: float | Literal["skip"] = ...,
+        id_pattern: str | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _ContextF1:
+        """The same metric with these options in place of those it has."""
+
+context_f1: _ContextF1
+
+class _ContextPrecision(Metric):
+    """Share of the retrieved documents that are relevant."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        zero_division: float | Literal["skip"] = ...,
+        id_pattern: str | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _ContextPrecision:
+        """The same metric with these options in place of those it has."""
+
+context_precision: _ContextPrecision
+
+class _ContextRecall(Metric):
+    """Share of the relevant documents that were retrieved."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        zero_division: float | Literal["skip"] = ...,
+        id_pattern: str | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _ContextRecall:
+        """The same metric with these options in place of those it has."""
+
+context_recall: _ContextRecall
+
+class _Correctness(Metric):
+    """How well the answer agrees with the reference, as a judge grades it from 1 to 5."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _Correctness:
+        """The same metric with these options in place of those it has."""
+
+correctness: _Correctness
+
+class _FactRecall(Metric):
+    """Share of the facts that the retrieved contexts cover."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        target: Literal["answer", "reference"] = ...,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        no_context: Literal["vacuous", "floor", "skip"] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _FactRecall:
+        """The same metric with these options in place of those it has."""
+
+fact_recall: _FactRecall
+
+class _FactualCorrectness(Metric):
+    """How far the claims of the answer and of the reference support each other."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        mode: Literal["F1", "PRECISION", "RECALL"] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _FactualCorrectness:
+        """The same metric with these options in place of those it has."""
+
+factual_correctness: _FactualCorrectness
+
+class _Faithfulness(Metric):
+    """Share of the answer's claims that the retrieved contexts support."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        no_context: Literal["vacuous", "floor", "skip"] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _Faithfulness:
+        """The same metric with these options in place of those it has."""
+
+faithfulness: _Faithfulness
+
+class _HitRateK(Metric):
+    """Whether any of the first k documents is relevant; the mean over rows is the hit rate."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        k: int = ...,
+        zero_division: float | Literal["skip"] = ...,
+        id_pattern: str | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _HitRateK:
+        """The same metric with these options in place of those it has."""
+
+hit_rate_k: _HitRateK
+
+class _LexicalFactuality(Metric):
+    """Share of the answer's sentences of which at least half of the words occur in the reference."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        threshold: float | None = ...,
+        preset: Literal["conservative", "balanced", "lenient"] | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _LexicalFactuality:
+        """The same metric with these options in place of those it has."""
+
+lexical_factuality: _LexicalFactuality
+
+class _LexicalGroundedness(Metric):
+    """Share of the answer's words that occur in the question and the reference."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        grounding: _Several[Literal["question", "reference", "contexts"]] = ...,
+        threshold: float | None = ...,
+        preset: Literal["conservative", "balanced", "lenient"] | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _LexicalGroundedness:
+        """The same metric with these options in place of those it has."""
+
+lexical_groundedness: _LexicalGroundedness
+
+class _LexicalRelevance(Metric):
+    """Cosine of the word counts of question and answer."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        threshold: float | None = ...,
+        preset: Literal["conservative", "balanced", "lenient"] | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _LexicalRelevance:
+        """The same metric with these options in place of those it has."""
+
+lexical_relevance: _LexicalRelevance
+
+class _Map(Metric):
+    """Average precision of the ranking; the mean over rows is the MAP."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        zero_division: float | Literal["skip"] = ...,
+        id_pattern: str | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _Map:
+        """The same metric with these options in place of those it has."""
+
+map: _Map
+
+class _Mrr(Metric):
+    """Reciprocal rank of the first relevant document; the mean over rows is the MRR."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        zero_division: float | Literal["skip"] = ...,
+        id_pattern: str | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _Mrr:
+        """The same metric with these options in place of those it has."""
+
+mrr: _Mrr
+
+class _Ndcg(Metric):
+    """How far in front the relevant documents are ranked among the first k."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        k: int = ...,
+        zero_division: float | Literal["skip"] = ...,
+        id_pattern: str | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _Ndcg:
+        """The same metric with these options in place of those it has."""
+
+ndcg: _Ndcg
+
+class _PrecisionK(Metric):
+    """Share of the first k ranks that hold a relevant document."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        k: int = ...,
+        zero_division: float | Literal["skip"] = ...,
+        id_pattern: str | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _PrecisionK:
+        """The same metric with these options in place of those it has."""
+
+precision_k: _PrecisionK
+
+rag_score: Composite
+
+class _RecallK(Metric):
+    """Share of the relevant documents that are among the first k."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        k: int = ...,
+        zero_division: float | Literal["skip"] = ...,
+        id_pattern: str | None = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _RecallK:
+        """The same metric with these options in place of those it has."""
+
+recall_k: _RecallK
+
+class _Rouge(Metric):
+    """Overlap of the answer with the reference in words, word pairs or word order."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        rouge_type: Literal["rouge1", "rouge2", "rougeL", "rougeLsum"] = ...,
+        measure: Literal["precision", "recall", "f1"] = ...,
+        tokenizer: Literal["whitespace", "rouge_score"] | None = ...,
+        stemmer: bool = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _Rouge:
+        """The same metric with these options in place of those it has."""
+
+rouge: _Rouge
+
+class _SemanticSimilarity(Metric):
+    """Cosine of the embeddings of answer and reference."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        threshold: float | None = ...,
+        models: _Several[str] | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _SemanticSimilarity:
+        """The same metric with these options in place of those it has."""
+
+semantic_similarity: _SemanticSimilarity

@@ -1,0 +1,45 @@
+"""HTML from the package's Jinja templates; every text is escaped, so none of the data can become markup."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from mlflow_ragmetrics.core.json_text import plain_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+__all__ = ["render"]
+
+
+def render(template: str, **values: Any) -> str:
+    """The template at this path in the package, such as ``views/report.html``, filled in with ``values``."""
+    return _environment().get_template(template).render(values)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # on first use: importing the package stays fast
+    from markupsafe import Markup
+
+    def source(name: str) -> Markup:
+        """A file of the package as it is: style sheets and scripts."""
+        return Markup(loader.get_source(environment, name)[0])
+
+    def storable(value: object) -> object:
+        return value if isinstance(value, Markup) else plain_text(str(value))
+
+    loader = PackageLoader("mlflow_ragmetrics", ".")
+    environment = Environment(
+        loader=loader,
+        autoescape=True,
+        auto_reload=False,
+        finalize=storable,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["source"] = source
+    return environment

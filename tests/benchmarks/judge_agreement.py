@@ -1,0 +1,257 @@
+"""How well a chat judge agrees with people, whoever the reader behind its prompts is.
+
+    python tests/benchmarks/judge_agreement.py DATA --ask FOLDER     # writes the prompts that have no reply yet
+    python tests/benchmarks/judge_agreement.py DATA --read FOLDER    # reads the replies and prints the table
+
+DATA holds the labelled sets (``<set>.dev.jsonl``: ragtruth_qa, mtrag, ragchecker_pairs, nq301); they are not shipped.
+``--ask`` writes ``FOLDER/<set>/<method>/reader<1|2>/<digest>.prompt.txt``, and lists of eight of them to be answered
+together; whoever reads a prompt writes ``<digest>.reply.txt`` beside it. Methods that ask in two steps need ``--ask``
+again once the first replies are there. The two answers to one question go to different readers. Rows are drawn by the
+SHA-256 of their ids, before any reply is read; labels are in no prompt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+
+import mlflow_ragmetrics as rm
+
+from relay_model import RelayModel  # isort: skip
+
+Row = dict[str, Any]
+Scores = dict[str, float | None]
+Values = NDArray[np.float64]
+SETS = ("ragtruth_qa", "mtrag", "ragchecker_pairs", "nq301")
+METHODS = ("full", "single", "mlflow")
+BATCH = 8
+MTRAG_ROWS = 110
+THRESHOLDS = (0.3, 0.5, 0.7)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One answer to be judged, by the reader of this number."""
+
+    row: Row
+    reader: int
+    label: float
+
+
+def digest(text: str) -> str:
+    """What rows are ordered by."""
+    return sha256(text.encode()).hexdigest()
+
+
+def drawn(name: str, rows: Iterable[Row]) -> list[Entry]:
+    """The rows of a set that are judged, with people's label of each (higher is better)."""
+    ordered = sorted(rows, key=lambda row: digest(row["id"]))
+    groups: dict[str, list[Row]] = {}
+    for row in ordered:
+        groups.setdefault(row["group"], []).append(row)
+    if name == "ragtruth_qa":
+        return [entry for each in groups.values() for entry in _two_answers(each)]
+    if name == "mtrag":
+        return [
+            Entry(row, 1 + place % 2, float(np.mean(row["human"]["faithfulness"])))
+            for place, row in enumerate(ordered[:MTRAG_ROWS])
+        ]
+    if name == "nq301":
+        return [Entry(each[0], 1 + place % 2, float(each[0]["label"])) for place, each in enumerate(groups.values())]
+    pairs = [each[0] for each in groups.values()]
+    return [
+        Entry({**row, "id": f"{row['id']}/{side}", "answer": row[field]}, side, float(row["label"]))
+        for row in pairs
+        for side, field in ((1, "answer"), (2, "answer2"))
+    ]
+
+
+def _two_answers(rows: list[Row]) -> list[Entry]:
+    """An unfaithful answer where there is one, and a faithful one; which reader has which is drawn by the ids."""
+    bad, good = [row for row in rows if not row["label"]], [row for row in rows if row["label"]]
+    chosen = sorted([*bad[:1], *good][:2], key=lambda row: digest("reader" + row["id"]))
+    return [Entry(row, reader, float(row["label"])) for reader, row in enumerate(chosen, 1)]
+
+
+def record(entry: Entry) -> Row:
+    """What the judge may see of a row: nothing of the labels."""
+    names = ("id", "question", "answer", "contexts", "history")
+    seen = {name: entry.row[name] for name in names if entry.row.get(name)}
+    if entry.row["label_kind"] in ("correct", "pairwise_preference"):
+        seen["reference"] = str(entry.row["reference"]).split(" | ")
+    return seen
+
+
+def grounding(model: RelayModel, method: str, entries: Sequence[Entry]) -> list[Scores]:
+    """The ratio of supported claims, their mean support and the weakest claim's, for each answer."""
+    judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=4000)
+    report = rm.Suite(["faithfulness"], judge=judge).evaluate([record(entry) for entry in entries], progress=False)
+    return [_supports(row.scores["faithfulness"]) for row in report.rows]
+
+
+def _supports(score: rm.Score) -> Scores:
+    if score.value is None:
+        return {"ratio": None, "mean": None, "weakest": None}
+    graded = [item.support if item.support is not None else item.verdict == "SUPPORTED" for item in score.items]
+    supports = [float(each) for each in graded] or [1.0]
+    return {"ratio": score.value, "mean": float(np.mean(supports)), "weakest": min(supports)}
+
+
+def correctness(model: RelayModel, method: str, entries: Sequence[Entry]) -> list[Scores]:
+    """The grade of each answer against its reference, 0 to 1."""
+    judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=4000)
+    report = rm.Suite(["correctness"], judge=judge).evaluate([record(entry) for entry in entries], progress=False)
+    return [{"grade": row.scores["correctness"].value} for row in report.rows]
+
+
+def mlflow_groundedness(model: RelayModel, entries: Sequence[Entry]) -> list[Scores]:
+    """MLflow's own groundedness prompt, answered yes or no."""
+    from mlflow.genai.judges.prompts.groundedness import get_prompt
+
+    return [
+        _yes(model, get_prompt(entry.row["question"], entry.row["answer"], "\n\n".join(entry.row["contexts"])), "ratio")
+        for entry in entries
+    ]
+
+
+def mlflow_correctness(model: RelayModel, entries: Sequence[Entry]) -> list[Scores]:
+    """MLflow's own correctness prompt, answered yes or no."""
+    from mlflow.genai.judges.prompts.correctness import get_prompt
+
+    return [
+        _yes(model, get_prompt(row["question"], row["answer"], expected_response=row["reference"]), "grade")
+        for row in (entry.row for entry in entries)
+    ]
+
+
+def _yes(model: RelayModel, prompt: str, name: str) -> Scores:
+    try:
+        reply = str(model.invoke(prompt).content)
+    except Exception:  # not answered yet
+        return {name: None}
+    said = json.loads(reply[reply.index("{") : reply.rindex("}") + 1])
+    return {name: float(str(said["result"]).strip().lower() == "yes")}
+
+
+def judged(folder: Path, name: str, method: str, entries: Sequence[Entry], *, writes: bool) -> tuple[list[Scores], int]:
+    """The scores of all entries, ``None`` where a reply is missing, and how many prompts have no reply."""
+    scores: dict[str, Scores] = {}
+    missing = 0
+    for reader in (1, 2):
+        mine = [entry for entry in entries if entry.reader == reader]
+        model = RelayModel(folder=folder / name / method / f"reader{reader}", writes=writes)
+        ground = name in ("ragtruth_qa", "mtrag")
+        if method == "mlflow":
+            found = (mlflow_groundedness if ground else mlflow_correctness)(model, mine)
+        else:
+            found = (grounding if ground else correctness)(model, method, mine)
+        scores |= {entry.row["id"]: each for entry, each in zip(mine, found, strict=True)}
+        missing += len(model.unanswered)
+        if writes:
+            _list_batches(model.folder, sorted(model.unanswered))
+    return [scores[entry.row["id"]] for entry in entries], missing
+
+
+def _list_batches(folder: Path, digests: Sequence[str]) -> None:
+    for old in folder.glob("batch-*.txt"):
+        old.unlink()
+    for place in range(0, len(digests), BATCH):
+        listed = "\n".join(f"{each}.prompt.txt" for each in digests[place : place + BATCH])
+        (folder / f"batch-{1 + place // BATCH:03d}.txt").write_text(listed + "\n", encoding="utf-8")
+
+
+def with_interval(measure: Callable[[NDArray[np.int64]], float], groups: Sequence[str], repeats: int = 2000) -> str:
+    """A measure over all rows with its 95 % bootstrap interval over groups."""
+    names = sorted(set(groups))
+    members = {name: np.flatnonzero(np.asarray(groups) == name) for name in names}
+    generator = np.random.default_rng(0)
+    values = [
+        measure(np.concatenate([members[names[i]] for i in generator.integers(0, len(names), len(names))]))
+        for _ in range(repeats)
+    ]
+    low, high = np.nanquantile(values, [0.025, 0.975])
+    return f"{measure(np.arange(len(groups))):.3f} [{low:.3f}, {high:.3f}]"
+
+
+def table(name: str, entries: Sequence[Entry], scores: Sequence[Scores]) -> list[str]:
+    """One line for each figure of a set, over the rows that were answered."""
+    if name == "ragchecker_pairs":
+        return _pairs(entries, scores)
+    lines = []
+    for kind in dict.fromkeys(kind for each in scores for kind in each):
+        kept = [(e, float(s[kind])) for e, s in zip(entries, scores, strict=True) if s.get(kind) is not None]
+        if len(kept) < 20:  # too few to say anything
+            continue
+        groups = [entry.row["group"] for entry, _ in kept]
+        labels, values = np.array([entry.label for entry, _ in kept]), np.array([value for _, value in kept])
+        good = labels >= 3 if name == "mtrag" else labels > 0.5
+        told = [f"{len(kept)} of {len(entries)} rows", f"AUROC {with_interval(_auroc(good, values), groups)}"]
+        told += [f"BA@{t} {balanced_accuracy_score(good, values >= t - 1e-9):.3f}" for t in THRESHOLDS]
+        if name == "mtrag":
+            told.append(f"Spearman {with_interval(lambda d, v=values, y=labels: spearmanr(v[d], y[d])[0], groups)}")
+        if name == "nq301":
+            told.append(
+                f"accuracy {with_interval(lambda d, v=values, y=good: float(((v >= 0.5) == y)[d].mean()), groups)}"
+            )
+            told.append(f"gpt4 {np.mean([e.row['gpt4'] == e.row['label'] for e, _ in kept]):.3f}")
+        lines.append(f"  {kind:8s} " + "; ".join(told))
+    return lines
+
+
+def _auroc(good: NDArray[np.bool_], values: Values) -> Callable[[NDArray[np.int64]], float]:
+    return lambda d: float(roc_auc_score(good[d], values[d])) if 0 < good[d].mean() < 1 else float("nan")
+
+
+def _pairs(entries: Sequence[Entry], scores: Sequence[Scores]) -> list[str]:
+    sides: dict[str, dict[int, tuple[Row, float]]] = {}
+    for entry, score in zip(entries, scores, strict=True):
+        if score.get("grade") is not None:
+            sides.setdefault(entry.row["group"], {})[entry.reader] = (entry.row, float(score["grade"] or 0.0))
+    both = [each for each in sides.values() if len(each) == 2]
+    if not both:
+        return []
+    groups = [each[1][0]["group"] for each in both]
+    gains = np.array([each[2][1] - each[1][1] for each in both])
+    told = [f"{len(both)} pairs"]
+    for field, called in (("label", "correctness"), ("overall_label", "overall")):
+        people = np.array([float(each[1][0][field]) for each in both])
+        told.append(
+            f"Pearson with people's {called} {with_interval(lambda d, y=people: pearsonr(gains[d], y[d])[0], groups)}"
+        )
+    return ["  grade    " + "; ".join(told)]
+
+
+def main() -> None:
+    """Ask or read, and print one block for each set and method."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--ask", type=Path, metavar="FOLDER")
+    parser.add_argument("--read", type=Path, metavar="FOLDER")
+    parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
+    parser.add_argument("--methods", nargs="+", default=["single"], choices=METHODS)
+    given = parser.parse_args()
+    folder = given.ask or given.read
+    if folder is None:
+        parser.error("give --ask FOLDER or --read FOLDER")
+    for name in given.sets:
+        path = given.data / f"{name}.dev.jsonl"
+        entries = drawn(name, [json.loads(line) for line in path.open(encoding="utf-8")])
+        listed = digest("\n".join(sorted(entry.row["id"] for entry in entries)))[:12]
+        for method in given.methods:
+            scores, missing = judged(folder, name, method, entries, writes=given.ask is not None)
+            print(f"{name}, {method}: {len(entries)} answers (rows {listed}), {missing} prompts without a reply")
+            print("\n".join(table(name, entries, scores)))
+
+
+if __name__ == "__main__":
+    main()

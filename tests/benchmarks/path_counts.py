@@ -1,0 +1,199 @@
+"""How much of the package must be read to follow one piece of work: files and functions passed, and the package's size.
+
+Run: ``python tests/benchmarks/path_counts.py [--list]``. Each path is followed in a fresh process, through all threads;
+what is called counts (decorators at import too), what is only imported does not. ``--list`` names the files.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import io
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+
+import mlflow_ragmetrics as rm
+
+PACKAGE = Path(rm.__file__).parent
+DATA = Path(__file__).parents[2] / "examples" / "data" / "ragtruth_llama-2-13b.jsonl"
+REPLY = '{"grades": [{"id": "answer_relevance", "reason": "It says how high.", "grade": 4}]}'
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+BARS = {"one row on the main job": 70, "one judged question": 22, "one chain run": 36}
+
+
+def passed(action: Callable[[], object]) -> set[CodeType]:
+    """The package's functions that ``action`` calls, in this thread and in those it starts; no class bodies."""
+    found: set[CodeType] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            found.add(frame.f_code)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    functions = {code for code in found if code.co_flags & inspect.CO_OPTIMIZED}
+    return {code for code in functions if code.co_filename.startswith(f"{PACKAGE}{os.sep}")}
+
+
+def one_row() -> set[CodeType]:
+    """``ragmetrics evaluate`` on one row with the white-paper suite, logged into a new SQLite store."""
+    from mlflow_ragmetrics.cli import main
+
+    with DATA.open(encoding="utf-8") as lines:
+        Path("row.jsonl").write_text(next(lines), encoding="utf-8")
+    arguments = ["evaluate", "row.jsonl", "--suite", "white_paper", "--tracking-uri", "sqlite:///row.db"]
+
+    def evaluate() -> None:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            assert not main.main(arguments, standalone_mode=False), "the command failed"
+
+    return passed(evaluate)
+
+
+def one_question() -> set[CodeType]:
+    """One metric that asks one question: through the engine and a chat judge to the model's reply, and back."""
+    model = FakeListChatModel(responses=[REPLY])
+    suite = rm.Suite(["answer_relevance"], judge=rm.ChatJudge(model))
+    sample = rm.Sample(id="1", question="How high is the tower?", answer="It is 330 metres high.")
+    rows: list[Any] = []
+    found = passed(lambda: rows.extend(suite.score_samples([sample])))
+    assert rows[0].scores["answer_relevance"].status == "ok", rows[0].scores
+    return found
+
+
+class Shelf(BaseRetriever):
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return [Document(page_content="The tower is 330 metres high.", id="1")]
+
+
+def one_chain_run() -> set[CodeType]:
+    """A chain with a retriever, run once, scored by two metrics in the background and written to a new SQLite store."""
+    import mlflow
+
+    mlflow.set_tracking_uri("sqlite:///chain.db")
+    mlflow.set_experiment("one chain run")
+    gather = {"context": Shelf(), "question": RunnablePassthrough()}
+    chain = gather | RunnableLambda(lambda state: f"{state['question']} It is 330 metres high.")
+    suite = rm.Suite(["faithfulness", "lexical_relevance"])
+    with mlflow.start_run() as run, rm.RagMetricsCallback(suite) as handler:
+
+        def invoke() -> None:
+            chain.invoke("How high is the tower?", {"callbacks": [handler]})
+            assert handler.flush(timeout=120)
+
+        found = passed(invoke)
+        assert mlflow.MlflowClient().get_run(run.info.run_id).data.metrics, "nothing was written to MLflow"
+    return found
+
+
+PATHS = {"one row on the main job": one_row, "one judged question": one_question, "one chain run": one_chain_run}
+
+
+def modules() -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def private_functions() -> tuple[int, int]:
+    """How many functions and methods have a private name, and how many of these are named only once elsewhere."""
+    defined: Counter[tuple[Path, str]] = Counter()
+    used: Counter[tuple[Path, str]] = Counter()
+    for path, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                if node.name.startswith("_") and not node.name.startswith("__"):
+                    defined[path, node.name] += 1
+            elif isinstance(node, ast.Name):
+                used[path, node.id] += 1
+            elif isinstance(node, ast.Attribute):
+                used[path, node.attr] += 1
+    return sum(defined.values()), sum(number for place, number in defined.items() if used[place] == 1)
+
+
+def probes_of_judges() -> list[str]:
+    """Calls of ``getattr`` with a default, or of ``hasattr``, on something that is named for a judge."""
+    found: list[str] = []
+    for path, tree in modules():
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
+                continue
+            optional = node.func.id == "hasattr" or (node.func.id == "getattr" and len(node.args) == 3)
+            owner = ast.unparse(node.args[0]).lower()
+            if optional and ("judge" in owner or owner in ("splitter", "j")):
+                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {ast.unparse(node)}")
+    return found
+
+
+def circles(*, type_checking: bool) -> list[list[str]]:
+    """Groups of modules that import each other, directly or through others (packages' own ``__init__`` included)."""
+    import grimp
+
+    graph = grimp.build_graph("mlflow_ragmetrics", exclude_type_checking_imports=not type_checking, cache_dir=None)
+    names = {name for name in graph.modules if name != "mlflow_ragmetrics"}  # it hands out names lazily
+    below = {name: {name, *graph.find_downstream_modules(name)} & names for name in names}
+    groups = {frozenset(other for other in below[name] if name in below[other]) for name in names}
+    return sorted(sorted(group) for group in groups if len(group) > 1)
+
+
+def follow(name: str) -> None:
+    """Print a line per function that the path passes: its file and its name."""
+    functions = PATHS[name]()
+    for code in functions:
+        print(f"PASSED {Path(code.co_filename).relative_to(PACKAGE).as_posix()} {code.co_name}")
+
+
+def show_paths(listed: bool) -> None:
+    print(f"{'path':28}{'files':>7}{'bar':>6}{'functions':>11}")
+    for name in PATHS:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            command = [sys.executable, os.path.abspath(__file__), "--follow", name]
+            done = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"{name}: {done.stderr}")
+        lines = [line.split(" ", 2)[1:] for line in done.stdout.splitlines() if line.startswith("PASSED ")]
+        files = sorted({file for file, _ in lines})
+        print(f"{name:28}{len(files):>7}{BARS[name]:>6}{sum(not each.startswith('<') for _, each in lines):>11}")
+        if listed:
+            print(*(f"    {file}" for file in files), sep="\n")
+
+
+def show_size(listed: bool) -> None:
+    lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path, _ in modules()]
+    private, once = private_functions()
+    probes = probes_of_judges()
+    loops = {name: circles(type_checking=given) for name, given in (("at run time", False), ("with types", True))}
+    print(f"\n{len(lengths)} files, {sum(lengths)} lines, median {statistics.median(lengths):.0f}, most {max(lengths)}")
+    print(f"{private} private functions, {once} of them called once")
+    print(f"{len(probes)} probes of judges by getattr or hasattr")
+    for name, groups in loops.items():
+        print(f"{len(groups)} circles of imports {name}")
+    if listed:
+        print(*probes, *(f"    {' '.join(group)}" for groups in loops.values() for group in groups), sep="\n")
+
+
+if __name__ == "__main__":
+    if "--follow" in sys.argv:
+        follow(sys.argv[-1])
+    else:
+        show_paths("--list" in sys.argv)
+        show_size("--list" in sys.argv)

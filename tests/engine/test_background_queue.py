@@ -1,0 +1,86 @@
+"""A background queue does all that fits, in time, away from the caller's context."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from mlflow_ragmetrics.engine.threads import BackgroundQueue
+
+MINE: contextvars.ContextVar[str] = contextvars.ContextVar("mine", default="nobody's")
+
+
+def queue_of(work: Any, **options: Any) -> BackgroundQueue[Any]:
+    return BackgroundQueue(work, **{"busy": lambda: False, "size": 1000, "when_full": "drop", "workers": 1, **options})
+
+
+def test_many_threads_put_and_all_is_done_once() -> None:
+    done: list[int] = []
+    tasks = queue_of(done.extend, workers=3, size=10, when_full="block")
+    threads = [threading.Thread(target=lambda k=k: [tasks.put(100 * k + i) for i in range(100)]) for k in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert tasks.wait(10)
+    assert sorted(done) == list(range(500))
+    tasks.close()
+
+
+def test_the_context_is_empty() -> None:
+    seen: list[str] = []
+    MINE.set("the application's")
+    tasks = queue_of(lambda batch: seen.append(MINE.get()))
+    tasks.put(1)
+    assert tasks.wait(5)
+    assert seen == ["nobody's"]
+
+
+def test_idle_threads_end_and_begin_again(monkeypatch: Any) -> None:
+    monkeypatch.setattr("mlflow_ragmetrics.engine.threads._IDLE_SECONDS", 0.05)
+    done: list[int] = []
+    tasks = queue_of(done.extend)
+    for number in range(3):
+        tasks.put(number)
+        assert tasks.wait(5)
+        until = time.monotonic() + 5
+        while tasks._threads and time.monotonic() < until:
+            time.sleep(0.01)
+        assert tasks._threads == []
+    assert done == [0, 1, 2]
+
+
+def test_a_busy_application_goes_first_until_somebody_waits() -> None:
+    done: list[int] = []
+    tasks = queue_of(done.extend, busy=lambda: True)
+    tasks.put(1)
+    time.sleep(0.02)
+    assert done == []
+    assert tasks.wait(5)
+    assert done == [1]
+
+
+def test_batches_are_bounded() -> None:
+    gate, sizes = threading.Event(), []
+
+    def work(batch: Sequence[int]) -> None:
+        gate.wait(5)
+        sizes.append(len(batch))
+
+    tasks = queue_of(work)
+    for number in range(50):
+        assert tasks.put(number)
+    gate.set()
+    assert tasks.wait(5)
+    assert sum(sizes) == 50
+    assert max(sizes) <= 16
+
+
+def test_a_closed_queue_takes_nothing() -> None:
+    tasks = queue_of(lambda batch: None)
+    tasks.close()
+    assert not tasks.put(1)
+    assert tasks.wait(0.1)

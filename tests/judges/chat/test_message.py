@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.judges.chat.message import VERSION, Block, Prompts, fenced, mark_of
+from tests.judges.fake_models import blocks_in
+
+_TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x0b\x0c\x1c\x1d\x1e\x85  ")))
+
+
+@given(_TEXTS)
+def test_no_text_holds_its_own_fence(texts: list[str]) -> None:
+    mark = mark_of(texts)
+    assert len(mark) == 16
+    assert not any(mark in text for text in texts)
+    assert mark == mark_of(texts)
+
+
+@given(_TEXTS)
+def test_every_text_comes_out_as_it_went_in(texts: list[str]) -> None:
+    blocks = [Block(f"p{number}", text.strip("\n")) for number, text in enumerate(texts, 1)]
+    assert blocks_in(fenced(blocks)) == [(block.label, block.text) for block in blocks]
+
+
+def test_equal_questions_render_equally_and_others_have_other_fences() -> None:
+    assert fenced([Block("p1", "a")]) == fenced([Block("p1", "a")])
+    assert mark_of(["a"]) != mark_of(["b"])
+    assert mark_of(["ab", "c"]) != mark_of(["a", "bc"])
+
+
+def test_a_folder_replaces_prompts_and_changes_their_version(tmp_path: Path) -> None:
+    (tmp_path / "correctness.txt").write_text("correctness: my rubric\n", encoding="utf-8")
+    prompts = Prompts.load(tmp_path)
+    assert "my rubric" in prompts.system(["grades", "correctness"], "en")
+    assert prompts.texts["claims"] == Prompts.load().texts["claims"]
+    assert Prompts.load().version == VERSION
+    assert prompts.version.startswith(f"{VERSION}+")
+    assert prompts.digest != Prompts.load().digest
+
+
+def test_a_folder_that_is_none_or_holds_a_stranger_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOptionError, match="not a folder"):
+        Prompts.load(tmp_path / "absent")
+    (tmp_path / "verfy.txt").write_text("x", encoding="utf-8")
+    with pytest.raises(InvalidOptionError, match=r"verfy\.txt is not a prompt; there are .*verify\.txt"):
+        Prompts.load(tmp_path)
+
+
+def test_both_rubrics_say_what_each_grade_means() -> None:
+    for name in ("correctness", "answer_relevance"):
+        lines = Prompts.load().texts[name].splitlines()
+        assert [line.split()[0] for line in lines[1:]] == ["5", "4", "3", "2", "1"]

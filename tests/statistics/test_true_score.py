@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import linregress, ttest_1samp
+
+from mlflow_ragmetrics.statistics.closed_forms import agresti_min_interval, wilson_limits
+from mlflow_ragmetrics.statistics.double_sampling import estimate, sample_of
+from mlflow_ragmetrics.statistics.true_score import ppi_mean, true_difference, true_mean
+
+DRAW = np.random.default_rng(21)
+
+
+def scored(rows: int, labels: int, rho: float = 0.8, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    truth = generator.normal(0.6, 0.2, rows)
+    scores = 0.5 + rho * (truth - 0.6) + np.sqrt(1 - rho**2) * generator.normal(0, 0.2, rows)
+    return np.where(np.arange(rows) < labels, truth, np.nan), scores
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95])
+@pytest.mark.parametrize("tuning", [None, 0.0, 1.0])
+def test_the_published_method_is_ppi_pys(tuning: float | None, level: float) -> None:
+    ppi_py = pytest.importorskip("ppi_py")
+    labels, scores = scored(500, 80)
+    parts = labels[:80], scores[:80], scores[80:]
+    low, high = ppi_py.ppi_mean_ci(*parts, alpha=1 - level, lam=tuning)
+    found = ppi_mean(*parts, level=level, tuning=tuning)
+    assert (found.low, found.high) == pytest.approx((float(low[0]), float(high[0])), abs=1e-6)
+    assert found.value == pytest.approx(float(np.ravel(ppi_py.ppi_mean_pointestimate(*parts, lam=tuning))[0]), abs=1e-6)
+
+
+def test_the_published_method_by_hand() -> None:
+    found = ppi_mean([1.0, 0.0], [1.0, 0.0], [1.0, 1.0, 0.0, 0.0])
+    # Covariance 1/4; variance of the six scores 3/10; λ = 0.25 / (1.5 × 0.3).
+    assert found.tuning == pytest.approx(5 / 9)
+    assert found.value == pytest.approx(0.5)
+    assert found.error == pytest.approx(np.sqrt((5 / 18) ** 2 / 4 + (2 / 9) ** 2 / 2))
+    assert (found.labels, found.rows) == (2, 6)
+    assert found.variance_left == pytest.approx(found.error**2 / 0.125)
+    assert ppi_mean([0.2, 0.4], [0.5, 0.5], [0.5]).tuning == 0
+    assert ppi_mean([0.2, 0.4], [0.5, 0.1], [0.5, 0.2]).tuning == 0
+    assert ppi_mean([0.4, 0.4], [0.5, 0.1], [0.5, 0.2]).variance_left is None
+    with pytest.raises(ValueError, match="1 labels, 2 scores"):
+        ppi_mean([1.0], [1.0, 0.0], [1.0])
+
+
+def test_it_is_the_regression_estimator() -> None:
+    labels, scores = scored(300, 40)
+    line = linregress(scores[:40], labels[:40])
+    found = true_mean(labels, scores)
+    assert found.value == pytest.approx(line.intercept + line.slope * scores.mean())
+    assert found.tuning == pytest.approx(line.slope)
+    residuals = labels[:40] - line.intercept - line.slope * scores[:40]
+    expected = np.sqrt((residuals**2).sum() / 38 / 40 + line.slope**2 * scores.var() / 300)
+    assert found.error == pytest.approx(expected, rel=0.08)
+    assert (found.labels, found.rows) == (40, 300)
+    assert found.variance_left == pytest.approx(found.error**2 / (labels[:40].var(ddof=1) / 40))
+
+
+def test_scores_that_say_nothing_leave_the_labels_alone() -> None:
+    labels, _ = scored(300, 40)
+    found = true_mean(labels, np.full(300, 0.3))
+    assert (found.tuning, found.value) == (0, pytest.approx(labels[:40].mean()))
+    assert found.error == pytest.approx(labels[:40].std(ddof=1) / np.sqrt(40))
+    assert found.variance_left == pytest.approx(1)
+    expected = ttest_1samp(labels[:40], 0).confidence_interval()
+    width = expected.high - expected.low
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.03 * width)
+    assert found.high - found.low == pytest.approx(width, rel=0.01)
+    assert true_mean(labels, np.full(300, np.nan)) == found
+
+
+def test_scores_of_another_scale_give_the_same() -> None:
+    labels, scores = scored(200, 50)
+    one, other = true_mean(labels, scores), true_mean(labels, 10 * scores - 3)
+    assert (other.value, other.low, other.high) == pytest.approx((one.value, one.low, one.high))
+    assert other.tuning == pytest.approx(one.tuning / 10)
+
+
+def test_a_row_without_a_score_counts_as_of_average_score() -> None:
+    labels, scores = scored(200, 50)
+    gaps, filled = scores.copy(), scores.copy()
+    gaps[::7] = np.nan
+    filled[::7] = np.nanmean(gaps)
+    assert true_mean(labels, gaps).value == pytest.approx(true_mean(labels, filled).value)
+
+
+def test_binary_labels_have_wilsons_interval_of_as_many_labels_as_would_do() -> None:
+    labels, scores = scored(300, 60)
+    verdicts = np.where(np.isnan(labels), np.nan, labels > 0.5)
+    found = true_mean(verdicts, scores)
+    known = verdicts[:60]
+    rows = known.mean() * (1 - known.mean()) / found.error**2
+    assert rows > 60
+    assert (found.low, found.high) == pytest.approx(wilson_limits(found.value, rows, 2.0017175), abs=1e-6)
+
+
+def test_labels_that_all_pass_leave_room_for_doubt() -> None:
+    labels = np.where(np.arange(100) < 30, 1.0, np.nan)
+    found = true_mean(labels, np.linspace(0, 1, 100))
+    assert (found.value, found.error, found.tuning) == (1.0, 0.0, 0.0)
+    assert (found.low, found.high) == pytest.approx(wilson_limits(1.0, 30, 2.0452296), abs=1e-6)
+
+
+def test_with_fewer_than_five_labels_the_scores_do_not_count() -> None:
+    labels, scores = scored(50, 4)
+    assert true_mean(labels, scores).tuning == 0
+    assert true_mean(labels, scores).value == pytest.approx(labels[:4].mean())
+    labels, scores = scored(50, 5)
+    assert true_mean(labels, scores).tuning != 0
+
+
+def test_one_label_or_one_group_has_no_interval() -> None:
+    one = true_mean([0.5, np.nan], [0.4, 0.6])
+    assert (one.value, one.low, one.high, one.error, one.variance_left) == (0.5, None, None, None, None)
+    labels, scores = scored(50, 10)
+    assert true_mean(labels, scores, groups=np.arange(50) < 10).low is None
+    assert true_difference([0.5, np.nan], [0.4, 0.6], [0.6, np.nan], [0.1, 0.6]).low is None
+    apart = true_difference([0.5, np.nan], [0.4, 0.6], [np.nan, 0.7], [0.1, 0.6])
+    assert (apart.value, apart.low) == (pytest.approx(0.2), None)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(ValueError, match="no row has a label"):
+        true_mean([np.nan], [0.5])
+    with pytest.raises(ValueError, match="2 labels, 1 scores"):
+        true_mean([0.5, 0.1], [0.5])
+    for probability in (0.0, 1.5, np.nan):
+        with pytest.raises(ValueError, match="must lie above 0"):
+            true_mean([0.5, 0.1], [0.5, 0.2], probabilities=[probability, 0.5])
+    with pytest.raises(ValueError, match="labels and scores are given"):
+        true_difference([0.5], [0.5], [0.5, 0.1], [0.5, 0.2])
+
+
+def test_unequal_chances_are_weighed_by_their_inverse() -> None:
+    labels = np.array([1.0, 0.25, np.nan, np.nan])
+    found = true_mean(labels, np.zeros(4), probabilities=[0.5, 0.25, 0.5, 0.25])
+    assert found.value == pytest.approx((2 * 1 + 4 * 0.25) / 6)
+    # Without the one it is 0.25, without the other 1, and their shares of the weight are 2/6 and 4/6.
+    assert found.error == pytest.approx(np.hypot(0.25 * np.sqrt(4 / 6), 0.5 * np.sqrt(2 / 6)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 99), st.booleans())
+def test_order_and_names_change_no_bit(seed: int, use_groups: bool) -> None:
+    labels, scores = scored(60, 25, seed=seed)
+    generator = np.random.default_rng(seed)
+    chances, groups = generator.uniform(0.2, 0.9, 60), generator.integers(0, 12, 60)
+    order, names = generator.permutation(60), generator.permutation(12)
+    first, second = (groups, names[groups][order]) if use_groups else (None, None)
+    found = true_mean(labels, scores, probabilities=chances, groups=first)
+    moved = true_mean(labels[order], scores[order], probabilities=chances[order], groups=second)
+    assert (moved.value, moved.low, moved.high) == pytest.approx((found.value, found.low, found.high), abs=1e-12)
+    assert use_groups or moved == found
+
+
+def test_copied_rows_know_no_more_than_their_groups() -> None:
+    labels, scores = scored(80, 30)
+    alone = true_mean(labels, scores)
+    copied = true_mean(np.repeat(labels, 3), np.repeat(scores, 3), groups=np.repeat(np.arange(80), 3))
+    assert (copied.value, copied.low, copied.high) == pytest.approx((alone.value, alone.low, alone.high))
+    assert copied.labels == 90
+
+
+def test_the_jackknife_is_that_of_leaving_out_each_row() -> None:
+    labels, scores = scored(30, 12)
+    chances = np.linspace(0.3, 0.8, 30)
+    found = estimate(sample_of(labels, scores, chances, None))
+    left = [
+        estimate(sample_of(*(np.delete(each, row) for each in (labels, scores, chances)), None)).value
+        for row in range(30)
+    ]
+    raw = np.sort(np.abs(found.value - np.array(left)))
+    assert (np.sort(np.abs(found.changes)) <= raw + 1e-12).all()
+    assert found.error**2 == pytest.approx((raw**2).sum(), rel=0.35)
+
+
+def test_the_difference_of_rows_labelled_on_both_sides_is_that_of_their_differences() -> None:
+    (y_a, f_a), (y_b, f_b) = scored(120, 40, seed=1), scored(120, 40, seed=2)
+    found = true_difference(y_a, f_a, y_b, f_b)
+    expected = true_mean(y_b - y_a, f_b - f_a)
+    assert (found.value, found.low, found.high) == (expected.value, expected.low, expected.high)
+    turned = true_difference(y_b, f_b, y_a, f_a)
+    assert (turned.low, turned.high) == pytest.approx((-found.high, -found.low))
+
+
+def test_the_difference_of_rows_labelled_apart_adds_their_variances() -> None:
+    (y_a, f_a), (y_b, f_b) = scored(400, 40, seed=1), scored(400, 80, seed=2)
+    y_b = np.roll(y_b, 200)
+    f_b = np.roll(f_b, 200)
+    a, b, found = true_mean(y_a, f_a), true_mean(y_b, f_b), true_difference(y_a, f_a, y_b, f_b)
+    assert found.value == pytest.approx(b.value - a.value)
+    assert found.error == pytest.approx(np.hypot(a.error, b.error), rel=0.05)
+    assert found.variance_left is not None
+    assert found.variance_left < 0.7
+
+
+def test_shared_rows_of_one_system_make_the_difference_sure() -> None:
+    y, f = scored(200, 50)
+    other = y + 0.1
+    other[:3] = np.nan
+    found = true_difference(y, f, other, f)
+    assert found.value == pytest.approx(0.1, abs=0.02)
+    assert found.error < 0.3 * true_mean(y, f).error
+
+
+def test_differences_of_verdicts_have_agresti_and_mins_interval() -> None:
+    generator = np.random.default_rng(3)
+    a, b = (generator.random((2, 50)) < [[0.5], [0.8]]).astype(float)
+    found = true_difference(a, np.zeros(50), b, np.zeros(50))
+    d = b - a
+    rows = d.var() / found.error**2
+    expected = agresti_min_interval(float(d.mean()), float((d**2).mean()), rows, 1.0, 2.0095752)
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-6)
+    same = true_difference(a, np.zeros(50), a, np.zeros(50))
+    assert (same.value, same.low, same.high) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("labels", [40, 80])
+@pytest.mark.parametrize("binary", [True, False])
+def test_nineteen_of_twenty_intervals_hold_the_truth(labels: int, binary: bool) -> None:
+    held, generator = [], np.random.default_rng(labels)
+    for _ in range(500):
+        truth = (generator.random(300) < 0.7).astype(float) if binary else generator.beta(4, 1, 300)
+        scores = 0.6 * truth + 0.4 * generator.random(300)
+        found = true_mean(np.where(np.arange(300) < labels, truth, np.nan), scores)
+        held.append(found.low <= (0.7 if binary else 0.8) <= found.high)
+    assert 0.92 <= np.mean(held) <= 0.98
