@@ -70,14 +70,18 @@ class Comparison:
         return f"{self.name_b} vs {self.name_a}"
 
     @property
+    def title(self) -> str:
+        """B against A, both by name and letter."""
+        a, b = (
+            name if name == letter or name.endswith(f"({letter})") else f"{name} ({letter})"
+            for name, letter in ((self.name_a, "A"), (self.name_b, "B"))
+        )
+        return f"{b} against {a}"
+
+    @property
     def heading(self) -> str:
         """What was compared, and over how many rows."""
-        a, b = (
-            name if name == side or name.endswith(f"({side})") else f"{name} ({side})"
-            for name, side in ((self.name_a, "A"), (self.name_b, "B"))
-        )
-        rows = f"{len(self.pairing)} rows paired by {self.pairing.by}"
-        return f"{b} against {a}: {rows}, tolerance {self.tolerance:g}"
+        return f"{self.title}: {len(self.pairing)} rows paired by {self.pairing.by}, tolerance {self.tolerance:g}"
 
     @property
     def verdict(self) -> dict[str, Verdict]:
@@ -170,7 +174,7 @@ class Comparison:
 
     def plot(self) -> Figure | None:
         """A forest plot: one line per metric with its interval; ``None`` when no metric has one."""
-        return forest_plot(self.differences, self.tolerance, f"B = {self.name_b}, A = {self.name_a}")
+        return forest_plot(self.differences, self.tolerance, self.title)
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
         """Write page, table, plot and metrics into the run of B, or into another one; returns the run's id.

@@ -9,7 +9,6 @@ from mlflow_ragmetrics.core.json_text import plain_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
 __all__ = ["render"]
 
@@ -22,14 +21,13 @@ def render(template: str, **values: Any) -> str:
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # on first use: importing the package stays fast
-    from markupsafe import Markup
-
-    def source(name: str) -> Markup:
-        """A file of the package as it is: style sheets and scripts."""
-        return Markup(loader.get_source(environment, name)[0])
 
     def storable(value: object) -> object:
-        return value if isinstance(value, Markup) else plain_text(str(value))
+        return value if hasattr(value, "__html__") else plain_text(str(value))  # markup is escaped and clean already
+
+    def source(name: str) -> str:
+        """A file of the package as it is, such as a style sheet."""
+        return loader.get_source(environment, name)[0]
 
     loader = PackageLoader("mlflow_ragmetrics", ".")
     environment = Environment(

@@ -9,7 +9,7 @@ limits corrected for skewness (Hall 1992), or Wilson's for labels of 0 and 1.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Union
 
 import numpy as np
@@ -107,7 +107,8 @@ def true_difference(
     """The mean difference of the labels of two systems over the same rows, B minus A; see ``true_mean``.
 
     Where the same rows are labelled for both, their differences are estimated; else both means are, from whatever rows
-    each has, and the jackknife over rows (or groups) takes account of those they share.
+    each has, and the jackknife over rows (or groups) takes account of those they share; ``labels`` then counts the rows
+    with a label of either, and ``tuning`` is B's.
     """
     y_a, f_a, y_b, f_b = (np.asarray(each, dtype=float) for each in (labels_a, scores_a, labels_b, scores_b))
     if not y_a.size == f_a.size == y_b.size == f_b.size:
@@ -120,10 +121,11 @@ def true_difference(
     changes = b.changes - a.changes
     degrees = min(a.degrees, b.degrees)
     found = Estimate(b.value - a.value, changes, b.slope, degrees, a.alone + b.alone)
+    labels = int((~(np.isnan(y_a) & np.isnan(y_b))).sum())
     if degrees < 1:
-        return _bare(found, sample_b)
+        return replace(_bare(found, sample_b), labels=labels)
     deviate = float(stdtrit(degrees, (1 + level) / 2))
-    return _described(found, sample_b, _limits(found.value, changes, deviate))
+    return replace(_described(found, sample_b, _limits(found.value, changes, deviate)), labels=labels)
 
 
 def _paired_difference(sample: Sample, level: float) -> TrueScore:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 __all__ = ["embedded_json", "report_page"]
 
@@ -40,8 +37,8 @@ def report_page(
     return render("views/report.html", title=title, data=embedded_json(data))
 
 
-def embedded_json(data: Any) -> Markup:
-    """JSON that can stand inside a ``script`` element: without ``<``, ``>``, ``&``, line separators or surrogates."""
+def embedded_json(data: Any) -> str:
+    """JSON that can stand inside a ``script`` element, marked as safe: no ``<``, ``>``, ``&`` and only ASCII."""
     from jinja2.utils import htmlsafe_json_dumps
 
     return htmlsafe_json_dumps(data, json.dumps, allow_nan=False, separators=(",", ":"), default=str)

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.readers.results import results_of
+
+from .reports import report_of
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +36,12 @@ def test_a_narrow_table_keeps_what_decides(comparison: rm.Comparison) -> None:
 
 def test_a_wide_terminal_loses_nothing(comparison: rm.Comparison) -> None:
     assert comparison.to_text(200) == comparison.to_text()
+
+
+def test_the_heading_says_which_side_is_which() -> None:
+    values = [0.5] * 8
+    a, b = results_of(report_of(values)), results_of(report_of(values))
+    named = rm.compare(replace(a, name="baseline"), replace(b, name="candidate"), resamples=100)
+    assert named.heading == "candidate (B) against baseline (A): 8 rows paired by id, tolerance 0.05"
+    assert rm.compare(report_of(values), report_of(values), resamples=100).title == "B against A"
+    assert rm.compare(replace(a, name="run"), replace(b, name="run"), resamples=100).title == "run (B) against run (A)"

@@ -120,7 +120,7 @@ def test_one_label_or_one_group_has_no_interval() -> None:
     assert true_mean(labels, scores, groups=np.arange(50) < 10).low is None
     assert true_difference([0.5, np.nan], [0.4, 0.6], [0.6, np.nan], [0.1, 0.6]).low is None
     apart = true_difference([0.5, np.nan], [0.4, 0.6], [np.nan, 0.7], [0.1, 0.6])
-    assert (apart.value, apart.low) == (pytest.approx(0.2), None)
+    assert (apart.value, apart.low, apart.labels) == (pytest.approx(0.2), None, 2)
 
 
 def test_what_cannot_be_is_refused() -> None:
@@ -196,6 +196,7 @@ def test_the_difference_of_rows_labelled_apart_adds_their_variances() -> None:
     assert found.error == pytest.approx(np.hypot(a.error, b.error), rel=0.05)
     assert found.variance_left is not None
     assert found.variance_left < 0.7
+    assert found.labels == 120
 
 
 def test_shared_rows_of_one_system_make_the_difference_sure() -> None:
