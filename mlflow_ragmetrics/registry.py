@@ -1,4 +1,4 @@
-"""From what a user writes to metrics: names, seeds' aliases, keys, spellings, dotted paths and plugins."""
+"""From what a user writes to metrics: names, aliases, keys, spellings, dotted paths and plugins."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ _AMBIGUOUS = {
     "recall": "fact_recall, context_recall, recall_10, factual_correctness_recall, rouge1_recall",
     "f1": "context_f1, factual_correctness, rouge1_f1",
 }
-_MOST_DIGITS = 10
 _PATH = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<spelling>[A-Za-z_]\w*.*)", re.DOTALL)
 
 
@@ -57,7 +56,9 @@ def metric_of(spelled: MetricLike) -> Measure:
         return _with_options(metric_of(name), options)
     if callable(spelled):
         return _made(spelled)
-    message = f"{shown(spelled)} is no metric; give a name, a spelling such as \"rouge(measure='recall')\", or a metric"
+    message = (
+        f"{shown(spelled)} is not a metric; give a name, a spelling such as \"rouge(measure='recall')\", or a metric"
+    )
     raise InvalidOptionError(message, param="metrics")
 
 
@@ -91,7 +92,7 @@ def _split(text: str) -> tuple[str, dict[str, Any]]:
         tree = ast.parse(text, mode="eval").body
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args:
             return tree.func.id, {str(k.arg): ast.literal_eval(k.value) for k in tree.keywords if k.arg}
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, TypeError):
         if "(" in text:
             message = f"cannot read the metric {text!r}; write it as name or name(option=value, …)"
             raise InvalidOptionError(message, param="metrics") from None
@@ -133,11 +134,7 @@ def _from_key(found: Metric, name: str) -> dict[str, Any] | None:
     match = re.fullmatch(pattern, name) if pattern else None
     if match is None:
         return None
-    return {
-        option: int(value) if value.isdecimal() and len(value) < _MOST_DIGITS else value
-        for option, value in match.groupdict().items()
-        if value
-    }
+    return {option: int(value) if value.isdecimal() else value for option, value in match.groupdict().items() if value}
 
 
 def _plain(name: str) -> str:

@@ -48,7 +48,7 @@ def score(
     measure = measure(**options) if options else measure
     if isinstance(measure, Composite) and isinstance(sample, Mapping) and "scores" in sample:
         return _composed(measure, sample, language)
-    suite = Suite([measure], judge=judge, embeddings=embeddings, language=language)
+    suite = Suite.of(measure, judge=judge, embeddings=embeddings, language=language)
     samples = read_samples([sample])
     (row,) = suite.score_samples(samples, strict=on_missing == "raise" and isinstance(measure, Metric))
     return row.scores[measure.key]

@@ -13,7 +13,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 
-__all__ = ["PRESETS", "preset_metrics", "Selection", "Thresholds", "select", "check_presence"]
+__all__ = ["PRESETS", "Preset", "Selection", "Thresholds", "check_presence", "select"]
 
 _WHITE_PAPER = ("correctness", "faithfulness", "chunk_precision", "fact_recall", "answer_relevance")
 _LEXICAL = (
@@ -43,11 +43,20 @@ PRESETS: dict[str, tuple[str, ...]] = {
 }
 
 
-def preset_metrics(name: str) -> tuple[str, ...]:
-    """The spellings of a preset; ``InvalidOptionError`` names the presets there are."""
-    if not isinstance(name, str) or name not in PRESETS:
-        raise InvalidOptionError(f"unknown preset {shown(name)}; presets are {', '.join(PRESETS)}", param="suite")
-    return PRESETS[name]
+@dataclass(frozen=True)
+class Preset:
+    """A preset's name, and metrics that are scored beside it, or in place of those with the same key."""
+
+    name: str
+    also: tuple[Measure, ...] = ()
+
+    def measures(self) -> list[Measure]:
+        """Its metrics and composites; ``InvalidOptionError`` names the presets there are."""
+        if not isinstance(self.name, str) or self.name not in PRESETS:
+            message = f"unknown preset {shown(self.name)}; presets are {', '.join(PRESETS)}"
+            raise InvalidOptionError(message, param="suite")
+        keys = {each.key for each in self.also}
+        return [*(each for each in map(metric_of, PRESETS[self.name]) if each.key not in keys), *self.also]
 
 
 Thresholds = Union[str, Mapping[str, float]]
@@ -56,11 +65,15 @@ _LEVELS = ("conservative", "balanced", "lenient")
 
 @dataclass(frozen=True)
 class Selection:
-    """Metrics and composites; ``name`` is the preset's, whose metrics may be skipped when no row has their fields."""
+    """Metrics and composites; ``name`` is the preset's.
+
+    ``optional`` are the keys of metrics that may be left out when no row has their fields, such as a preset's.
+    """
 
     metrics: tuple[Metric, ...]
     composites: tuple[Composite, ...]
     name: str | None = None
+    optional: frozenset[str] = frozenset()
 
     def without(self, keys: Sequence[str]) -> Selection:
         """The same without the metrics of these keys."""
@@ -88,19 +101,13 @@ class Selection:
 
 
 def select(
-    metrics: Iterable[MetricLike],
+    metrics: Iterable[MetricLike] | Preset,
     weights: Weights | None = None,
     thresholds: Thresholds | None = None,
     prefix: str = "",
 ) -> Selection:
     """Resolve ``metrics``; the metrics that a composite weighs are added when they are not there."""
-    if isinstance(metrics, (str, Mapping)):
-        metrics = [metrics]
-    given: object = metrics
-    if not isinstance(given, Iterable) or isinstance(given, bytes):
-        message = f"metrics is {kind_of(given)}, but must be a list of metrics, their names or spellings"
-        raise InvalidOptionError(message, param="metrics")
-    measures: list[Measure] = [metric_of(each) for each in metrics]
+    measures = metrics.measures() if isinstance(metrics, Preset) else _measures(metrics)
     if not measures:
         raise InvalidOptionError("the suite has no metric; name at least one", param="metrics")
     if not isinstance(prefix, str) or not f"{prefix}x".isidentifier():
@@ -108,7 +115,20 @@ def select(
     composites = _weighed([each for each in measures if isinstance(each, Composite)], weights)
     chosen = _with_components([each for each in measures if isinstance(each, Metric)], composites)
     _check_keys([*chosen, *composites])
-    return Selection(tuple(_with_thresholds(chosen, thresholds)), tuple(composites))
+    name, named = (metrics.name, metrics.also) if isinstance(metrics, Preset) else (None, chosen)
+    optional = {metric.key for metric in chosen} - {each.key for each in named}
+    optional |= {metric.key for metric in chosen if metric.settings.on_missing == "skip"}
+    return Selection(tuple(_with_thresholds(chosen, thresholds)), tuple(composites), name, frozenset(optional))
+
+
+def _measures(metrics: Iterable[MetricLike]) -> list[Measure]:
+    given: object = metrics
+    if isinstance(given, (str, Mapping)):
+        return [metric_of(given)]
+    if not isinstance(given, Iterable) or isinstance(given, bytes):
+        message = f"metrics is {kind_of(given)}, but must be a list of metrics, their names or spellings"
+        raise InvalidOptionError(message, param="metrics")
+    return [metric_of(each) for each in metrics]
 
 
 def _weighed(composites: list[Composite], weights: Weights | None) -> list[Composite]:
@@ -131,7 +151,7 @@ def _with_components(metrics: list[Metric], composites: Sequence[Composite]) -> 
                 continue
             found = metric_of(key)
             if not isinstance(found, Metric) or found.key != key:
-                message = f"{each.name}: weight for {key!r}, which is no metric's key in this suite"
+                message = f"{each.name}: weight for {key!r}, which is not a metric's key in this suite"
                 raise InvalidOptionError(message, param="weights", metric=each.name)
             metrics.append(found)
             keys.add(key)
@@ -165,7 +185,7 @@ def _with_thresholds(metrics: Sequence[Metric], thresholds: Thresholds | None) -
     known = {metric.key for metric in metrics}
     unknown = [name for name in thresholds if name not in known]
     if unknown:
-        message = f"thresholds: {shown(unknown[0])} is no metric's key in this suite"
+        message = f"thresholds: {shown(unknown[0])} is not a metric's key in this suite"
         raise InvalidOptionError(message, param="thresholds")
     return [metric(threshold=thresholds[metric.key]) if metric.key in thresholds else metric for metric in metrics]
 
@@ -192,17 +212,10 @@ def check_presence(selection: Selection, samples: Sequence[Sample]) -> tuple[Sel
     if not absent:
         return selection, ()
     left = selection.without(list(absent))
-    refused = [key for key in absent if _is_named(selection, key)] or (list(absent) if not left.metrics else [])
+    refused = [key for key in absent if key not in selection.optional] or (list(absent) if not left.metrics else [])
     if refused:
         key, field = refused[0], absent[refused[0]]
         message = f"{key} needs the field {field!r} and no row has it; add it, or name its column with columns"
         raise MissingFieldError(message, field=field, metric=key)
-    said = ", ".join(f"{key} (no row has {field!r})" for key, field in absent.items())
-    return left, (f"left out of the preset {selection.name!r}: {said}",)
-
-
-def _is_named(selection: Selection, key: str) -> bool:
-    if selection.name is not None:
-        return False
-    metric = next(metric for metric in selection.metrics if metric.key == key)
-    return metric.settings.on_missing != "skip"
+    missing = ", ".join(f"{key} (no row has {field!r})" for key, field in absent.items())
+    return left, (f"left out{f' of the preset {selection.name!r}' if selection.name else ''}: {missing}",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from mlflow_ragmetrics.core.composite import Composite, Weights
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.language import check_language
 from mlflow_ragmetrics.core.metric import Metric
-from mlflow_ragmetrics.core.options import Aggregate
+from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
@@ -28,15 +29,21 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
 from mlflow_ragmetrics.readers import Data, read_samples
-from mlflow_ragmetrics.registry import MetricLike
+from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.selection import Selection, Thresholds, check_presence, preset_metrics, select
+from mlflow_ragmetrics.selection import PRESETS, Preset, Selection, Thresholds, check_presence, select
 from mlflow_ragmetrics.views.progress import Progress, progress_of
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.judges.chat.plan import Plan
 
-__all__ = ["Suite", "SuiteKeywords", "SuiteOverrides"]
+__all__ = ["Suite", "SuiteKeywords", "SuiteLike", "SuiteOverrides", "is_suite_file"]
+
+SuiteLike = Union["Suite", Path, MetricLike, Iterable[MetricLike], Mapping[str, Any]]
+"""What ``Suite.of`` takes."""
+
+_NOT_OF_JUDGES = {"metrics", "embeddings", "weights", "thresholds", "name_prefix", "cache", "concurrency"}
+_NOT_OF_JUDGES |= {"aggregate", "tolerance"}
 
 
 class SuiteKeywords(JudgeKeywords, total=False):
@@ -60,6 +67,12 @@ class SuiteOverrides(SuiteKeywords, total=False):
     metrics: Iterable[MetricLike]
 
 
+class SuiteReplacements(SuiteKeywords, total=False):
+    """What ``Suite.replace`` takes."""
+
+    metrics: Iterable[MetricLike] | Preset | Selection
+
+
 class Suite:
     """Metrics that are scored together, so that what several of them ask is asked once.
 
@@ -73,12 +86,13 @@ class Suite:
     or a ``Panel`` says it. Further options (``calls="compact"``, ``prompts=folder``, ``max_calls``, …) are those of
     ``ChatJudge``, for judges made here from a URI or a chat model.
 
-    ``InvalidOptionError`` names what cannot be used, when the suite is made.
+    A suite never changes; ``replace`` makes another one. ``InvalidOptionError`` names what cannot be used, when the
+    suite is made.
     """
 
     def __init__(
         self,
-        metrics: Iterable[MetricLike],
+        metrics: Iterable[MetricLike] | Preset | Selection,
         *,
         judge: JudgeLike | Sequence[JudgeLike] = "lexical",
         embeddings: EmbeddingLike | Sequence[EmbeddingLike] = "char-ngram",
@@ -92,29 +106,75 @@ class Suite:
         tolerance: float = 0.1,
         **judge_options: Unpack[JudgeKeywords],
     ) -> None:
+        if isinstance(metrics, Iterator):
+            metrics = list(metrics)  # to be read again by ``replace``
         self.language = check_language(language)
-        self.selection: Selection = select(metrics, weights, thresholds, name_prefix)
+        self.selection = (
+            metrics if isinstance(metrics, Selection) else select(metrics, weights, thresholds, name_prefix)
+        )
         self.name_prefix = name_prefix
         self.cache = cache
         self._slots = Slots(concurrency)
         self.several = isinstance(judge, (list, tuple, Panel))
-        panel = judge if isinstance(judge, Panel) else None
-        self.aggregate: Aggregate = aggregate if panel is None else panel.aggregate
-        self.tolerance = tolerance if panel is None else panel.tolerance
-        check_aggregate(self.aggregate, self.tolerance)
+        if isinstance(judge, Panel):
+            aggregate, tolerance = judge.aggregate, judge.tolerance
+        self.aggregate, self.tolerance = check_aggregate(aggregate, tolerance)
         self.judges: list[Judge] = judges_of(judge, language=language, **judge_options)
         self.embeddings = embeddings_of(embeddings)
+        self._arguments = {
+            "metrics": metrics,
+            "judge": judge,
+            "embeddings": self.embeddings,
+            "weights": weights,
+            "thresholds": thresholds,
+            "language": language,
+            "name_prefix": name_prefix,
+            "cache": cache,
+            "concurrency": concurrency,
+            "aggregate": self.aggregate,
+            "tolerance": self.tolerance,
+            **judge_options,
+        }
         self.selection.check_models([*(j.name for j in self.judges), *(e.name for e in self.embeddings)])
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in self.__dict__:
+            raise AttributeError(f"a suite never changes; suite.replace({name}=…) makes another one")
+        super().__setattr__(name, value)
+
     @classmethod
-    def preset(cls, name: str, /, **options: Unpack[SuiteKeywords]) -> Suite:
+    def of(cls, what: SuiteLike, /, **overrides: Unpack[SuiteOverrides]) -> Suite:
+        """The suite that ``what`` stands for; ``overrides`` are arguments of ``Suite`` that beat what it says.
+
+        ``what`` is a suite, a preset's name, the path of a YAML file, the content of one, or metrics: one or several,
+        as names, spellings, mappings, functions or ``Metric``. ``InvalidOptionError`` where it is none of these.
+
+        >>> Suite.of("rouge(measure='recall')").keys
+        ['rouge1_recall']
+        """
+        given: dict[str, Any] = {**overrides}
+        if isinstance(what, Suite):
+            return what.replace(**given) if given else what
+        if isinstance(what, (str, Path)) and is_suite_file(what):
+            return cls.from_yaml(what, **given)
+        if isinstance(what, Mapping) and what.keys() & {"preset", "metrics"}:
+            from mlflow_ragmetrics.configuration import suite_arguments
+
+            return cls._configured(suite_arguments(what, given))
+        if "metrics" in given:
+            return cls(**given)
+        if isinstance(what, (str, Path)):
+            return cls.preset(str(what), **given) if what in PRESETS else cls([_metric_of(str(what))], **given)
+        return cls([what] if callable(what) else what, **given)
+
+    @classmethod
+    def preset(cls, name: str, /, *, also: Iterable[MetricLike] = (), **options: Unpack[SuiteKeywords]) -> Suite:
         """The suite ``white_paper``, ``lexical``, ``response``, ``retrieval`` or ``full``.
 
-        Metrics of a preset whose fields no row has are skipped with a warning, not refused.
+        ``also``: further metrics; one with the key of a metric of the preset takes its place. Metrics of the preset
+        whose fields no row has are skipped with a warning, not refused.
         """
-        suite = cls(preset_metrics(name), **options)
-        suite.selection = replace(suite.selection, name=name)
-        return suite
+        return cls(Preset(name, tuple(map(metric_of, also))), **options)
 
     @classmethod
     def from_yaml(cls, path: str | Path, **overrides: Unpack[SuiteOverrides]) -> Suite:
@@ -124,9 +184,28 @@ class Suite:
         """
         from mlflow_ragmetrics.configuration import load_suite
 
-        arguments = load_suite(path, overrides)
-        preset = arguments.pop("preset", None)
-        return cls.preset(preset, **arguments) if preset is not None else cls(**arguments)
+        return cls._configured(load_suite(path, overrides))
+
+    @classmethod
+    def _configured(cls, arguments: dict[str, Any]) -> Suite:
+        return cls.preset(arguments.pop("preset"), **arguments) if "preset" in arguments else cls(**arguments)
+
+    def replace(self, **changes: Unpack[SuiteReplacements]) -> Suite:
+        """A suite like this one but for ``changes``, which are arguments of ``Suite``.
+
+        Judges keep what they have counted, unless a change concerns them; a limit on calls in flight stays a common
+        one, unless ``concurrency`` is given.
+
+        >>> Suite(["rouge"]).replace(name_prefix="v2_").keys
+        ['v2_rouge1_f1']
+        """
+        given: dict[str, Any] = {**self._arguments, **changes}
+        same = {} if changes.keys() - _NOT_OF_JUDGES else {"judge": self.judges if self.several else self.judges[0]}
+        made = type(self)(**{**given, **same})
+        made._arguments.update(given)
+        if "concurrency" not in changes:
+            made.__dict__["_slots"] = self._slots
+        return made
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -165,34 +244,28 @@ class Suite:
         samples = list(read_samples(data, columns))
         selection, warnings = check_presence(self.selection, samples)
         source = data if isinstance(data, (str, Path)) else None
-        frame = Report(rows=(), description=self.describe(), warnings=warnings, source=source)
+
+        def evaluated(*, stored: bool) -> Report:
+            began, before = time.perf_counter(), self.spent
+            engine = self._engine(selection, stored=stored)
+            with progress_of(progress, len(samples)) as bar:
+                rows = [bar.advance(row) for row in engine.rows(samples)]
+            seconds = time.perf_counter() - began
+            report = self.report(
+                rows, warnings=warnings, source=source, seconds=seconds, before=before, cached=engine.cached
+            )
+            if engine.stopped is not None:
+                engine.stopped.report = report
+                raise engine.stopped
+            return report
+
         if repeat == 1:
-            return self._evaluated(frame, samples, selection, progress)
+            return evaluated(stored=True)
         from mlflow_ragmetrics.comparison.repeats import repeatability
 
-        reports = [self._evaluated(frame, samples, selection, progress, stored=False) for _ in range(repeat)]
+        reports = [evaluated(stored=False) for _ in range(repeat)]
         usage = sum((Counter(report.usage) for report in reports), Counter())
         return replace(reports[0], repeats=repeatability(reports), usage=usage)
-
-    def _evaluated(
-        self,
-        frame: Report,
-        samples: list[Sample],
-        selection: Selection,
-        progress: Union[bool, Progress, None],
-        *,
-        stored: bool = True,
-    ) -> Report:
-        began, before = time.perf_counter(), self.spent
-        engine = self._engine(selection, stored=stored)
-        with progress_of(progress, len(samples)) as bar:
-            rows = [bar.advance(row) for row in engine.rows(samples)]
-        usage = {**(self.spent - before), "cached": engine.cached, "wall_seconds": time.perf_counter() - began}
-        report = replace(frame, rows=rows, usage=usage)
-        if engine.stopped is not None:
-            engine.stopped.report = report
-            raise engine.stopped
-        return report
 
     def report(
         self,
@@ -202,12 +275,14 @@ class Suite:
         source: Union[str, Path, None] = None,
         seconds: float = 0.0,
         before: Counter[str] | None = None,
+        cached: int | None = None,
     ) -> Report:
         """The report on ``rows`` that this suite has scored in ``seconds``; what was spent ``before`` is not theirs.
 
-        ``warnings`` and ``source`` stand in it as they are.
+        ``warnings`` and ``source`` stand in it as they are; ``cached`` counts answers that came from the cache.
         """
-        usage = {**(self.spent - (before or Counter())), "wall_seconds": seconds}
+        spent: dict[str, float] = dict(self.spent - (before or Counter()))
+        usage = spent | ({} if cached is None else {"cached": cached}) | {"wall_seconds": seconds}
         return Report(rows=rows, description=self.describe(), warnings=warnings, usage=usage, source=source)
 
     async def aevaluate(self, data: Data, **options: Any) -> Report:
@@ -272,3 +347,19 @@ class Suite:
     def spent(self) -> Counter[str]:
         """What this suite's judges have cost since they were made: calls, tokens, money."""
         return sum((Counter(judge.usage.snapshot()) for judge in self.judges if judge.usage is not None), Counter())
+
+
+def is_suite_file(what: object) -> bool:
+    """Whether ``what`` is the path of a YAML file: a ``Path``, a name with that ending, or a file that is there."""
+    if isinstance(what, str) and what not in PRESETS:
+        return what.lower().endswith((".yaml", ".yml")) or os.path.isfile(what)
+    return isinstance(what, Path)
+
+
+def _metric_of(spelling: str) -> Measure:
+    try:
+        return metric_of(spelling)
+    except InvalidOptionError as error:
+        presets = ", ".join(PRESETS)
+        message = f"{shown(spelling)} is not a preset ({presets}) or a suite's YAML file; as a metric: {error}"
+        raise InvalidOptionError(message, param="suite") from None

@@ -47,8 +47,8 @@ def test_bare_words_are_ambiguous_and_name_candidates(bare: str) -> None:
         ("rouge(rouge_type=open('x'))", "cannot read"),
         ("rouge(colour='red')", "no such option"),
         ("no_such_module:metric", "cannot import"),
-        (42, "is no metric"),
-        ({"rouge": {}, "coherence": {}}, "is no metric"),
+        (42, "is not a metric"),
+        ({"rouge": {}, "coherence": {}}, "is not a metric"),
     ],
 )
 def test_refusals(spelled: object, said: str) -> None:

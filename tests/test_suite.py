@@ -6,6 +6,7 @@ import asyncio
 import multiprocessing
 import threading
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -270,3 +271,79 @@ def test_a_suite_of_local_judges_goes_to_another_process() -> None:
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         report = pool.submit(suite.evaluate, [RECORD], progress=False).result(timeout=60)
     assert report.metrics["rougeL_f1/mean"] == suite.evaluate([RECORD]).metrics["rougeL_f1/mean"]
+
+
+@pytest.mark.parametrize(
+    ("what", "keys", "name"),
+    [
+        ("retrieval", ["context_recall", "context_precision", "context_f1", "ndcg_10"], "retrieval"),
+        ("rouge(measure='recall')", ["rouge1_recall"], "custom"),
+        (rm.rouge, ["rouge1_f1"], "custom"),
+        ({"rouge": {"measure": "recall"}}, ["rouge1_recall"], "custom"),
+        ([rm.rouge, "coherence"], ["rouge1_f1", "coherence"], "custom"),
+        ((name for name in ("rouge", "coherence")), ["rouge1_f1", "coherence"], "custom"),
+        ({"preset": "retrieval", "name_prefix": "v2_"}, ["v2_context_recall"], "retrieval"),
+        ({"metrics": ["rouge"]}, ["rouge1_f1"], "custom"),
+    ],
+)
+def test_a_suite_is_made_of_whatever_stands_for_one(what: Any, keys: list[str], name: str) -> None:
+    suite = rm.Suite.of(what)
+    assert suite.keys[: len(keys)] == keys
+    assert suite.describe()["suite"] == name
+
+
+def test_a_suite_is_made_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "suite.yaml"
+    path.write_text("metrics: [rouge]\nlanguage: ru\n", encoding="utf-8")
+    for what in (path, str(path)):
+        assert (rm.Suite.of(what).language, rm.Suite.of(what, language="en").language) == ("ru", "en")
+    other = path.rename(tmp_path / "suite.txt")
+    assert rm.Suite.of(str(other)).keys == ["rouge1_f1"]
+    with pytest.raises(rm.InvalidDataError, match=r"gone\.yml"):
+        rm.Suite.of("gone.yml")
+
+
+@pytest.mark.parametrize("what", ["white-paper", 7, None, b"rouge"])
+def test_what_no_suite_can_be_made_of_is_refused(what: Any) -> None:
+    with pytest.raises(rm.InvalidOptionError, match=r"white_paper.*white-paper|but must be a list of metrics"):
+        rm.Suite.of(what)
+
+
+def test_metrics_named_beside_a_preset_must_be_scored_and_take_the_place_of_its_own() -> None:
+    suite = rm.Suite.preset("lexical", also=["coherence(threshold=0.3)", "correctness"])
+    assert suite.keys.count("coherence") == 1
+    assert next(metric.threshold for metric in suite.metrics if metric.key == "coherence") == 0.3
+    with pytest.raises(rm.MissingFieldError, match="correctness needs the field 'reference'"):
+        suite.evaluate([{"question": "q", "answer": "an answer of words"}])
+
+
+def test_a_suite_never_changes_and_replace_makes_another() -> None:
+    judge = scripted()
+    suite = rm.Suite.preset("white_paper", judge=judge, cache="answers.db", thresholds="lenient")
+    other = suite.replace(cache=None, name_prefix="v2_", weights={"faithfulness": 1})
+    assert (suite.cache, suite.keys[0], other.cache, other.keys[0]) == (
+        "answers.db",
+        "correctness",
+        None,
+        "v2_correctness",
+    )
+    assert dict(other.composites[0].weights) == {"faithfulness": 1}
+    assert other.describe()["suite"] == "white_paper"
+    assert other.judges == [judge]
+    assert suite.replace(metrics=["rouge"], thresholds=None, cache=None).keys == ["rouge1_f1"]
+    with pytest.raises(AttributeError, match=r"suite\.replace\(cache=…\)"):
+        suite.cache = None  # type: ignore[misc]
+    with pytest.raises(rm.InvalidOptionError, match="no option 'jugde'"):
+        suite.replace(jugde="lexical")
+
+
+def test_a_replaced_language_reaches_judges_that_the_suite_made() -> None:
+    suite = rm.Suite(["faithfulness"]).replace(cache=None).replace(language="ru")
+    assert any("а" <= letter <= "я" for letter in str(suite.evaluate([RECORD]).rows[0].scores["faithfulness"].reason))
+
+
+def test_a_panel_stays_one_when_the_suite_is_replaced() -> None:
+    judges = [scripted(name="a", rating=5), scripted(name="b", rating=3), scripted(name="c", rating=2)]
+    suite = rm.Suite(["correctness"], judge=rm.Panel(judges, aggregate="median")).replace(name_prefix="v2_")
+    assert suite.evaluate([RECORD]).rows[0].scores["v2_correctness"].value == 0.5
+    assert suite.replace(aggregate="max").evaluate([RECORD]).metrics["v2_correctness/mean"] == 1.0

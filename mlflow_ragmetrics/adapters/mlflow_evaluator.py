@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mlflow
@@ -23,10 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["RagMetricsEvaluator"]
 
 _NAME = "ragmetrics"
+_NO_KEYS = ("metrics", "judge_options", "name")  # a name belongs to one judge, and there may be several
 _OPTIONS = tuple(
     name
     for name in dict.fromkeys([*inspect.signature(Suite).parameters, *JudgeOptions.model_fields])
-    if name not in ("metrics", "judge_options", "name")
+    if name not in _NO_KEYS
 )
 _KEYS = ("suite", "columns", "traces", *_OPTIONS)
 
@@ -93,16 +93,7 @@ def _suite_of(config: Mapping[str, Any]) -> Suite:
     if unknown:
         message = f"evaluator_config has the unknown key {unknown[0]!r}; ragmetrics takes {', '.join(_KEYS)}"
         raise InvalidOptionError(message, param=unknown[0])
-    wanted = config["suite"]
-    options = {name: config[name] for name in _OPTIONS if name in config}
-    if isinstance(wanted, Suite):
-        if options:
-            message = f"evaluator_config has a ready suite, so {next(iter(options))!r} must be given to that suite"
-            raise InvalidOptionError(message, param=next(iter(options)))
-        return wanted
-    if isinstance(wanted, Path) or (isinstance(wanted, str) and wanted.endswith((".yaml", ".yml"))):
-        return Suite.from_yaml(wanted, **options)
-    return Suite.preset(wanted, **options) if isinstance(wanted, str) else Suite(wanted, **options)
+    return Suite.of(config["suite"], **{name: config[name] for name in _OPTIONS if name in config})
 
 
 def _inputs(dataset: Any) -> pd.DataFrame:

@@ -22,25 +22,27 @@ from mlflow_ragmetrics.readers.traces import failure_of, retrieved_documents
 from mlflow_ragmetrics.records.messages import mapping_of
 from mlflow_ragmetrics.records.record import to_sample
 from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.tracking.feedback import feedback_of
 from mlflow_ragmetrics.tracking.trace_store import warn_of_small_pool
 
 __all__ = ["RagScorer", "scorer", "scorers"]
 
 
-def scorer(suite: Suite, columns: Mapping[str, str] | None = None) -> RagScorer:
+def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagScorer:
     """One scorer for ``mlflow.genai.evaluate(scorers=[…])`` that gives a feedback for each metric of the suite.
 
     Fields come from ``inputs``, ``outputs`` and ``expectations``, contexts from there or from the retriever spans of
     the trace; ``columns`` maps sample fields to other names inside those. MLflow logs the means; ``log(result)``
     of the scorer adds intervals, counts, params and tables to the run.
     """
+    suite = Suite.of(suite)
     return _scorer("ragmetrics", suite.keys, suite, _SharedRows(suite, columns or {}))
 
 
-def scorers(suite: Suite, columns: Mapping[str, str] | None = None) -> list[RagScorer]:
+def scorers(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> list[RagScorer]:
     """One scorer per metric, named by its key, as ``quality_criteria`` wants it; each row is scored once for all."""
+    suite = Suite.of(suite)
     shared = _SharedRows(suite, columns or {})
     return [_scorer(key, [key], suite, shared) for key in suite.keys]
 

@@ -23,7 +23,7 @@ from mlflow_ragmetrics.readers import read_samples
 from mlflow_ragmetrics.records.aliases import RECORD_NAMES
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.selection import check_presence
-from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.suite import Suite, SuiteLike
 
 __all__ = ["Columns", "Reading", "column_names", "SharedEvaluation", "extra_metrics"]
 
@@ -153,7 +153,7 @@ _LEFT_OUT = Score(status="skipped", reason="no row has the fields that this metr
 
 
 def extra_metrics(
-    suite: Suite, columns: Mapping[str, str] | None = None, *, traces: bool = False
+    suite: SuiteLike, columns: Mapping[str, str] | None = None, *, traces: bool = False
 ) -> list[EvaluationMetric]:
     """The suite's metrics and composites for ``mlflow.models.evaluate(extra_metrics=…)``.
 
@@ -163,6 +163,7 @@ def extra_metrics(
     ``rag_claims.json``; MLflow's own table gets a score and a reason per row. ``traces`` writes one trace per row with
     its scores, so that MLflow's pages compare two runs row by row.
     """
+    suite = Suite.of(suite)
     shared = SharedEvaluation(suite, columns or {}, traces=traces)
     return [_metric(shared, key, column_names(columns or {})) for key in suite.keys]
 

@@ -60,7 +60,7 @@ def command(
       ragmetrics calibrate my-run --feedback --key correctness
     """
     from mlflow_ragmetrics.calibration import calibrate as calibrate_run
-    from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
+    from mlflow_ragmetrics.cli.terminal import for_terminal, terminal_width
 
     if save is not None and not os.path.isfile(save):
         raise InvalidDataError(f"there is no suite {save}; `ragmetrics init` writes one")
@@ -98,8 +98,8 @@ def _labels(labels: str | None, feedback: bool, results: Results) -> Any:
 
 def _write(found: Calibration, save: str | None, plot: str | None) -> None:
     if save is not None:
-        said = f"written into {save}" if found.save(save) else f"not written into {save}: the default stays"
-        click.echo(f"Threshold {found.threshold:g} {said}.")
+        outcome = f"written into {save}" if found.save(save) else f"not written into {save}: the default stays"
+        click.echo(f"Threshold {found.threshold:g} {outcome}.")
     if plot is not None:
         figure = found.plot()
         if figure is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlflow_ragmetrics.cli.options import files
-from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, tell, write_text
+from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, report_gates, write_text
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.errors import InvalidOptionError
 
@@ -70,7 +70,7 @@ def command(
 
     Exit codes: 0 done, 1 a --fail-on gate not reached, 2 a mistake.
     """
-    from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
+    from mlflow_ragmetrics.cli.terminal import for_terminal, terminal_width
     from mlflow_ragmetrics.comparison import compare as compare_runs
 
     check_writable(html, json_file, junit)
@@ -81,7 +81,7 @@ def command(
         text = comparison.to_text(terminal_width(sys.stdout))
         click.echo(f"{for_terminal(text, sys.stdout)}\n")
     _write(comparisons, html, json_file, log)
-    if not tell(checks, junit):
+    if not report_gates(checks, junit):
         context.exit(GATE_NOT_REACHED)
 
 

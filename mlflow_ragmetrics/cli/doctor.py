@@ -144,7 +144,7 @@ def _check_folder(subject: str, path: Path) -> Check:
     """MLflow makes missing folders itself, so the nearest one that exists decides."""
     folder = next(each for each in path.parents if each.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        return Check("fault", subject, f"{folder} is no folder that can be written to")
+        return Check("fault", subject, f"{folder} is not a folder that can be written to")
     return Check("ok", subject, "does not exist yet; the first evaluation makes it")
 
 
@@ -173,7 +173,7 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
     """
     from rich.text import Text
 
-    from mlflow_ragmetrics.cli.output import clean, console, for_terminal
+    from mlflow_ragmetrics.cli.terminal import clean, console, for_terminal
 
     screen = console()
     faults = 0

@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
     from mlflow_ragmetrics.core.composite import Composite
     from mlflow_ragmetrics.core.metric import Metric
+    from mlflow_ragmetrics.registry import Measure
 
 __all__ = ["list_command", "explain_command"]
 
 _COMPOSITE = "0 to 1, shown 1–5 · composite of the metrics that it weighs"
 _FAMILIES = {
-    "000": "Words shared with the reference",
-    "001": "Checks without any model",
-    "002": "Response against reference",
-    "003": "Retrieved documents against relevant ones",
-    "004": "White paper: answer, passages and reference before a judge",
+    "white_paper": "White paper: answer, passages and reference before a judge",
+    "lexical": "Words and patterns, without any model",
+    "response": "Response against reference",
+    "retrieval": "Retrieved documents against relevant ones",
 }
 
 
 @click.command("list")
 def list_command() -> None:
-    """Show every metric, by family, with its range and what it needs; then the presets.
+    """Show every metric, by family, with its range, what it needs and where it comes from; then the presets.
 
     \b
     Example:
@@ -40,31 +40,40 @@ def list_command() -> None:
     """
     from rich.text import Text
 
-    from mlflow_ragmetrics.cli.output import console, fitted
+    from mlflow_ragmetrics.cli.terminal import console, fitted
     from mlflow_ragmetrics.core.metric import Metric
-    from mlflow_ragmetrics.registry import all_metrics
     from mlflow_ragmetrics.selection import PRESETS
 
     screen = console()
-    shown = ""
-    for measure in sorted(all_metrics().values(), key=_order):
-        family = _FAMILIES.get(_order(measure)[0], "Others'")
-        if family != shown:
-            screen.print(("\n" if shown else "") + family, style="bold underline", soft_wrap=True)
-            shown = family
-        head, *rest = fitted(f"{measure.name}  {_line(measure)}", screen.width).splitlines()
-        screen.print(Text.assemble((measure.name, "bold"), head[len(measure.name) :]), *rest, sep="\n", soft_wrap=True)
-        facts = _facts(measure) if isinstance(measure, Metric) else _COMPOSITE
-        screen.print(fitted(f"    {facts}", screen.width), style="dim", soft_wrap=True)
+    for number, (family, measures) in enumerate(_families()):
+        screen.print(("\n" if number else "") + family, style="bold underline", soft_wrap=True)
+        sources = dict.fromkeys(each.definition.source for each in measures if isinstance(each, Metric))
+        if any(sources):
+            screen.print(fitted(f"    Sources: {'; '.join(filter(None, sources))}", screen.width), soft_wrap=True)
+        for measure in measures:
+            summary = measure.definition.summary if isinstance(measure, Metric) else measure.summary
+            head, *rest = fitted(f"{measure.name}  {summary}", screen.width).splitlines()
+            title = Text.assemble((measure.name, "bold"), head[len(measure.name) :])
+            screen.print(title, *rest, sep="\n", soft_wrap=True)
+            facts = _facts(measure) if isinstance(measure, Metric) else _COMPOSITE
+            screen.print(fitted(f"    {facts}", screen.width), style="dim", soft_wrap=True)
     screen.print("\nPresets for --suite", style="bold")
     for name, keys in PRESETS.items():
         screen.print(fitted(f"    {name}: {', '.join(keys)}", screen.width), soft_wrap=True)
     screen.print("\nragmetrics explain METRIC shows formula, options and an example.", soft_wrap=True)
 
 
-def _order(measure: Metric | Composite) -> tuple[str, str]:
-    definition = getattr(measure, "definition", None)
-    return (definition.seed or "999" if definition else "004", measure.name)
+def _families() -> Iterator[tuple[str, list[Measure]]]:
+    """The metrics under a heading for each preset that has them first, then those of nobody's preset."""
+    from mlflow_ragmetrics.registry import all_metrics, metric_of
+    from mlflow_ragmetrics.selection import PRESETS
+
+    others = dict(all_metrics())
+    for preset, family in _FAMILIES.items():
+        names = dict.fromkeys(metric_of(spelling).name for spelling in PRESETS[preset])
+        yield f"{family} (--suite {preset})", [others.pop(name) for name in names]
+    if others:
+        yield "In no preset", list(others.values())
 
 
 def _facts(metric: Metric) -> str:
@@ -74,12 +83,8 @@ def _facts(metric: Metric) -> str:
     needs = ", ".join((*definition.required, *definition.asks)) or "nothing"
     uses = f" · uses {', '.join(definition.optional)}" if definition.optional else ""
     shown = f"{low:g} to {high:g}" + (", shown 1–5" if definition.scaled else "")
-    origin = "" if definition.seed else f" · {definition.function.__module__}"
+    origin = "" if definition.source else f" · {definition.function.__module__}"
     return f"{key}{shown} · needs {needs}{uses}{origin}"
-
-
-def _line(measure: Metric | Composite) -> str:
-    return measure.definition.summary if hasattr(measure, "definition") else measure.summary
 
 
 @click.command("explain")
@@ -95,7 +100,7 @@ def explain_command(metric: str) -> None:
       ragmetrics explain faithfulness
       ragmetrics explain "rouge(rouge_type='rougeL')"
     """
-    from mlflow_ragmetrics.cli.output import console, fitted
+    from mlflow_ragmetrics.cli.terminal import console, fitted
     from mlflow_ragmetrics.core.metric import Metric
     from mlflow_ragmetrics.registry import metric_of
 
@@ -130,7 +135,8 @@ def _metric_lines(found: Metric) -> Iterator[str]:
         "Passes from": _thresholds(found),
         "Presets": ", ".join(f"{name} {level:g}" for name, level in (definition.levels or {}).items()),
         "Also called": ", ".join(definition.aliases),
-        "Defined in": f"{definition.function.__module__}",
+        "Source": definition.source,
+        "Defined in": definition.function.__module__,
     }
     yield from (f"{name:<12} {value}" for name, value in facts.items() if value)
     yield from _option_lines("Options", definition.options.model_fields)

@@ -1,20 +1,26 @@
-"""Values of the form ``name=value,name=value``, and what the shell offers when a value is begun."""
+"""What options take: values of the form ``name=value,name=value``, and what the shell offers to complete one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["numbers_of", "pairs_of", "files", "metrics", "suites"]
+__all__ = [
+    "assignments",
+    "files",
+    "levels_or_numbers",
+    "metrics",
+    "numbers",
+    "numbers_of",
+    "one_or_all",
+    "pairs_of",
+    "suites",
+]
 
 
 def pairs_of(given: Sequence[str], option: str) -> dict[str, str]:
@@ -46,10 +52,36 @@ def numbers_of(given: Sequence[str], option: str) -> dict[str, float]:
         try:
             numbers[name] = float(value)
         except ValueError:
-            raise InvalidOptionError(f"--{option} {name}={value}: {value!r} is no number", param=option) from None
+            raise InvalidOptionError(f"--{option} {name}={value}: {value!r} is not a number", param=option) from None
         if not math.isfinite(numbers[name]):
             raise InvalidOptionError(f"--{option} {name}={value}: the number must be finite", param=option)
     return numbers
+
+
+def assignments(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, str] | None:
+    """The callback of an option that takes ``name=value``; ``None`` where it was not given."""
+    return pairs_of(given, _name(parameter)) if given else None
+
+
+def numbers(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> dict[str, float] | None:
+    """The callback of an option that takes ``name=number``; ``None`` where it was not given."""
+    return numbers_of(given, _name(parameter)) if given else None
+
+
+def levels_or_numbers(
+    context: click.Context, parameter: click.Parameter, given: Sequence[str]
+) -> str | dict[str, float] | None:
+    """``numbers``, or the one word that was given in their place."""
+    return given[0] if len(given) == 1 and "=" not in given[0] else numbers(context, parameter, given)
+
+
+def one_or_all(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> str | list[str] | None:
+    """The callback of an option that may be repeated: the value, a list of several, ``None`` where not given."""
+    return given[0] if len(given) == 1 else list(given) or None
+
+
+def _name(parameter: click.Parameter) -> str:
+    return parameter.opts[0].removeprefix("--")
 
 
 def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

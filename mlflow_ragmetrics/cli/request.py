@@ -1,71 +1,24 @@
-"""What ``ragmetrics evaluate`` was asked, as one value; its options and the rows that they name."""
+"""What ``ragmetrics evaluate`` was asked: its options, as the command line takes them and as one value."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
 
-from mlflow_ragmetrics.cli.options import files, metrics, pairs_of, suites
-from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError, RagMetricsError
+from mlflow_ragmetrics.cli.options import (
+    assignments,
+    files,
+    levels_or_numbers,
+    metrics,
+    numbers,
+    one_or_all,
+    suites,
+)
 
-if TYPE_CHECKING:
-    from mlflow_ragmetrics.core.sample import Sample
-    from mlflow_ragmetrics.selection import Selection
-
-__all__ = ["Rows", "rows_of", "CACHE", "Request", "Sectioned", "asked"]
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Samples, the file they come from, and what did not match when two files were joined."""
-
-    samples: Sequence[Sample]
-    source: str
-    warnings: tuple[str, ...] = ()
-
-    def check(self, selection: Selection) -> None:
-        """``RagMetricsError`` naming the file where every row lacks what a named metric, or a whole preset, needs."""
-        from mlflow_ragmetrics.selection import check_presence
-
-        try:
-            check_presence(selection, self.samples)
-        except MissingFieldError as error:
-            message = (
-                f"{self.source}: {error.metric} needs the field {error.field!r} and no row has it; add the column, or "
-                f"name it with --columns {error.field}=COLUMN (there are {', '.join(self._columns())})"
-            )
-            raise RagMetricsError(message) from None
-
-    def _columns(self) -> list[str]:
-        from mlflow_ragmetrics.core.sample import FIELDS
-
-        fields = [
-            name for name in FIELDS if any(getattr(s, name) is not None or name in s.invalid for s in self.samples)
-        ]
-        return ["id", *fields, *dict.fromkeys(name for sample in self.samples for name in sample.metadata)]
-
-
-def rows_of(request: Request) -> Rows:
-    """The rows, at most ``limit``; ``InvalidOptionError`` where files are given in a way that means nothing."""
-    from mlflow_ragmetrics.readers import join, read_samples
-
-    columns = pairs_of(request.columns, "columns") or None
-    results = request.results or request.data
-    if results is None or (request.data and request.results) or (request.results and not request.reference):
-        message = "give one file, as in ragmetrics evaluate FILE, or two to be joined: --results FILE --reference FILE"
-        raise InvalidOptionError(message, param="data")
-    limit = None if request.limit is None else min(request.limit, sys.maxsize)
-    if request.reference is None:
-        return Rows(list(islice(read_samples(results, columns), limit)), results)
-    joined = join(results, request.reference, on=request.on)
-    samples = list(islice(read_samples(joined.rows, columns), limit))
-    return Rows(samples, results, (joined.warning,) if joined.warning else ())
-
+__all__ = ["CACHE", "Request", "Sectioned", "request_options"]
 
 CACHE = "ragmetrics-cache.db"
 
@@ -80,14 +33,14 @@ class Request:
     results: str | None
     reference: str | None
     on: str
-    columns: Sequence[str]
+    columns: Mapping[str, str] | None
     limit: int | None
     suite: str | None
     metric: Sequence[str]
-    judge: Sequence[str]
-    embeddings: Sequence[str]
-    weights: Sequence[str]
-    thresholds: Sequence[str]
+    judge: str | Sequence[str] | None
+    embeddings: str | Sequence[str] | None
+    weights: Mapping[str, float] | None
+    thresholds: str | Mapping[str, float] | None
     language: str | None
     calls: str | None
     prompts: str | None
@@ -102,7 +55,7 @@ class Request:
     run_name: str | None
     log: bool
     output: str | None
-    fail_under: Sequence[str]
+    fail_under: Mapping[str, float] | None
     fail_on_error_rate: float | None
     junit: str | None
     json_file: str | None
@@ -124,7 +77,13 @@ _DATA = (
     click.option(
         "--on", metavar="COLUMN", default="qid", show_default=True, help="The id by which two files are joined."
     ),
-    click.option("--columns", metavar="FIELD=COLUMN,…", multiple=True, help="Where the file has other names."),
+    click.option(
+        "--columns",
+        metavar="FIELD=COLUMN,…",
+        multiple=True,
+        callback=assignments,
+        help="Where the file has other names.",
+    ),
     click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N rows."),
 )
 _SUITE = (
@@ -143,17 +102,29 @@ _SUITE = (
         help="A metric by name, spelling or module:name.",
     ),
     click.option(
-        "--judge", "-j", multiple=True, metavar="JUDGE", help="lexical (offline) or a model URI; repeat it for a panel."
+        "--judge",
+        "-j",
+        multiple=True,
+        callback=one_or_all,
+        metavar="JUDGE",
+        help="lexical (offline) or a model URI; repeat it for a panel.",
     ),
     click.option(
-        "--embeddings", multiple=True, metavar="MODEL", help="char-ngram (built in), wordllama or a model URI."
+        "--embeddings",
+        multiple=True,
+        callback=one_or_all,
+        metavar="MODEL",
+        help="char-ngram (built in), wordllama or a model URI.",
     ),
-    click.option("--weights", metavar="METRIC=NUMBER,…", multiple=True, help="The weights of rag_score."),
+    click.option(
+        "--weights", metavar="METRIC=NUMBER,…", multiple=True, callback=numbers, help="The weights of rag_score."
+    ),
     click.option(
         "--thresholds",
         metavar="LEVEL|METRIC=NUMBER,…",
         multiple=True,
-        help="conservative, balanced, lenient, or one a metric.",
+        callback=levels_or_numbers,
+        help="conservative, balanced, lenient, or one per metric.",
     ),
     click.option("--language", metavar="en|ru", help="The language of the explanations."),
     click.option(
@@ -195,6 +166,7 @@ _OUTCOME = (
         "--fail-under",
         metavar="METRIC=NUMBER,…",
         multiple=True,
+        callback=numbers,
         help="Exit code 1 when a mean, or a figure such as rag_score/ci_low, is lower.",
     ),
     click.option("--fail-on-error-rate", type=float, metavar="SHARE", help="Exit code 1 when more rows fail."),
@@ -227,7 +199,7 @@ class Sectioned(click.Command):
                 formatter.write_dl(records)
 
 
-def asked(function: F) -> F:
+def request_options(function: F) -> F:
     """Give a command all options of ``Request``, in the order in which ``--help`` shows them."""
     for option in reversed((*_DATA, *_SUITE, *_OUTCOME)):
         function = option(function)

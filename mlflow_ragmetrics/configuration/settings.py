@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Union
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
-__all__ = ["EmbeddingSettings", "JudgeSettings", "RateLimit", "RetrySettings", "SuiteSettings"]
+from mlflow_ragmetrics.judges.chat.options import Calls, JudgeOptions, RetryOptions
 
-_SERVER_ERRORS = "5xx"
+__all__ = ["EmbeddingSettings", "JudgeSettings", "RateLimit", "SuiteSettings"]
 
 
-def _from_environment(key: str) -> str:
-    if not (key.startswith("${") and key.endswith("}")):
+def _from_environment(key: SecretStr) -> SecretStr:
+    name = key.get_secret_value()
+    if not (name.startswith("${") and name.endswith("}")):
         raise ValueError("a key is not written into the file; name the environment's variable, as in ${OPENAI_API_KEY}")
     return key
 
@@ -26,58 +27,26 @@ def _named(value: object) -> object:
     return {"model": value} if isinstance(value, str) else value
 
 
-Key = Annotated[str, AfterValidator(_from_environment)]
-Positive = Annotated[float, Field(gt=0)]
+Key = Annotated[SecretStr, AfterValidator(_from_environment)]
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class RetrySettings(_Settings):
-    """What is tried again and how long after; ``initial`` and ``max`` in seconds. 5xx is always tried again."""
-
-    on_http_codes: tuple[Union[int, Literal["5xx"]], ...] | None = None
-    on_client_errors: bool | None = None
-    initial: Annotated[float, Field(ge=0)] | None = None
-    multiplier: Annotated[float, Field(ge=1)] | None = None
-    max: Annotated[float, Field(ge=0)] | None = None
-    attempts: Annotated[int, Field(ge=1)] | None = None
-
-    def arguments(self) -> dict[str, Any]:
-        """The fields of ``judges.retry.Retry`` that are given."""
-        names = {"max": "longest", "on_http_codes": "codes"}
-        given = {names.get(name, name): value for name, value in self.model_dump(exclude_none=True).items()}
-        if "codes" in given:
-            given["codes"] = tuple(code for code in given["codes"] if code != _SERVER_ERRORS)
-        return given
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
 
 
 class RateLimit(_Settings):
     """What a provider allows."""
 
-    requests_per_minute: Positive | None = None
-    tokens_per_minute: Positive | None = None
+    requests_per_minute: Annotated[float, Field(ge=1)] | None = None
+    tokens_per_minute: Annotated[float, Field(ge=1)] | None = None
 
 
-class JudgeSettings(_Settings):
-    """One judge: ``lexical`` or a model URI, with the options of ``ChatJudge``."""
+class JudgeSettings(JudgeOptions):
+    """One judge: ``lexical``, or a model URI with its options."""
 
     model: str
-    name: str | None = None
-    temperature: Annotated[float, Field(ge=0)] | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    seed: int | None = None
-    base_url: str | None = None
-    api_key: Key | None = None
-    timeout: Positive | None = None
-    structured: bool | None = None
-    calls: Literal["full", "compact"] | None = None
-    max_calls: Annotated[int, Field(ge=1)] | None = None
-    max_cost: Positive | None = None
-    prices: dict[str, float] | None = None
     rate_limit: RateLimit | None = None
-    retry: RetrySettings | None = None
+    api_key: Key | None = None
 
 
 class EmbeddingSettings(_Settings):
@@ -109,10 +78,10 @@ class SuiteSettings(_Settings):
     name_prefix: str | None = None
     judges: Judges | None = None
     embeddings: Embeddings | None = None
-    retry: RetrySettings | None = None
+    retry: RetryOptions | None = None
     rate_limit: RateLimit | None = None
     concurrency: int | None = None
-    calls: Literal["full", "compact"] | None = None
+    calls: Calls | None = None
     prompts: str | None = None
     cache: str | None = None
 
@@ -128,7 +97,7 @@ class SuiteSettings(_Settings):
         if self.prompts is not None:
             options["prompts"] = folder / self.prompts
         if self.retry is not None:
-            options["retry"] = self.retry.arguments()
+            options["retry"] = self.retry.model_dump(exclude_unset=True)
         if self.rate_limit is not None:
             options |= self.rate_limit.model_dump(exclude_none=True)
         return options

@@ -3,60 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 
-__all__ = ["MOST_NODES", "parse_yaml", "read_yaml", "save_threshold", "with_threshold"]
-
-MOST_NODES: Final = 100_000
+__all__ = ["read_yaml", "save_threshold", "with_threshold"]
 
 
 def read_yaml(file: Path) -> Any:
-    """What the suite's file holds; ``InvalidDataError`` where it cannot be read, is no YAML, or is too large."""
+    """What the suite's file holds; ``InvalidDataError`` where it cannot be read or is not YAML."""
+    return _parsed(_text_of(file), file.name)
+
+
+def _text_of(file: Path) -> str:
     try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InvalidDataError(f"the suite {file} cannot be read: {error.strerror or error}") from None
-    except ValueError as error:  # not UTF-8, or a NUL in the name
-        raise InvalidDataError(f"the suite {str(file)!r} is no YAML: {error}") from None
-    return parse_yaml(text, str(file))
+        return file.read_bytes().decode("utf-8")  # as bytes, so that line ends stay what they are
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the name
+        raise InvalidDataError(f"the suite {str(file)!r} cannot be read: {error}") from None
 
 
-def parse_yaml(text: str, name: str) -> Any:
-    """What ``text`` says; ``name`` is the file's for messages.
-
-    ``InvalidDataError`` where it is no YAML, or its aliases stand for more than ``MOST_NODES`` values.
-    """
+def _parsed(text: str, name: str) -> Any:
     try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
-        said = " ".join(str(error).split())  # the parser lets its conversions' errors through: of dates, of numbers
-        raise InvalidDataError(f"the suite {name!r} is no YAML: {said}") from None
-    if not _is_small(content):
-        raise InvalidDataError(f"the suite {name} is too large: its aliases stand for more than {MOST_NODES} values")
-    return content
-
-
-def _is_small(content: object) -> bool:
-    """Whether ``content`` holds at most ``MOST_NODES`` values, counted as often as they are referred to.
-
-    A few lines of aliases of aliases stand for billions of values, and one that holds itself for no end of them: what
-    reads them all, such as an error that shows them, would not come back.
-    """
-    pending = [content]
-    seen = 0
-    while pending:
-        value = pending.pop()
-        inner = [*value, *value.values()] if isinstance(value, dict) else value
-        seen += 1
-        if isinstance(inner, (list, tuple, set)):
-            pending.extend(inner)
-        if seen + len(pending) > MOST_NODES:
-            return False
-    return True
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2024-13-45
+        raise InvalidDataError(f"the suite {name!r} is not YAML: {' '.join(str(error).split())}") from None
 
 
 _ENTRY = "thresholds"
@@ -65,11 +37,7 @@ _ENTRY = "thresholds"
 def save_threshold(path: str | Path, key: str, threshold: float) -> None:
     """Set ``thresholds.<key>`` in the file; ``InvalidOptionError`` where its thresholds are a preset's name."""
     file = Path(path)
-    try:
-        text = file.read_bytes().decode("utf-8")  # as bytes, so that line ends stay what they are
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidDataError(f"the suite {file} cannot be read: {error}") from None
-    file.write_bytes(with_threshold(text, key, threshold, file.name).encode("utf-8"))
+    file.write_bytes(with_threshold(_text_of(file), key, threshold, file.name).encode("utf-8"))
 
 
 def with_threshold(text: str, key: str, threshold: float, name: str = "suite.yaml") -> str:
@@ -81,7 +49,7 @@ def with_threshold(text: str, key: str, threshold: float, name: str = "suite.yam
       faithfulness: 0.57
     <BLANKLINE>
     """
-    content = parse_yaml(text, name)
+    content = _parsed(text, name)
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode) or not isinstance(content, dict):
         raise InvalidDataError(f"the suite {name} must be a mapping, as `ragmetrics init` writes it")

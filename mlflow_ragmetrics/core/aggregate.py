@@ -1,14 +1,12 @@
-"""Several judges' scores into one (seed 002), and several metrics' scores into one (seeds 001 and 004)."""
+"""Several judges' scores of one metric into one."""
 
 from __future__ import annotations
 
 import statistics
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import get_args
 
-from mlflow_ragmetrics.core.options import Aggregate, kind_of
+from mlflow_ragmetrics.core.options import Aggregate, Settings, check_options
 from mlflow_ragmetrics.core.score import score_of
 from mlflow_ragmetrics.errors import (
     AllJudgesFailedError,
@@ -20,7 +18,7 @@ __all__ = ["aggregate", "agreement", "check_aggregate"]
 
 
 def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float = 0.1) -> float:
-    """One number out of several judges' scores (seed 002).
+    """One number out of several judges' scores.
 
     ``majority`` is 1.0 when more than half of the values are at least 0.5, else 0.0; ``consensus`` is the mean when
     max − min is within ``tolerance``, else a ``NoConsensusError``. No values: ``AllJudgesFailedError``. Another
@@ -29,7 +27,7 @@ def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float
     >>> aggregate([0.2, 0.4, 0.9], "median")
     0.4
     """
-    check_aggregate(how, tolerance)
+    how, tolerance = check_aggregate(how, tolerance)
     if not isinstance(values, Iterable) or isinstance(values, (str, bytes, Mapping)):
         raise InvalidOptionError("aggregate needs a list of scores", param="values")
     numbers = [score.value for score in map(score_of, values) if score.value is not None]
@@ -44,14 +42,10 @@ def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float
     return float(reductions.get(how, statistics.fmean)(numbers))
 
 
-def check_aggregate(how: str, tolerance: float) -> None:
-    """``InvalidOptionError`` for an unknown way to aggregate or a tolerance below zero."""
-    if not isinstance(how, str) or how not in get_args(Aggregate):
-        given = repr(how) if isinstance(how, str) else kind_of(how)
-        raise InvalidOptionError(f"aggregate={given} is not one of {', '.join(get_args(Aggregate))}", param="aggregate")
-    if not isinstance(tolerance, (int, float)) or not 0 <= tolerance <= sys.float_info.max:
-        given = repr(tolerance) if isinstance(tolerance, float) else kind_of(tolerance)
-        raise InvalidOptionError(f"tolerance={given} must be a number, 0 or more", param="tolerance")
+def check_aggregate(how: Aggregate, tolerance: float) -> tuple[Aggregate, float]:
+    """Both, checked; ``InvalidOptionError`` for an unknown way to aggregate or a tolerance below zero."""
+    checked = check_options("aggregate", Settings, {"aggregate": how, "tolerance": tolerance})
+    return checked.aggregate, checked.tolerance
 
 
 def agreement(values: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""Several metrics weighed into one score (seed 001 "Combining Evaluators", seed 004 weighted composite)."""
+"""Several metrics weighed into one score."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Union
 
 from mlflow_ragmetrics.core.language import render, say
-from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.options import Settings, check_options, shown
 from mlflow_ragmetrics.core.score import Score, passes, score_of
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = ["Composite", "Weights", "check_weights", "combine", "composite", "to_unit"]
-
-_HEAVIEST = 1e30
 
 Weights = Mapping[str, float]
 Span = tuple[float, float]
@@ -29,12 +27,12 @@ def check_weights(weights: Weights, name: str | None = None) -> dict[str, float]
     label = f"{name}: " if name else ""
     given: object = weights
     if not isinstance(given, Mapping):
-        message = f"{label}weights={shown(given)} is no mapping from metric key to weight"
+        message = f"{label}weights={shown(given)} is not a mapping from metric key to weight"
         raise InvalidOptionError(message, param="weights")
     for key, weight in weights.items():
         number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-        if not isinstance(key, str) or not number or not 0 <= weight <= _HEAVIEST:
-            message = f"{label}weight of {shown(key)} is {shown(weight)}; a weight is a metric's, and a number from 0"
+        if not isinstance(key, str) or not number or not 0 <= weight < math.inf:
+            message = f"{label}weight of {shown(key)} is {shown(weight)}; weights map metric keys to numbers from 0"
             raise InvalidOptionError(message, param="weights")
     if math.fsum(weights.values()) <= 0:
         raise InvalidOptionError(f"{label}the weights sum to zero; give some metric a weight", param="weights")
@@ -94,7 +92,7 @@ def _by_key(scores: Scores) -> dict[str, Score]:
 
 def _key(key: object) -> str:
     if not isinstance(key, str):
-        raise InvalidFieldError(f"scores are named by metric key, which is text; {shown(key)} is none", field="scores")
+        raise InvalidFieldError(f"scores are named by metric key, which is text, not {shown(key)}", field="scores")
     return key
 
 
@@ -172,16 +170,13 @@ def _on_unit(score: Score, span: Span) -> Score:
 def composite(name: str, weights: Weights, *, threshold: float | None = None) -> Composite:
     """A composite metric ``name`` over the metrics whose keys ``weights`` names, passed from ``threshold`` on.
 
-    ``InvalidOptionError`` for a name that is no identifier, and for a weight or threshold that cannot be used.
+    ``InvalidOptionError`` for a name that is not an identifier, and for a weight or threshold that cannot be used.
 
     >>> composite("overall", {"faithfulness": 2, "rouge1_f1": 1}).key
     'overall'
     """
     if not isinstance(name, str) or not name.isidentifier():
-        message = f"composite name {shown(name)} is no identifier, such as my_score"
+        message = f"composite name {shown(name)} is not an identifier, such as my_score"
         raise InvalidOptionError(message, param="name", metric=shown(name))
-    number = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
-    if threshold is not None and not (number and 0 <= threshold <= 1):
-        message = f"{name}: threshold={shown(threshold)} must lie in 0 to 1"
-        raise InvalidOptionError(message, param="threshold", metric=name)
-    return Composite(name, check_weights(weights, name), threshold=threshold)
+    settings = check_options(name, Settings, {"threshold": threshold})
+    return Composite(name, check_weights(weights, name), threshold=settings.threshold)

@@ -35,7 +35,8 @@ class Definition:
 
     ``required`` and ``optional`` name sample fields; ``asks`` whom the program asks; ``range`` bounds the raw value;
     ``levels`` maps conservative, balanced and lenient to thresholds; ``scaled`` adds the 1–5 value; ``key`` is a
-    template over the options (or a function of them), and ``key_pattern`` reads such a key back.
+    template over the options (or a function of them), and ``key_pattern`` reads such a key back. ``source`` cites where
+    the metric comes from.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Definition:
     range: tuple[float, float] = (0.0, 1.0)
     levels: Mapping[str, float] | None = None
     scaled: bool = False
-    seed: str = ""
+    source: str = ""
     aliases: tuple[str, ...] = ()
     key: Key | None = None
     key_pattern: str | None = None
@@ -91,7 +92,7 @@ class Metric:
         bound = cls(definition, dict(given))
         _ = bound.options, bound.settings
         if not bound.key.isidentifier():
-            message = f"{bound.name}: key {bound.key!r} is no identifier"
+            message = f"{bound.name}: key {bound.key!r} is not an identifier"
             raise InvalidOptionError(message, param="key", metric=bound.name)
         return bound
 
@@ -121,7 +122,6 @@ class Metric:
         own = self.definition.options.model_fields
         common = {k: v for k, v in self.given.items() if k not in own and k in Settings.model_fields}
         settings = check_options(self.name, Settings, common)
-        assert isinstance(settings, Settings)
         if settings.preset and not self.definition.levels:
             message = f"{self.name}: option preset={settings.preset!r}: this metric has none; use threshold="
             raise InvalidOptionError(message, param="preset", metric=self.name)
@@ -184,7 +184,7 @@ class Metric:
             passed=None if value is None or self.threshold is None else passes(value, self.threshold),
             scaled=1.0 + 4.0 * value if self.definition.scaled and value is not None else None,
             reason=render(score.reason, language),
-            items=_identified(score.items, sample, language),
+            items=_finished_items(score.items, sample, language),
             warnings=tuple((code, render(text, language)) for code, text in score.warnings),
         )
 
@@ -218,13 +218,15 @@ class Metric:
         return number
 
 
-def _identified(items: Sequence[Item], sample: Sample, language: str) -> tuple[Item, ...]:
+def _finished_items(items: Sequence[Item], sample: Sample, language: str) -> tuple[Item, ...]:
     ids = {number: chunk.id for number, chunk in enumerate(sample.contexts or (), 1) if chunk.id is not None}
     finished = [type(item.reason) is str and not (ids and item.evidence) for item in items]
-    return tuple([item if done else _said(item, ids, language) for item, done in zip(items, finished, strict=True)])
+    return tuple(
+        [item if done else _finished_item(item, ids, language) for item, done in zip(items, finished, strict=True)]
+    )
 
 
-def _said(item: Item, ids: Mapping[int, str], language: str) -> Item:
+def _finished_item(item: Item, ids: Mapping[int, str], language: str) -> Item:
     reason = render(item.reason, language)
     if not (ids and item.evidence):
         return item.changed(reason=reason)
@@ -244,7 +246,7 @@ def metric(
     range: tuple[float, float] = (0.0, 1.0),
     thresholds: Mapping[str, float] | None = None,
     scaled: bool = False,
-    seed: str = "",
+    source: str = "",
     aliases: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Metric]: ...
 def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
@@ -252,7 +254,8 @@ def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
 
     The function returns a number in ``range``, a ``Score``, or ``None`` for no score; as a generator it may ask a
     judge. ``thresholds`` maps conservative, balanced and lenient to the value from which a score passes. Where ``key``
-    is made of options, ``key_pattern`` reads a key back into them.
+    is made of options, ``key_pattern`` reads a key back into them. ``source``: the paper or project that it comes from,
+    as `ragmetrics list` shows it.
 
     >>> @metric
     ... def brevity(answer: str, *, limit: int = 20) -> float:
@@ -276,7 +279,9 @@ def _define(function: Callable[..., Any], **facts: Any) -> Metric:
     for parameter in fields:
         if parameter.name not in _PARAMETERS or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             known = ", ".join(_PARAMETERS)
-            message = f"metric {name}: parameter {parameter.name!r} is no sample field ({known}); options come after *"
+            message = (
+                f"metric {name}: parameter {parameter.name!r} is not a sample field ({known}); options come after *"
+            )
             raise InvalidOptionError(message, param=parameter.name, metric=name)
     definition = Definition(
         name=name,

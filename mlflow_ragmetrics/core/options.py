@@ -6,7 +6,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, field_validator
 
@@ -27,6 +27,8 @@ __all__ = [
 
 Aggregate = Literal["mean", "median", "min", "max", "majority", "consensus"]
 OnMissing = Literal["raise", "skip"]
+
+M = TypeVar("M", bound=BaseModel)
 
 _LONGEST_SHOWN = 300
 
@@ -86,7 +88,7 @@ def options_model(function: Callable[..., Any]) -> type[BaseModel]:
     return create_model(f"{function.__name__}_options", __config__=config, **fields)
 
 
-def check_options(metric: str, model: type[BaseModel], given: Mapping[str, Any]) -> BaseModel:
+def check_options(metric: str, model: type[M], given: Mapping[str, Any]) -> M:
     """``given`` as an instance of ``model``; ``InvalidOptionError`` with the first thing that is wrong."""
     try:
         return model(**given)
@@ -96,10 +98,10 @@ def check_options(metric: str, model: type[BaseModel], given: Mapping[str, Any])
         if isinstance(cause, InvalidOptionError):  # a check over several options names what they have in common
             raise InvalidOptionError(f"{metric}: {cause}", param=cause.param, metric=metric) from None
         param = str(first["loc"][0]) if first["loc"] else "options"
-        said = first["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
+        problem = first["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
         if first["type"] == "extra_forbidden":
-            said = f"no such option; {metric} takes {', '.join(sorted(model.model_fields)) or 'none of its own'}"
-        message = f"{metric}: option {param}={shown(given.get(param))}: {said}"
+            problem = f"no such option; {metric} takes {', '.join(sorted(model.model_fields)) or 'none of its own'}"
+        message = f"{metric}: option {param}={shown(given.get(param))}: {problem}"
         if first["type"] == "missing":
             message = f"{metric}: {param} is missing; {metric} takes {', '.join(model.model_fields)}"
         raise InvalidOptionError(message, param=param, metric=metric) from None
@@ -126,9 +128,6 @@ def kind_of(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """What a message shows of a value: not all of a long one, and the type of one that cannot be shown."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an int of thousands of digits, a list in a list without end
-        return f"<{type(value).__name__}>"
+    """What a message shows of a value: not all of a long one."""
+    text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

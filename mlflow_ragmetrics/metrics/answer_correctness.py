@@ -51,7 +51,7 @@ FactualWeight = Annotated[float | None, AfterValidator(_not_negative)]
 SemanticWeight = Annotated[float | None, AfterValidator(_not_negative), AfterValidator(_not_both_zero)]
 
 
-@metric(asks=("judge", "embeddings"), seed="002", aliases=("answer_correctness_metric",))
+@metric(asks=("judge", "embeddings"), source="ragas", aliases=("answer_correctness_metric",))
 def answer_correctness(
     answer: str,
     reference: str,

@@ -12,7 +12,7 @@ from mlflow_ragmetrics.shared.states import Indistinct, states_of
 __all__ = ["answer_relevance"]
 
 
-@metric(scaled=True, seed="004", aliases=("rag_relevance",))
+@metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_relevance",))
 def answer_relevance(
     question: str, answer: str, reference: str | None = None, *, indistinct: Indistinct = "rules"
 ) -> Steps[Score]:

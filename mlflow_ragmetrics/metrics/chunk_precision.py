@@ -22,7 +22,7 @@ from mlflow_ragmetrics.shared.states import (
 __all__ = ["chunk_precision"]
 
 
-@metric(scaled=True, seed="004", aliases=("rag_precision",))
+@metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_precision",))
 def chunk_precision(
     answer: str,
     reference: str | None = None,

@@ -38,7 +38,7 @@ _SHORTEST_SENTENCE = 3
 
 @metric(
     thresholds={"conservative": 0.85, "balanced": 0.70, "lenient": 0.55},
-    seed="001",
+    source="ElBruno.AI.Evaluation",
     aliases=("coherence_evaluator",),
 )
 def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Score:

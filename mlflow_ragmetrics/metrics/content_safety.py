@@ -37,7 +37,7 @@ def _words_only(terms: tuple[str, ...]) -> tuple[str, ...]:
 
 @metric(
     thresholds={"conservative": 0.95, "balanced": 0.90, "lenient": 0.80},
-    seed="001",
+    source="ElBruno.AI.Evaluation",
     aliases=("safety", "safety_evaluator", "content_safety_evaluator"),
 )
 def content_safety(

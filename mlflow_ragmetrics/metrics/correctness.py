@@ -12,7 +12,7 @@ from mlflow_ragmetrics.shared.states import Indistinct, states_of
 __all__ = ["correctness"]
 
 
-@metric(scaled=True, seed="004", aliases=("rag_correctness",))
+@metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_correctness",))
 def correctness(
     answer: str, reference: str, question: str | None = None, *, indistinct: Indistinct = "rules"
 ) -> Steps[Score]:

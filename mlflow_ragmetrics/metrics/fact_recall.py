@@ -29,7 +29,13 @@ def _key(options: BaseModel) -> str:
     return "fact_recall_reference" if getattr(options, "target", None) == "reference" else "fact_recall"
 
 
-@metric(scaled=True, seed="004", aliases=("rag_recall",), key=_key, key_pattern="fact_recall_(?P<target>reference)")
+@metric(
+    scaled=True,
+    source="RAG Answer Evaluation Framework (white paper)",
+    aliases=("rag_recall",),
+    key=_key,
+    key_pattern="fact_recall_(?P<target>reference)",
+)
 def fact_recall(
     answer: str,
     reference: str | None = None,

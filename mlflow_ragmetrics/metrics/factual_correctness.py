@@ -27,7 +27,7 @@ def _key(options: BaseModel) -> str:
 @metric(
     key=_key,
     key_pattern="factual_correctness_(?P<mode>f1|precision|recall)",
-    seed="002",
+    source="ragas",
     aliases=("factual_correctness_metric",),
 )
 def factual_correctness(answer: str, reference: str, *, mode: Mode = "F1") -> Steps[Score]:

@@ -15,7 +15,7 @@ from mlflow_ragmetrics.shared.states import Indistinct, NoContext, States, has_c
 __all__ = ["faithfulness"]
 
 
-@metric(scaled=True, seed="004", aliases=("rag_faithfulness",))
+@metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_faithfulness",))
 def faithfulness(
     answer: str,
     question: str | None = None,

@@ -16,7 +16,7 @@ _SHORTEST_CLAIM = 3
 
 @metric(
     thresholds={"conservative": 0.90, "balanced": 0.80, "lenient": 0.70},
-    seed="001",
+    source="ElBruno.AI.Evaluation",
     aliases=("factuality", "factuality_evaluator"),
 )
 def lexical_factuality(answer: str, reference: str) -> Score:

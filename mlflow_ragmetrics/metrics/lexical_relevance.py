@@ -15,7 +15,7 @@ __all__ = ["lexical_relevance"]
 
 @metric(
     thresholds={"conservative": 0.75, "balanced": 0.60, "lenient": 0.45},
-    seed="001",
+    source="ElBruno.AI.Evaluation",
     aliases=("relevance_evaluator",),
 )
 def lexical_relevance(question: str, answer: str) -> Score:

@@ -14,7 +14,7 @@ __all__ = ["average_precision", "hit_rate_k", "mrr", "precision_k", "recall_k"]
 
 
 @metric(
-    seed="003",
+    source="trec_eval",
     key="precision_{k}",
     key_pattern=r"(?i)(?:precision|p)(?:_at_|[_@])?(?P<k>\d+)",
     aliases=("precision_at_k",),
@@ -53,7 +53,7 @@ def precision_k(
 
 
 @metric(
-    seed="003",
+    source="trec_eval",
     key="recall_{k}",
     key_pattern=r"(?i)(?:recall|r)(?:_at_|[_@])?(?P<k>\d+)",
     aliases=("recall_at_k",),
@@ -89,7 +89,7 @@ def recall_k(
 
 
 @metric(
-    seed="003",
+    source="trec_eval",
     key="hit_rate_{k}",
     key_pattern=r"(?i)(?:hit_?rate|hits?|success)(?:_at_|[_@])?(?P<k>\d+)",
     aliases=("hit_rate", "hit_rate_at_k"),
@@ -125,7 +125,7 @@ def hit_rate_k(
     return score_documents(retrieved_doc_ids, gold_doc_ids, zero_division, id_pattern, measure)
 
 
-@metric(seed="003", aliases=("reciprocal_rank", "mean_reciprocal_rank", "recip_rank"))
+@metric(source="trec_eval", aliases=("reciprocal_rank", "mean_reciprocal_rank", "recip_rank"))
 def mrr(
     retrieved_doc_ids: Sequence[str],
     gold_doc_ids: Sequence[str],
@@ -158,7 +158,7 @@ def mrr(
     return score_documents(retrieved_doc_ids, gold_doc_ids, zero_division, id_pattern, measure)
 
 
-@metric(seed="003", name="map", aliases=("average_precision", "mean_average_precision"))
+@metric(source="trec_eval", name="map", aliases=("average_precision", "mean_average_precision"))
 def average_precision(
     retrieved_doc_ids: Sequence[str],
     gold_doc_ids: Sequence[str],

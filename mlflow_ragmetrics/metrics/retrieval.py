@@ -12,7 +12,7 @@ from mlflow_ragmetrics.shared.retrieval import Cutoff, IdPattern, Match, ZeroDiv
 __all__ = ["context_f1", "context_precision", "context_recall", "ndcg"]
 
 
-@metric(seed="003", aliases=("context_recall_evaluator",))
+@metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_recall_evaluator",))
 def context_recall(
     retrieved_doc_ids: Sequence[str],
     gold_doc_ids: Sequence[str],
@@ -44,7 +44,7 @@ def context_recall(
     return score_documents(retrieved_doc_ids, gold_doc_ids, zero_division, id_pattern, measure)
 
 
-@metric(seed="003", aliases=("context_precision_evaluator",))
+@metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_precision_evaluator",))
 def context_precision(
     retrieved_doc_ids: Sequence[str],
     gold_doc_ids: Sequence[str],
@@ -73,7 +73,7 @@ def context_precision(
     return score_documents(retrieved_doc_ids, gold_doc_ids, zero_division, id_pattern, measure)
 
 
-@metric(seed="003", aliases=("context_f1_evaluator",))
+@metric(source="Manning, Raghavan and Schütze (2008)", aliases=("context_f1_evaluator",))
 def context_f1(
     retrieved_doc_ids: Sequence[str],
     gold_doc_ids: Sequence[str],
@@ -101,7 +101,7 @@ def context_f1(
     return score_documents(retrieved_doc_ids, gold_doc_ids, zero_division, id_pattern, measure)
 
 
-@metric(seed="003", key="ndcg_{k}", key_pattern=r"(?i)ndcg[_@]?(?P<k>\d+)")
+@metric(source="Järvelin and Kekäläinen (2002)", key="ndcg_{k}", key_pattern=r"(?i)ndcg[_@]?(?P<k>\d+)")
 def ndcg(
     retrieved_doc_ids: Sequence[str],
     gold_doc_ids: Sequence[str],

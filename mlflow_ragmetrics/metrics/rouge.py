@@ -33,7 +33,7 @@ Stemmer = Annotated[bool, Field(strict=True), AfterValidator(_whitespace_is_not_
 @metric(
     key="{rouge_type}_{measure}",
     key_pattern="(?i)(?P<rouge_type>rouge(?:1|2|L|Lsum))(?:_(?P<measure>precision|recall|f1))?",
-    seed="000",
+    source="ROUGE (Lin, 2004)",
     aliases=("rouge_score", "rouge_score_evaluator"),
 )
 def rouge(

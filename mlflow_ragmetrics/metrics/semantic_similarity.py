@@ -15,7 +15,7 @@ from mlflow_ragmetrics.shared.similarity import Similarity, similarity
 __all__ = ["semantic_similarity"]
 
 
-@metric(asks=("embeddings",), range=(-1.0, 1.0), seed="002", aliases=("semantic_similarity_metric",))
+@metric(asks=("embeddings",), range=(-1.0, 1.0), source="ragas", aliases=("semantic_similarity_metric",))
 def semantic_similarity(
     answer: str,
     reference: str,

@@ -19,5 +19,5 @@ def test_another_form_is_refused_with_the_option_s_name(given):
 
 
 def test_a_word_is_no_number():
-    with pytest.raises(InvalidOptionError, match="'high' is no number"):
+    with pytest.raises(InvalidOptionError, match="'high' is not a number"):
         numbers_of(["a=high"], "weights")

@@ -12,6 +12,6 @@ def test_every_metric_and_preset_is_listed_with_its_facts(ragmetrics):
     for name in PRESETS:
         assert f"\n    {name}: " in result.stdout
     shown = " ".join(result.stdout.split())
-    assert "Words shared with the reference rouge Overlap" in shown
+    assert "model (--suite lexical) Sources: ROUGE (Lin, 2004); ElBruno.AI.Evaluation rouge Overlap" in shown
     assert "0 to 1, shown 1–5 · needs answer, judge · uses question, reference, contexts" in shown
     assert max(map(len, result.stdout.splitlines())) <= 80

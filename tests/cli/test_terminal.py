@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.cli.output import clean, for_terminal, kept, shorten, terminal_width, wrapped
+from mlflow_ragmetrics.cli.terminal import clean, for_terminal, shorten, terminal_width, unbroken, wrapped
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_shortened_text_fits(text, length):
 
 
 def test_wrapped_text_keeps_together_what_belongs_together():
-    lines = wrapped(f"first {kept('a b c d e f')} last", 22, indent=2)
+    lines = wrapped(f"first {unbroken('a b c d e f')} last", 22, indent=2)
     assert lines == ["  first a b c d e f", "    last"]
 
 

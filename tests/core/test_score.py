@@ -10,7 +10,7 @@ from mlflow_ragmetrics.core.score import passes
     [
         (0.7, 0.7, True),
         (1 - 0.1 - 0.2, 0.7, True),
-        (0.1 + 0.2, 0.3, True),
+        (1 - 0.9, 0.1, True),
         (0.7 - 1e-6, 0.7, False),
         (0.6999, 0.7, False),
     ],

@@ -10,29 +10,29 @@ from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.registry import all_metrics, metric_of
 
 TABLE = {
-    "rouge1_f1": ("000", {"answer", "reference"}, (), None),
-    "lexical_groundedness": ("001", {"answer"}, (), 0.70),
-    "lexical_factuality": ("001", {"answer", "reference"}, (), 0.80),
-    "lexical_relevance": ("001", {"question", "answer"}, (), 0.60),
-    "coherence": ("001", {"answer"}, (), 0.70),
-    "content_safety": ("001", {"answer"}, (), 0.90),
-    "semantic_similarity": ("002", {"answer", "reference"}, ("embeddings",), None),
-    "factual_correctness": ("002", {"answer", "reference"}, ("judge",), None),
-    "answer_correctness": ("002", {"answer", "reference"}, ("judge", "embeddings"), None),
-    "context_recall": ("003", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
-    "context_precision": ("003", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
-    "context_f1": ("003", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
-    "ndcg_10": ("003", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
-    "precision_10": ("003", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
-    "recall_10": ("003", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
-    "hit_rate_10": ("003", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
-    "mrr": ("003", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
-    "map": ("003", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
-    "correctness": ("004", {"answer", "reference"}, ("judge",), None),
-    "faithfulness": ("004", {"answer"}, ("judge",), None),
-    "chunk_precision": ("004", {"answer"}, ("judge",), None),
-    "fact_recall": ("004", {"answer"}, ("judge",), None),
-    "answer_relevance": ("004", {"question", "answer"}, ("judge",), None),
+    "rouge1_f1": ("ROUGE", {"answer", "reference"}, (), None),
+    "lexical_groundedness": ("ElBruno.AI.Evaluation", {"answer"}, (), 0.70),
+    "lexical_factuality": ("ElBruno.AI.Evaluation", {"answer", "reference"}, (), 0.80),
+    "lexical_relevance": ("ElBruno.AI.Evaluation", {"question", "answer"}, (), 0.60),
+    "coherence": ("ElBruno.AI.Evaluation", {"answer"}, (), 0.70),
+    "content_safety": ("ElBruno.AI.Evaluation", {"answer"}, (), 0.90),
+    "semantic_similarity": ("ragas", {"answer", "reference"}, ("embeddings",), None),
+    "factual_correctness": ("ragas", {"answer", "reference"}, ("judge",), None),
+    "answer_correctness": ("ragas", {"answer", "reference"}, ("judge", "embeddings"), None),
+    "context_recall": ("Manning, Raghavan and Schütze", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "context_precision": ("Manning, Raghavan and Schütze", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "context_f1": ("Manning, Raghavan and Schütze", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "ndcg_10": ("Järvelin and Kekäläinen", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "precision_10": ("trec_eval", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "recall_10": ("trec_eval", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "hit_rate_10": ("trec_eval", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "mrr": ("trec_eval", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "map": ("trec_eval", {"retrieved_doc_ids", "gold_doc_ids"}, (), None),
+    "correctness": ("RAG Answer Evaluation Framework", {"answer", "reference"}, ("judge",), None),
+    "faithfulness": ("RAG Answer Evaluation Framework", {"answer"}, ("judge",), None),
+    "chunk_precision": ("RAG Answer Evaluation Framework", {"answer"}, ("judge",), None),
+    "fact_recall": ("RAG Answer Evaluation Framework", {"answer"}, ("judge",), None),
+    "answer_relevance": ("RAG Answer Evaluation Framework", {"question", "answer"}, ("judge",), None),
 }
 ALIASES = {
     "RougeScoreEvaluator": "rouge",
@@ -73,13 +73,13 @@ ALIASES = {
 def test_table(key: str) -> None:
     found = metric_of(key)
     assert isinstance(found, Metric)
-    seed, required, asks, threshold = TABLE[key]
+    source, required, asks, threshold = TABLE[key]
     definition = found.definition
     assert found.key == key
-    assert (definition.seed, set(definition.required), definition.asks) == (seed, required, asks)
+    assert (definition.source.partition(" (")[0], set(definition.required), definition.asks) == (source, required, asks)
     assert found.threshold == threshold
     assert definition.range == ((-1.0, 1.0) if key == "semantic_similarity" else (0.0, 1.0))
-    assert definition.scaled is (seed == "004")
+    assert definition.scaled is (source == "RAG Answer Evaluation Framework")
 
 
 def test_nothing_else_is_built_in() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +28,7 @@ from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.records.aliases import ALIASES
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.selection import check_presence
-from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.views.progress import Progress, progress_of
 
 __all__ = ["input_maker", "Answered", "ask_all", "evaluate_chain"]
@@ -146,7 +145,7 @@ def _with_answer(sample: Sample, found: Sample) -> Sample:
 def evaluate_chain(
     chain: Runnable[Any, Any],
     data: Data,
-    suite: Suite,
+    suite: SuiteLike,
     *,
     columns: Mapping[str, str] | None = None,
     input_key: str | None = None,
@@ -173,6 +172,7 @@ def evaluate_chain(
     """
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
         raise InvalidOptionError(f"concurrency={concurrency!r} must be a whole number from 1", param="concurrency")
+    suite = Suite.of(suite)
     samples = list(read_samples(data, columns))
     reading = Reading(output_key=output_key, answer=answer, contexts=contexts)
     asking = ask_all(chain, samples, make_input or input_maker(chain, input_key), reading, concurrency)
@@ -201,9 +201,8 @@ def evaluate_chain(
 def _reduced(suite: Suite, samples: Sequence[Sample]) -> tuple[Suite, tuple[str, ...]]:
     """The suite without what no row can have once the chain has answered."""
     answered = [replace(sample, answer="", contexts=(), retrieved_doc_ids=()) for sample in samples]
-    reduced = copy.copy(suite)
-    reduced.selection, said = check_presence(suite.selection, answered)
-    return reduced, said
+    selection, said = check_presence(suite.selection, answered)
+    return suite.replace(metrics=selection), said
 
 
 def _scored(answers: Iterator[Answered], suite: Suite, size: int) -> Iterator[Row]:

@@ -18,7 +18,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.threads import BackgroundQueue, WhenFull
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.suite import Suite, SuiteLike
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.adapters.langchain.sink import MLflowSink
@@ -33,7 +33,7 @@ class RagMetricsCallback(Recorder):
     """Scores each answer of a chain that has this handler among its ``callbacks``, without slowing the chain.
 
     Args:
-        suite: the metrics.
+        suite: the metrics: what ``Suite.of`` takes.
         input_key, output_key: the entry of dict inputs that is the question, of dict outputs that is the answer.
         question: a function of the inputs that gives the question; ``answer`` and ``contexts`` are functions of the
             outputs. A second parameter gets the other side.
@@ -58,7 +58,7 @@ class RagMetricsCallback(Recorder):
 
     def __init__(
         self,
-        suite: Suite,
+        suite: SuiteLike,
         *,
         input_key: str | None = None,
         output_key: str | None = None,
@@ -78,6 +78,7 @@ class RagMetricsCallback(Recorder):
         trace_judge: bool = False,
     ) -> None:
         super().__init__()
+        suite = Suite.of(suite)
         _check(sample_rate, queue_size, when_full, workers)
         reading = Reading(input_key, output_key, question, answer, contexts, references, gold_doc_ids)
         self._sample_rate = sample_rate

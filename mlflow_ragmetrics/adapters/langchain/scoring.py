@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -26,10 +25,9 @@ __all__ = ["ChainSuite", "Counts", "Scored", "Scorer", "untraced_suite"]
 
 def untraced_suite(suite: Suite) -> Suite:
     """The suite with judges and embeddings whose calls are not traced; everything else is shared."""
-    other = copy.copy(suite)
-    other.judges = [_UntracedJudge(judge) for judge in suite.judges]
-    other.embeddings = [_UntracedEmbedding(embedding) for embedding in suite.embeddings]
-    return other
+    judges = [_UntracedJudge(judge) for judge in suite.judges]
+    embeddings = [_UntracedEmbedding(embedding) for embedding in suite.embeddings]
+    return suite.replace(judge=judges if suite.several else judges[0], embeddings=embeddings)
 
 
 class _UntracedJudge(Judge):
@@ -77,9 +75,8 @@ class ChainSuite:
 
 
 def _without_retrieval(suite: Suite) -> Suite:
-    other = copy.copy(suite)
-    other.selection = replace(suite.selection, metrics=tuple(map(_skipping, suite.selection.metrics)))
-    return other
+    metrics = tuple(map(_skipping, suite.selection.metrics))
+    return suite.replace(metrics=replace(suite.selection, metrics=metrics))
 
 
 def _skipping(metric: Metric) -> Metric:

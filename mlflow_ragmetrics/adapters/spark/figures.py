@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.adapters.spark.recipe import Recipe, SuiteLike
+from mlflow_ragmetrics.adapters.spark.recipe import Recipe
 from mlflow_ragmetrics.statistics.moments import Moments, interval_of_moments
+from mlflow_ragmetrics.suite import SuiteLike
 from mlflow_ragmetrics.tracking.findings import Findings, log_findings
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ def _aggregates(key: str, columns: list[str]) -> Iterator[tuple[str, Column]]:
 
 
 def _figures(own: Mapping[str, float]) -> dict[str, float]:
-    told = ("n_scored", *_OF_STATUS, "mean", *_OF_COLUMN.values(), "n_no_context")
-    figures = {name: own[name] for name in told if name in own}
+    shown = ("n_scored", *_OF_STATUS, "mean", *_OF_COLUMN.values(), "n_no_context")
+    figures = {name: own[name] for name in shown if name in own}
     if own["n_scored"] > 1:
         shape = {name: own.get(name, 0.0) for name in ("mean", "deviation", "skewness", "least", "most")}
         interval = interval_of_moments(Moments(int(own["n_scored"]), **shape, is_binary=own["n_between"] == 0))

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import pickle
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 from uuid import uuid4
-
-import yaml
 
 from mlflow_ragmetrics.configuration.yaml_text import read_yaml
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
-from mlflow_ragmetrics.registry import MetricLike
-from mlflow_ragmetrics.selection import PRESETS
-from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.suite import Suite, SuiteLike, is_suite_file
 
-__all__ = ["Recipe", "SuiteLike", "is_remote", "suite_of"]
-
-SuiteLike = Union[str, Path, Iterable[MetricLike]]
-"""The path of a suite's YAML file, a preset's name, or metrics."""
+__all__ = ["Recipe", "is_remote", "suite_of"]
 
 _SHARED = ("concurrency", "requests_per_minute", "tokens_per_minute", "max_calls", "max_cost")
 _AT_LEAST_ONE = _SHARED[:-1]
@@ -32,11 +24,13 @@ _CONCURRENCY = 8
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """The arguments of a suite, as they travel to the workers. Equal only to copies of itself: one budget a recipe."""
+    """The arguments of ``Suite.of``, as they travel to the workers.
 
-    metrics: Any
+    Equal only to copies of itself: one budget per recipe.
+    """
+
+    suite: Any
     options: Mapping[str, Any]
-    content: Mapping[str, Any] | None = None
     token: str = field(default_factory=lambda: uuid4().hex)
 
     @classmethod
@@ -45,11 +39,11 @@ class Recipe:
         if isinstance(suite, Suite):
             message = "a Suite cannot be sent to Spark's workers; give its YAML file, a preset, or metrics and options"
             raise InvalidOptionError(message, param="suite")
-        if isinstance(suite, (str, Path)) and Path(suite).suffix in (".yaml", ".yml"):
-            Suite.from_yaml(suite, **options)  # says what is wrong with the file
-            return cls(None, options, _read(Path(suite))).checked()
-        metrics = str(suite) if isinstance(suite, (str, Path)) else list(suite)
-        return cls(metrics, {"concurrency": _CONCURRENCY, **options}).checked()
+        if isinstance(suite, (str, Path)) and is_suite_file(suite):
+            Suite.of(suite, **options)  # says what is wrong with the file
+            return cls(_read(Path(suite)), options).checked()
+        what = list(suite) if isinstance(suite, Iterable) and not isinstance(suite, (str, Mapping)) else suite
+        return cls(what, {"concurrency": _CONCURRENCY, **options}).checked()
 
     def checked(self) -> Recipe:
         """The recipe itself; ``InvalidOptionError`` where it cannot travel, such as an open connection to a model."""
@@ -72,25 +66,19 @@ class Recipe:
 
     def build(self) -> Suite:
         """The suite."""
-        if self.content is None:
-            named = isinstance(self.metrics, str) and self.metrics in PRESETS
-            return (Suite.preset if named else Suite)(self.metrics, **self.options)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "suite.yaml")
-            path.write_text(yaml.safe_dump(dict(self.content), allow_unicode=True), encoding="utf-8")
-            return Suite.from_yaml(path, **self.options)
+        return Suite.of(self.suite, **self.options)
 
     def most_workers(self, workers: int) -> int:
         """``workers``, or fewer where some limit would leave less than one call to each."""
         if workers < 1:
             raise InvalidOptionError(f"workers={workers!r} must be at least 1", param="workers")
-        limits = [value for name, value in _limits([self.options, self.content]) if name in _AT_LEAST_ONE]
+        limits = [value for name, value in _limits([self.options, self.suite]) if name in _AT_LEAST_ONE]
         return max(1, int(min([workers, *limits])))
 
     def divided(self, workers: int) -> Recipe:
         """The recipe for each of so many workers: every limit on calls, tokens and cost by their number."""
-        content = None if self.content is None else _divided(self.content, workers)
-        return replace(self, options=_divided(self.options, workers), content=content)
+        suite = _divided(self.suite, workers) if isinstance(self.suite, Mapping) else self.suite
+        return replace(self, options=_divided(self.options, workers), suite=suite)
 
 
 @lru_cache(maxsize=4)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mlflow_ragmetrics.adapters.spark.recipe import Recipe, SuiteLike, is_remote, suite_of
+from mlflow_ragmetrics.adapters.spark.recipe import Recipe, is_remote, suite_of
 from mlflow_ragmetrics.core.sample import FIELDS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -19,7 +19,7 @@ from mlflow_ragmetrics.records.fields import MLFLOW_COLUMNS
 from mlflow_ragmetrics.records.record import check_columns, to_sample
 from mlflow_ragmetrics.report.arrow import ScoreColumns
 from mlflow_ragmetrics.selection import check_presence
-from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.suite import Suite, SuiteLike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +58,7 @@ def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str
 
 
 def records_of(batch: pa.RecordBatch, names: Collection[str]) -> list[dict[str, Any]]:
-    """One mapping a row, of the columns ``names``; what cannot be read is the error that says why."""
+    """One mapping per row, of the columns ``names``; what cannot be read is the error that says why."""
     values = {name: _values(batch.column(name)) for name in names}
     if not values:
         return [{} for _ in range(batch.num_rows)]
@@ -68,7 +68,7 @@ def records_of(batch: pa.RecordBatch, names: Collection[str]) -> list[dict[str, 
 def _values(column: pa.Array) -> list[Any]:
     try:
         values = column.to_pylist()
-    except (OverflowError, ValueError):  # such as bytes that are no UTF-8, or a moment after the year 9999
+    except (OverflowError, ValueError):  # such as bytes that are not UTF-8, or a moment after the year 9999
         values = [_value(scalar) for scalar in column]
     return [_with_mappings(value, column.type) for value in values] if _holds_maps(column.type) else values
 
@@ -157,8 +157,8 @@ def score_spark(
 ) -> DataFrame:
     """``frame`` with the columns of ``streaming.ScoreColumns``: values, reasons, and items as arrays of structs.
 
-    ``suite`` is a YAML file's path, a preset's name, or metrics; ``options`` are those of ``Suite``, and limits among
-    them those of the whole cluster, shared by the ``workers`` tasks that run at the same time (default: the cluster's
+    ``suite`` is a YAML file's path or content, a preset's name, or metrics; ``options`` are those of ``Suite``, and
+    limits among them those of the whole cluster, shared by the ``workers`` tasks at a time (default: the cluster's
     parallelism); ``adapters.spark`` says how. ``columns`` maps sample fields to columns. A frame without ids gets the
     column ``id``, made of question and reference. A row that cannot be scored has the status ``error`` and says why
     in ``<key>_reason``; the job goes on. Nothing is scored before an action asks for it, and each action scores

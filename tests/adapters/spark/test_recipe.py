@@ -43,7 +43,7 @@ def test_the_limits_of_each_judge_in_a_file_are_shared(tmp_path: Path) -> None:
     (tmp_path / "words").mkdir()
     recipe = Recipe.of(path, {})
     assert recipe.most_workers(100) == 9
-    content = recipe.divided(8).content or {}
+    content = recipe.divided(8).suite
     assert (content["concurrency"], content["rate_limit"]) == (2, {"requests_per_minute": 11})
     assert content["judges"][0]["max_calls"] == 5
     assert content["prompts"] == str(tmp_path / "words")

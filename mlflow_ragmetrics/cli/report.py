@@ -1,0 +1,273 @@
+"""A report in the terminal: its figures, the worst rows with what is wrong in them, and how far to trust them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mlflow_ragmetrics.cli.terminal import clean, console, shorten, unbroken, wrapped
+from mlflow_ragmetrics.core.sample import Chunk
+from mlflow_ragmetrics.core.score import Evidence
+from mlflow_ragmetrics.core.text import sentences, terms
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from mlflow_ragmetrics.core.score import Item
+    from mlflow_ragmetrics.engine.program import Row
+    from mlflow_ragmetrics.report.report import Report
+    from mlflow_ragmetrics.suite import Suite
+
+__all__ = ["figures_table", "nearest_sentence", "show", "worst_rows"]
+
+_WIDEST = 120
+_LEXICAL = (
+    "Judge: lexical, offline. It compares words and numbers and understands no paraphrase: read its verdicts as hints "
+    "where to look. For figures to rely on, give a language model: --judge openai:/gpt-4o-mini"
+)
+_MODEL = "Judge: {names}. Its verdicts are a model's opinion: compare a sample with people's before you rely on them."
+_SPELLING = "Embeddings: char-ngram, built in. It compares spelling, not meaning; --embeddings takes a real model."
+
+
+def show(report: Report, suite: Suite, worst: int) -> None:
+    """Print the figures, the worst rows, and how far to trust the judge."""
+    screen = console()
+    width = min(screen.width, _WIDEST)
+    screen.print()
+    screen.print(_title(report), style="bold", soft_wrap=True)
+    screen.print()
+    screen.print(figures_table(report))
+    for text, style in _notes(report):
+        screen.print("\n".join(wrapped(text, width)), style=style, soft_wrap=True)
+    for number, line in enumerate(worst_rows(report, worst, width)):
+        screen.print("\n" if number == 0 else "", line, sep="", soft_wrap=True)
+    screen.print()
+    for text in (*_trust(suite), _usage(report)):
+        screen.print("\n".join(wrapped(text, width)), soft_wrap=True)
+
+
+def _notes(report: Report) -> Iterator[tuple[str, str]]:
+    """What the table does not say, each with its style."""
+    yield from ((line, "dim") for line in (*_composite_lines(report), *_other_figures(report)))
+    yield from ((f"Warning: {clean(warning)}", "yellow") for warning in report.warnings)
+    for key in report.keys:
+        errors = [score.error for score in report.scores(key) if score.error]
+        if errors:
+            yield f"{key} failed on {len(errors)} rows; the first: {clean(errors[0])}", "red"
+
+
+def _title(report: Report) -> str:
+    source = f"{clean(report.source)}: " if report.source else ""
+    return f"{source}{_row_count(report)}, suite {clean(report.description['suite'])}"
+
+
+def _trust(suite: Suite) -> Iterator[str]:
+    asks = {each for metric in suite.metrics for each in metric.definition.asks}
+    names = [judge.name for judge in suite.judges]
+    if "judge" in asks:
+        yield _LEXICAL if names == ["lexical"] else _MODEL.format(names=", ".join(map(clean, names)))
+    if suite.cache is not None:
+        yield f"The judge's answers are kept in {clean(str(suite.cache))} and found again there (--no-cache: nowhere)."
+    if "embeddings" in asks and any(each.name == "char-ngram" for each in suite.embeddings):
+        yield _SPELLING
+
+
+def _usage(report: Report) -> str:
+    usage = report.usage
+    parts = [f"{_row_count(report)} in {usage['wall_seconds']:.1f} s"]
+    counts = {name: number for name, number in usage.items() if name != "wall_seconds" and number}
+    parts += [f"{number:,.0f} {name.replace('_', ' ')}" for name, number in counts.items() if name != "cost"]
+    parts += [f"{counts['cost']:.4f} dollars"] if "cost" in counts else []
+    return " · ".join(parts)
+
+
+def _row_count(report: Report) -> str:
+    return "1 row" if len(report) == 1 else f"{len(report)} rows"
+
+
+_COUNTS = ("scored", "skipped", "error")
+_NONE = "–"
+
+
+def figures_table(report: Report) -> Table:
+    """One line per metric: mean, 95 % interval, 1–5 value, share that passed, and how many rows were scored."""
+    from rich import box
+    from rich.table import Table
+
+    figures = report.metrics
+    optional = {"1–5": "{}_1to5/mean", "passed": "{}/pass_rate"}
+    shown = {title: name for title, name in optional.items() if any(name.format(key) in figures for key in report.keys)}
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    table.add_column("metric", no_wrap=True)
+    for title in ("mean", "95 % interval", *shown, "scored", "skipped", "failed"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for key in report.keys:
+        cells = [_number(figures, f"{key}/mean"), _interval(figures, key)]
+        if "1–5" in shown:
+            cells.append(_number(figures, f"{key}_1to5/mean", ".1f"))
+        if "passed" in shown:
+            cells.append(_number(figures, f"{key}/pass_rate", ".0%"))
+        counts = [str(int(figures.get(f"{key}/n_{count}", 0))) for count in _COUNTS]
+        table.add_row(key, *cells, *counts, style=_style(counts))
+    return table
+
+
+def _composite_lines(report: Report) -> list[str]:
+    """How each composite is made up, and how much of its weight had scores where that is not all."""
+    lines = []
+    weights: Mapping[str, Mapping[str, float]] = report.description.get("weights", {})
+    for key, shares in weights.items():
+        total = sum(shares.values())
+        parts = " + ".join(unbroken(f"{share / total:.3g} {name}") for name, share in shares.items() if share)
+        lines.append(f"{key} = {parts}" if total else key)
+        coverage = report.metrics.get(f"{key}/coverage", 1.0)
+        if coverage < 1.0:
+            lines.append(f"  on average {coverage:.0%} of these weights had a score; the rest counts in proportion")
+    return lines
+
+
+def _other_figures(report: Report) -> list[str]:
+    """Figures of a whole run that are not a metric's mean, such as the share of rows with every document found."""
+    names = [name for name in report.metrics if name.startswith("pct_")]
+    lines = [f"{name} = {report.metrics[name]:.1f}" for name in names]
+    for key in report.keys:
+        without = int(report.metrics.get(f"{key}/n_no_context", 0))
+        if without:
+            lines.append(f"{key}: {without} of {len(report)} rows had no context to verify")
+    return lines
+
+
+def _number(figures: Mapping[str, float], name: str, form: str = ".3f") -> str:
+    return format(figures[name], form) if name in figures else _NONE
+
+
+def _interval(figures: Mapping[str, float], key: str) -> str:
+    low, high = figures.get(f"{key}/ci_low"), figures.get(f"{key}/ci_high")
+    return _NONE if low is None or high is None else f"{low:.3f}–{high:.3f}"
+
+
+def _style(counts: Sequence[str]) -> str | None:
+    scored, _, failed = counts
+    if failed != "0":
+        return "red"
+    return "dim" if scored == "0" else None
+
+
+def nearest_sentence(claim: str, chunks: Sequence[Chunk]) -> Evidence | None:
+    """Where a reader should look first; ``None`` where no sentence shares a word with the claim.
+
+    Of sentences that share equally many distinct words the shorter one is taken.
+    """
+    wanted = set(terms(claim))
+    best: tuple[int, int] = (0, 0)
+    found: Evidence | None = None
+    for number, chunk in enumerate(chunks, 1):
+        for sentence in sentences(chunk.text):
+            rank = (len(wanted & set(terms(sentence))), -len(sentence))
+            if rank[0] and rank > best:
+                best, found = rank, Evidence(number, chunk.id, sentence.strip())
+    return found
+
+
+_SHOWN = 3
+_MARKS = {
+    "CONTRADICTED": ("✗", "red"),
+    "NEUTRAL": ("?", "yellow"),
+    "NOT_FOUND": ("✗", "red"),
+    "UNRELATED": ("–", "dim"),
+}
+_INDENT = 4
+
+
+def worst_rows(report: Report, count: int, width: int) -> Iterator[Text]:
+    """The ``count`` rows that scored lowest, as lines for a terminal of ``width`` columns."""
+    from rich.text import Text
+
+    key = _deciding(report)
+    worst = report.worst(count, key) if key else []
+    if not worst:
+        return
+    yield Text(f"The {len(worst)} lowest by {key}" if len(worst) > 1 else f"The lowest by {key}", style="bold")
+    for row in worst:
+        yield Text()
+        yield _heading(row, str(key), width)
+        yield from _components(row, str(key), width)
+        yield from _faults(row, str(key), width)
+
+
+def _deciding(report: Report) -> str | None:
+    scored = [key for key in report.keys if any(score.scored for score in report.scores(key))]
+    composites = [key for key in report.description.get("weights", {}) if key in scored]
+    return (composites or scored[::-1] or [None])[0]
+
+
+def _heading(row: Row, key: str, width: int) -> Text:
+    from rich.text import Text
+
+    value = f"{row.scores[key].value:.3f}"
+    name = shorten(row.sample.id, 24)
+    question = shorten(row.sample.question or "", width - len(name) - len(value) - 4)
+    return Text.assemble((value, "bold"), "  ", (name, "cyan"), "  ", question)
+
+
+def _components(row: Row, key: str, width: int) -> Iterator[Text]:
+    scored = {name: score.value for name, score in row.scores.items() if name != key and score.value is not None}
+    others = [unbroken(f"{name} {value:.2f}") for name, value in scored.items()]
+    if others:
+        yield from _indented(" · ".join(others), width, "dim")
+    if not others or not (row.scores[key].details.get("weights") or list(_items(row, key))):
+        yield from _indented(clean(row.scores[key].reason), width, "dim")
+
+
+def _faults(row: Row, key: str, width: int) -> Iterator[Text]:
+    from rich.text import Text
+
+    faults = list(_items(row, key))
+    answer = shorten(row.sample.answer or "", width - _INDENT - 10)
+    if not faults and answer:
+        yield from _indented(f"answer: {answer}", width)
+    for item in faults[:_SHOWN]:
+        mark, style = _MARKS[str(item.verdict)]
+        head = f"{mark} {item.verdict}  " if item.kind != "document" else f"{mark} {clean(item.reason)}  "
+        room = 2 * (width - _INDENT) - len(head) - 2
+        yield from _indented(f"{head}“{shorten(item.text, room)}”", width, style)
+        if item.reason and item.kind != "document":
+            yield from _indented(f"why: {clean(item.reason)}", width, indent=_INDENT + 2)
+        yield from _nearest(item, row, width)
+    if len(faults) > _SHOWN:
+        yield Text(" " * _INDENT + f"… and {len(faults) - _SHOWN} more", style="dim")
+
+
+def _nearest(item: Item, row: Row, width: int) -> Iterator[Text]:
+    """The judge's own evidence, else for a claim the passage's sentence that shares most words with it."""
+    given = next(iter(item.evidence), None)
+    if given is None and item.kind in ("claim", "sentence") and row.sample.contexts:
+        given = nearest_sentence(item.text, row.sample.contexts)
+    if given is None:
+        return
+    place = f"chunk {given.chunk}" if given.chunk else "reference"
+    place += f" ({shorten(given.id, 24)})" if given.id else ""
+    quote = f": “{shorten(given.quote, 2 * width - 60)}”" if given.quote else ""
+    yield from _indented(f"nearest: {place}{quote}", width, indent=_INDENT + 2)
+
+
+def _items(row: Row, key: str) -> Iterator[Item]:
+    """Claims first, contradicted ones before the rest; what several metrics say of one text only once."""
+    found: dict[tuple[str, str], Item] = {}
+    scores = [score for name, score in row.scores.items() if name != key or len(row.scores) == 1]
+    for score in scores:
+        for item in score.items:
+            if item.verdict in _MARKS and (item.kind != "chunk" or len(row.scores) == 1):
+                found.setdefault((item.text, str(item.verdict)), item)
+    order = {kind: number for number, kind in enumerate(("claim", "sentence", "document", "chunk", "token"))}
+    missed = set(row.sample.gold_doc_ids or ())  # matter more than documents that were not needed
+    yield from sorted(
+        found.values(), key=lambda i: (order[i.kind], list(_MARKS).index(str(i.verdict)), i.text not in missed)
+    )
+
+
+def _indented(text: str, width: int, style: str = "", indent: int = _INDENT) -> Iterator[Text]:
+    from rich.text import Text
+
+    yield from (Text(line, style=style) for line in wrapped(text, width, indent))
