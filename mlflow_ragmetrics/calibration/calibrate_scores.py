@@ -13,6 +13,7 @@ from mlflow_ragmetrics.calibration.reliability import reliability_bins
 from mlflow_ragmetrics.calibration.result import Calibration, OtherVerdicts
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.readers.groups import Groups, results_groups
 from mlflow_ragmetrics.readers.labels import Labels, as_number, labels_of
 from mlflow_ragmetrics.readers.results import Results, Source, results_of
 from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
@@ -61,7 +62,7 @@ def calibrate(
     default: float | None = None,
     good_from: float | None = None,
     column: str = "label",
-    groups: str | Sequence[str] | None = None,
+    groups: Groups | None = None,
     beside: Sequence[str] = (),
     seed: int = 0,
 ) -> Calibration:
@@ -71,7 +72,8 @@ def calibrate(
     ``id`` and ``column``, or traces with people's feedback. True, 1 and words like "supported" are good. Where labels
     are grades, those from ``good_from`` on are good. ``default``: the threshold in use (the suite's, else 0.5); it is
     kept unless cross-validation finds one that beats it beyond noise. ``groups``: a column, or one name per row, that
-    rows which belong together share, such as answers to one question. ``beside``: further columns of the data with the
+    rows which belong together share, such as answers to one question (default: the groups that the report was
+    evaluated with, else the conversations of traces). ``beside``: further columns of the data with the
     verdicts of others: true or false, or scores, which are good from 0.5. The same ``seed`` gives the same intervals
     and folds.
     ``InvalidDataError`` when no scored row is labelled, ``InvalidOptionError`` for an unknown key or column.
@@ -137,19 +139,9 @@ def _good(grades: Any, good_from: float | None) -> Any:
     return grades > 0.5 if np.isin(grades, (0.0, 1.0)).all() else None
 
 
-def _groups(results: Results, groups: str | Sequence[str] | None, rows: _LabelledRows) -> list[str] | None:
-    if groups is None:
-        return None
-    if isinstance(groups, str):
-        _check_column(results, groups, "groups")
-        groups = results.table[groups].tolist()
-    if not isinstance(groups, Iterable):
-        raise InvalidOptionError(f"groups={shown(groups)} is neither a column nor a name for each row", param="groups")
-    groups = list(groups)
-    if len(groups) != len(rows.known):
-        message = f"groups: {len(groups)} names for {len(rows.known)} rows; give one per row, or a column"
-        raise InvalidOptionError(message, param="groups")
-    return [str(name) for name, here in zip(groups, rows.known, strict=True) if here]
+def _groups(results: Results, groups: Groups | None, rows: _LabelledRows) -> list[str] | None:
+    names = results_groups(results, groups)
+    return None if names is None else [name for name, here in zip(names, rows.known, strict=True) if here]
 
 
 def _other_verdicts(results: Results, name: str, rows: _LabelledRows, good: Any) -> OtherVerdicts:

@@ -39,6 +39,10 @@ __all__ = ["command", "compare"]
 @click.option(
     "--rows", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Changed rows to show."
 )
+@click.option(
+    "--groups", metavar="COLUMN", help="Rows that belong together [default: the groups that RUN_A was evaluated with]."
+)
+@click.option("--by", multiple=True, metavar="COLUMN", help="Differences of each slice as well, such as of each topic.")
 @click.option("--html", metavar="FILE", shell_complete=files, help="Write the page (of the last comparison).")
 @click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write all figures and rows as JSON.")
 @click.option("--junit", metavar="FILE", shell_complete=files, help="Write the gates as JUnit XML.")
@@ -50,6 +54,7 @@ def command(
     /,
     runs: Sequence[str],
     fail_on: Sequence[str],
+    by: Sequence[str],
     html: str | None,
     json_file: str | None,
     junit: str | None,
@@ -80,6 +85,9 @@ def command(
     for comparison in comparisons:
         text = comparison.to_text(terminal_width(sys.stdout))
         click.echo(f"{for_terminal(text, sys.stdout)}\n")
+        for column in by:
+            slices = comparison.slices_text(column, terminal_width(sys.stdout))
+            click.echo(f"{for_terminal(slices, sys.stdout)}\n")
     _write(comparisons, html, json_file, log)
     if not report_gates(checks, junit):
         context.exit(GATE_NOT_REACHED)

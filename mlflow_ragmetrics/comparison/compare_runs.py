@@ -13,7 +13,7 @@ from mlflow_ragmetrics.comparison.pairing import Pairing, check_alike, pair
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.readers.groups import SESSION, Groups, table_groups
+from mlflow_ragmetrics.readers.groups import Groups, results_groups
 from mlflow_ragmetrics.readers.results import Results, Source, results_of
 from mlflow_ragmetrics.report.summary import repeated_questions
 from mlflow_ragmetrics.statistics.significance import mcnemar
@@ -78,12 +78,8 @@ def compare(
 
 def _groups(a: Results, pairing: Pairing, groups: Groups | None) -> tuple[str, ...] | None:
     """The group of each pair, ``None`` where nothing says which rows belong together."""
-    if groups is None:
-        groups = a.description.get("groups") or (SESSION if SESSION in a.table.columns else None)
-    if groups is None:
-        return None
-    names = table_groups(a.table, groups)
-    return tuple(names[row] for row in pairing.rows_a)
+    names = results_groups(a, groups)
+    return None if names is None else tuple(names[row] for row in pairing.rows_a)
 
 
 def _questions(a: Results, pairing: Pairing) -> list[str | None]:

@@ -202,11 +202,11 @@ def _difference(key: str, a: Values, b: Values, tolerance: float) -> Difference:
     counted = Difference(key, int(both.sum()), tolerance=tolerance, unscored_a=unscored_a, unscored_b=unscored_b)
     if not both.any():
         return counted
-    changes = b[both] - a[both]
+    changes = np.sort(b[both] - a[both])  # so that the order of rows changes not even the last digit
     return replace(
         counted,
-        mean_a=float(a[both].mean()),
-        mean_b=float(b[both].mean()),
+        mean_a=float(np.sort(a[both]).mean()),
+        mean_b=float(np.sort(b[both]).mean()),
         difference=float(changes.mean()),
         wins=int((changes > _TIE).sum()),
         ties=int((np.abs(changes) <= _TIE).sum()),

@@ -43,6 +43,7 @@ _FIGURES = {
     "design_effect": "design_effect",
 }
 
+_DROPPABLE = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows")
 _WORDS: dict[Verdict, str] = {
     "improved": "{b} is better on ",
     "regressed": "{b} is worse on ",
@@ -143,6 +144,24 @@ class Comparison:
         """
         import pandas as pd
 
+        return pd.DataFrame(
+            [{"slice": name, **_record(each), "mark": _mark(each)} for name, each in self._slices(column)]
+        )
+
+    def slices_text(self, column: str, width: int | None = None) -> str:
+        """The differences of each slice as a table for a terminal of so many columns; see ``by``."""
+        found = self._slices(column)
+        figures = [each.figures for _, each in found]
+        columns: dict[str, Sequence[str]] = {
+            column: [name for name, _ in found],
+            "metric": [each.key for _, each in found],
+            **{name: [each[name] for each in figures] for name in figures[0]},
+            "verdict": [each.verdict for _, each in found],
+            "mark": [_mark(each) for _, each in found],
+        }
+        return text_table(columns, width, left=(column, "metric", "verdict", "mark"), droppable=_DROPPABLE)
+
+    def _slices(self, column: str) -> list[tuple[str, Difference]]:
         a, b = self.sides or (None, None)
         if a is None or b is None:
             raise InvalidOptionError("by: the comparison was made without its evaluations; use compare", param="by")
@@ -163,11 +182,7 @@ class Comparison:
                 adjusted=False,
             )
             owners += [name] * len(scores)
-        records = [
-            {"slice": owner, **_record(each), "mark": _mark(each)}
-            for owner, each in zip(owners, adjust(found), strict=True)
-        ]
-        return pd.DataFrame(records)
+        return list(zip(owners, adjust(found), strict=True))
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -234,8 +249,7 @@ class Comparison:
             **{name: [each[name] for each in figures] for name in figures[0]},
             "verdict": [each.verdict for each in self.differences],
         }
-        droppable = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows")
-        table = text_table(columns, width, left=("metric", "verdict"), droppable=droppable)
+        table = text_table(columns, width, left=("metric", "verdict"), droppable=_DROPPABLE)
         notes = (*self._thresholds(), *(f"Note: {warning}" for warning in self.warnings))
         return "\n".join([self.heading, "", self.plain, "", table, "", *notes]).rstrip()
 

@@ -15,7 +15,9 @@ from mlflow_ragmetrics.records.values import is_missing
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SESSION", "Groups", "sample_groups", "sample_slices", "table_groups", "table_slices"]
+    from mlflow_ragmetrics.readers.results import Results
+
+__all__ = ["SESSION", "Groups", "results_groups", "sample_groups", "sample_slices", "table_groups", "table_slices"]
 
 SESSION = "mlflow.trace.session"
 """The metadata field in which MLflow keeps the conversation of a trace."""
@@ -44,6 +46,14 @@ def sample_slices(samples: Sequence[Sample], name: str) -> list[Union[str, None]
 def table_slices(table: pd.DataFrame, name: str) -> list[Union[str, None]]:
     """The slice of each row of a report's table; ``None`` where it has none."""
     return _present(_table_column(table, name), name, "by", lambda: [str(each) for each in table.columns])
+
+
+def results_groups(results: Results, groups: Union[Groups, None] = None) -> Union[list[str], None]:
+    """The group of each row of an evaluation: by ``groups``, else by those that it was made with, else by the sessions
+    of its traces; ``None`` where there are none."""
+    if groups is None:
+        groups = results.description.get("groups") or (SESSION if SESSION in results.table.columns else None)
+    return None if groups is None else table_groups(results.table, groups)
 
 
 def table_groups(table: pd.DataFrame, groups: Groups) -> list[str]:

@@ -149,7 +149,9 @@ def _at_least(figures: Mapping[str, float], name: str, least: float) -> Check:
     if value is None:
         return Check(name, False, f"{name} could not be computed and must be at least {least:g}")
     reached = passes(value, least)
-    return Check(name, reached, f"{name} is {value:.4f} and {'reaches' if reached else 'must be at least'} {least:g}")
+    mark = " (few groups)" if f"{name.partition('/')[0]}/few_groups" in figures else ""
+    outcome = "reaches" if reached else "must be at least"
+    return Check(name, reached, f"{name} is {value:.4f}{mark} and {outcome} {least:g}")
 
 
 def _error_rate(figures: Mapping[str, float], key: str, most: float) -> Check:

@@ -11,12 +11,14 @@ from statistics import fmean
 import numpy as np
 
 from mlflow_ragmetrics.core.score import Score, score_of
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
+from mlflow_ragmetrics.readers.groups import SESSION, sample_groups
 from mlflow_ragmetrics.statistics import bootstrap_intervals
 from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
-__all__ = ["repeated_questions", "score_matrix", "summarize", "summarize_rows"]
+__all__ = ["group_marks", "grouping_of", "repeated_questions", "score_matrix", "summarize", "summarize_rows"]
 
 _WORTH_A_WARNING = 1.1
 
@@ -68,6 +70,27 @@ def score_matrix(columns: Sequence[Sequence[Score | None]]) -> Matrix:
     ).T
 
 
+def grouping_of(rows: Sequence[Row], groups: str | None) -> tuple[str | None, tuple[str, ...]]:
+    """The field that says which rows belong together, by default the conversation of traces, and warnings.
+
+    ``None`` where there is none; a warning says so where ``groups`` was named, or where repeated questions make rows
+    alike.
+    """
+    samples = [row.sample for row in rows]
+    if groups is None and any(SESSION in sample.metadata for sample in samples):
+        groups = SESSION
+    if groups is not None:
+        try:
+            sample_groups(samples, groups)
+        except InvalidOptionError as error:
+            return None, (f"{error}; the intervals take the rows as independent",)
+        return groups, ()
+    keys = list(dict.fromkeys(key for row in rows for key in row.scores))
+    values = score_matrix([[row.scores.get(key) for row in rows] for key in keys])
+    warning = repeated_questions([sample.question for sample in samples], keys, values)
+    return None, () if warning is None else (warning,)
+
+
 def repeated_questions(questions: Sequence[str | None], keys: Sequence[str], values: Matrix) -> str | None:
     """A warning where rows ask the same question and resemble each other for it, so that they count for fewer.
 
@@ -95,7 +118,7 @@ def _figures(
     if not matrix.size:
         return [_counts([score for score in scores if score is not None]) for scores in columns]
     intervals = bootstrap_intervals(list(matrix.T), groups=groups)
-    marks = [{}] * len(columns) if groups is None else [_marks(each) for each in describe_groups(matrix, groups)]
+    marks = [{}] * len(columns) if groups is None else [group_marks(each) for each in describe_groups(matrix, groups)]
     return [
         {
             **_mean([score.value for score in scores if score is not None and score.value is not None], interval),
@@ -106,7 +129,7 @@ def _figures(
     ]
 
 
-def _marks(grouping: Grouping) -> dict[str, float]:
+def group_marks(grouping: Grouping) -> dict[str, float]:
     """How the rows are grouped; nothing where no row is scored."""
     if not grouping.rows:
         return {}
