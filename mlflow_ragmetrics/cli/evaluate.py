@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -93,10 +94,16 @@ def _report(request: Request, rows: Rows, suite: Suite, destination: Destination
         sample_groups(rows.samples, groups)
     for column in request.by:
         sample_slices(rows.samples, column)
+    for key, labels in (request.true_score or {}).items():
+        check_names(suite.keys, {key: 0.0})
+        if not os.path.isfile(labels):
+            sample_slices(rows.samples, labels, param="true_score")
     if destination is not None:
         destination.open()
     report = _evaluated(suite, rows.samples, request, groups)
     _check_scored(report, rows.source)
+    for key, labels in (request.true_score or {}).items():
+        report = report.with_true_score(key, labels)
     return replace(report, source=rows.source, warnings=(*report.warnings, *rows.warnings))
 
 

@@ -53,7 +53,15 @@ def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> No
 
 def _notes(report: Report) -> Iterator[tuple[str, str]]:
     """What the table does not say, each with its style."""
-    yield from ((line, "dim") for line in (*_composite_lines(report), *_group_lines(report), *_other_figures(report)))
+    yield from (
+        (line, "dim")
+        for line in (
+            *_composite_lines(report),
+            *_group_lines(report),
+            *_other_figures(report),
+            *map(str, report.true_scores),
+        )
+    )
     yield from ((f"Warning: {clean(warning)}", "yellow") for warning in report.warnings)
     for key in report.keys:
         errors = [score.error for score in report.scores(key) if score.error]

@@ -58,6 +58,7 @@ class Request:
     output: str | None
     fail_under: Mapping[str, float] | None
     fail_on_error_rate: float | None
+    true_score: Mapping[str, str] | None
     junit: str | None
     json_file: str | None
     by: Sequence[str]
@@ -175,6 +176,13 @@ _OUTCOME = (
         multiple=True,
         callback=numbers,
         help="Exit code 1 when a mean, or a figure such as rag_score/ci_low, is lower.",
+    ),
+    click.option(
+        "--true-score",
+        metavar="METRIC=LABELS,…",
+        multiple=True,
+        callback=assignments,
+        help="Correct a mean by people's labels, a column or a file, for gates such as faithfulness/true_low=0.8.",
     ),
     click.option("--fail-on-error-rate", type=float, metavar="SHARE", help="Exit code 1 when more rows fail."),
     click.option("--junit", metavar="FILE", shell_complete=files, help="Write the gates as JUnit XML."),

@@ -17,8 +17,10 @@ from mlflow_ragmetrics.comparison.pairing import Pairing
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.readers.groups import table_slices
+from mlflow_ragmetrics.readers.labels import Labels
 from mlflow_ragmetrics.readers.results import Results
 from mlflow_ragmetrics.report.gates import Check, check_comparison, raise_failures
+from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true_difference
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
 from mlflow_ragmetrics.views.text import text_table
 
@@ -148,6 +150,31 @@ class Comparison:
             [{"slice": name, **_record(each), "mark": _mark(each)} for name, each in self._slices(column)]
         )
 
+    def true_score(
+        self, key: str, labels: Labels, labels_b: Labels | None = None, *, column: str = "label"
+    ) -> TrueScore:
+        """The difference that people would have seen between all paired rows, B's less A's, from labels of a few.
+
+        ``labels`` are those of A's answers and ``labels_b`` those of B's, as ``Report.true_score`` takes them; a column
+        that both evaluations have is given once. Where the same rows are labelled for both, their differences are
+        what is estimated, which takes the fewest. Groups are those of the comparison.
+        """
+        a, b = self._both("true_score")
+        if labels_b is None and not (isinstance(labels, str) and all(labels in each.table.columns for each in (a, b))):
+            message = "labels_b: give the labels of B's answers as well, or a column that both evaluations have"
+            raise InvalidOptionError(message, param="labels_b")
+        own = labelled_scores(a, key, labels, column=column)
+        other = labelled_scores(b, key, labels if labels_b is None else labels_b, column=column)
+        names = None if self.groups is None else list(self.groups)
+        rows_a, rows_b = (np.array(rows, dtype=int) for rows in (self.pairing.rows_a, self.pairing.rows_b))
+        return true_difference(key, own.select(rows_a, names), other.select(rows_b, names))
+
+    def _both(self, method: str) -> tuple[Results, Results]:
+        if self.sides is None:
+            message = f"{method}: the comparison was made without its evaluations; use compare"
+            raise InvalidOptionError(message, param=method)
+        return self.sides
+
     def slices_text(self, column: str, width: int | None = None) -> str:
         """The differences of each slice as a table for a terminal of so many columns; see ``by``."""
         found = self._slices(column)
@@ -162,9 +189,7 @@ class Comparison:
         return text_table(columns, width, left=(column, "metric", "verdict", "mark"), droppable=_DROPPABLE)
 
     def _slices(self, column: str) -> list[tuple[str, Difference]]:
-        a, b = self.sides or (None, None)
-        if a is None or b is None:
-            raise InvalidOptionError("by: the comparison was made without its evaluations; use compare", param="by")
+        a, b = self._both("by")
         names = table_slices(a.table, column)
         slices = np.array([names[row] or "" for row in self.pairing.rows_a], dtype=object)
         scores = {each.key: self.pairing.select(a.table[each.key], b.table[each.key]) for each in self.differences}

@@ -38,9 +38,9 @@ def sample_groups(samples: Iterable[Sample], name: str) -> list[str]:
     return _group_names([_sample_value(sample, name) for sample in there], name, lambda: _names_of(there))
 
 
-def sample_slices(samples: Sequence[Sample], name: str) -> list[Union[str, None]]:
+def sample_slices(samples: Sequence[Sample], name: str, *, param: str = "by") -> list[Union[str, None]]:
     """The slice of each sample, by the value that ``sample_groups`` would read; ``None`` where it has none."""
-    return _present([_sample_value(sample, name) for sample in samples], name, "by", lambda: _names_of(samples))
+    return _present([_sample_value(sample, name) for sample in samples], name, param, lambda: _names_of(samples))
 
 
 def table_slices(table: pd.DataFrame, name: str) -> list[Union[str, None]]:

@@ -11,7 +11,7 @@ from mlflow_ragmetrics.adapters.spark.recipe import Recipe
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.summary import group_marks
 from mlflow_ragmetrics.statistics.groups import describe_totals, totals_of_sums
-from mlflow_ragmetrics.statistics.moments import Moments, interval_of_group_sums, interval_of_moments
+from mlflow_ragmetrics.statistics.moments import Moments, interval_of_moments, interval_of_totals
 from mlflow_ragmetrics.statistics.resampling import Vector
 from mlflow_ragmetrics.suite import SuiteLike
 from mlflow_ragmetrics.tracking.findings import Findings, log_findings
@@ -81,8 +81,8 @@ def log_spark(
 ) -> str:
     """Log the figures of ``scored`` and what the suite is into an MLflow run; returns the run's id.
 
-    ``suite`` and ``options`` are those that ``score_spark`` was given, ``groups`` among them; the run is ``run_id``, else the active one,
-    else a new one. The param ``intervals`` says how ``ci_low`` and ``ci_high`` were found.
+    ``suite`` and ``options`` are those that ``score_spark`` was given, ``groups`` among them; the run is ``run_id``,
+    else the active one, else a new one. The param ``intervals`` says how ``ci_low`` and ``ci_high`` were found.
     """
     built = Recipe.of(suite, options).build()
     figures = summarize_spark(scored, groups=built.groups)
@@ -123,12 +123,17 @@ def _figures(own: Mapping[str, float], sums: tuple[Vector, Vector] | None) -> di
 
 def _over_groups(own: Mapping[str, float], counts: Vector, sums: Vector) -> dict[str, float]:
     """Interval, number of groups, design effect and mark, as ``report.summary`` has them."""
-    squares = own["n_scored"] * (own["deviation"] ** 2 + own["mean"] ** 2)
-    shape = {"squares": squares, "least": own["least"], "most": own["most"], "is_binary": own["n_between"] == 0}
-    interval = interval_of_group_sums(counts, sums, **shape)
-    limits = dict(zip(("ci_low", "ci_high"), interval or (), strict=False))
     scored = counts > 0
-    return limits | group_marks(describe_totals(totals_of_sums(counts[scored], sums[scored], **shape))[0])
+    totals = totals_of_sums(
+        counts[scored],
+        sums[scored],
+        squares=own["n_scored"] * (own["deviation"] ** 2 + own["mean"] ** 2),
+        least=own["least"],
+        most=own["most"],
+        is_binary=own["n_between"] == 0,
+    )
+    interval = interval_of_totals(totals)
+    return dict(zip(("ci_low", "ci_high"), interval or (), strict=False)) | group_marks(describe_totals(totals)[0])
 
 
 def _named(key: str, name: str) -> str:
