@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from mlflow_ragmetrics.calibration.judges import cost_of, judge_of, panel_scores
 from mlflow_ragmetrics.calibration.reliability import reliability_bins
 from mlflow_ragmetrics.calibration.result import Calibration, OtherVerdicts
 from mlflow_ragmetrics.core.options import shown
@@ -55,7 +56,7 @@ _SLACK = 1e-9
 
 
 def calibrate(
-    report: Source,
+    report: Source | Sequence[Source],
     labels: Labels,
     *,
     key: str | None = None,
@@ -68,6 +69,9 @@ def calibrate(
 ) -> Calibration:
     """How well the metric ``key`` of ``report`` agrees with people, and the threshold that agrees best.
 
+    ``report``: an evaluation, or several of the same rows by different judges: those after the first stand beside it,
+    each with its agreement and, where it is known, its cost, so that one can be chosen. So do the judges of a panel.
+
     ``labels``: a mapping from id to label, one label per row, the name of a column of the data, a file or frame with
     ``id`` and ``column``, or traces with people's feedback. True, 1 and words like "supported" are good. Where labels
     are grades, those from ``good_from`` on are good. ``default``: the threshold in use (the suite's, else 0.5); it is
@@ -79,7 +83,11 @@ def calibrate(
     ``InvalidDataError`` when no scored row is labelled, ``InvalidOptionError`` for an unknown key or column.
     """
     _check_options(seed, beside, default=default, good_from=good_from)
-    results = results_of(report)
+    sources: Sequence[Source] = report if isinstance(report, (list, tuple)) else [cast("Source", report)]
+    if not sources:
+        raise InvalidOptionError("report: an empty list has no evaluation", param="report")
+    first, *others = sources
+    results = results_of(first)
     rows = _labelled_rows(results, _key(results, key), labels, column)
     usual = _default(results, rows.key, default)
     found = Calibration(
@@ -90,6 +98,8 @@ def calibrate(
         default=usual,
         pearson=correlation(rows.values, rows.grades, "pearson"),
         spearman=correlation(rows.values, rows.grades, "spearman"),
+        judge=judge_of(results),
+        cost=cost_of(first, results),
     )
     good = _good(rows.grades, good_from)
     if good is None:
@@ -102,7 +112,14 @@ def calibrate(
         gain=gain,
         auroc=auroc(rows.values, ~good),
         bins=reliability_bins(rows.values, good),
-        beside=tuple(_other_verdicts(results, name, rows, good) for name in beside),
+        beside=(
+            *(_other_verdicts(results, name, rows, good) for name in beside),
+            *(
+                _verdicts(name, given, None, usual, rows, good)
+                for name, given in panel_scores(report, rows.key).items()
+            ),
+            *(_other_judge(other, results, usual, rows, good) for other in others),
+        ),
     )
 
 
@@ -152,6 +169,29 @@ def _other_verdicts(results: Results, name: str, rows: _LabelledRows, good: Any)
     bad = ~good[both[rows.known]]
     is_graded = not np.isin(verdicts, (0.0, 1.0)).all()
     return OtherVerdicts(name, agreement(verdicts < _DEFAULT, bad), auroc(verdicts, bad) if is_graded else None)
+
+
+def _other_judge(other: Source, results: Results, default: float, rows: _LabelledRows, good: Any) -> OtherVerdicts:
+    """Another evaluation of the same rows, matched by id, at its own threshold."""
+    found = results_of(other)
+    if rows.key not in found.keys:
+        raise InvalidDataError(f"{found.name} has no metric {rows.key}; there are {', '.join(found.keys) or 'none'}")
+    scores = dict(zip(map(str, found.table["id"]), found.table[rows.key], strict=True))
+    given = [as_number(scores.get(str(name))) for name in results.table["id"]]
+    if all(value is None for value in given):
+        raise InvalidDataError(f"{found.name} and {results.name} have no scored row in common, by id")
+    usual = _default(found, rows.key, None) if "thresholds" in found.description else default
+    return _verdicts(judge_of(found) or found.name, given, cost_of(other, found), usual, rows, good)
+
+
+def _verdicts(
+    name: str, given: Sequence[float | None], cost: float | None, cut: float, rows: _LabelledRows, good: Any
+) -> OtherVerdicts:
+    """Scores of another judge, one per row of the evaluation, against the labels; bad below ``cut``."""
+    both = np.array([value is not None for value in given]) & rows.known
+    scores = np.array([value for value, here in zip(given, both, strict=True) if here], dtype=float)
+    bad = ~good[both[rows.known]]
+    return OtherVerdicts(name, agreement(scores < cut - _SLACK, bad), auroc(scores, bad), cost)
 
 
 def _check_column(results: Results, name: str, param: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mlflow_ragmetrics.comparison.changes import ChangedRow
-from mlflow_ragmetrics.comparison.difference import Difference, Verdict, adjust, differences_of
+from mlflow_ragmetrics.comparison.difference import Difference, Values, Verdict, adjust, differences_of
 from mlflow_ragmetrics.comparison.forest_plot import forest_plot
 from mlflow_ragmetrics.comparison.pairing import Pairing
 from mlflow_ragmetrics.core.html import render
@@ -169,6 +169,11 @@ class Comparison:
         rows_a, rows_b = (np.array(rows, dtype=int) for rows in (self.pairing.rows_a, self.pairing.rows_b))
         return true_difference(key, own.select(rows_a, names), other.select(rows_b, names))
 
+    def pairs(self, key: str) -> tuple[Values, Values]:
+        """A's and B's scores of ``key`` in the order of the pairs; NaN where there is none."""
+        a, b = self._both("pairs")
+        return self.pairing.select(a.table[key], b.table[key])
+
     def _both(self, method: str) -> tuple[Results, Results]:
         if self.sides is None:
             message = f"{method}: the comparison was made without its evaluations; use compare"
@@ -189,10 +194,9 @@ class Comparison:
         return text_table(columns, width, left=(column, "metric", "verdict", "mark"), droppable=_DROPPABLE)
 
     def _slices(self, column: str) -> list[tuple[str, Difference]]:
-        a, b = self._both("by")
-        names = table_slices(a.table, column)
+        names = table_slices(self._both("by")[0].table, column)
         slices = np.array([names[row] or "" for row in self.pairing.rows_a], dtype=object)
-        scores = {each.key: self.pairing.select(a.table[each.key], b.table[each.key]) for each in self.differences}
+        scores = {each.key: self.pairs(each.key) for each in self.differences}
         groups = None if self.groups is None else np.array(self.groups)
         owners: list[str] = []
         found: list[Difference] = []
