@@ -187,6 +187,17 @@ def _group_lines(report: Report) -> list[str]:
     return lines
 
 
+def _anytime_lines(report: Report) -> list[str]:
+    """The intervals that stay valid however often one looks."""
+    figures = report.metrics
+    return [
+        f"{key}: {figures[f'{key}/anytime_low']:.3f}–{figures[f'{key}/anytime_high']:.3f} however often one looks, over "
+        f"{int(figures[f'{key}/anytime_n'])} {'rows' if report.groups is None else 'groups'} of all looks"
+        for key in report.keys
+        if f"{key}/anytime_n" in figures
+    ]
+
+
 def _other_figures(report: Report) -> list[str]:
     """Figures of a whole run that are not a metric's mean, such as the share of rows with every document found."""
     names = [name for name in report.metrics if name.startswith("pct_")]
