@@ -64,8 +64,11 @@ class JudgeSession:
     def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> Sequence[Call]:
         """The judge's calls for the pending questions of one sample.
 
-        A judge that holds everything back with nothing in flight is asked each question alone: no sample may hang.
+        A judge in this process gets its questions in batches over many samples, so none is grouped. One that holds
+        everything back with nothing in flight is asked each question alone: no sample may hang.
         """
+        if self.local:
+            return [(question,) for question in pending]
         calls = self.judge.calls(pending, in_flight)
         return calls if calls or in_flight else [(question,) for question in pending]
 

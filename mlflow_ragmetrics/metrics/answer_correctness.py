@@ -24,7 +24,14 @@ _PRESETS = {
     "factual_focused": (0.9, 0.1),
     "semantic_focused": (0.1, 0.9),
 }
-_NAMES = {name.replace("_", ""): name for name in _PRESETS} | {"equal": "equal_weights", "defaultconfig": "default"}
+_NAMES = {
+    "default": "default",
+    "defaultconfig": "default",
+    "equal": "equal_weights",
+    "equalweights": "equal_weights",
+    "factualfocused": "factual_focused",
+    "semanticfocused": "semantic_focused",
+}
 
 
 def _not_negative(weight: float | None) -> float | None:

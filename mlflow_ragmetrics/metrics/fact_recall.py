@@ -12,7 +12,7 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Role, Steps
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.shared.claims import Verified, verified_claims
-from mlflow_ragmetrics.shared.states import (
+from mlflow_ragmetrics.shared.non_answers import (
     Indistinct,
     NoContext,
     States,

@@ -8,9 +8,8 @@ from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps, Tone, ask
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.shared.claims import Verified, verified_claims
-from mlflow_ragmetrics.shared.replies import read_tone
-from mlflow_ragmetrics.shared.states import Indistinct, NoContext, States, has_context, states_of, without_context
+from mlflow_ragmetrics.shared.claims import Verified, read_tone, verified_claims
+from mlflow_ragmetrics.shared.non_answers import Indistinct, NoContext, States, has_context, states_of, without_context
 
 __all__ = ["faithfulness"]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.core.json_text import plain
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.records.chunks import are_texts
 from mlflow_ragmetrics.records.messages import mapping_of
+from mlflow_ragmetrics.records.values import are_texts
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace

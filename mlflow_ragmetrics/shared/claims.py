@@ -1,7 +1,9 @@
-"""Claims of a text and the verdicts on them: what faithfulness, recall and correctness have in common."""
+"""Judges' answers read with care: claims of a text and the verdicts on them, grades, related chunks."""
 
 from __future__ import annotations
 
+import math
+import re
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +12,76 @@ from itertools import repeat
 from typing import Any, get_args
 
 from mlflow_ragmetrics.core.language import Text, say
-from mlflow_ragmetrics.core.question import Against, Claims, Finding, Role, Steps, Verify, ask, together
+from mlflow_ragmetrics.core.question import (
+    Against,
+    Claims,
+    Finding,
+    Rating,
+    Related,
+    Role,
+    Steps,
+    Verify,
+    ask,
+    together,
+)
 from mlflow_ragmetrics.core.score import Evidence, Item, Verdict
+from mlflow_ragmetrics.errors import JudgeReplyError
 
-__all__ = ["Correspondence", "Verified", "Warnings", "correspond", "read_findings", "verified_claims"]
+__all__ = [
+    "read_grade",
+    "read_related",
+    "read_tone",
+    "Correspondence",
+    "Verified",
+    "Warnings",
+    "correspond",
+    "read_findings",
+    "verified_claims",
+]
+
+_GRADE = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s*(?:(?:/|out of|of|из)\s*5(?:[.,]0+)?)?\.?", re.IGNORECASE)
+_TONES = (0.0, 0.5, 1.0)
+
+
+def read_related(related: Sequence[Related], chunks: int) -> dict[int, Related]:
+    """The related chunks by number; repeated and unknown numbers are ignored."""
+    found: dict[int, Related] = {}
+    for each in related:
+        if isinstance(each.chunk, int) and 1 <= each.chunk <= chunks:
+            found.setdefault(each.chunk, each)
+    return found
+
+
+def read_grade(rating: Rating, metric: str) -> float:
+    """A grade of 1 to 5, from a number or from text such as ``"4/5"``; else ``JudgeReplyError``, never clamped."""
+    grade = _number(rating.value)
+    if grade is None or not 1 <= grade <= 5:
+        raise JudgeReplyError(
+            f"{metric}: the judge's grade {rating.value!r} is not a number from 1 to 5", metric=metric
+        )
+    return grade
+
+
+def read_tone(rating: Rating, metric: str) -> float:
+    """A tone of 0, 0.5 or 1; else ``JudgeReplyError``."""
+    tone = _number(rating.value)
+    if tone not in _TONES:
+        raise JudgeReplyError(f"{metric}: the judge's tone {rating.value!r} is none of 0, 0.5, 1", metric=metric)
+    return tone
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, str):
+        match = _GRADE.fullmatch(value.strip())
+        return float(match[1].replace(",", ".")) if match else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # an int beyond all floats
+        return None
+    return number if math.isfinite(number) else None
+
 
 Warnings = tuple[tuple[str, Text], ...]
 _CLAIM_VERDICTS: dict[str, Verdict] = {word: word for word in get_args(Verdict)[:3]}

@@ -27,7 +27,8 @@ def untraced_suite(suite: Suite) -> Suite:
     """The suite with judges and embeddings whose calls are not traced; everything else is shared."""
     judges = [_UntracedJudge(judge) for judge in suite.judges]
     embeddings = [_UntracedEmbedding(embedding) for embedding in suite.embeddings]
-    return suite.replace(judge=judges if suite.several else judges[0], embeddings=embeddings)
+    changed = suite.replace(judge=judges if suite.several else judges[0])
+    return changed.replace(embeddings=embeddings) if embeddings else changed
 
 
 class _UntracedJudge(Judge):

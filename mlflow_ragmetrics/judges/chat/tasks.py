@@ -22,7 +22,7 @@ from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.message import Block, ChatRequest, Instruction, Part, Prompt
 from mlflow_ragmetrics.judges.chat.options import Calls
 from mlflow_ragmetrics.judges.chat.reply import Problem
-from mlflow_ragmetrics.shared.replies import read_grade, read_tone
+from mlflow_ragmetrics.shared.claims import read_grade, read_tone
 
 __all__ = ["Task", "array_of", "entries_by_id", "no_task", "register_task", "request_of", "task_of", "text_in"]
 
