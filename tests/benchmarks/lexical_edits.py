@@ -79,12 +79,16 @@ def affirm(claim: str, seed: int) -> str | None:
     return None if edited == claim else edited
 
 
-_COUNT = re.compile(r"(?<![\w.,:/-])(?<!Step )(?<!step )\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w-])|(?<![\w.,:/–-])\d+(?:\.\d+)?(?![\w:/–-]|[.,]\d)")
+_COUNT = re.compile(
+    r"(?<![\w.,:/-])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w-])"
+    r"|(?<![\w.,:/–-])\d+(?:\.\d+)?(?![\w:/–-]|[.,]\d)"
+)
+_LABEL = re.compile(r"\b(?:passages?|steps?|texts?|documents?|sources?)\s+(?:\d+(?:,\s+|\s+and\s+|,\s+and\s+))*$", re.IGNORECASE)
 
 
 def number(claim: str, seed: int) -> str | None:
-    """Another number: half as much again, and no year for a year."""
-    matches = [each for each in _COUNT.finditer(claim) if not re.fullmatch(r"1\d{3}|20\d{2}", each.group())]
+    """Another number: half as much again."""
+    matches = _counts(claim)
     if not matches:
         return None
     match = matches[seed % len(matches)]
@@ -96,11 +100,20 @@ def number(claim: str, seed: int) -> str | None:
 
 def next_number(claim: str, seed: int) -> str | None:
     """The smallest change of a number: the last digit."""
-    matches = [each for each in _COUNT.finditer(claim) if not re.fullmatch(r"1\d{3}|20\d{2}", each.group())]
+    matches = _counts(claim)
     if not matches:
         return None
     end = matches[seed % len(matches)].end()
     return claim[: end - 1] + str((int(claim[end - 1]) + 3) % 10 or 1) + claim[end:]
+
+
+def _counts(claim: str) -> list[re.Match[str]]:
+    """Numbers that are no years and do not only name a passage or a step."""
+    return [
+        match
+        for match in _COUNT.finditer(claim)
+        if not re.fullmatch(r"1\d{3}|20\d{2}", match.group()) and not _LABEL.search(claim, 0, match.start())
+    ]
 
 
 def year(claim: str, seed: int) -> str | None:

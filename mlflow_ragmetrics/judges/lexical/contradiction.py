@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal
 
 from mlflow_ragmetrics.judges.lexical.terms import Term, stem
-from mlflow_ragmetrics.judges.lexical.words import IMPLICIT_NEGATIONS, OPPOSITES
+from mlflow_ragmetrics.judges.lexical.words import IMPLICIT_NEGATIONS, OPPOSITES, UNITS
 
-__all__ = ["Disagreement", "find_disagreement"]
+__all__ = ["Disagreement", "find_denial", "find_disagreement"]
 
 _MATCHING: Final = 0.6
 _NEGATION_MATCHING: Final = 0.75
 _FEWEST_SHARED: Final = 2
 _REACH: Final = 3
+
+_DENYING_PREFIXES = ("unab", "unkn", "uncl", "unlik", "unsaf", "impos", "incap", "illeg", "ineff", "inabil", "non-")
 
 Kind = Literal["number", "name", "negation", "opposite"]
 Fits = Callable[[Term, Term], bool]
@@ -39,6 +42,9 @@ def find_disagreement(claim: Sequence[Term], sentence: Sequence[Term]) -> Disagr
     shared = len(ours & theirs)
     if shared < _FEWEST_SHARED:
         return None
+    other_unit = _other_unit(claim, sentence)
+    if other_unit is not None:
+        return other_unit
     if shared < len(ours) and shared >= _MATCHING * (len(ours) - 1):
         for kind, mine, other in _same_slots(claim, sentence):
             return Disagreement(kind, mine.text, other.text)
@@ -63,6 +69,25 @@ def _same_slots(claim: Sequence[Term], sentence: Sequence[Term]) -> Iterator[tup
             common = sum(left == right for left, right in zip(*neighbours, strict=True))
             if common == len(neighbours) or (common and kind != "name"):
                 yield kind, mine, other
+
+
+def _other_unit(claim: Sequence[Term], sentence: Sequence[Term]) -> Disagreement | None:
+    """The claim's number with another unit behind it than the same number has in the sentence."""
+    theirs = _measures(sentence)
+    for key, measures in _measures(claim).items():
+        if key in theirs and not measures.keys() & theirs[key].keys():
+            return Disagreement("number", next(iter(measures.values())), next(iter(theirs[key].values())))
+    return None
+
+
+def _measures(terms: Sequence[Term]) -> dict[str, dict[str, str]]:
+    """For each number its units, and how number and unit are written."""
+    found: dict[str, dict[str, str]] = {}
+    for number, unit in pairwise(terms):
+        if number.number and unit.key in _UNIT_STEMS:
+            shown = f"{unit.text}{number.text}" if unit.start < number.start else f"{number.text} {unit.text}"
+            found.setdefault(number.key, {})[unit.key] = shown
+    return found
 
 
 def _neighbours(keys: Sequence[str], place: int, shared: set[str]) -> tuple[str, str]:
@@ -108,6 +133,36 @@ def _negation(claim: Sequence[Term], sentence: Sequence[Term]) -> Disagreement |
     return None
 
 
+def find_denial(claim: Sequence[Term], sentences: Sequence[Sequence[Term]]) -> Disagreement | None:
+    """A word that the claim denies and the sentences, which hold most of the claim, say without a negation near it.
+
+    The sentences agree where they deny the word or one of the claim's next words, say its opposite, or deny anything
+    while the word is not in them.
+    """
+    for place, term in enumerate(claim):
+        if not term.negated:
+            continue
+        near = {each.key for each in claim[max(place - 1, 0) : place + _REACH + 1]}
+        opposites = _OPPOSITE_STEMS.get(term.key, set())
+        said = any(other.key == term.key for sentence in sentences for other in sentence)
+        agreed = any(
+            (other.negated and (other.key in near or not said))
+            or other.key in opposites
+            or (_denies(other.key) and other.key not in near)
+            for sentence in sentences
+            for other in sentence
+        )
+        if not agreed:
+            text = next((other.text for sentence in sentences for other in sentence if other.key == term.key), term.text)
+            return Disagreement("negation", term.text, text)
+    return None
+
+
+def _denies(key: str) -> bool:
+    """Whether a word denies something by itself: "fail", "unable", "impossible"."""
+    return key in IMPLICIT_NEGATIONS or key.startswith(_DENYING_PREFIXES)
+
+
 def _polarities(terms: Sequence[Term]) -> dict[str, tuple[frozenset[bool], str]]:
     found: dict[str, set[bool]] = {}
     for term in terms:
@@ -125,4 +180,5 @@ def _opposite_stems() -> dict[str, set[str]]:
 
 
 _OPPOSITE_STEMS = _opposite_stems()
+_UNIT_STEMS = frozenset(map(stem, UNITS))
 _KINDS: tuple[tuple[Kind, Fits], ...] = (("number", _other_number), ("opposite", _opposite), ("name", _other_name))

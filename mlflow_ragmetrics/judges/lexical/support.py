@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
-from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_disagreement
+from mlflow_ragmetrics.core.text import has_content
+from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_denial, find_disagreement
 from mlflow_ragmetrics.judges.lexical.source import MOST_PLACES, Source, sentences_of
 from mlflow_ragmetrics.judges.lexical.terms import Term
-from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES
+from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, NUMBERED
 
 __all__ = ["THRESHOLD", "Coverage", "cover", "Judgement", "judge_claim"]
 
@@ -26,8 +28,25 @@ _MISSING_NAMES: Final = 0.10
 _RELATED: Final = 0.6
 _LONGEST_CLAIM: Final = 200
 _WIDTH: Final = 3
+_BESIDE: Final = 2
 _MIDDLE: Final = 0.45
 _STEEPNESS: Final = 12.0
+
+
+_LABEL_REACH: Final = 5  # from "passage" to its number, and from one number to the next in "passages 1, 2 and 3"
+_LEAD = re.compile(
+    r"\W*(?:(?:and|but|also|however|additionally|furthermore|moreover|finally|in addition|overall)\b,?\s+)?(?:"
+    r"(?:(?:according to|based on|as \w+ (?:in|by)|per|from|in)\s+)?(?:both\s+|all\s+)?(?:the\s+|this\s+|these\s+)?"
+    r"(?:given\s+|provided\s+|first\s+|second\s+|third\s+|last\s+)?"
+    r"(?:passage|text|context|document|source|article|excerpt|information)s?(?:\s+provided|\s+given)?"
+    r"(?:\s+\d{1,2}(?:(?:\s*,\s*|\s+and\s+|\s*,\s+and\s+)\d{1,2})*)?"
+    r"(?:,|\s+(?:also\s+|further\s+)?(?:state|say|mention|note|explain|suggest|indicate|add|report|confirm)s?(?:\s+that\b)?)"
+    r"|step\s+\d{1,2}\s*[:.)-]"
+    r"|(?:согласно|в|во|как указано в)\s+(?:отрывк|текст|контекст|документ|источник)\w*(?:\s+\d{1,2})?"
+    r"(?:,|\s+(?:сказано|указано|говорится|сообщается|утверждается)[\s,]+что\b)"
+    r"|шаг\s+\d{1,2}\s*[:.)-])\s*",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +54,8 @@ class Coverage:
     """What the passages have of a claim.
 
     ``support``: 0 to 1. ``found`` and ``missing``: the claim's content terms. ``places``: the sentences of the best
-    window that share a term, the best first; ``sentence``: the share of the claim in the first of them.
+    window that share a term, the best first; ``sentence``: the share of the claim in the first of them. ``strays``:
+    the claim's numbers that are nowhere in the passages near two other words of the claim.
     """
 
     support: float
@@ -43,6 +63,7 @@ class Coverage:
     missing: tuple[Term, ...]
     places: tuple[int, ...]
     sentence: float
+    strays: tuple[Term, ...] = ()
 
 
 def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Coverage:
@@ -57,7 +78,8 @@ def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Cov
     found = tuple(term for term in unique if term.key in source.postings)
     missing = tuple(term for term in unique if term.key not in source.postings)
     credit = len(found) + sum(_RELATED for term in missing if source.related(term.key))
-    sentence, window, places = _best_places([term.key for term in found], source, most)
+    masks = _held_by_places([term.key for term in found], source, most)
+    sentence, window, places = _best_places(masks, source)
     total = len(unique)
     share = (
         _ANYWHERE * credit / total
@@ -67,15 +89,43 @@ def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Cov
         - _MISSING_NUMBERS * _share_missing([term.key for term in unique if term.number], source)
         - _MISSING_NAMES * _share_missing([term.key for term in unique if term.name], source)
     )
-    return Coverage(1 / (1 + math.exp(-_STEEPNESS * (share - _MIDDLE))), found, missing, places, sentence / total)
+    support = 1 / (1 + math.exp(-_STEEPNESS * (share - _MIDDLE)))
+    strays = tuple(_stray_numbers(content, found, masks, source, most))
+    return Coverage(support, found, missing, places, sentence / total, strays)
 
 
-def _best_places(keys: list[str], source: Source, most: int) -> tuple[int, int, tuple[int, ...]]:
-    """How many of ``keys`` the best sentence and the best window of sentences hold, and which sentences they are."""
+def _stray_numbers(
+    content: list[Term], found: tuple[Term, ...], masks: dict[int, int], source: Source, most: int
+) -> Iterator[Term]:
+    """The claim's numbers that no sentence and its neighbours hold together with two other words of the claim."""
+    needed = 1 + min(_BESIDE, len(found) - 1)
+    for term in content:
+        if not term.number:
+            continue
+        for place in source.postings.get(term.key, ())[:most]:
+            passage = source.places[place].passage
+            near = (each for each in (place - 1, place, place + 1) if each in masks)
+            union = 0
+            for each in near:
+                if source.places[each].passage == passage:
+                    union |= masks[each]
+            if union.bit_count() >= needed:
+                break
+        else:
+            yield term
+
+
+def _held_by_places(keys: list[str], source: Source, most: int) -> dict[int, int]:
+    """For each sentence that holds any of ``keys``, which of them it holds, as bits."""
     masks: dict[int, int] = {}
     for bit, key in enumerate(keys):
         for place in source.postings[key][:most]:
             masks[place] = masks.get(place, 0) | 1 << bit
+    return masks
+
+
+def _best_places(masks: dict[int, int], source: Source) -> tuple[int, int, tuple[int, ...]]:
+    """How many terms the best sentence and the best window of sentences hold, and which sentences they are."""
     best_sentence, best_window, first = 0, 0, 0
     for place, mask in masks.items():
         held = union = mask.bit_count()
@@ -100,10 +150,33 @@ def _held_from(place: int, masks: dict[int, int], source: Source) -> int:
 
 
 def _telling(claim: Sequence[Term], source: Source) -> list[Term]:
-    """Content terms, without words about the passages themselves ("according to passage 2") that are not in them."""
+    """Content terms, without words about the passages themselves ("according to the text") that are not in them."""
     content = [term for term in claim if term.content][:_LONGEST_CLAIM]
     telling = [term for term in content if term.key not in ABOUT_PASSAGES or term.key in source.postings]
     return telling or content
+
+
+def claim_terms(claim: str) -> list[Term]:
+    """The terms of a claim, without a remark on its source in front and without numbers that only count passages.
+
+    "Passage 1 states that bread is cheap", "According to the text, bread is cheap (passages 1 and 3)" and "Step 6:
+    bread is cheap" all say that bread is cheap.
+    """
+    lead = _LEAD.match(claim)
+    rest = claim[lead.end() :] if lead else ""
+    terms = [term for sentence in sentences_of(rest if has_content(rest) else claim) for term in sentence.terms]
+    kept: list[Term] = []
+    label_end = -_LABEL_REACH - 1
+    for term in terms:
+        if term.number and term.start - label_end <= _LABEL_REACH:
+            if kept and kept[-1].key in NUMBERED:
+                kept.pop()
+            label_end = term.end
+            continue
+        if term.key in NUMBERED:
+            label_end = term.end
+        kept.append(term)
+    return kept
 
 
 def _together(content: list[Term], source: Source, otherwise: float, most: int) -> float:
@@ -119,6 +192,8 @@ def _share_missing(keys: list[str], source: Source) -> float:
 
 
 _CONTRADICTED: Final = 0.5
+_UNMATCHED: Final = 0.5
+_DENIED: Final = 0.5
 _LONGEST_COMPARED: Final = 100
 
 
@@ -137,13 +212,23 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_P
 
     Of each word, the first ``most`` places are looked at.
     """
-    terms = [term for sentence in sentences_of(claim) for term in sentence.terms]
+    terms = claim_terms(claim)
     coverage = cover(terms, source, most)
     content = [term for term in terms if term.content][:_LONGEST_COMPARED]
+    support = coverage.support
     disagreement = None
     if coverage.places:
-        disagreement = find_disagreement(content, source.places[coverage.places[0]].terms)
+        sentences = [source.places[place].terms for place in coverage.places]
+        disagreement = find_disagreement(content, sentences[0])
+        denial = find_denial(content, sentences) if disagreement is None else None
+        if denial is not None:
+            if len(coverage.found) >= _DENIED * (len(coverage.found) + len(coverage.missing)):
+                disagreement = denial
+            else:
+                support *= _UNMATCHED
     if disagreement is not None:
-        return Judgement("CONTRADICTED", _CONTRADICTED * coverage.support, coverage, disagreement)
-    supported = coverage.support >= threshold
-    return Judgement("SUPPORTED" if supported else "NEUTRAL", coverage.support, coverage, None)
+        return Judgement("CONTRADICTED", _CONTRADICTED * support, coverage, disagreement)
+    if coverage.strays:
+        support *= _UNMATCHED
+    supported = support >= threshold
+    return Judgement("SUPPORTED" if supported else "NEUTRAL", support, coverage, None)

@@ -21,13 +21,20 @@ from mlflow_ragmetrics.judges.lexical.numbers import (
     scale_of,
     spelled_number,
 )
-from mlflow_ragmetrics.judges.lexical.words import ALIASES, NEGATORS, STOP_WORDS
+from mlflow_ragmetrics.judges.lexical.words import (
+    CURRENCY_SIGNS,
+    NEGATORS,
+    STOP_WORDS,
+    SYNONYMS,
+    UNITS_BEHIND_NUMBERS,
+)
 
 __all__ = ["Term", "holds_more_than", "stem", "terms_of"]
 
 _LONGEST_STEMMED: Final = 40
 _TOKEN = re.compile(
-    r"(\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d+(?:[.,:]\d+)*|[%$€£₽]"
+    r"(\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d{1,3}(?:, \d{3})*, 0\d{2}(?!\w)"
+    r"|\d+(?:[.,:]\d+)*|[%$€£₽℃℉]|°(?:[CFcf](?!\w))?"
     r"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){2,}|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][̀-ͯ]*)+(?:['’][^\W\d_]+)?"
     r"|[.!?;:,()\n])"
 )
@@ -35,7 +42,12 @@ _CANCELLING = frozenset(("only", "just", "necessarily", "только", "лиш�
 _VERBS = (["is"], ["was"], ["has"], ["had"], ["был"], ["была"], ["было"], ["является"])
 _ACCENTED = re.compile("([a-z])[\u0300-\u036f]+")
 _CYRILLIC = re.compile("[а-яё]")
+_OUR = re.compile(r"(?<=[a-z]{3})our")
+_ISE = re.compile(r"(?<=[a-z]{3})([iy])s(e|ed|es|er|ers|ing|ation|ations)$")
+_RE = re.compile(r"(?<=[a-z]{2})([bt])re(s?)$")
 _BREAKS = frozenset(".!?;:,()\n")
+_DEGREES = frozenset(("degree", "degrees", "°", "градус", "градуса", "градусов"))
+_SCALES_OF_DEGREES = {"celsius": "celsius", "c": "celsius", "fahrenheit": "fahrenheit", "f": "fahrenheit", "цельсия": "celsius", "фаренгейта": "fahrenheit"}
 _LOCK = threading.Lock()
 
 
@@ -71,14 +83,38 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def _stem_short(word: str) -> str:
-    if word in ALIASES:
-        return ALIASES[word]
+    synonyms = _synonyms()
+    if word in synonyms:
+        return synonyms[word]
+    stemmed = _snowball(word)
+    return synonyms.get(stemmed, stemmed)
+
+
+def _snowball(word: str) -> str:
     if len(word) < 3:
         return word
     english, russian = _stemmers()
     with _LOCK:  # a Snowball stemmer keeps its word in itself
-        stemmed: str = (russian if _CYRILLIC.search(word) else english).stemWord(word)
-    return ALIASES.get(stemmed, stemmed)
+        stemmed: str = (russian if _CYRILLIC.search(word) else english).stemWord(_american(word))
+    return stemmed
+
+
+def _american(word: str) -> str:
+    """British spellings as American ones; words that are spelled alike everywhere may change too, but all alike."""
+    word = _OUR.sub("or", word)
+    word = _ISE.sub(r"\1z\2", word)
+    return _RE.sub(r"\1er\2", word)
+
+
+@lru_cache(maxsize=1)
+def _synonyms() -> dict[str, str]:
+    """The stem that stands for each word of a group of synonyms, by the word and by its own stem."""
+    table: dict[str, str] = {}
+    for first, *others in SYNONYMS:
+        chosen = _snowball(first)
+        for word in (first, *others):
+            table[word] = table[_snowball(word)] = chosen
+    return table
 
 
 class _Word(NamedTuple):
@@ -103,6 +139,7 @@ def terms_of(text: str) -> list[Term]:
     borders = list(accumulate(map(len, parts)))
     terms: list[Term] = []
     place, negating, opening = 0, False, True
+    sign: Term | None = None
     while place < len(found):
         word, keys, content, capital, second_capital, negates, cancels = found[place]
         if word in _BREAKS:
@@ -110,6 +147,10 @@ def terms_of(text: str) -> list[Term]:
             place += 1
             continue
         shown, start, end, taken, number = tokens[place], borders[2 * place], borders[2 * place + 1], 1, False
+        if word in CURRENCY_SIGNS and place + 1 < len(found) and words[place + 1][0].isdecimal():
+            sign = _make_term((keys[0], shown, start, end, True, False, False, False))  # "$5" is read as "5 dollars"
+            place += 1
+            continue
         if not keys:
             keys, taken, number = _read(words, gaps, place)
             end = borders[2 * (place + taken) - 1]
@@ -118,6 +159,13 @@ def terms_of(text: str) -> list[Term]:
         name = capital and (not opening or second_capital or words[place : place + 1] in _VERBS)
         for key in keys:
             terms.append(_make_term((key, shown, start, end, content, number, name, negating and content)))
+        if number and place < len(found):
+            if sign is not None:
+                terms.append(sign)
+                sign = None
+            elif words[place] in UNITS_BEHIND_NUMBERS:
+                keys = (stem(UNITS_BEHIND_NUMBERS[words[place]]),)
+                found[place] = found[place]._replace(keys=keys, content=True)
         if negates:
             negating = True
         elif content or cancels:
@@ -164,7 +212,7 @@ def _plain_key(word: str) -> tuple[str, ...]:
     """The key of a word that needs no look at its neighbours; empty for numbers, months and number words."""
     if len(word) > _LONGEST_STEMMED:
         return (word,)
-    if word[0].isdecimal() or word in MONTHS or word in SPELLED:
+    if word[0].isdecimal() or word in MONTHS or word in SPELLED or word in _DEGREES:
         return ()
     return (word if word in STOP_WORDS else stem(word),)
 
@@ -199,6 +247,9 @@ def _read(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...
     first = word[0]
     if first.isdecimal():
         return _read_digits(words, gaps, place)
+    if word in _DEGREES:
+        scale = _SCALES_OF_DEGREES.get(words[place + 1] if place + 1 < len(words) else "")
+        return ((scale,), 2, False) if scale else ((stem("degree"),), 1, False)
     if word in MONTHS and _is_month(words, place):
         return (f"month:{MONTHS[word]}",), 1, True
     value, taken = spelled_number(words[place : place + 8]) if word in SPELLED else (0, 0)

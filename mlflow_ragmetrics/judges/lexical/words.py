@@ -1,17 +1,24 @@
-"""Small closed word lists, English and Russian: function words, negators, opposites, abbreviations, aliases."""
+"""Small closed word lists, English and Russian: function words, negators, opposites, abbreviations, units."""
 
 from __future__ import annotations
+
+from importlib import resources
 
 __all__ = [
     "ABOUT_PASSAGES",
     "ABBREVIATIONS",
-    "ALIASES",
+    "APPROXIMATE",
     "CLOSING_ABBREVIATIONS",
+    "CURRENCY_SIGNS",
     "IMPLICIT_NEGATIONS",
     "NEGATORS",
+    "NUMBERED",
     "OPPOSITES",
     "STOP_WORDS",
     "SUBJECTS",
+    "SYNONYMS",
+    "UNITS",
+    "UNITS_BEHIND_NUMBERS",
 ]
 
 
@@ -44,6 +51,11 @@ ABOUT_PASSAGES = _words(
     """passag provid mention base accord inform text context state given specif howev overal addit summari summar
     conclus note answer question step follow отрывок отрывк текст контекст согласн упомянут указа ответ
     вопрос"""
+)
+
+# Stems that a number behind them only names: "passage 2", "step 6".
+NUMBERED = _words(
+    """passag step document sourc excerpt chunk paragraph section figur tabl отрывок отрывк шаг документ источник раздел"""
 )
 
 NEGATORS = _words(
@@ -92,46 +104,31 @@ OPPOSITES: tuple[tuple[str, str], ...] = tuple(
     for left, right in [pair.split()]
 )
 
-ALIASES = {
-    "us": "usa",
-    "u.s": "usa",
-    "u.s.a": "usa",
-    "america": "usa",
-    "uk": "britain",
-    "u.k": "britain",
-    "tv": "television",
-    "сша": "usa",
-    "%": "percent",
-    "pct": "percent",
-    "процент": "percent",
-    "$": "dollar",
-    "€": "euro",
-    "£": "pound",
-    "₽": "рубл",
-    "km": "kilometr",
-    "kg": "kilogram",
-    "ft": "foot",
-    "feet": "foot",
-    "lb": "pound",
-    "lbs": "pound",
-    "hr": "hour",
-    "hrs": "hour",
-    "min": "minut",
-    "mins": "minut",
-    "sec": "second",
-    "secs": "second",
-    "oz": "ounc",
-    "children": "child",
-    "men": "man",
-    "women": "woman",
-    "people": "person",
-    "mum": "mother",
-    "mom": "mother",
-    "dad": "father",
-    "colour": "color",
-    "centre": "center",
-    "km/h": "kph",
-}
+SYNONYMS: tuple[tuple[str, ...], ...] = tuple(
+    tuple(line.split())
+    for line in resources.files(__package__).joinpath("synonyms.txt").read_text(encoding="utf-8").splitlines()
+    if line and not line.startswith("#")
+)
+
+# Units that a number may have, as people write them in full; other spellings are synonyms.
+UNITS = _words(
+    """percent point dollar euro rouble pound cent celsius fahrenheit degree kilometer kilogram gram milligram microgram
+    centimeter millimeter meter liter milliliter mile foot inch yard hour minute second ounce tablespoon teaspoon cup
+    pint quart gallon day week month year decade century kph mph watt kilowatt megawatt volt hectare acre ton calorie
+    процент доллар евро рубль километр килограмм грамм миллиграмм сантиметр миллиметр метр литр час минута секунда день
+    дней неделя месяц год лет век гектар тонна градус"""
+)
+
+# Abbreviations that are units only behind a number.
+UNITS_BEHIND_NUMBERS = {"m": "meter", "mi": "mile", "g": "gram", "l": "liter", "h": "hour", "м": "метр", "г": "год"}
+
+CURRENCY_SIGNS = frozenset("$€£₽")
+
+# Behind these, a number may stand for another one near it.
+APPROXIMATE = _words(
+    """about around approximately approximate roughly nearly almost over than under least some up circa ca
+    около примерно приблизительно почти более свыше менее"""
+)
 
 ABBREVIATIONS = _words(
     """mr mrs ms dr prof st gen col lt sgt capt rev hon sen rep gov pres vs e.g i.e cf no nos fig figs vol pp ed eds ch
