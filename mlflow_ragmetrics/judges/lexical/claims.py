@@ -8,7 +8,7 @@ from typing import Final
 from mlflow_ragmetrics.core.text import has_content
 from mlflow_ragmetrics.judges.lexical.words import ABBREVIATIONS, CLOSING_ABBREVIATIONS, STOP_WORDS, SUBJECTS
 
-__all__ = ["MARKER", "sentence_spans", "split_claims"]
+__all__ = ["CLAUSE_END", "MARKER", "sentence_spans", "split_claims"]
 
 Span = tuple[int, int]
 
@@ -95,7 +95,8 @@ _REMARK = re.compile(
     r"|\b(?:отрывк|текст|контекст)\w*[^.]{0,40}\bнет (?:\w+ )?(?:информации|сведений|данных)",
     re.IGNORECASE,
 )
-_CLAUSE = re.compile(r";\s+|,\s+(?:and|but|while|whereas|а|но|и)\s+(?=(\w+)\s)")
+CLAUSE_END = re.compile(r";\s+|,\s+(?:and|but|while|whereas|а|но|и)\s+")
+_CLAUSE = re.compile(rf"{CLAUSE_END.pattern}(?=(\w+)\s)")
 
 
 def split_claims(text: str) -> tuple[str, ...]:

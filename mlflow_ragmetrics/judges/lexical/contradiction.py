@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
-from mlflow_ragmetrics.judges.lexical.terms import Term, stem
-from mlflow_ragmetrics.judges.lexical.words import IMPLICIT_NEGATIONS, OPPOSITES, UNITS
+from mlflow_ragmetrics.judges.lexical.source import Place
+from mlflow_ragmetrics.judges.lexical.terms import CANCELLING, Term, is_negator, stem
+from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, IMPLICIT_NEGATIONS, OPPOSITES, UNITS
 
-__all__ = ["Disagreement", "find_denial", "find_disagreement"]
+__all__ = ["Disagreement", "find_denial", "find_disagreement", "find_omission"]
 
 _MATCHING: Final = 0.6
 _NEGATION_MATCHING: Final = 0.75
 _FEWEST_SHARED: Final = 2
 _REACH: Final = 3
 
+_CLAUSE: Final = 8
+_CONDITIONS = frozenset(("if", "when", "unless", "whether", "once", "если", "когда"))
 _DENYING_PREFIXES = ("unab", "unkn", "uncl", "unlik", "unsaf", "impos", "incap", "illeg", "ineff", "inabil", "non-")
 
 Kind = Literal["number", "name", "negation", "opposite"]
@@ -133,29 +136,69 @@ def _negation(claim: Sequence[Term], sentence: Sequence[Term]) -> Disagreement |
     return None
 
 
-def find_denial(claim: Sequence[Term], sentences: Sequence[Sequence[Term]]) -> Disagreement | None:
-    """A word that the claim denies and the sentences, which hold most of the claim, say without a negation near it.
+def find_denial(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreement | None:
+    """A word that the claim denies and the evidence, which holds much of the claim, says without a negation near it.
 
-    The sentences agree where they deny the word or one of the claim's next words, say its opposite, or deny anything
-    while the word is not in them.
+    ``claim`` are all terms, function words too. The evidence agrees where it denies the word, one of the claim's next
+    words or a word shortly before it, says its opposite, or denies anything while the word is not in it. Conditions
+    ("if it does not"), manners ("without", "careful not to"), hedges ("may not") and remarks on the passages deny
+    nothing.
     """
-    for place, term in enumerate(claim):
-        if not term.negated:
+    content = [term for term in claim if term.content]
+    sentences = [place.terms for place in evidence]
+    for index, term in enumerate(claim):
+        if not term.negated or term.key in ABOUT_PASSAGES or term.key in CANCELLING or _is_qualified(claim, index):
             continue
-        near = {each.key for each in claim[max(place - 1, 0) : place + _REACH + 1]}
+        said = [other for sentence in sentences for other in sentence if other.key == term.key]
+        place = content.index(term)
+        near = {each.key for each in content[max(place - 1, 0) : place + _REACH + 1]}
         opposites = _OPPOSITE_STEMS.get(term.key, set())
-        said = any(other.key == term.key for sentence in sentences for other in sentence)
-        agreed = any(
-            (other.negated and (other.key in near or not said))
-            or other.key in opposites
-            or (_denies(other.key) and other.key not in near)
-            for sentence in sentences
-            for other in sentence
-        )
-        if not agreed:
-            text = next((other.text for sentence in sentences for other in sentence if other.key == term.key), term.text)
-            return Disagreement("negation", term.text, text)
+        if any(other.key in opposites for sentence in sentences for other in sentence):
+            continue
+        if any(_agrees(sentence, term.key, near) for sentence in sentences):
+            continue
+        if not said and any(place.denies for place in evidence):
+            continue
+        return Disagreement("negation", term.text, said[0].text if said else term.text)
     return None
+
+
+def find_omission(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreement | None:
+    """A word that the evidence only ever denies, in a claim that denies nothing; the reverse of ``find_denial``."""
+    if any(is_negator(term.text.lower()) or _denies(term.key) for term in claim):
+        return None
+    said = [other for place in evidence for other in place.terms]
+    affirmed = {other.key for other in said if not other.negated}
+    ours = {term.key: term.text for term in claim if term.content and not term.number}
+    for other in said:
+        if other.negated and other.key in ours and other.key not in affirmed and other.key not in ABOUT_PASSAGES:
+            return Disagreement("negation", ours[other.key], other.text)
+    return None
+
+
+def _is_qualified(claim: Sequence[Term], index: int) -> bool:
+    """Whether the negation of the term at ``index`` states no fact: a condition, a manner, a hedge."""
+    before = [term.text.lower() for term in claim[max(index - _CLAUSE, 0) : index]]
+    negator = next((place for place in range(len(before) - 1, -1, -1) if is_negator(before[place])), None)
+    if negator is None:
+        return False
+    hedged = before[negator - 1 : negator] and before[negator - 1] in ("may", "might")
+    return bool(
+        hedged or before[negator] in ("without", "без") or "to" in before[negator:] or _CONDITIONS & set(before[:negator])
+    )
+
+
+def _agrees(sentence: Sequence[Term], key: str, near: set[str]) -> bool:
+    """Whether a sentence denies a word: it or one near it follows a negation, or something denies by itself."""
+    reach = -1
+    for place, other in enumerate(sentence):
+        if other.negated:
+            reach = place + _REACH
+        if (other.negated and other.key in near) or (other.key == key and place <= reach):
+            return True
+        if _denies(other.key) and other.key not in near:
+            return True
+    return False
 
 
 def _denies(key: str) -> bool:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal
 
+from mlflow_ragmetrics.judges.lexical.claims import CLAUSE_END
 from mlflow_ragmetrics.judges.lexical.source import Place, Source, places_within, sentences_of
 from mlflow_ragmetrics.judges.lexical.terms import Term
 
@@ -141,17 +145,29 @@ _FEWEST: Final = 2
 def related_sentences(text: str, source: Source) -> list[tuple[Place, tuple[Term, ...]]]:
     """For each related passage the sentence that shares most with a sentence of ``text``, and the shared terms.
 
-    Related: a sentence of the text has at least half of its content words, and two of them (or all), in it.
+    Related: a sentence of the text, or a clause of it behind ", and" or ", but", has at least half of its content
+    words, and two of them (or all), in it.
     """
     most = places_within(len(text))
     best: dict[int, tuple[float, Place, tuple[Term, ...]]] = {}
-    distinct = {tuple(term.key for term in sentence.terms): sentence for sentence in sentences_of(text)}
-    for sentence in distinct.values():
-        unique = {term.key: term for term in sentence.terms if term.content}
+    distinct = {tuple(term.key for term in piece): piece for piece in _sentences_and_clauses(text)}
+    for piece in distinct.values():
+        unique = {term.key: term for term in piece if term.content}
         for number, share, place, shared in _shares(unique, source, most):
             if share >= _SHARE and len(shared) >= min(_FEWEST, len(unique)) and share > best.get(number, (0.0,))[0]:
                 best[number] = (share, place, shared)
     return [(place, shared) for _, (_, place, shared) in sorted(best.items())]
+
+
+def _sentences_and_clauses(text: str) -> Iterator[tuple[Term, ...]]:
+    """The terms of each sentence, and of its clauses where each of them has two content words at least."""
+    for sentence in sentences_of(text):
+        yield sentence.terms
+        cuts = [cut.end() for cut in CLAUSE_END.finditer(text, sentence.start, sentence.end)]
+        starts = [bisect_left(sentence.terms, cut, key=lambda term: term.start) for cut in cuts]
+        clauses = [sentence.terms[first:last] for first, last in pairwise([0, *starts, len(sentence.terms)])]
+        if cuts and all(sum(term.content for term in clause) >= _FEWEST for clause in clauses):
+            yield from clauses
 
 
 def _shares(unique: dict[str, Term], source: Source, most: int) -> list[tuple[int, float, Place, tuple[Term, ...]]]:

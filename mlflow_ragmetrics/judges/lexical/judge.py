@@ -29,7 +29,7 @@ from mlflow_ragmetrics.judges.lexical.terms import Term, holds_more_than
 
 __all__ = ["LexicalJudge"]
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
@@ -93,13 +93,12 @@ class LexicalJudge:
 
     def _verify(self, claim: str, source: Source, most: int) -> Finding:
         judgement = judge_claim(claim, source, self.threshold, most)
-        places = [source.places[place] for place in judgement.coverage.places]
-        quotes = () if judgement.verdict == "NEUTRAL" else places
+        quoted = [source.places[place] for place in judgement.quoted]
         return Finding(
             judgement.verdict,
             self._reason(judgement, source),
             round(judgement.support, 4),
-            tuple((place.passage, place.text[:_QUOTE]) for place in quotes),
+            tuple((place.passage, place.text[:_QUOTE]) for place in quoted),
         )
 
     def _reason(self, judgement: Judgement, source: Source) -> str:
@@ -110,6 +109,11 @@ class LexicalJudge:
             return self._say(code, claim=disagreement.claim, other=disagreement.passage, passage=passage)
         counts = {"n": len(coverage.found), "total": len(coverage.found) + len(coverage.missing), "passage": passage}
         words = {"found": _shown(coverage.found), "missing": _shown(coverage.missing)}
+        if judgement.doubt is not None:
+            kind, word = judgement.doubt
+            return self._say(
+                f"lexical_judge.neutral.{kind}", claim=word, support=f"{judgement.support:.2f}", **counts, **words
+            )
         grade = judgement.verdict.lower() + ("" if coverage.missing else ".all") + ("" if coverage.found else ".none")
         return self._say(f"lexical_judge.{grade}", support=f"{judgement.support:.2f}", **counts, **words)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from mlflow_ragmetrics.judges.lexical.claims import sentence_spans
-from mlflow_ragmetrics.judges.lexical.terms import Term, terms_of
+from mlflow_ragmetrics.judges.lexical.terms import Term, is_negator, terms_of
 
 __all__ = ["Recent", "Sentence", "sentences_of", "MOST_PLACES", "Place", "Source", "places_within", "source_of"]
 
@@ -80,11 +80,15 @@ MOST_PLACES: Final = 500  # of one key: what a claim costs stays bounded however
 
 
 class Place(NamedTuple):
-    """One sentence of a passage: the passage's number from 1, the sentence's text and its content terms."""
+    """One sentence of a passage: the passage's number from 1, the sentence's text and its content terms.
+
+    ``denies`` says that there is a negation in it.
+    """
 
     passage: int
     text: str
     terms: tuple[Term, ...]
+    denies: bool = False
 
 
 class Source:
@@ -103,12 +107,13 @@ class Source:
         self.prefixes: dict[str, set[str]] = {}
         for number, passage in enumerate(passages, start=1):
             for sentence in sentences_of(passage):
+                denies = any(not term.content and is_negator(term.text.lower()) for term in sentence.terms)
                 terms = tuple(term for term in sentence.terms if term.content)
                 for first in range(0, len(terms), _LONGEST):
                     piece = terms[first : first + _LONGEST]
                     start = sentence.start if first == 0 else piece[0].start
                     end = sentence.end if first + _LONGEST >= len(terms) else piece[-1].end
-                    self._add(Place(number, passage[start:end], piece))
+                    self._add(Place(number, passage[start:end], piece, denies))
 
     def _add(self, place: Place) -> None:
         keys = [term.key for term in place.terms]

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from mlflow_ragmetrics.core.text import has_content
-from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_denial, find_disagreement
+from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_denial, find_disagreement, find_omission
 from mlflow_ragmetrics.judges.lexical.source import MOST_PLACES, Source, sentences_of
 from mlflow_ragmetrics.judges.lexical.terms import Term
 from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, NUMBERED
@@ -192,19 +192,24 @@ def _share_missing(keys: list[str], source: Source) -> float:
 
 
 _CONTRADICTED: Final = 0.5
-_UNMATCHED: Final = 0.5
-_DENIED: Final = 0.5
+_DOUBTED: Final = 0.5
 _LONGEST_COMPARED: Final = 100
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What wording says of a claim; ``support`` is lower than the coverage where the passages disagree."""
+    """What wording says of a claim; ``support`` is lower than the coverage where the passages disagree.
+
+    ``quoted``: the sentences that support the claim, or the one that contradicts it. ``doubt``: the word that lowers
+    the support of a claim which no sentence contradicts, and why.
+    """
 
     verdict: Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL"]
     support: float
     coverage: Coverage
-    disagreement: Disagreement | None
+    disagreement: Disagreement | None = None
+    quoted: tuple[int, ...] = ()
+    doubt: tuple[Literal["number", "negation"], str] | None = None
 
 
 def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_PLACES) -> Judgement:
@@ -215,20 +220,27 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_P
     terms = claim_terms(claim)
     coverage = cover(terms, source, most)
     content = [term for term in terms if term.content][:_LONGEST_COMPARED]
-    support = coverage.support
-    disagreement = None
-    if coverage.places:
-        sentences = [source.places[place].terms for place in coverage.places]
-        disagreement = find_disagreement(content, sentences[0])
-        denial = find_denial(content, sentences) if disagreement is None else None
-        if denial is not None:
-            if len(coverage.found) >= _DENIED * (len(coverage.found) + len(coverage.missing)):
-                disagreement = denial
-            else:
-                support *= _UNMATCHED
+    evidence = [source.places[place] for place in coverage.places]
+    disagreement = find_disagreement(content, evidence[0].terms) if evidence else None
+    denial = find_denial(terms, evidence) if evidence and disagreement is None else None
+    if denial is None and disagreement is None and evidence:
+        denial = find_omission(terms, evidence)
+    if denial is not None and len(coverage.found) >= len(coverage.missing):
+        disagreement = denial
     if disagreement is not None:
-        return Judgement("CONTRADICTED", _CONTRADICTED * support, coverage, disagreement)
+        support = _CONTRADICTED * coverage.support
+        return Judgement("CONTRADICTED", support, coverage, disagreement, coverage.places[:1])
+    support = coverage.support
+    doubt: tuple[Literal["number", "negation"], str] | None = None
+    if denial is not None:
+        support, doubt = _DOUBTED * support, ("negation", denial.claim)
     if coverage.strays:
-        support *= _UNMATCHED
-    supported = support >= threshold
-    return Judgement("SUPPORTED" if supported else "NEUTRAL", support, coverage, None)
+        support, doubt = _DOUBTED * support, ("number", coverage.strays[0].text)
+    if support < threshold:
+        return Judgement("NEUTRAL", support, coverage, doubt=doubt)
+    agreeing = (
+        number
+        for number, place in zip(coverage.places, evidence, strict=True)
+        if find_disagreement(content, place.terms) is None
+    )
+    return Judgement("SUPPORTED", support, coverage, quoted=tuple(agreeing))

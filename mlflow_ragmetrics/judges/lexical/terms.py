@@ -29,7 +29,7 @@ from mlflow_ragmetrics.judges.lexical.words import (
     UNITS_BEHIND_NUMBERS,
 )
 
-__all__ = ["Term", "holds_more_than", "stem", "terms_of"]
+__all__ = ["CANCELLING", "Term", "holds_more_than", "is_negator", "stem", "terms_of"]
 
 _LONGEST_STEMMED: Final = 40
 _TOKEN = re.compile(
@@ -38,7 +38,7 @@ _TOKEN = re.compile(
     r"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){2,}|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][̀-ͯ]*)+(?:['’][^\W\d_]+)?"
     r"|[.!?;:,()\n])"
 )
-_CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
+CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
 _VERBS = (["is"], ["was"], ["has"], ["had"], ["был"], ["была"], ["было"], ["является"])
 _ACCENTED = re.compile("([a-z])[\u0300-\u036f]+")
 _CYRILLIC = re.compile("[а-яё]")
@@ -46,6 +46,7 @@ _OUR = re.compile(r"(?<=[a-z]{3})our")
 _ISE = re.compile(r"(?<=[a-z]{3})([iy])s(e|ed|es|er|ers|ing|ation|ations)$")
 _RE = re.compile(r"(?<=[a-z]{2})([bt])re(s?)$")
 _BREAKS = frozenset(".!?;:,()\n")
+_OR = frozenset(("or", "nor", "или", "ни"))
 _DEGREES = frozenset(("degree", "degrees", "°", "градус", "градуса", "градусов"))
 _SCALES_OF_DEGREES = {"celsius": "celsius", "c": "celsius", "fahrenheit": "fahrenheit", "f": "fahrenheit", "цельсия": "celsius", "фаренгейта": "fahrenheit"}
 _LOCK = threading.Lock()
@@ -170,6 +171,8 @@ def terms_of(text: str) -> list[Term]:
             negating = True
         elif content or cancels:
             negating = False
+        elif word in _OR and terms[-1:] and (terms[-1].negated or (len(terms) > 1 and terms[-2].negated)):
+            negating = True  # "no taste or smell"
         opening = False
     return terms
 
@@ -181,6 +184,11 @@ def holds_more_than(most: int, texts: Iterable[str]) -> bool:
         return False
     tokens = chain.from_iterable(map(_TOKEN.finditer, texts))
     return next(islice(tokens, most, None), None) is not None
+
+
+def is_negator(word: str) -> bool:
+    """Whether a word in lower case negates what follows it: "not", "never", "doesn't"."""
+    return word in NEGATORS or word.endswith(("n't", "n’t"))
 
 
 def _word_of(token: str) -> _Word:
@@ -204,7 +212,7 @@ def _made_word(token: str) -> _Word:
         content and token[0].isupper(),
         token[1:2].isupper(),
         contracted or folded in NEGATORS,
-        folded in _CANCELLING,
+        folded in CANCELLING,
     )
 
 
