@@ -38,7 +38,9 @@ def test_every_pattern_reads_repeated_pieces_in_linear_time() -> None:
     assert not slow
 
 
-@pytest.mark.parametrize("piece", [" ", "\t", "\u00a0", "\n", ".", "…", "?!", ".'", "【", "[1 ", "[1, ", "; ", ", and ", "。"])
+@pytest.mark.parametrize(
+    "piece", [" ", "\t", "\u00a0", "\n", ".", "…", "?!", ".'", "【", "[1 ", "[1, ", "; ", ", and ", "。"]
+)
 def test_claims_are_split_in_linear_time(piece: str) -> None:
     text = f"It is{piece * (100_000 // len(piece))}red [1]."
     start = time.process_time()

@@ -26,9 +26,22 @@ from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
 SETS = ("ragtruth_qa", "wice")
 FALL = 0.2
 SUPPORTED = 0.65
-MONTHS = "January February March April May June July August September October November December".split()
-NAMES = "Oslo Karl Vermont Henderson Nakamura Bolivia Antwerp Fiona Zurich Delgado".split()
-WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+NAMES = ["Oslo", "Karl", "Vermont", "Henderson", "Nakamura", "Bolivia", "Antwerp", "Fiona", "Zurich", "Delgado"]
+WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 
 Edit = Callable[[str, int], "str | None"]
 
@@ -48,17 +61,21 @@ def negate(claim: str, seed: int) -> str | None:
 def contract_negation(claim: str, seed: int) -> str | None:
     """ "is" to "isn't" and the like: the same change of meaning in short."""
     negated = negate(claim, seed)
-    return None if negated is None else re.sub(r"\b(is|are|was|were|could|would|should) not\b", r"\1n't", negated, 1)
+    return None if negated is None else re.sub(r"\b(is|are|was|were|could|would|should) not\b", r"\1n't", negated, count=1)
 
 
 def do_not(claim: str, seed: int) -> str | None:
     """ "founded" to "did not found", "includes" to "does not include", where the verb follows a name or pronoun."""
     subject = r"(?P<subject>\b(?:[Hh]e|[Ss]he|[Ii]t|[Tt]hey|[A-Z]\w+) )"
-    past = re.search(subject + r"(?P<verb>(?:start|work|play|join|open|serv|receiv|own|form|found|mov|appear)ed)\b", claim)
+    past = re.search(
+        subject + r"(?P<verb>(?:start|work|play|join|open|serv|receiv|own|form|found|mov|appear)ed)\b", claim
+    )
     if past is not None:
         stump = past["verb"][:-2] + ("e" if past["verb"] in ("served", "received", "moved") else "")
         return claim[: past.start("verb")] + "did not " + stump + claim[past.end() :]
-    present = re.search(subject + r"(?P<verb>(?:provide|include|cause|contain|require|need|help|allow|offer)s)\b", claim)
+    present = re.search(
+        subject + r"(?P<verb>(?:provide|include|cause|contain|require|need|help|allow|offer)s)\b", claim
+    )
     if present is not None:
         return claim[: present.start("verb")] + "does not " + present["verb"][:-1] + claim[present.end() :]
     return None
@@ -74,7 +91,7 @@ def affirm(claim: str, seed: int) -> str | None:
     """A negation taken out."""
     if re.search(r"\bnot (?:only|just|necessarily)\b", claim):
         return None
-    edited = re.sub(r"(?<=\b(?:is|do))n['’]t\b|(?<=are|was|can|did)n['’]t\b|(?<=were|does|have)n['’]t\b", "", claim, 1)
+    edited = re.sub(r"(?<=\b(?:is|do))n['’]t\b|(?<=are|was|can|did)n['’]t\b|(?<=were|does|have)n['’]t\b", "", claim, count=1)
     edited = edited if edited != claim else re.sub(r"(?<=can)not\b| not\b| never\b", "", claim, count=1)
     return None if edited == claim else edited
 
@@ -83,7 +100,9 @@ _COUNT = re.compile(
     r"(?<![\w.,:/-])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w-])"
     r"|(?<![\w.,:/–-])\d+(?:\.\d+)?(?![\w:/–-]|[.,]\d)"
 )
-_LABEL = re.compile(r"\b(?:passages?|steps?|texts?|documents?|sources?)\s+(?:\d+(?:,\s+|\s+and\s+|,\s+and\s+))*$", re.IGNORECASE)
+_LABEL = re.compile(
+    r"\b(?:passages?|steps?|texts?|documents?|sources?)\s+(?:\d+(?:,\s+|\s+and\s+|,\s+and\s+))*$", re.IGNORECASE
+)
 
 
 def number(claim: str, seed: int) -> str | None:
@@ -229,7 +248,9 @@ def reorder(claim: str, seed: int) -> str | None:
         first, rest, sentence = front.groups()
         sentence = sentence if re.match(r"[A-Z]\w+ [A-Z]|I\b", sentence) else sentence[0].upper() + sentence[1:]
         return f"{sentence} {first.lower()} {rest}."
-    back = re.fullmatch(r"(He|She|It|They|The|This|These|There|A|An) ([^,;:?!.]{10,200}) (in (?:[A-Z]\w+ )?\d{4})\.", claim)
+    back = re.fullmatch(
+        r"(He|She|It|They|The|This|These|There|A|An) ([^,;:?!.]{10,200}) (in (?:[A-Z]\w+ )?\d{4})\.", claim
+    )
     return None if back is None else f"{back[3].capitalize()}, {back[1].lower()} {back[2]}.".replace("In ", "In ")
 
 
@@ -250,7 +271,9 @@ def emphasise(claim: str, seed: int) -> str | None:
 def introduce(claim: str, seed: int) -> str | None:
     """A remark on the source in front: "Passage 1 states that …", "According to the text, …", "Step 6: …"."""
     opened = claim if re.match(r"[A-Z]\w*[A-Z]|[A-Z]\w+ [A-Z]|I\b", claim) else claim[0].lower() + claim[1:]
-    return (f"Passage {seed % 3 + 1} states that {opened}", f"According to the text, {opened}", f"Step 6: {claim}")[seed % 3]
+    return (f"Passage {seed % 3 + 1} states that {opened}", f"According to the text, {opened}", f"Step 6: {claim}")[
+        seed % 3
+    ]
 
 
 def passive(claim: str, seed: int) -> str | None:
@@ -366,7 +389,9 @@ def main() -> None:
         report(found)
         for case in found:
             if case.name == options.show and case.noticed == (case.name in PARAPHRASES):
-                marks = f"{case.before.verdict} {case.before.support:.2f} -> {case.after.verdict} {case.after.support:.2f}"
+                marks = (
+                    f"{case.before.verdict} {case.before.support:.2f} -> {case.after.verdict} {case.after.support:.2f}"
+                )
                 print(f"\n{marks}\n  {case.claim}\n  {case.edited}\n  {case.after.reason}\n  {case.after.quotes}")
 
 

@@ -65,7 +65,9 @@ def patterns() -> list[Used]:
         held = [(name, each) for name, value in vars(module).items() for each in _patterns_in(value)]
         inline = [(f"line {line}", pattern, method) for line, pattern, method in _inline(source)]
         for name, pattern in held:
-            for method in sorted(set(re.findall(rf"\b{re.escape(name)}\.({'|'.join(METHODS)})\b", source))) or ["search"]:
+            for method in sorted(set(re.findall(rf"\b{re.escape(name)}\.({'|'.join(METHODS)})\b", source))) or [
+                "search"
+            ]:
                 found.setdefault((pattern.pattern, pattern.flags, method), Used(f"{info.name}.{name}", pattern, method))
         for name, pattern, method in inline:
             found.setdefault((pattern.pattern, pattern.flags, method), Used(f"{info.name} {name}", pattern, method))
@@ -188,7 +190,9 @@ def main() -> None:
     options = parser.parse_args()
     measured = [grow(used) for used in patterns()]
     slow = [each for each in measured if options.all or each.seconds[-1] >= WORTH_TIMING]
-    print(f"{len(measured)} patterns, {len(slow)} of them shown; milliseconds for 10, 20 and 40 kB, growth per doubling")
+    print(
+        f"{len(measured)} patterns, {len(slow)} of them shown; milliseconds for 10, 20 and 40 kB, growth per doubling"
+    )
     for each in sorted(slow, key=lambda growth: -growth.seconds[-1]):
         milliseconds = "".join(f"{1000 * seconds:>10.2f}" for seconds in each.seconds)
         print(f"{milliseconds}  x{each.doubling:<5.1f}{each.used.method:<10}{each.piece!r:<12}{each.used.place}")

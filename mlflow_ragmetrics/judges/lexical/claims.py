@@ -14,7 +14,9 @@ Span = tuple[int, int]
 
 MARKER = re.compile(r"[ \t]*(?:#{1,6}(?=\s)|[-*•‣◦–—·](?=\s)|\(?(?:\d{1,2}|[A-Za-zа-я])[.)](?=\s))[ \t]*")
 # A run of stops is tried from its first one only: tried from each, a long run would take quadratic time.
-_STOP = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*(?=\s|$)|(?<=[a-zа-яё]{3})[.!?](?=[A-ZА-ЯЁ][a-zа-яё])|[。！？]+[」』”）]*")
+_STOP = re.compile(
+    r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*(?=\s|$)|(?<=[a-zа-яё]{3})[.!?](?=[A-ZА-ЯЁ][a-zа-яё])|[。！？]+[」』”）]*"
+)
 _WORD_BEFORE = re.compile(r"[^\s\"'“”«»(\[]+$")
 _WORD_AFTER = re.compile(r"\s*[\"'“«(\[]*([^\W_]+)")
 _WRAPPED_LINE = 50

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,17 +10,17 @@ from typing import Final, Literal
 
 from mlflow_ragmetrics.judges.lexical.source import Place
 from mlflow_ragmetrics.judges.lexical.terms import CANCELLING, Term, is_negator, stem
-from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, IMPLICIT_NEGATIONS, OPPOSITES, UNITS
+from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, IMPLICIT_NEGATIONS, NEGATORS, OPPOSITES, UNITS
 
 __all__ = ["Disagreement", "find_denial", "find_disagreement", "find_omission"]
 
 _MATCHING: Final = 0.6
-_NEGATION_MATCHING: Final = 0.75
 _FEWEST_SHARED: Final = 2
 _REACH: Final = 3
 
 _CLAUSE: Final = 8
 _CONDITIONS = frozenset(("if", "when", "unless", "whether", "once", "если", "когда"))
+_NEGATOR = re.compile(rf"\b(?:{'|'.join(sorted(NEGATORS))})\b|n['’]t\b", re.IGNORECASE)
 _DENYING_PREFIXES = ("unab", "unkn", "uncl", "unlik", "unsaf", "impos", "incap", "illeg", "ineff", "inabil", "non-")
 
 Kind = Literal["number", "name", "negation", "opposite"]
@@ -39,7 +40,7 @@ def find_disagreement(claim: Sequence[Term], sentence: Sequence[Term]) -> Disagr
     """The first disagreement of a claim with a sentence, both as content terms; ``None`` where they do not match.
 
     A number, name or opposite disagrees where it stands in the same slot: beside the same word, or at the same end.
-    At least 60% of the claim's other words must be in the sentence (75% for negation), and two of them.
+    At least 60% of the claim's other words must be in the sentence, and two of them.
     """
     theirs, ours = {term.key for term in sentence}, {term.key for term in claim}
     shared = len(ours & theirs)
@@ -51,7 +52,7 @@ def find_disagreement(claim: Sequence[Term], sentence: Sequence[Term]) -> Disagr
     if shared < len(ours) and shared >= _MATCHING * (len(ours) - 1):
         for kind, mine, other in _same_slots(claim, sentence):
             return Disagreement(kind, mine.text, other.text)
-    return _negation(claim, sentence) if shared >= _NEGATION_MATCHING * len(ours) else None
+    return None
 
 
 def _same_slots(claim: Sequence[Term], sentence: Sequence[Term]) -> Iterator[tuple[Kind, Term, Term]]:
@@ -62,7 +63,7 @@ def _same_slots(claim: Sequence[Term], sentence: Sequence[Term]) -> Iterator[tup
     ours, theirs = [term.key for term in claim], [term.key for term in sentence]
     shared = set(ours) & set(theirs)
     for place, mine in enumerate(claim):
-        if mine.key in shared:
+        if mine.key in shared or not (mine.number or mine.name or mine.key in _OPPOSITE_STEMS):
             continue
         for other_place, other in enumerate(sentence):
             kind = next((kind for kind, fits in _KINDS if fits(mine, other)), None)
@@ -75,11 +76,17 @@ def _same_slots(claim: Sequence[Term], sentence: Sequence[Term]) -> Iterator[tup
 
 
 def _other_unit(claim: Sequence[Term], sentence: Sequence[Term]) -> Disagreement | None:
-    """The claim's number with another unit behind it than the same number has in the sentence."""
-    theirs = _measures(sentence)
-    for key, measures in _measures(claim).items():
-        if key in theirs and not measures.keys() & theirs[key].keys():
-            return Disagreement("number", next(iter(measures.values())), next(iter(theirs[key].values())))
+    """The claim's number with another unit of the same kind behind it than that number has in the sentence."""
+    ours = _measures(claim)
+    theirs = _measures(sentence) if ours else {}
+    for number, units in ours.items():
+        others = theirs.get(number, {})
+        if units.keys() & others.keys():
+            continue
+        for unit, written in units.items():
+            for other, other_written in others.items():
+                if _KINDS_OF_UNITS[unit] & _KINDS_OF_UNITS[other]:
+                    return Disagreement("number", written, other_written)
     return None
 
 
@@ -87,9 +94,9 @@ def _measures(terms: Sequence[Term]) -> dict[str, dict[str, str]]:
     """For each number its units, and how number and unit are written."""
     found: dict[str, dict[str, str]] = {}
     for number, unit in pairwise(terms):
-        if number.number and unit.key in _UNIT_STEMS:
-            shown = f"{unit.text}{number.text}" if unit.start < number.start else f"{number.text} {unit.text}"
-            found.setdefault(number.key, {})[unit.key] = shown
+        if number.number and unit.key in _KINDS_OF_UNITS:
+            written = f"{unit.text}{number.text}" if unit.start < number.start else f"{number.text} {unit.text}"
+            found.setdefault(number.key, {})[unit.key] = written
     return found
 
 
@@ -124,18 +131,6 @@ def _opposite(mine: Term, other: Term) -> bool:
     return other.key in _OPPOSITE_STEMS.get(mine.key, ())
 
 
-def _negation(claim: Sequence[Term], sentence: Sequence[Term]) -> Disagreement | None:
-    """A word that follows a negator on one side only, whatever else is negated there."""
-    if any(term.key in IMPLICIT_NEGATIONS for term in (*claim, *sentence)):
-        return None
-    ours, theirs = _polarities(claim), _polarities(sentence)
-    for key, (mine, text) in ours.items():
-        other, their_text = theirs.get(key, (mine, text))
-        if not mine & other:
-            return Disagreement("negation", text, their_text)
-    return None
-
-
 def find_denial(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreement | None:
     """A word that the claim denies and the evidence, which holds much of the claim, says without a negation near it.
 
@@ -157,7 +152,7 @@ def find_denial(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreemen
             continue
         if any(_agrees(sentence, term.key, near) for sentence in sentences):
             continue
-        if not said and any(place.denies for place in evidence):
+        if not said and any(_NEGATOR.search(place.text) for place in evidence):
             continue
         return Disagreement("negation", term.text, said[0].text if said else term.text)
     return None
@@ -165,13 +160,13 @@ def find_denial(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreemen
 
 def find_omission(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreement | None:
     """A word that the evidence only ever denies, in a claim that denies nothing; the reverse of ``find_denial``."""
-    if any(is_negator(term.text.lower()) or _denies(term.key) for term in claim):
+    denied = [other for place in evidence for other in place.terms if other.negated]
+    if not denied or any(is_negator(term.text.lower()) or _denies(term.key) for term in claim):
         return None
-    said = [other for place in evidence for other in place.terms]
-    affirmed = {other.key for other in said if not other.negated}
+    affirmed = {other.key for place in evidence for other in place.terms if not other.negated}
     ours = {term.key: term.text for term in claim if term.content and not term.number}
-    for other in said:
-        if other.negated and other.key in ours and other.key not in affirmed and other.key not in ABOUT_PASSAGES:
+    for other in denied:
+        if other.key in ours and other.key not in affirmed and other.key not in ABOUT_PASSAGES:
             return Disagreement("negation", ours[other.key], other.text)
     return None
 
@@ -184,7 +179,10 @@ def _is_qualified(claim: Sequence[Term], index: int) -> bool:
         return False
     hedged = before[negator - 1 : negator] and before[negator - 1] in ("may", "might")
     return bool(
-        hedged or before[negator] in ("without", "без") or "to" in before[negator:] or _CONDITIONS & set(before[:negator])
+        hedged
+        or before[negator] in ("without", "без")
+        or "to" in before[negator:]
+        or _CONDITIONS & set(before[:negator])
     )
 
 
@@ -206,14 +204,6 @@ def _denies(key: str) -> bool:
     return key in IMPLICIT_NEGATIONS or key.startswith(_DENYING_PREFIXES)
 
 
-def _polarities(terms: Sequence[Term]) -> dict[str, tuple[frozenset[bool], str]]:
-    found: dict[str, set[bool]] = {}
-    for term in terms:
-        found.setdefault(term.key, set()).add(term.negated)
-    texts = {term.key: term.text for term in terms}
-    return {key: (frozenset(polarities), texts[key]) for key, polarities in found.items()}
-
-
 def _opposite_stems() -> dict[str, set[str]]:
     opposites: dict[str, set[str]] = {}
     for left, right in OPPOSITES:
@@ -223,5 +213,7 @@ def _opposite_stems() -> dict[str, set[str]]:
 
 
 _OPPOSITE_STEMS = _opposite_stems()
-_UNIT_STEMS = frozenset(map(stem, UNITS))
+_KINDS_OF_UNITS = {
+    stem(word): {kind for kind, words in UNITS.items() if word in words} for word in frozenset().union(*UNITS.values())
+}
 _KINDS: tuple[tuple[Kind, Fits], ...] = (("number", _other_number), ("opposite", _opposite), ("name", _other_name))

@@ -46,9 +46,17 @@ _OUR = re.compile(r"(?<=[a-z]{3})our")
 _ISE = re.compile(r"(?<=[a-z]{3})([iy])s(e|ed|es|er|ers|ing|ation|ations)$")
 _RE = re.compile(r"(?<=[a-z]{2})([bt])re(s?)$")
 _BREAKS = frozenset(".!?;:,()\n")
+_UNSTEMMED = frozenset("abfhjkopquvwxz")  # no suffix of the English stemmer ends in them
 _OR = frozenset(("or", "nor", "или", "ни"))
 _DEGREES = frozenset(("degree", "degrees", "°", "градус", "градуса", "градусов"))
-_SCALES_OF_DEGREES = {"celsius": "celsius", "c": "celsius", "fahrenheit": "fahrenheit", "f": "fahrenheit", "цельсия": "celsius", "фаренгейта": "fahrenheit"}
+_SCALES_OF_DEGREES = {
+    "celsius": "celsius",
+    "c": "celsius",
+    "fahrenheit": "fahrenheit",
+    "f": "fahrenheit",
+    "цельсия": "celsius",
+    "фаренгейта": "fahrenheit",
+}
 _LOCK = threading.Lock()
 
 
@@ -67,9 +75,6 @@ class Term(NamedTuple):
     number: bool
     name: bool
     negated: bool
-
-
-_make_term = Term._make
 
 
 @lru_cache(maxsize=1)
@@ -92,7 +97,7 @@ def _stem_short(word: str) -> str:
 
 
 def _snowball(word: str) -> str:
-    if len(word) < 3:
+    if len(word) < 3 or (word[-1] in _UNSTEMMED and word.isascii()):
         return word
     english, russian = _stemmers()
     with _LOCK:  # a Snowball stemmer keeps its word in itself
@@ -138,6 +143,7 @@ def terms_of(text: str) -> list[Term]:
     found = [known[token] for token in tokens]
     words = [word.folded for word in found]
     borders = list(accumulate(map(len, parts)))
+    new_term = tuple.__new__  # several times as fast as calling Term
     terms: list[Term] = []
     place, negating, opening = 0, False, True
     sign: Term | None = None
@@ -148,25 +154,24 @@ def terms_of(text: str) -> list[Term]:
             place += 1
             continue
         shown, start, end, taken, number = tokens[place], borders[2 * place], borders[2 * place + 1], 1, False
-        if word in CURRENCY_SIGNS and place + 1 < len(found) and words[place + 1][0].isdecimal():
-            sign = _make_term((keys[0], shown, start, end, True, False, False, False))  # "$5" is read as "5 dollars"
-            place += 1
-            continue
         if not keys:
+            if word in CURRENCY_SIGNS and place + 1 < len(found) and words[place + 1][0].isdecimal():
+                sign = Term(stem(word), shown, start, end, True, False, False, False)  # "$5" is read as "5 dollars"
+                place += 1
+                continue
             keys, taken, number = _read(words, gaps, place)
             end = borders[2 * (place + taken) - 1]
             shown, content, capital = text[start:end], content or number, capital and not number
         place += taken
         name = capital and (not opening or second_capital or words[place : place + 1] in _VERBS)
         for key in keys:
-            terms.append(_make_term((key, shown, start, end, content, number, name, negating and content)))
-        if number and place < len(found):
-            if sign is not None:
-                terms.append(sign)
-                sign = None
-            elif words[place] in UNITS_BEHIND_NUMBERS:
-                keys = (stem(UNITS_BEHIND_NUMBERS[words[place]]),)
-                found[place] = found[place]._replace(keys=keys, content=True)
+            terms.append(new_term(Term, (key, shown, start, end, content, number, name, negating and content)))
+        if number and sign is not None:
+            terms.append(sign)
+            sign = None
+        elif number and place < len(found) and words[place] in UNITS_BEHIND_NUMBERS:
+            keys = (stem(UNITS_BEHIND_NUMBERS[words[place]]),)
+            found[place] = found[place]._replace(keys=keys, content=True)
         if negates:
             negating = True
         elif content or cancels:
@@ -220,7 +225,7 @@ def _plain_key(word: str) -> tuple[str, ...]:
     """The key of a word that needs no look at its neighbours; empty for numbers, months and number words."""
     if len(word) > _LONGEST_STEMMED:
         return (word,)
-    if word[0].isdecimal() or word in MONTHS or word in SPELLED or word in _DEGREES:
+    if word[0].isdecimal() or word in MONTHS or word in SPELLED or word in _DEGREES or word in CURRENCY_SIGNS:
         return ()
     return (word if word in STOP_WORDS else stem(word),)
 
@@ -255,6 +260,8 @@ def _read(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...
     first = word[0]
     if first.isdecimal():
         return _read_digits(words, gaps, place)
+    if word in CURRENCY_SIGNS:
+        return (stem(word),), 1, False
     if word in _DEGREES:
         scale = _SCALES_OF_DEGREES.get(words[place + 1] if place + 1 < len(words) else "")
         return ((scale,), 2, False) if scale else ((stem("degree"),), 1, False)

@@ -7,7 +7,6 @@ from importlib import resources
 __all__ = [
     "ABOUT_PASSAGES",
     "ABBREVIATIONS",
-    "APPROXIMATE",
     "CLOSING_ABBREVIATIONS",
     "CURRENCY_SIGNS",
     "IMPLICIT_NEGATIONS",
@@ -110,25 +109,26 @@ SYNONYMS: tuple[tuple[str, ...], ...] = tuple(
     if line and not line.startswith("#")
 )
 
-# Units that a number may have, as people write them in full; other spellings are synonyms.
-UNITS = _words(
-    """percent point dollar euro rouble pound cent celsius fahrenheit degree kilometer kilogram gram milligram microgram
-    centimeter millimeter meter liter milliliter mile foot inch yard hour minute second ounce tablespoon teaspoon cup
-    pint quart gallon day week month year decade century kph mph watt kilowatt megawatt volt hectare acre ton calorie
-    процент доллар евро рубль километр килограмм грамм миллиграмм сантиметр миллиметр метр литр час минута секунда день
-    дней неделя месяц год лет век гектар тонна градус"""
-)
+# Units that a number may have, written in full, by what they measure; other spellings are synonyms.
+UNITS: dict[str, frozenset[str]] = {
+    "share": _words("percent point процент"),
+    "money": _words("dollar euro rouble pound cent доллар евро рубль"),
+    "temperature": _words("celsius fahrenheit градус"),
+    "length": _words("kilometer meter centimeter millimeter mile foot inch yard километр метр сантиметр"),
+    "mass": _words("kilogram gram milligram microgram pound ounce ton килограмм грамм миллиграмм тонна"),
+    "volume": _words("liter milliliter tablespoon teaspoon cup pint quart gallon литр"),
+    "time": _words(
+        "second minute hour day week month year decade century секунда минута час день неделя месяц год век"
+    ),
+    "speed": _words("kph mph"),
+    "power": _words("watt kilowatt megawatt"),
+    "area": _words("acre hectare гектар"),
+}
 
 # Abbreviations that are units only behind a number.
 UNITS_BEHIND_NUMBERS = {"m": "meter", "mi": "mile", "g": "gram", "l": "liter", "h": "hour", "м": "метр", "г": "год"}
 
 CURRENCY_SIGNS = frozenset("$€£₽")
-
-# Behind these, a number may stand for another one near it.
-APPROXIMATE = _words(
-    """about around approximately approximate roughly nearly almost over than under least some up circa ca
-    около примерно приблизительно почти более свыше менее"""
-)
 
 ABBREVIATIONS = _words(
     """mr mrs ms dr prof st gen col lt sgt capt rev hon sen rep gov pres vs e.g i.e cf no nos fig figs vol pp ed eds ch

@@ -50,7 +50,15 @@ WATER = (
         ),
         ("answer_correctness", {"preset": "factual_focused"}, WATER, 0.8, 1),
     ],
-    ids=["Einstein", "Einstein with errors", "Paris, precision", "Paris, recall", "Great Wall", "Python", "water and ice"],
+    ids=[
+        "Einstein",
+        "Einstein with errors",
+        "Paris, precision",
+        "Paris, recall",
+        "Great Wall",
+        "Python",
+        "water and ice",
+    ],
 )
 def test_examples_of_response_metrics(metric, options, texts, low, high):
     answer, reference = texts
@@ -73,7 +81,9 @@ CASE = {
 }
 
 
-@pytest.mark.parametrize(("metric", "expected"), [("faithfulness", 5.0), ("chunk_precision", 3.7), ("fact_recall", 5.0)])
+@pytest.mark.parametrize(
+    ("metric", "expected"), [("faithfulness", 5.0), ("chunk_precision", 3.7), ("fact_recall", 5.0)]
+)
 def test_case_study_of_a_white_paper(metric, expected):
     score = rm.score(metric, CASE, judge="lexical")
     assert score.scaled == pytest.approx(expected, abs=0.05)
