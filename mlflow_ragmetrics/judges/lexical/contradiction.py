@@ -181,21 +181,22 @@ def _is_qualified(claim: Sequence[Term], index: int) -> bool:
     return bool(
         hedged
         or before[negator] in ("without", "без")
-        or "to" in before[negator:]
+        or before[negator + 1 : negator + 2] == ["to"]
         or _CONDITIONS & set(before[:negator])
     )
 
 
 def _agrees(sentence: Sequence[Term], key: str, near: set[str]) -> bool:
-    """Whether a sentence denies a word: it or one near it follows a negation, or something denies by itself."""
-    reach = -1
+    """Whether a sentence denies a word too: within three words of it, or one of the ``near`` words in its place."""
+    places = [place for place, other in enumerate(sentence) if other.key == key]
     for place, other in enumerate(sentence):
-        if other.negated:
-            reach = place + _REACH
-        if (other.negated and other.key in near) or (other.key == key and place <= reach):
-            return True
-        if _denies(other.key) and other.key not in near:
-            return True
+        if other.negated or (_denies(other.key) and other.key not in near):
+            if not places and (other.key in near or not other.negated):
+                return True
+            if any(0 <= each - place <= _REACH for each in places):
+                return True
+            if other.key in near and any(0 < place - each <= _REACH for each in places):
+                return True
     return False
 
 

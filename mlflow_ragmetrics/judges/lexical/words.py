@@ -54,7 +54,8 @@ ABOUT_PASSAGES = _words(
 
 # Stems that a number behind them only names: "passage 2", "step 6".
 NUMBERED = _words(
-    """passag step document sourc excerpt chunk paragraph section figur tabl отрывок отрывк шаг документ источник раздел"""
+    """passag step document sourc excerpt chunk paragraph section figur tabl отрывок отрывк шаг документ источник
+    раздел"""
 )
 
 NEGATORS = _words(
