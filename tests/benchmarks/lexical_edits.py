@@ -61,7 +61,9 @@ def negate(claim: str, seed: int) -> str | None:
 def contract_negation(claim: str, seed: int) -> str | None:
     """ "is" to "isn't" and the like: the same change of meaning in short."""
     negated = negate(claim, seed)
-    return None if negated is None else re.sub(r"\b(is|are|was|were|could|would|should) not\b", r"\1n't", negated, count=1)
+    return (
+        None if negated is None else re.sub(r"\b(is|are|was|were|could|would|should) not\b", r"\1n't", negated, count=1)
+    )
 
 
 def do_not(claim: str, seed: int) -> str | None:
@@ -91,7 +93,9 @@ def affirm(claim: str, seed: int) -> str | None:
     """A negation taken out."""
     if re.search(r"\bnot (?:only|just|necessarily)\b", claim):
         return None
-    edited = re.sub(r"(?<=\b(?:is|do))n['’]t\b|(?<=are|was|can|did)n['’]t\b|(?<=were|does|have)n['’]t\b", "", claim, count=1)
+    edited = re.sub(
+        r"(?<=\b(?:is|do))n['’]t\b|(?<=are|was|can|did)n['’]t\b|(?<=were|does|have)n['’]t\b", "", claim, count=1
+    )
     edited = edited if edited != claim else re.sub(r"(?<=can)not\b| not\b| never\b", "", claim, count=1)
     return None if edited == claim else edited
 
@@ -217,7 +221,8 @@ def spell_out(claim: str, seed: int) -> str | None:
 def rename_unit(claim: str, seed: int) -> str | None:
     """A unit's other name: "5%", "$5", "5 km", "5 °C"."""
     return _replaced(claim, {
-        r"(?<=\d)%": " percent", r"(?<=\d) percent\b": "%", r"\$(\d[\d,.]*\d|\d)(?! ?(?:m|b|tr)illion|[\d,.-])": r"\1 dollars",
+        r"(?<=\d)%": " percent", r"(?<=\d) percent\b": "%",
+        r"\$(\d[\d,.]*\d|\d)(?! ?(?:m|b|tr)illion|[\d,.-])": r"\1 dollars",
         r"(\d[\d,]*) dollars\b": r"$\1", r"(?<=\d) (?:kilometers|kilometres)\b": " km", r"(?<=\d) km\b": " kilometres",
         r"(?<=\d) minutes\b": " min", r"(?<=\d) hours\b": " hrs", r"(?<=\d) pounds\b": " lbs", r"(?<=\d) feet\b": " ft",
         r"(?<=\d) degrees (?:Fahrenheit|F)\b": "°F", r"(?<=\d) ?°F\b": " degrees Fahrenheit",
@@ -278,12 +283,26 @@ def introduce(claim: str, seed: int) -> str | None:
 
 def passive(claim: str, seed: int) -> str | None:
     """ "X was founded by Y." to "Y founded X."; only where both sides are short."""
-    verbs = "founded|created|designed|built|directed|written|produced|published|owned|discovered|developed|released|signed|recorded"
-    match = re.fullmatch(rf"([A-Z][\w' -]{{2,50}}?) (?:was|were) ({verbs}) by ([\w' -]{{2,50}})\.", claim)
+    verbs = "founded|created|designed|built|directed|written|produced|published|owned|discovered|developed|released"
+    agent = r"[A-Z][\w' -]*?|the [\w' -]+?"
+    match = re.fullmatch(
+        rf"([A-Z][\w' -]{{2,60}}?) (?:was|were) ({verbs}) by ({agent})((?: in| on| from) [^,;]*)?\.", claim
+    )
     if match is None:
         return None
     verb = "wrote" if match[2] == "written" else match[2]
-    return f"{match[3][0].upper()}{match[3][1:]} {verb} {match[1]}."
+    return f"{match[3][0].upper()}{match[3][1:]} {verb} {match[1]}{match[4] or ''}."
+
+
+def synonym(claim: str, seed: int) -> str | None:
+    """A common word's synonym, known to the judge or not."""
+    return _replaced(claim, {
+        r"\bbecause\b(?! of)": "since", r"\bsuch as\b": "like", r"\boften\b": "frequently", r"\bmain\b": "primary",
+        r"\bmany\b": "numerous", r"\bneeds to\b": "has to", r"\bhelps\b": "assists", r"\brequires\b": "needs",
+        r"\bstarted\b": "began", r"\bbegan\b": "started", r"\bpurchase\b": "buy", r"\bimportant\b": "essential",
+        r"\busually\b": "typically", r"\btypically\b": "usually", r"\bapproximately\b": "about", r"\babout\b": "around",
+        r"\blarge\b": "big", r"\bin order to\b": "to", r"\badditionally\b": "also", r"\bcompleted\b": "finished",
+    })  # fmt: skip
 
 
 def _replaced(claim: str, replacements: dict[str, str]) -> str | None:
@@ -304,7 +323,7 @@ OTHERS: dict[str, Edit] = {"month": month, "unit": unit, "name": name}
 PARAPHRASES: dict[str, Edit] = {
     "contraction": shorten, "no contraction": lengthen, "number spelling": spell_out, "unit name": rename_unit,
     "spelling": respell, "word order": reorder, "punctuation": punctuate, "emphasis": emphasise,
-    "remark on source": introduce, "passive": passive,
+    "remark on source": introduce, "passive": passive, "synonym": synonym,
 }  # fmt: skip
 FAMILIES = {"negation": NEGATIONS, "number": NUMBERS, "other": OTHERS, "paraphrase": PARAPHRASES}
 

@@ -144,7 +144,7 @@ def find_denial(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreemen
     for index, term in enumerate(claim):
         if not term.negated or term.key in ABOUT_PASSAGES or term.key in CANCELLING or _is_qualified(claim, index):
             continue
-        said = [other for sentence in sentences for other in sentence if other.key == term.key]
+        occurrences = [other for sentence in sentences for other in sentence if other.key == term.key]
         place = content.index(term)
         near = {each.key for each in content[max(place - 1, 0) : place + _REACH + 1]}
         opposites = _OPPOSITE_STEMS.get(term.key, set())
@@ -152,9 +152,9 @@ def find_denial(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreemen
             continue
         if any(_agrees(sentence, term.key, near) for sentence in sentences):
             continue
-        if not said and any(_NEGATOR.search(place.text) for place in evidence):
+        if not occurrences and any(_NEGATOR.search(place.text) for place in evidence):
             continue
-        return Disagreement("negation", term.text, said[0].text if said else term.text)
+        return Disagreement("negation", term.text, occurrences[0].text if occurrences else term.text)
     return None
 
 

@@ -23,9 +23,9 @@ from mlflow_ragmetrics.core.question import (
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.lexical.claims import split_claims
 from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, related_sentences, tone_of
-from mlflow_ragmetrics.judges.lexical.source import Source, places_within, source_of
+from mlflow_ragmetrics.judges.lexical.source import Source, places_per_word, source_of
 from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, judge_claim
-from mlflow_ragmetrics.judges.lexical.terms import Term, holds_more_than
+from mlflow_ragmetrics.judges.lexical.terms import Term, is_longer_than
 
 __all__ = ["LexicalJudge"]
 
@@ -36,7 +36,7 @@ _QUOTE: Final = 300
 
 
 class LexicalJudge:
-    """Judges by wording alone: no key, no download, thousands of claims a second.
+    """Judges by wording alone: no key, no download, thousands of claims per second.
 
     ``language`` is that of the reasons ("en" or "ru"); texts may be in either. ``threshold`` is the support (0 to 1)
     from which a claim counts as SUPPORTED. ``longest``: how many words, numbers and marks it reads for one question,
@@ -72,14 +72,14 @@ class LexicalJudge:
 
     def _answer(self, question: Question) -> Any:
         texts = _texts_of(question)
-        if holds_more_than(self.longest, chain.from_iterable(texts.values())):
+        if is_longer_than(self.longest, chain.from_iterable(texts.values())):
             return self._too_long(list(texts))
         if isinstance(question, Claims):
             return split_claims(question.text)
         if isinstance(question, Verify):
             source = source_of(question.passages)
             distinct = dict.fromkeys(question.claims)
-            most = places_within(sum(map(len, distinct)))
+            most = places_per_word(sum(map(len, distinct)))
             findings = {claim: self._verify(claim, source, most) for claim in distinct}
             return tuple(findings[claim] for claim in question.claims)
         if isinstance(question, RelatedChunks):

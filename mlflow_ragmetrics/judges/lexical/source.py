@@ -12,7 +12,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from mlflow_ragmetrics.judges.lexical.claims import sentence_spans
 from mlflow_ragmetrics.judges.lexical.terms import Term, terms_of
 
-__all__ = ["Recent", "Sentence", "sentences_of", "MOST_PLACES", "Place", "Source", "places_within", "source_of"]
+__all__ = ["Recent", "Sentence", "sentences_of", "MOST_PLACES", "Place", "Source", "places_per_word", "source_of"]
 
 _TEXT_KEPT: Final = 400_000
 
@@ -169,7 +169,7 @@ class Source:
 source_of = Recent(Source, lambda passages: sum(map(len, passages)), _PASSAGES_KEPT)
 
 
-def places_within(characters: int) -> int:
+def places_per_word(characters: int) -> int:
     """How many places of each word claims of so many characters are compared with, 5 to 500.
 
     Everything up to some ten thousand words of claims; beyond, the work grows with the text and not with its square.

@@ -33,29 +33,13 @@ _MIDDLE: Final = 0.45
 _STEEPNESS: Final = 12.0
 
 
-_LABEL_REACH: Final = 5  # from "passage" to its number, and from one number to the next in "passages 1, 2 and 3"
-_LEAD = re.compile(
-    r"\W*(?:(?:and|but|also|however|additionally|furthermore|moreover|finally|in addition|overall)\b,?\s+)?(?:"
-    r"(?:(?:according to|based on|as \w+ (?:in|by)|per|from|in)\s+)?(?:both\s+|all\s+)?(?:the\s+|this\s+|these\s+)?"
-    r"(?:given\s+|provided\s+|first\s+|second\s+|third\s+|last\s+)?"
-    r"(?:passage|text|context|document|source|article|excerpt|information)s?(?:\s+provided|\s+given)?"
-    r"(?:\s+\d{1,2}(?:(?:\s*,\s*|\s+and\s+|\s*,\s+and\s+)\d{1,2})*)?"
-    r"(?:,|\s+(?:also\s+|further\s+)?(?:state|say|mention|note|explain|suggest|indicate|add|report|confirm)s?(?:\s+that\b)?)"
-    r"|step\s+\d{1,2}\s*[:.)-]"
-    r"|(?:согласно|в|во|как указано в)\s+(?:отрывк|текст|контекст|документ|источник)\w*(?:\s+\d{1,2})?"
-    r"(?:,|\s+(?:сказано|указано|говорится|сообщается|утверждается)[\s,]+что\b)"
-    r"|шаг\s+\d{1,2}\s*[:.)-])\s*",
-    re.IGNORECASE,
-)
-
-
 @dataclass(frozen=True)
 class Coverage:
     """What the passages have of a claim.
 
     ``support``: 0 to 1. ``found`` and ``missing``: the claim's content terms. ``places``: the sentences of the best
-    window that share a term, the best first; ``sentence``: the share of the claim in the first of them. ``strays``:
-    the claim's numbers that are nowhere in the passages near two other words of the claim.
+    window that share a term, the best first; ``sentence``: the share of the claim in the first of them.
+    ``stray_numbers``: the claim's numbers that are nowhere in the passages near two other words of the claim.
     """
 
     support: float
@@ -63,7 +47,7 @@ class Coverage:
     missing: tuple[Term, ...]
     places: tuple[int, ...]
     sentence: float
-    strays: tuple[Term, ...] = ()
+    stray_numbers: tuple[Term, ...] = ()
 
 
 def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Coverage:
@@ -71,14 +55,14 @@ def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Cov
 
     Of each term, the first ``most`` places are looked at.
     """
-    content = _telling(claim, source)
+    content = _informative(claim, source)
     unique = list({term.key: term for term in content}.values())
     if not unique:
         return Coverage(0.0, (), (), (), 0.0)
     found = tuple(term for term in unique if term.key in source.postings)
     missing = tuple(term for term in unique if term.key not in source.postings)
     credit = len(found) + sum(_RELATED for term in missing if source.related(term.key))
-    masks = _held_by_places([term.key for term in found], source, most)
+    masks = _masks_by_place([term.key for term in found], source, most)
     sentence, window, places = _best_places(masks, source)
     total = len(unique)
     share = (
@@ -90,8 +74,8 @@ def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Cov
         - _MISSING_NAMES * _share_missing([term.key for term in unique if term.name], source)
     )
     support = 1 / (1 + math.exp(-_STEEPNESS * (share - _MIDDLE)))
-    strays = tuple(_stray_numbers(content, found, masks, source, most))
-    return Coverage(support, found, missing, places, sentence / total, strays)
+    stray_numbers = tuple(_stray_numbers(content, found, masks, source, most))
+    return Coverage(support, found, missing, places, sentence / total, stray_numbers)
 
 
 def _stray_numbers(
@@ -115,7 +99,7 @@ def _stray_numbers(
             yield term
 
 
-def _held_by_places(keys: list[str], source: Source, most: int) -> dict[int, int]:
+def _masks_by_place(keys: list[str], source: Source, most: int) -> dict[int, int]:
     """For each sentence that holds any of ``keys``, which of them it holds, as bits."""
     masks: dict[int, int] = {}
     for bit, key in enumerate(keys):
@@ -128,11 +112,11 @@ def _best_places(masks: dict[int, int], source: Source) -> tuple[int, int, tuple
     """How many terms the best sentence and the best window of sentences hold, and which sentences they are."""
     best_sentence, best_window, first = 0, 0, 0
     for place, mask in masks.items():
-        held = union = mask.bit_count()
+        count = union = mask.bit_count()
         if place + 1 in masks or place + 2 in masks:
-            union = _held_from(place, masks, source).bit_count()
-        if held > best_sentence:
-            best_sentence = held
+            union = _window_mask(place, masks, source).bit_count()
+        if count > best_sentence:
+            best_sentence = count
         if union > best_window:
             best_window, first = union, place
     window = [place for place in range(first, first + _WIDTH) if place in masks]
@@ -140,7 +124,7 @@ def _best_places(masks: dict[int, int], source: Source) -> tuple[int, int, tuple
     return best_sentence, best_window, tuple(by_share)
 
 
-def _held_from(place: int, masks: dict[int, int], source: Source) -> int:
+def _window_mask(place: int, masks: dict[int, int], source: Source) -> int:
     """What the window of sentences from ``place`` on holds, within its passage."""
     union, passage = masks[place], source.places[place].passage
     for near in range(place + 1, place + _WIDTH):
@@ -149,11 +133,28 @@ def _held_from(place: int, masks: dict[int, int], source: Source) -> int:
     return union
 
 
-def _telling(claim: Sequence[Term], source: Source) -> list[Term]:
+def _informative(claim: Sequence[Term], source: Source) -> list[Term]:
     """Content terms, without words about the passages themselves ("according to the text") that are not in them."""
     content = [term for term in claim if term.content][:_LONGEST_CLAIM]
-    telling = [term for term in content if term.key not in ABOUT_PASSAGES or term.key in source.postings]
-    return telling or content
+    informative = [term for term in content if term.key not in ABOUT_PASSAGES or term.key in source.postings]
+    return informative or content
+
+
+_LABEL_REACH: Final = 5  # from "passage" to its number, and from one number to the next in "passages 1, 2 and 3"
+_LEAD = re.compile(
+    r"\W*(?:(?:and|but|also|however|additionally|furthermore|moreover|finally|in addition|overall)\b,?\s+)?(?:"
+    r"(?:(?:according to|based on|as \w+ (?:in|by)|per|from|in)\s+)?(?:both\s+|all\s+)?(?:the\s+|this\s+|these\s+)?"
+    r"(?:given\s+|provided\s+|first\s+|second\s+|third\s+|last\s+)?"
+    r"(?:passage|text|context|document|source|article|excerpt|information)s?(?:\s+provided|\s+given)?"
+    r"(?:\s+\d{1,2}(?:(?:\s*,\s*|\s+and\s+|\s*,\s+and\s+)\d{1,2})*)?"
+    r"(?:,|\s+(?:also\s+|further\s+)?(?:state|say|mention|note|explain|suggest|indicate|add|report|confirm)s?"
+    r"(?:\s+that\b)?)"
+    r"|step\s+\d{1,2}\s*[:.)-]"
+    r"|(?:согласно|в|во|как указано в)\s+(?:отрывк|текст|контекст|документ|источник)\w*(?:\s+\d{1,2})?"
+    r"(?:,|\s+(?:сказано|указано|говорится|сообщается|утверждается)[\s,]+что\b)"
+    r"|шаг\s+\d{1,2}\s*[:.)-])\s*",
+    re.IGNORECASE,
+)
 
 
 def claim_terms(claim: str) -> list[Term]:
@@ -234,8 +235,8 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_P
     doubt: tuple[Literal["number", "negation"], str] | None = None
     if denial is not None:
         support, doubt = _DOUBTED * support, ("negation", denial.claim)
-    if coverage.strays:
-        support, doubt = _DOUBTED * support, ("number", coverage.strays[0].text)
+    if coverage.stray_numbers:
+        support, doubt = _DOUBTED * support, ("number", coverage.stray_numbers[0].text)
     if support < threshold:
         return Judgement("NEUTRAL", support, coverage, doubt=doubt)
     agreeing = (

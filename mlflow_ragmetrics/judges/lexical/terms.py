@@ -29,7 +29,7 @@ from mlflow_ragmetrics.judges.lexical.words import (
     UNITS_BEHIND_NUMBERS,
 )
 
-__all__ = ["CANCELLING", "Term", "holds_more_than", "is_negator", "stem", "terms_of"]
+__all__ = ["CANCELLING", "Term", "is_longer_than", "is_negator", "stem", "terms_of"]
 
 _LONGEST_STEMMED: Final = 40
 _TOKEN = re.compile(
@@ -182,7 +182,7 @@ def terms_of(text: str) -> list[Term]:
     return terms
 
 
-def holds_more_than(most: int, texts: Iterable[str]) -> bool:
+def is_longer_than(most: int, texts: Iterable[str]) -> bool:
     """Whether ``texts`` together hold more than ``most`` words, numbers and marks; reads no further than that."""
     texts = list(texts)
     if sum(len(text) - text.count(" ") for text in texts) <= most:
