@@ -239,9 +239,6 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_P
         support, doubt = _DOUBTED * support, ("number", coverage.stray_numbers[0].text)
     if support < threshold:
         return Judgement("NEUTRAL", support, coverage, doubt=doubt)
-    agreeing = (
-        number
-        for number, place in zip(coverage.places, evidence, strict=True)
-        if find_disagreement(content, place.terms) is None
-    )
-    return Judgement("SUPPORTED", support, coverage, quoted=tuple(agreeing))
+    others = zip(coverage.places[1:], evidence[1:], strict=True)
+    agreeing = [number for number, place in others if find_disagreement(content, place.terms) is None]
+    return Judgement("SUPPORTED", support, coverage, quoted=(*coverage.places[:1], *agreeing))

@@ -107,9 +107,11 @@ def _snowball(word: str) -> str:
 
 def _american(word: str) -> str:
     """British spellings as American ones; words that are spelled alike everywhere may change too, but all alike."""
-    word = _OUR.sub("or", word)
-    word = _ISE.sub(r"\1z\2", word)
-    return _RE.sub(r"\1er\2", word)
+    if "our" in word:
+        word = _OUR.sub("or", word)
+    if "is" in word or "ys" in word:
+        word = _ISE.sub(r"\1z\2", word)
+    return _RE.sub(r"\1er\2", word) if "re" in word else word
 
 
 @lru_cache(maxsize=1)
