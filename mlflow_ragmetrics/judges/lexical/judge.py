@@ -109,7 +109,7 @@ class LexicalJudge:
             return self._say(code, claim=disagreement.claim, other=disagreement.passage, passage=passage)
         counts = {"n": len(coverage.found), "total": len(coverage.found) + len(coverage.missing), "passage": passage}
         words = {"found": _shown(coverage.found), "missing": _shown(coverage.missing)}
-        if judgement.doubt is not None:
+        if judgement.doubt is not None and coverage.support >= self.threshold:
             kind, word = judgement.doubt
             return self._say(
                 f"lexical_judge.neutral.{kind}", claim=word, support=f"{judgement.support:.2f}", **counts, **words
