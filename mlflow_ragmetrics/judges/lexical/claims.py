@@ -8,12 +8,15 @@ from typing import Final
 from mlflow_ragmetrics.core.text import has_content
 from mlflow_ragmetrics.judges.lexical.words import ABBREVIATIONS, CLOSING_ABBREVIATIONS, STOP_WORDS, SUBJECTS
 
-__all__ = ["MARKER", "sentence_spans", "split_claims"]
+__all__ = ["CLAUSE_END", "MARKER", "sentence_spans", "split_claims"]
 
 Span = tuple[int, int]
 
 MARKER = re.compile(r"[ \t]*(?:#{1,6}(?=\s)|[-*•‣◦–—·](?=\s)|\(?(?:\d{1,2}|[A-Za-zа-я])[.)](?=\s))[ \t]*")
-_STOP = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s|$)|(?<=[a-zа-яё]{3})[.!?](?=[A-ZА-ЯЁ][a-zа-яё])|[。！？]+[」』”）]*")
+# A run of stops is tried from its first one only: tried from each, a long run would take quadratic time.
+_STOP = re.compile(
+    r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*(?=\s|$)|(?<=[a-zа-яё]{3})[.!?](?=[A-ZА-ЯЁ][a-zа-яё])|[。！？]+[」』”）]*"
+)
 _WORD_BEFORE = re.compile(r"[^\s\"'“”«»(\[]+$")
 _WORD_AFTER = re.compile(r"\s*[\"'“«(\[]*([^\W_]+)")
 _WRAPPED_LINE = 50
@@ -78,7 +81,8 @@ def _ends_sentence(text: str, start: int, stop: re.Match[str]) -> bool:
 
 _FEWEST_WORDS: Final = 3
 _AHEAD: Final = 100
-_CITATION = re.compile(r"\s*(?:\[\^?\d+(?:\s*[,–-]\s*\d+)*\]|【[^】]*】)")
+# Blanks before a citation go with it; they are tried from the first one only, as the stops above are.
+_CITATION = re.compile(r"(?<!\s)\s*(?:\[\^?\d+(?:\s*[,–-]\s*\d+)*\]|【[^【】]*】)")
 _EMPHASIS = re.compile(r"\*\*|__|`")
 _REMARK = re.compile(
     r"^(?:(?:please )?(?:let me know|feel free)|i hope|good luck|you['’]re welcome|happy to help|sure[,!.]"
@@ -93,7 +97,8 @@ _REMARK = re.compile(
     r"|\b(?:отрывк|текст|контекст)\w*[^.]{0,40}\bнет (?:\w+ )?(?:информации|сведений|данных)",
     re.IGNORECASE,
 )
-_CLAUSE = re.compile(r";\s+|,\s+(?:and|but|while|whereas|а|но|и)\s+(?=(\w+)\s)")
+CLAUSE_END = re.compile(r";\s+|,\s+(?:and|but|while|whereas|а|но|и)\s+")
+_CLAUSE = re.compile(rf"{CLAUSE_END.pattern}(?=(\w+)\s)")
 
 
 def split_claims(text: str) -> tuple[str, ...]:

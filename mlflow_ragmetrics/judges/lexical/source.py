@@ -6,12 +6,13 @@ import threading
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import islice
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from mlflow_ragmetrics.judges.lexical.claims import sentence_spans
 from mlflow_ragmetrics.judges.lexical.terms import Term, terms_of
 
-__all__ = ["Recent", "Sentence", "sentences_of", "MOST_PLACES", "Place", "Source", "places_within", "source_of"]
+__all__ = ["Recent", "Sentence", "sentences_of", "MOST_PLACES", "Place", "Source", "places_per_word", "source_of"]
 
 _TEXT_KEPT: Final = 400_000
 
@@ -80,25 +81,28 @@ MOST_PLACES: Final = 500  # of one key: what a claim costs stays bounded however
 
 
 class Place(NamedTuple):
-    """One sentence of a passage: the passage's number from 1, the sentence's text and its content terms."""
+    """One sentence of a passage: the passage's number from 1, the sentence's text and its content terms.
+
+    ``position``: where the first of its terms stands in the row of all terms.
+    """
 
     passage: int
     text: str
     terms: tuple[Term, ...]
+    position: int
 
 
 class Source:
     """Passages, indexed by the keys of their content terms.
 
     ``places``: their sentences in order; one of more than 60 content terms (a table, a menu) is several places.
-    ``postings``: the places that hold a key. ``positions``: where a key stands in the row of all terms. ``prefixes``:
-    how longer words begin, for related words with another stem.
+    ``postings``: the places that hold a key. ``prefixes``: how longer words begin, for related words with another stem.
     """
 
     def __init__(self, passages: tuple[str, ...]) -> None:
         self.places: list[Place] = []
         self.postings: dict[str, list[int]] = {}
-        self.positions: dict[str, list[int]] = {}
+        self._positions: dict[str, list[int]] = {}
         self._end = 0
         self.prefixes: dict[str, set[str]] = {}
         for number, passage in enumerate(passages, start=1):
@@ -108,7 +112,7 @@ class Source:
                     piece = terms[first : first + _LONGEST]
                     start = sentence.start if first == 0 else piece[0].start
                     end = sentence.end if first + _LONGEST >= len(terms) else piece[-1].end
-                    self._add(Place(number, passage[start:end], piece))
+                    self._add(Place(number, passage[start:end], piece, self._end))
 
     def _add(self, place: Place) -> None:
         keys = [term.key for term in place.terms]
@@ -119,23 +123,33 @@ class Source:
                     self.prefixes.setdefault(key[:_PREFIX], set()).add(key)
             if len(self.postings[key]) < MOST_PLACES:
                 self.postings[key].append(len(self.places))
-        for position, key in enumerate(keys, start=self._end):
-            positions = self.positions.setdefault(key, [])
-            if len(positions) < MOST_PLACES:
-                positions.append(position)
         self._end += len(keys) + _NEAR
         self.places.append(place)
+
+    def positions(self, key: str) -> list[int]:
+        """Where a key stands in the row of all terms, up to 500 places; found when first asked for."""
+        positions = self._positions.get(key)
+        if positions is None:
+            places = map(self.places.__getitem__, self.postings.get(key, ()))
+            found = (
+                place.position + offset
+                for place in places
+                for offset, term in enumerate(place.terms)
+                if term.key == key
+            )
+            positions = self._positions[key] = list(islice(found, MOST_PLACES))
+        return positions
 
     def nearness(self, left: str, right: str, most: int = MOST_PLACES) -> float:
         """1 where ``right`` follows ``left`` at once, 0.5 where they stand at most four apart, else 0.
 
         Of ``left``, the first ``most`` places are looked at.
         """
-        rights = self.positions.get(right)
-        if rights is None:
+        rights = self.positions(right)
+        if not rights:
             return 0.0
         best, last = 0.0, rights[-1]
-        for position in self.positions.get(left, ())[:most]:
+        for position in self.positions(left)[:most]:
             if position - _NEAR > last:
                 break
             place = bisect_left(rights, position - _NEAR)
@@ -155,7 +169,7 @@ class Source:
 source_of = Recent(Source, lambda passages: sum(map(len, passages)), _PASSAGES_KEPT)
 
 
-def places_within(characters: int) -> int:
+def places_per_word(characters: int) -> int:
     """How many places of each word claims of so many characters are compared with, 5 to 500.
 
     Everything up to some ten thousand words of claims; beyond, the work grows with the text and not with its square.
