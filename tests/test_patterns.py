@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mlflow_ragmetrics.judges.lexical.claims import sentence_spans, split_claims
+from mlflow_ragmetrics.judges.lexical.analysis import sentence_spans, split_claims
 
 SIZE = 40_000
 SECONDS = 2.0  # a linear pattern takes a few milliseconds, the quadratic ones that there were 4 to 39 s

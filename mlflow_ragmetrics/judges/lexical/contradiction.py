@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
-from mlflow_ragmetrics.judges.lexical.source import Place
+from mlflow_ragmetrics.judges.lexical.analysis import Place
 from mlflow_ragmetrics.judges.lexical.terms import CANCELLING, Term, is_negator, stem
 from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, IMPLICIT_NEGATIONS, NEGATORS, OPPOSITES, UNITS
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
-from mlflow_ragmetrics.judges.lexical.claims import CLAUSE_END
-from mlflow_ragmetrics.judges.lexical.source import Place, Source, places_per_word, sentences_of
+from mlflow_ragmetrics.judges.lexical.analysis import CLAUSE_END, Place, Source, places_per_word, sentences_of
 from mlflow_ragmetrics.judges.lexical.terms import Term
 
 __all__ = ["Overlap", "compare", "content_of", "answers_question", "ToneFound", "tone_of", "related_sentences"]

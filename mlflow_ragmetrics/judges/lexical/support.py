@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from mlflow_ragmetrics.core.text import has_content
+from mlflow_ragmetrics.judges.lexical.analysis import MOST_PLACES, Source, sentences_of
 from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_denial, find_disagreement, find_omission
-from mlflow_ragmetrics.judges.lexical.source import MOST_PLACES, Source, sentences_of
 from mlflow_ragmetrics.judges.lexical.terms import Term
 from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, NUMBERED
 
