@@ -128,7 +128,9 @@ _SUITE = (
     ),
     click.option("--language", metavar="en|ru", help="The language of the explanations."),
     click.option(
-        "--calls", type=click.Choice(["full", "compact"]), help="compact: fewer, larger calls to a language model."
+        "--calls",
+        type=click.Choice(["full", "compact", "single"]),
+        help="compact: fewer, larger calls to a language model.",
     ),
     click.option(
         "--prompts",
