@@ -20,13 +20,13 @@ Reply = Callable[[list[BaseMessage]], Any]
 class FakeChatModel(BaseChatModel):
     """Replies with what ``reply`` makes of the messages: text, an ``AIMessage``, or an exception to raise."""
 
-    reply: Any
+    reply: Any = Field(exclude=True)
     model: str = "fake"
-    latency: float = 0.0
-    sent: list[list[BaseMessage]] = Field(default_factory=list)
-    arguments: list[dict[str, Any]] = Field(default_factory=list)
-    in_flight: int = 0
-    most_in_flight: int = 0
+    latency: float = Field(default=0.0, exclude=True)
+    sent: list[list[BaseMessage]] = Field(default_factory=list, exclude=True)
+    arguments: list[dict[str, Any]] = Field(default_factory=list, exclude=True)
+    in_flight: int = Field(default=0, exclude=True)
+    most_in_flight: int = Field(default=0, exclude=True)
 
     @property
     def _llm_type(self) -> str:

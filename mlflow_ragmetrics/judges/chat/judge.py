@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,10 @@ from mlflow_ragmetrics.core.question import Extraction, Finding, Outcome, Questi
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.client import ModelClient
+from mlflow_ragmetrics.judges.chat.identity import UnidentifiedError, identity_of
 from mlflow_ragmetrics.judges.chat.limits import Usage
 from mlflow_ragmetrics.judges.chat.message import ChatMessage, ChatRequest, Incomplete, Prompts, Result, fenced
-from mlflow_ragmetrics.judges.chat.models import identity_of, name_of, open_model
+from mlflow_ragmetrics.judges.chat.models import name_of, open_model
 from mlflow_ragmetrics.judges.chat.options import Calls, judge_options
 from mlflow_ragmetrics.judges.chat.reply import Problem, Reply
 from mlflow_ragmetrics.judges.chat.tasks import decided, joined, no_task, pieces_of, request_of, task_of
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChatJudge", "group_calls"]
 
+_log = logging.getLogger(__name__)
 _MORE_TOKENS = 4
 _LONGEST_ECHO = 8000
 _SHOWN = 160
@@ -56,15 +59,17 @@ class ChatJudge(Judge):
         self._client = ModelClient(self.name, self.model, call_options, self.options)
         self.usage = self._client.usage
         self._more_tokens = _MORE_TOKENS * (self.options.max_tokens or getattr(self.model, "max_tokens", None) or 1000)
-        self.fingerprint = ";".join(
-            [
-                identity_of(self.name, self.model, call_options),
-                f"prompts={self.prompts.version}/{self.prompts.digest[:12]}",
-                f"calls={self.options.calls}",
-                f"language={self.language}",
-                f"support={self.options.support_threshold:g}",
-            ]
-        )
+        self.fingerprint = self._identified(call_options)
+
+    def _identified(self, call_options: Mapping[str, Any]) -> str | None:
+        try:
+            identity = identity_of(self.name, self.model, {**call_options, "structured": self.options.structured})
+        except UnidentifiedError as error:
+            _log.info("%s: its answers are not cached, as %s, which nothing identifies", self.name, error)
+            return None
+        prompts = f"prompts={self.prompts.version}/{self.prompts.digest[:12]}"
+        own = [f"calls={self.options.calls}", f"language={self.language}", f"support={self.options.support_threshold:g}"]
+        return ";".join([identity, prompts, *own])
 
     def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
         """The calls to make now for one sample's pending questions; what is in none of them waits.

@@ -203,7 +203,8 @@ def test_a_models_key_is_in_no_identity() -> None:
     judge = ChatJudge(ChatOpenAI(model="gpt-4o-mini", api_key="sk-verysecretverysecret", base_url="http://h/v1"))
     assert "secret" not in judge.fingerprint
     assert "gpt-4o-mini" in judge.fingerprint
-    assert "http://h/v1" in judge.fingerprint
+    elsewhere = ChatOpenAI(model="gpt-4o-mini", api_key="sk-verysecretverysecret", base_url="http://i/v1")
+    assert ChatJudge(elsewhere).fingerprint != judge.fingerprint
     assert judge.name == "gpt-4o-mini"
 
 
