@@ -22,8 +22,7 @@ from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
-from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.engine.rules import ScoringRules
+from mlflow_ragmetrics.engine.program import Row, ScoringRules
 from mlflow_ragmetrics.engine.threads import Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
@@ -44,6 +43,7 @@ __all__ = ["Suite", "SuiteKeywords", "SuiteLike", "SuiteOverrides", "is_suite_fi
 SuiteLike = Union["Suite", Path, MetricLike, Iterable[MetricLike], Mapping[str, Any]]
 """What ``Suite.of`` takes."""
 
+_EMBEDDINGS = "char-ngram"
 _NOT_OF_JUDGES = {"metrics", "embeddings", "weights", "thresholds", "name_prefix", "cache", "concurrency"}
 _NOT_OF_JUDGES |= {"aggregate", "tolerance", "groups"}
 
@@ -99,7 +99,7 @@ class Suite:
         metrics: Iterable[MetricLike] | Preset | Selection,
         *,
         judge: JudgeLike | Sequence[JudgeLike] = "lexical",
-        embeddings: EmbeddingLike | Sequence[EmbeddingLike] = "char-ngram",
+        embeddings: EmbeddingLike | Sequence[EmbeddingLike] = _EMBEDDINGS,
         weights: Weights | None = None,
         thresholds: Thresholds | None = None,
         language: str = "en",
@@ -126,11 +126,12 @@ class Suite:
             aggregate, tolerance = judge.aggregate, judge.tolerance
         self.aggregate, self.tolerance = check_aggregate(aggregate, tolerance)
         self.judges: list[Judge] = judges_of(judge, language=language, **judge_options)
-        self.embeddings = embeddings_of(embeddings)
+        embeds = any("embeddings" in each.definition.asks for each in self.selection.metrics)
+        self.embeddings = embeddings_of(embeddings) if embeds or embeddings != _EMBEDDINGS else []
         self._arguments = {
             "metrics": metrics,
             "judge": judge,
-            "embeddings": self.embeddings,
+            "embeddings": self.embeddings or embeddings,
             "weights": weights,
             "thresholds": thresholds,
             "language": language,

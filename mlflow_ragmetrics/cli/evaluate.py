@@ -180,19 +180,7 @@ class Rows:
         try:
             check_presence(selection, self.samples)
         except MissingFieldError as error:
-            message = (
-                f"{self.source}: {error.metric} needs the field {error.field!r} and no row has it; add the column, or "
-                f"name it with --columns {error.field}=COLUMN (there are {', '.join(self._columns())})"
-            )
-            raise RagMetricsError(message) from None
-
-    def _columns(self) -> list[str]:
-        from mlflow_ragmetrics.core.sample import FIELDS
-
-        fields = [
-            name for name in FIELDS if any(getattr(s, name) is not None or name in s.invalid for s in self.samples)
-        ]
-        return ["id", *fields, *dict.fromkeys(name for sample in self.samples for name in sample.metadata)]
+            raise RagMetricsError(f"{self.source}: {error}") from None
 
 
 def rows_of(request: Request) -> Rows:

@@ -191,8 +191,8 @@ def _anytime_lines(report: Report) -> list[str]:
     """The intervals that stay valid however often one looks."""
     figures = report.metrics
     return [
-        f"{key}: {figures[f'{key}/anytime_low']:.3f}–{figures[f'{key}/anytime_high']:.3f} however often one looks, over "
-        f"{int(figures[f'{key}/anytime_n'])} {'rows' if report.groups is None else 'groups'} of all looks"
+        f"{key}: {figures[f'{key}/anytime_low']:.3f}–{figures[f'{key}/anytime_high']:.3f} however often one looks, "
+        f"over {int(figures[f'{key}/anytime_n'])} {'rows' if report.groups is None else 'groups'} of all looks"
         for key in report.keys
         if f"{key}/anytime_n" in figures
     ]

@@ -137,7 +137,9 @@ _SUITE = (
     ),
     click.option("--language", metavar="en|ru", help="The language of the explanations."),
     click.option(
-        "--calls", type=click.Choice(["full", "compact"]), help="compact: fewer, larger calls to a language model."
+        "--calls",
+        type=click.Choice(["full", "compact", "single"]),
+        help="compact: fewer, larger calls to a language model.",
     ),
     click.option(
         "--prompts",
@@ -188,8 +190,8 @@ _OUTCOME = (
     click.option(
         "--anytime",
         is_flag=True,
-        help="Intervals that stay valid however often one looks, for nightly gates such as faithfulness/anytime_low=0.8; "
-        "each run goes on from the last one of the experiment that measured the same.",
+        help="Intervals that stay valid however often one looks, for gates such as faithfulness/anytime_low=0.8; each "
+        "run goes on from the last one of the experiment that measured the same.",
     ),
     click.option("--fail-on-error-rate", type=float, metavar="SHARE", help="Exit code 1 when more rows fail."),
     click.option("--junit", metavar="FILE", shell_complete=files, help="Write the gates as JUnit XML."),

@@ -15,9 +15,8 @@ from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.question import Embed, Outcome, Question
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.engine.program import Job, Row, Run
+from mlflow_ragmetrics.engine.program import Job, Row, Run, ScoringRules
 from mlflow_ragmetrics.engine.questions import Embedder, JudgeSession, Store
-from mlflow_ragmetrics.engine.rules import ScoringRules
 from mlflow_ragmetrics.engine.threads import Slots, Workers
 from mlflow_ragmetrics.errors import JudgeError
 

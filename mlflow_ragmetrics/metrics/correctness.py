@@ -6,8 +6,8 @@ from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Grade, Steps, ask
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.shared.replies import read_grade
-from mlflow_ragmetrics.shared.states import Indistinct, states_of
+from mlflow_ragmetrics.shared.claims import read_grade
+from mlflow_ragmetrics.shared.non_answers import Indistinct, states_of
 
 __all__ = ["correctness"]
 

@@ -11,8 +11,8 @@ from mlflow_ragmetrics.core.json_text import plain
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.readers.groups import SESSION
 from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.records.chunks import are_texts
 from mlflow_ragmetrics.records.messages import mapping_of
+from mlflow_ragmetrics.records.values import are_texts
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace

@@ -9,9 +9,8 @@ from typing import Any
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF
-from mlflow_ragmetrics.records.chunks import are_texts, chunks_of
 from mlflow_ragmetrics.records.messages import answer_in, mapping_of, messages_of, question_in, reference_in
-from mlflow_ragmetrics.records.values import elements_of, is_missing, text_of, texts_of
+from mlflow_ragmetrics.records.values import are_texts, chunks_of, elements_of, is_missing, text_of, texts_of
 
 __all__ = [
     "MISSING",

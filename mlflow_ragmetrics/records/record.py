@@ -17,7 +17,6 @@ from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF, RECORD_FIELDS
-from mlflow_ragmetrics.records.chunks import document_ids_of
 from mlflow_ragmetrics.records.fields import (
     MISSING,
     MLFLOW_COLUMNS,
@@ -30,7 +29,7 @@ from mlflow_ragmetrics.records.fields import (
     read_field,
 )
 from mlflow_ragmetrics.records.messages import mapping_of, messages_in, turns_before
-from mlflow_ragmetrics.records.values import is_missing, texts_of
+from mlflow_ragmetrics.records.values import document_ids_of, is_missing, texts_of
 
 __all__ = ["Recent", "check_columns", "content_id", "to_sample", "with_ids"]
 

@@ -23,7 +23,7 @@ def measurement_id(description: Mapping[str, Any]) -> str:
 
 
 def last_state(description: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The state that the last run of the active experiment left that measured the same; ``None`` where there is none."""
+    """The state that the last run left of the active experiment that measured the same; ``None`` without one."""
     import mlflow
     from mlflow import artifacts
     from mlflow.exceptions import MlflowException

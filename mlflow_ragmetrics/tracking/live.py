@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -100,6 +100,7 @@ class LiveRun:
         """Whether metrics have intervals that stay valid however often one looks."""
         self._sequences: dict[str, ConfidenceSequence] = {}
         self._off_scale: set[str] = set()  # keys with a score that is not from 0 to 1, which is what the bets are for
+        self._errors: Counter[str] = Counter()
         folder = tempfile.mkdtemp(prefix="ragmetrics-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._tables = [GrowingTable(Path(folder), name) for name in (ROWS, CLAIMS)]
@@ -133,6 +134,8 @@ class LiveRun:
             elif self.anytime:
                 self._sequences[column] = ConfidenceSequence()
                 self._sequences[column].update(numbers)
+            if column.endswith("_status"):
+                self._errors[column.removesuffix("_status")] = values.count("error")
 
     def check(self) -> None:
         """Nothing where the store answers; else the error."""
@@ -143,11 +146,16 @@ class LiveRun:
         """The metrics of the next row: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
 
         With ``anytime``, ``<key>/anytime_low`` and ``/anytime_high`` as well, for scores from 0 to 1.
+        ``<key>/n_error`` counts the rows so far whose score is in error: a mean that stands still says so.
         """
         from mlflow.entities import Metric
 
         figures: dict[str, float] = {}
         for key, score in scores.items():
+            if score.status == "error":
+                self._errors[key] += 1
+            if self._errors[key]:
+                figures[f"{key}/n_error"] = float(self._errors[key])
             if score.value is None:
                 continue
             total, count = self._sums.get(key, (0.0, 0))

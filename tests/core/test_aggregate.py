@@ -12,7 +12,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.aggregate import agreement
 from mlflow_ragmetrics.core.language import render
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.engine.rules import merge_judges
+from mlflow_ragmetrics.engine.program import merge_judges
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, JudgeReplyError
 
 VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=9)

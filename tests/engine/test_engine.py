@@ -15,7 +15,7 @@ from mlflow_ragmetrics.core.question import Claims, Grade, Question, Rating, Ste
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.engine import Engine
-from mlflow_ragmetrics.engine.rules import ScoringRules
+from mlflow_ragmetrics.engine.program import ScoringRules
 from mlflow_ragmetrics.engine.threads import Slots
 from mlflow_ragmetrics.errors import JudgeError
 

@@ -21,7 +21,7 @@ from mlflow_ragmetrics.judges.chat.judge import group_calls
 from mlflow_ragmetrics.judges.chat.message import Block, Instruction, Part, Result
 from mlflow_ragmetrics.judges.chat.reply import Problem
 from mlflow_ragmetrics.judges.chat.tasks import Task, register_task, request_of
-from mlflow_ragmetrics.shared.replies import read_grade
+from mlflow_ragmetrics.shared.claims import read_grade
 from tests.judges.fake_models import FakeChatModel, dutiful, scripted
 
 RUBRIC = "how polite is the answer?\n5 warm and respectful\n3 neutral\n1 rude"

@@ -70,7 +70,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("core", "core/aggregate.py", "> len(numbers) else 0.0", ">= len(numbers) else 0.0"),
     ("core", "core/aggregate.py", "> tolerance + 1e-9", "> tolerance - 1e-9"),
     ("core", "core/aggregate.py", "return 1.0 - statistics.fmean(abs", "return statistics.fmean(abs"),
-    ("engine", "engine/rules.py", "if not several and type(first)", "if type(first)"),
+    ("engine", "engine/program.py", "if not several and type(first)", "if type(first)"),
     (
         "core",
         "core/composite.py",
@@ -99,11 +99,11 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("engine", "engine/questions.py", "if len(outcomes) != len(call):", "if False:"),
     (
         "engine",
-        "engine/rules.py",
+        "engine/program.py",
         'settings.aggregate if "aggregate" in given else self.aggregate',
         "settings.aggregate",
     ),
-    ("engine", "engine/rules.py", 'return self.strict and on_missing != "skip"', "return self.strict"),
+    ("engine", "engine/program.py", 'return self.strict and on_missing != "skip"', "return self.strict"),
     ("engine", "engine/engine.py", "closed[0] if closed and all(closed)", "closed[0] if any(closed)"),
     # what several metrics share
     ("shared", "shared/retrieval.py", "1.0 / math.log2(rank + 1)", "1.0 / math.log2(rank + 2)"),
@@ -120,12 +120,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("shared", "shared/non_answers.py", "return all(is_non_answer", "return any(is_non_answer"),
     ("shared", "shared/non_answers.py", "or _CONTRASTS.intersection(rest)", ""),
     ("shared", "shared/non_answers.py", "if text is None or not has_content(text):", "if text is None:"),
-    ("shared", "shared/replies.py", "1 <= grade <= 5", "0 <= grade <= 5"),
+    ("shared", "shared/claims.py", "1 <= grade <= 5", "0 <= grade <= 5"),
     ("shared", "shared/claims.py", 'verdict or "NEUTRAL"', 'verdict or "SUPPORTED"'),
     ("shared", "shared/claims.py", "if passages is None or 1 <= number <= passages", "if True"),
     ("shared", "shared/similarity.py", '("moderate", 0.5)', '("moderate", 0.4)'),
-    ("shared", "shared/states.py", "any(text.strip() for text", "any(text for text"),
-    ("shared", "shared/states.py", '{"vacuous": vacuous, "floor": 0.0', '{"vacuous": vacuous, "floor": vacuous'),
+    ("shared", "shared/non_answers.py", "any(text.strip() for text", "any(text for text"),
+    ("shared", "shared/non_answers.py", '{"vacuous": vacuous, "floor": 0.0', '{"vacuous": vacuous, "floor": vacuous'),
     # metrics
     ("metrics", "metrics/faithfulness.py", "value=verified.share(empty=1.0)", "value=verified.share(empty=0.0)"),
     ("metrics", "metrics/faithfulness.py", "without_context(no_context, 1.0", "without_context(no_context, 0.0"),

@@ -13,9 +13,9 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Message, Sample
 from mlflow_ragmetrics.readers import join, read_samples
 from mlflow_ragmetrics.records.aliases import ALIASES_BY_NATURE
-from mlflow_ragmetrics.records.chunks import are_texts
 from mlflow_ragmetrics.records.messages import messages_of, turns_before
 from mlflow_ragmetrics.records.record import to_sample
+from mlflow_ragmetrics.records.values import are_texts
 
 TEXTS = ["It rained all day.", "The sun set at nine."]
 HELLO = (Message("user", "Hi"), Message("assistant", "Hello"))

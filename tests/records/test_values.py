@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
-from mlflow_ragmetrics.records.chunks import chunks_of, document_ids_of
-from mlflow_ragmetrics.records.values import elements_of, is_missing, text_of, texts_of
+from mlflow_ragmetrics.records.values import chunks_of, document_ids_of, elements_of, is_missing, text_of, texts_of
 
 MISSING = [None, float("nan"), np.nan, np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("NaN")]
 

@@ -10,9 +10,9 @@ from typing import Any, Union
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, documents_in
 from mlflow_ragmetrics.core.sample import Chunk, Sample
 from mlflow_ragmetrics.records.aliases import ALIASES
-from mlflow_ragmetrics.records.chunks import chunks_of
 from mlflow_ragmetrics.records.messages import answer_in, question_in
 from mlflow_ragmetrics.records.record import to_sample
+from mlflow_ragmetrics.records.values import chunks_of
 
 __all__ = ["Known", "Reading", "answered_messages", "call_with", "chunks_in", "distinct"]
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from mlflow_ragmetrics.core.question import Finding, Rating, Related
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.shared.claims import read_findings
-from mlflow_ragmetrics.shared.replies import read_grade, read_related, read_tone
+from mlflow_ragmetrics.shared.claims import read_findings, read_grade, read_related, read_tone
 
 VERDICTS = st.sampled_from(["SUPPORTED", "supported ", "Contradicted.", "neutral", "yes", "RELATED", ""])
 
