@@ -53,15 +53,9 @@ def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> No
 
 def _notes(report: Report) -> Iterator[tuple[str, str]]:
     """What the table does not say, each with its style."""
-    yield from (
-        (line, "dim")
-        for line in (
-            *_composite_lines(report),
-            *_group_lines(report),
-            *_other_figures(report),
-            *map(str, report.true_scores),
-        )
-    )
+    for lines in (_composite_lines, _group_lines, _anytime_lines, _other_figures):
+        yield from ((line, "dim") for line in lines(report))
+    yield from ((clean(true_score), "") for true_score in report.true_scores)
     yield from ((f"Warning: {clean(warning)}", "yellow") for warning in report.warnings)
     for key in report.keys:
         errors = [score.error for score in report.scores(key) if score.error]
