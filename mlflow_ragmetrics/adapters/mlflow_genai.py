@@ -18,7 +18,7 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.readers import read_samples
-from mlflow_ragmetrics.readers.traces import failure_of, retrieved_documents
+from mlflow_ragmetrics.readers.traces import failure_of, retrieved_documents, session_of
 from mlflow_ragmetrics.records.messages import mapping_of
 from mlflow_ragmetrics.records.record import to_sample
 from mlflow_ragmetrics.report.report import Report
@@ -133,7 +133,7 @@ class _Entry:
 
 
 def _sample_of(row: Mapping[str, Any], trace: Trace | None, columns: Mapping[str, str]) -> Sample:
-    record = dict(row)
+    record = {**row, **(session_of(trace) if trace is not None else {})}
     for name in columns.values():
         record[name] = next((part[name] for part in map(mapping_of, row.values()) if name in part), None)
     sample = to_sample(record, columns)
