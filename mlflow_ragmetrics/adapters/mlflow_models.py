@@ -169,7 +169,9 @@ def extra_metrics(
     """
     suite = Suite.of(suite)
     shared = SharedEvaluation(suite, columns or {}, traces=traces)
-    return [_metric(shared, key, column_names(columns or {})) for key in suite.keys]
+    names = column_names(columns or {})
+    names += [suite.groups] if suite.groups is not None and suite.groups not in names else []
+    return [_metric(shared, key, names) for key in suite.keys]
 
 
 def _metric(shared: SharedEvaluation, key: str, names: list[str]) -> EvaluationMetric:
