@@ -182,3 +182,15 @@ def test_chat_completions_and_responses_of_openai() -> None:
         span.set_outputs({"output": [found, said]})
     sample = sample_of(span.trace_id)
     assert (sample.question, sample.answer, sample.texts) == ("Which colour?", "Red.", ("It is red.",))
+
+
+def test_traces_without_a_retriever_do_not_say_what_was_retrieved(suite: rm.Suite) -> None:
+    with mlflow.start_span("ask") as root:
+        root.set_inputs({"question": "Why?"})
+        root.set_outputs("So.")
+    mlflow.flush_trace_async_logging()
+    found = mlflow.search_traces(["0"], return_type="list")
+    with pytest.raises(rm.MissingFieldError, match="'contexts' and no row has it"):
+        rm.Suite(["faithfulness"]).evaluate(found, progress=False)
+    (row,) = rm.Suite(["faithfulness", "coherence"]).stream(found)
+    assert {key: score.status for key, score in row.scores.items()} == {"faithfulness": "skipped", "coherence": "ok"}
