@@ -256,8 +256,9 @@ class Suite:
                 rows, warnings=warnings, source=source, seconds=seconds, before=before, cached=engine.cached
             )
             if engine.stopped is not None:
-                engine.stopped.report = report
-                raise engine.stopped
+                stopped = engine.stopped.with_traceback(None)  # a refused key needs no tour through threads and clients
+                stopped.report = replace(report, stopped=str(stopped))
+                raise stopped from None
             return report
 
         if repeat == 1:

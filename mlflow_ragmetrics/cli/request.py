@@ -15,6 +15,7 @@ from mlflow_ragmetrics.cli.options import (
     metrics,
     numbers,
     one_or_all,
+    share_or_numbers,
     suites,
 )
 
@@ -56,7 +57,7 @@ class Request:
     log: bool
     output: str | None
     fail_under: Mapping[str, float] | None
-    fail_on_error_rate: float | None
+    min_scored: Mapping[str, float] | None
     junit: str | None
     json_file: str | None
     worst: int
@@ -169,7 +170,13 @@ _OUTCOME = (
         callback=numbers,
         help="Exit code 1 when a mean, or a figure such as rag_score/ci_low, is lower.",
     ),
-    click.option("--fail-on-error-rate", type=float, metavar="SHARE", help="Exit code 1 when more rows fail."),
+    click.option(
+        "--min-scored",
+        metavar="SHARE|METRIC=SHARE,…",
+        multiple=True,
+        callback=share_or_numbers,
+        help="Exit code 1 when fewer of all rows are measured [default: 0.95 of a metric with --fail-under].",
+    ),
     click.option("--junit", metavar="FILE", shell_complete=files, help="Write the gates as JUnit XML."),
     click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the gates as JSON."),
     click.option(

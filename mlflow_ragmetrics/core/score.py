@@ -105,6 +105,14 @@ class Score:
         """Whether there is a value."""
         return self.status == "ok"
 
+    @property
+    def measured(self) -> bool:
+        """Whether the value comes of a measurement, not of the rule for rows without context or without claims.
+
+        A composite is measured when each of its components is that has a weight and was not skipped.
+        """
+        return self.scored and not self.details.get("unmeasured")
+
     def changed(self, **fields: Any) -> Score:
         """The same score with other values in some fields, unchecked: ``replace`` checks, at ten times the cost."""
         copy = object.__new__(Score)

@@ -57,6 +57,10 @@ class Loggable(Protocol):
         """Run metrics by name."""
 
     @property
+    def incomplete(self) -> Union[str, None]:
+        """Why the figures are not those of a whole evaluation."""
+
+    @property
     def data_digest(self) -> str:
         """Hex digits that depend on the whole content."""
 

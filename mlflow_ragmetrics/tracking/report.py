@@ -8,7 +8,7 @@ from typing import Any
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.tracking.describe import Loggable, dataset_input, description_of, figures_of, package_version
-from mlflow_ragmetrics.tracking.run import COMPLETE, target_run
+from mlflow_ragmetrics.tracking.run import status_of, target_run
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
 from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, SUITE, Content, RunWriter, table_json
 
@@ -37,6 +37,8 @@ def log_report(
     ``dataset=False`` logs no dataset input and ``omit`` names metrics not to log, where somebody else logs them.
     Logging again, also after a failure, replaces tables and traces and sets the metrics anew. Where something cannot be
     written, a run made here ends FAILED, the tag ``ragmetrics.status`` says why, and a ``RagMetricsError`` is raised.
+    A report that is not complete (``report.incomplete``) is written whole, but the tag is not ``complete``, and a run
+    made here ends FAILED.
     """
     import mlflow
     from mlflow.entities import LoggedModelInput
@@ -57,7 +59,7 @@ def log_report(
             log_feedback(report.rows, target)
         elif traces:
             log_traces(report.rows, target, model)
-        writer.tags({**(tags or {}), STATUS_TAG: COMPLETE})
+        writer.tags({**(tags or {}), STATUS_TAG: status_of(report.incomplete)})
     return target
 
 

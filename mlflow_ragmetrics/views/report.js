@@ -21,8 +21,8 @@ const metric = (key, name) => data.metrics[key + "/" + name];
 const MEANING = { SUPPORTED: "supported", NEUTRAL: "not in the passages", CONTRADICTED: "contradicted" };
 const claims = (row) => Object.values(row.scores).flatMap((score) => score.items).filter((item) => item.kind === "claim");
 const firstClaims = (row) => data.keys.map((key) => claims({ scores: { key: row.scores[key] || { items: [] } } })).find((some) => some.length) || [];
-const deciding = Object.keys(data.description.weights || {}).find((key) => data.keys.includes(key)) || data.keys[data.keys.length - 1];
-const columns = [deciding, ...data.keys.filter((key) => key !== deciding)];
+const composite = data.keys.find((key) => metric(key, "coverage") !== undefined);
+const columns = composite === undefined ? data.keys : [composite, ...data.keys.filter((key) => key !== composite)];
 
 function histogram(values, low, high) {
   const bins = new Array(20).fill(0);
@@ -53,17 +53,20 @@ function summary() {
     usage.cost && `cost ${usage.cost.toFixed(4)}`,
     usage.wall_seconds && `${usage.wall_seconds.toFixed(1)} s`,
   ].filter(Boolean).join(" · ");
+  for (const line of data.banner) byId("banner").append(element("li", {}, line));
   for (const warning of data.warnings) byId("warnings").append(element("li", {}, warning));
   for (const key of data.keys) {
     const values = data.rows.map((row) => row.scores[key] && row.scores[key].value).filter((v) => v !== null && v !== undefined);
     const low = Math.min(0, ...values.slice(0, 100000)), counts = ["scored", "skipped", "error"].filter((name) => name === "scored" || metric(key, "n_" + name));
     const interval = metric(key, "ci_low") === undefined ? "" : `95 %: ${number(metric(key, "ci_low"))} to ${number(metric(key, "ci_high"))}`;
-    const scaled = metric(key + "_1to5", "mean"), rate = metric(key, "pass_rate");
+    const scaled = metric(key + "_1to5", "mean"), rate = metric(key, "pass_rate"), measured = metric(key, "n_measured");
+    const short = measured !== undefined && measured < data.rows.length;
     byId("summary").append(element("div", { class: "card" },
       element("div", { class: "name" }, ...broken(key)),
       element("div", { class: "mean" }, number(metric(key, "mean")), scaled === undefined ? null : element("span", { class: "small" }, `  ${number(scaled, 1)} of 5`)),
       element("div", { class: "small" }, interval),
       element("div", { class: "small" }, counts.map((name) => `${metric(key, "n_" + name) || 0} ${name === "error" ? "failed" : name}`).join(" · ") + (rate === undefined ? "" : ` · ${(100 * rate).toFixed(0)} % pass`)),
+      short ? element("div", { class: "small short" }, `measured: ${measured} of ${data.rows.length} rows`) : null,
       values.length ? histogram(values, low, 1) : null));
   }
 }
@@ -206,7 +209,7 @@ function scoreBlock(key, score, open) {
       link.addEventListener("click", (event) => { event.preventDefault(); byId("chunk-" + each.chunk)?.scrollIntoView({ block: "center" }); });
       return element("p", { class: "why" }, link, each.quote ? ` “${each.quote}”` : "");
     });
-    block.append(element("div", { class: "item" }, element("p", {}, element("span", { class: "badge " + item.verdict }, item.verdict || ""), " ", item.text,
+    block.append(element("div", { class: "item" }, element("p", {}, element("span", { class: "badge " + item.verdict, title: item.verdict || "" }, MEANING[item.verdict] || item.verdict || ""), " ", item.text,
       item.support === null ? "" : element("span", { class: "why" }, ` support ${number(item.support, 2)}`)), element("p", { class: "why" }, item.reason), ...where));
   }
   return block;
