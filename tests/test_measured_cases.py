@@ -78,7 +78,7 @@ def test_a_judge_that_refuses_every_call_passes_no_gate(monkeypatch: pytest.Monk
     assert "rag_score/mean" not in run.data.metrics
     page = mlflow.artifacts.load_text(f"{run.info.artifact_uri}/ragmetrics_report.html")
     assert "Not complete: " in page
-    assert "59 of 60 rows failed" in page
+    assert "60 of 60 rows failed" in page
 
 
 def test_rows_without_any_context_pass_no_gate() -> None:

@@ -24,6 +24,7 @@ from mlflow_ragmetrics.records.aliases import RECORD_NAMES
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike
+from mlflow_ragmetrics.tracking.describe import run_metrics_of
 
 __all__ = ["Columns", "Reading", "column_names", "SharedEvaluation", "extra_metrics"]
 
@@ -179,7 +180,7 @@ def _metric(shared: SharedEvaluation, key: str, names: list[str]) -> EvaluationM
 
 def _metric_value(report: Report, key: str) -> MetricValue:
     scores = [row.scores.get(key) or _LEFT_OUT for row in report.rows]
-    parts = ((name.partition("/"), value) for name, value in report.metrics.items())
+    parts = ((name.partition("/"), value) for name, value in run_metrics_of(report).items())
     figures = {figure: value for (owner, _, figure), value in parts if owner == key}
     return MetricValue(
         scores=[score.value for score in scores],  # type: ignore[arg-type]  # None is what MLflow stores as null

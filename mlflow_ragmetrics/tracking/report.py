@@ -7,10 +7,17 @@ from typing import Any
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.tracking.describe import Loggable, dataset_input, description_of, figures_of, package_version
+from mlflow_ragmetrics.tracking.describe import (
+    Loggable,
+    dataset_input,
+    description_of,
+    figures_of,
+    package_version,
+    run_metrics_of,
+)
 from mlflow_ragmetrics.tracking.run import status_of, target_run
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
-from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, SUITE, Content, RunWriter, table_json
+from mlflow_ragmetrics.tracking.writer import CLAIMS, FIGURES, ROWS, STATUS_TAG, SUITE, Content, RunWriter, table_json
 
 __all__ = ["log_report"]
 
@@ -54,7 +61,7 @@ def log_report(
         about: dict[str, Any] = {"model_id": model, "run_id": target}
         for each in datasets:
             about |= {"dataset_name": each.dataset.name, "dataset_digest": each.dataset.digest}
-        writer.figures({name: value for name, value in figures_of(report).items() if name not in omit}, **about)
+        writer.figures({name: value for name, value in run_metrics_of(report).items() if name not in omit}, **about)
         if feedback:
             log_feedback(report.rows, target)
         elif traces:
@@ -68,5 +75,6 @@ def _own_files(report: Loggable) -> dict[str, Content]:
     return {
         ROWS: table_json(report.table),
         CLAIMS: table_json(report.items),
+        FIGURES: as_json(figures_of(report), indent=2),
         SUITE: redact(as_json(about, indent=2)),
     }

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLAIMS",
+    "FIGURES",
     "LONGEST_PARAM",
     "LONGEST_TAG",
     "ROWS",
@@ -50,6 +51,7 @@ Content = Union[str, bytes, Callable[[Path], object]]
 ROWS = "rag_rows.json"
 CLAIMS = "rag_claims.json"
 SUITE = "ragmetrics_suite.json"
+FIGURES = "rag_figures.json"
 STATUS_TAG = "ragmetrics.status"
 LONGEST_PARAM = 6000
 _TABLES_TAG = "mlflow.loggedArtifacts"

@@ -22,6 +22,8 @@ const MEANING = { SUPPORTED: "supported", NEUTRAL: "not in the passages", CONTRA
 const claims = (row) => Object.values(row.scores).flatMap((score) => score.items).filter((item) => item.kind === "claim");
 const firstClaims = (row) => data.keys.map((key) => claims({ scores: { key: row.scores[key] || { items: [] } } })).find((some) => some.length) || [];
 const composite = data.keys.find((key) => metric(key, "coverage") !== undefined);
+const LOWEST = "";  // the order of rows where no composite ranks them: by the lowest of each row's scores
+const lowest = (row) => Math.min(...Object.values(row.scores).map((score) => score.value === null || score.unmeasured ? Infinity : score.value));
 const columns = composite === undefined ? data.keys : [composite, ...data.keys.filter((key) => key !== composite)];
 
 function histogram(values, low, high) {
@@ -84,7 +86,7 @@ function select() {
   const text = (row) => `${row.id}\n${row.question || ""}\n${row.answer || ""}`.toLowerCase();
   state.shown = data.rows.filter((row) => keep(row) && (!wanted || text(row).includes(wanted)));
   if (state.sort !== null) {
-    const value = (row) => state.sort === "id" || state.sort === "question" ? row[state.sort] || "" : (row.scores[state.sort] || {}).value;
+    const value = (row) => state.sort === LOWEST ? lowest(row) : state.sort === "id" || state.sort === "question" ? row[state.sort] || "" : (row.scores[state.sort] || {}).value;
     const sign = state.descending ? -1 : 1;
     state.shown.sort((first, second) => {
       const a = value(first), b = value(second);
@@ -120,7 +122,7 @@ function cell(score) {
   if (!score) return element("td", { class: "number unscored" }, "");
   if (score.value === null) return element("td", { class: "number unscored", title: score.reason }, score.status === "error" ? "failed" : score.status);
   const share = 100 * Math.min(1, Math.max(0, score.value)), bar = `background-size:${share.toFixed(0)}% 3px`;
-  return element("td", { class: "number bar" + (score.passed === false ? " failed" : ""), style: bar, title: score.reason }, number(score.value));
+  return element("td", { class: "number bar" + (score.unmeasured ? " unscored" : "") + (score.passed === false ? " failed" : ""), style: bar, title: score.reason }, number(score.value));
 }
 
 function draw() {
@@ -242,6 +244,6 @@ byId("scroller").addEventListener("keydown", (event) => {
   event.preventDefault();
   choose(state.chosen + steps[event.key], true);
 });
-if (data.rows.length > 1) state.sort = deciding;
+if (data.rows.length > 1) state.sort = composite === undefined ? LOWEST : composite;
 headings();
 select();

@@ -60,7 +60,9 @@ def _row(row: Row) -> dict[str, Any]:
 
 
 def _score(score: Score) -> dict[str, Any]:
+    unmeasured = {} if score.measured or not score.scored else {"unmeasured": True}
     return {
+        **unmeasured,
         "value": score.value,
         "scaled": score.scaled,
         "status": score.status,
