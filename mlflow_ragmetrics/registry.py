@@ -15,6 +15,7 @@ from typing import Any, Union
 
 import mlflow_ragmetrics.metrics as metrics_package
 from mlflow_ragmetrics.core.composite import Composite
+from mlflow_ragmetrics.core.imports import import_named
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.metric import metric as make_metric
 from mlflow_ragmetrics.core.options import shown
@@ -102,7 +103,7 @@ def _split(text: str) -> tuple[str, dict[str, Any]]:
 def _imported(module: str, spelling: str) -> Measure:
     name, options = _split(spelling)
     try:
-        value = getattr(importlib.import_module(module), name)
+        value = getattr(import_named(module), name)
     except (ImportError, AttributeError) as error:
         message = f"cannot import the metric {module}:{name} ({error}); is its module on the Python path?"
         raise InvalidOptionError(message, param="metrics") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from typing import IO, Any, TextIO
@@ -16,6 +17,7 @@ from typing import IO, Any, TextIO
 import click
 
 from mlflow_ragmetrics import __version__
+from mlflow_ragmetrics.core.imports import importing_from
 from mlflow_ragmetrics.errors import RagMetricsError
 
 __all__ = ["main"]
@@ -24,6 +26,8 @@ _COMMANDS = {
     "evaluate": ("evaluate", "Score the rows of a file and log them to MLflow."),
     "compare": ("compare", "Tell whether one run is better than another, beyond noise."),
     "calibrate": ("calibrate", "Measure a metric against human labels, and its best threshold."),
+    "power": ("power", "Say how small a difference the data can show, and what a smaller one takes."),
+    "label": ("label", "Choose the rows to have labelled, so that few labels tell most."),
     "list": ("metrics:list_command", "Show the metrics and the presets."),
     "explain": ("metrics:explain_command", "Show one metric: formula, options, thresholds, an example."),
     "doctor": ("doctor", "Check versions, extras, the MLflow store and the judge."),
@@ -92,7 +96,8 @@ def main() -> None:
       ragmetrics evaluate answers.csv --metric rouge --metric "ndcg(k=5)"
       ragmetrics explain faithfulness
     """
-    sys.path.insert(0, os.getcwd())
+    with suppress(OSError):  # a working directory that is gone holds no modules
+        click.get_current_context().with_resource(importing_from(os.getcwd()))
     warnings.showwarning = _say_warning
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

@@ -8,20 +8,26 @@ import json
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError, MissingExtraError
+from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
 
-__all__ = ["read_file"]
+__all__ = ["NEVER_BLANK", "is_delimited", "read_file"]
 
 Row = dict[str, Any]
 
 _BATCH_ROWS = 1024
 _LARGEST_CELL = 2**31 - 1
+NEVER_BLANK = ("question", "reference", "contexts")
+"""Fields whose empty cell in a text table says nothing; empty lists of ids are as good as ``[]``."""
+_MISSING_IF_EMPTY = frozenset(
+    name for each in NEVER_BLANK for name in (each, *ALIASES[each], *ALIASES_BY_NATURE.get(each, ()))
+)
 
 
 def read_file(path: str | os.PathLike[str]) -> Iterator[Row]:
@@ -43,9 +49,18 @@ def read_file(path: str | os.PathLike[str]) -> Iterator[Row]:
         raise InvalidDataError(f"{file} has no rows: it is empty or holds nothing but a header.")
 
 
+def is_delimited(path: str | os.PathLike[str]) -> bool:
+    """Whether ``path`` is that of a text table, by its name."""
+    return _named_extension([suffix.lower() for suffix in Path(path).suffixes]) in (".csv", ".tsv")
+
+
+def _named_extension(suffixes: Sequence[str]) -> str:
+    return suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
+
+
 def _extension(file: Path) -> str:
     suffixes = [suffix.lower() for suffix in file.suffixes]
-    extension = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
+    extension = _named_extension(suffixes)
     try:
         directory, exists = file.is_dir(), file.exists()
     except (OSError, ValueError) as error:  # a name that is too long, or with a NUL: usually the data itself
@@ -92,7 +107,10 @@ def _open(file: Path) -> TextIO:
 
 
 def _read_delimited(stream: TextIO, file: Path, delimiter: str) -> Iterator[Row]:
-    """The rows under the header of a CSV or TSV file; a short row misses its last cells, blank lines are skipped."""
+    """The rows under the header of a CSV or TSV file; a short row misses its last cells, blank lines are skipped.
+
+    An empty question, reference or contexts is missing; an empty answer is what the chain answered.
+    """
     reader = csv.reader(stream, delimiter=delimiter, strict=True)
     lines = _cells(reader, file)
     header = next(lines, None)
@@ -107,7 +125,8 @@ def _read_delimited(stream: TextIO, file: Path, delimiter: str) -> Iterator[Row]
                 f"{file}, line {reader.line_num}: {len(cells)} cells under a header of {len(header)}; "
                 "quote cells that contain the delimiter."
             )
-        yield dict(zip(header, cells, strict=False))
+        row: Row = dict(zip(header, cells, strict=False))
+        yield {name: None if cell == "" and name in _MISSING_IF_EMPTY else cell for name, cell in row.items()}
 
 
 def _cells(reader: Any, file: Path) -> Iterator[list[str]]:

@@ -31,7 +31,7 @@ MIN_SCORED = 0.95
 MinScored = Union[float, Mapping[str, float]]
 """The share of all rows that must be measured, or one per key and under ``""`` for all others."""
 
-_FIGURES = ("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored")
+_FIGURES = ("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored", "true_mean", "true_low", "true_high")
 _VERDICTS = ("improved", "regressed", "unchanged", "too few rows to tell")
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -192,7 +192,8 @@ def _check(figures: Mapping[str, float], name: str, least: float | None, share: 
     if value is None:
         return Check(name, False, f"{name} could not be computed and must be at least {least:g}; {counted}")
     reached = passes(value, least)
-    said = f"{name} is {value:.4f} and {'reaches' if reached else 'must be at least'} {least:g}"
+    mark = " (few groups)" if f"{key}/few_groups" in figures else ""
+    said = f"{name} is {value:.4f}{mark} and {'reaches' if reached else 'must be at least'} {least:g}"
     return Check(name, reached and enough, f"{said}{'; ' if enough == reached else ', but '}{counted}")
 
 

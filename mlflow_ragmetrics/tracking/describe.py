@@ -70,7 +70,8 @@ def package_version() -> str:
     return version("mlflow_ragmetrics")
 
 
-_LOGGED = {"mean", "ci_low", "ci_high", "n_scored", "pass_rate"}
+_LOGGED = {"mean", "ci_low", "ci_high", "n_scored", "pass_rate", "n_groups", "design_effect"}
+_LOGGED |= {"true_mean", "true_low", "true_high", "n_labelled"}
 _MARKS = {"n_error", "n_no_context", "n_unclaimed", "n_unquoted", "n_fewer_judges", "few_groups"}
 
 
@@ -85,7 +86,7 @@ def run_metrics_of(report: Loggable) -> dict[str, float]:
 
     Of each key ``mean``, ``ci_low``, ``ci_high``, ``n_scored`` and, where there is one, ``pass_rate``; where they say
     that something is missing, the marks ``n_error``, ``n_no_context``, ``n_unclaimed``, ``n_unquoted``,
-    ``n_fewer_judges``, ``few_groups``, ``n_measured`` and a composite's ``coverage``; ``<composite>_1to5/mean``; the
+    ``n_fewer_judges``, ``few_groups``, ``n_measured`` and a composite's ``coverage``; ``<composite>_1to5/mean``; what groups and labels add; the
     figures of retrieval under their own names, and ``usage/*``. The rest is in the artifact ``rag_figures.json``.
     """
     figures = figures_of(report)

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -95,6 +95,7 @@ class LiveRun:
         self._step = 0
         self._sums: dict[str, tuple[float, int]] = {}
         self._windows: dict[str, deque[float]] = {}
+        self._errors: Counter[str] = Counter()
         folder = tempfile.mkdtemp(prefix="ragmetrics-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._tables = [GrowingTable(Path(folder), name) for name in (ROWS, CLAIMS)]
@@ -123,6 +124,8 @@ class LiveRun:
             numbers = [value for value in values if isinstance(value, float)]
             self._sums[column] = (sum(numbers), len(numbers))
             self._windows[column] = deque(numbers[-WINDOW:], WINDOW)
+            if column.endswith("_status"):
+                self._errors[column.removesuffix("_status")] = values.count("error")
 
     def check(self) -> None:
         """Nothing where the store answers; else the error."""
@@ -130,11 +133,18 @@ class LiveRun:
             self._writer.check()
 
     def next_metrics(self, scores: Mapping[str, Score], time_ms: int) -> list[Metric]:
-        """The metrics of the next row: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50)."""
+        """The metrics of the next row: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
+
+        ``<key>/n_error`` counts the rows so far whose score is in error: a mean that stands still says so.
+        """
         from mlflow.entities import Metric
 
         figures: dict[str, float] = {}
         for key, score in scores.items():
+            if score.status == "error":
+                self._errors[key] += 1
+            if self._errors[key]:
+                figures[f"{key}/n_error"] = float(self._errors[key])
             if score.value is None:
                 continue
             total, count = self._sums.get(key, (0.0, 0))

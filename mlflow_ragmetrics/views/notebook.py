@@ -19,6 +19,9 @@ _COLUMNS = {
     "measured": ("{}/n_measured", "{:.0f}"),
     "skipped": ("{}/n_skipped", "{:.0f}"),
     "failed": ("{}/n_error", "{:.0f}"),
+    "groups": ("{}/n_groups", "{:.0f}"),
+    "design effect": ("{}/design_effect", "{:.1f}"),
+    "few groups": ("{}/few_groups", "yes"),
 }
 
 

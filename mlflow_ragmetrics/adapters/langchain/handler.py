@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import Known, Reading
-from mlflow_ragmetrics.adapters.langchain.scoring import ChainSuite, Counts, Scored, Scorer, untraced_suite
+from mlflow_ragmetrics.adapters.langchain.scoring import Counts, Scored, Scorer, untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.threads import BackgroundQueue, WhenFull
@@ -92,8 +92,7 @@ class RagMetricsCallback(Recorder):
 
             self._mlflow = MLflowSink(suite.describe(), self._counts, run_id=run_id, feedback=feedback)
             takers.append(self._mlflow.take)
-        chain_suite = ChainSuite(suite if trace_judge else untraced_suite(suite))
-        scorer = Scorer(reading, chain_suite, takers, self._counts)
+        scorer = Scorer(reading, suite if trace_judge else untraced_suite(suite), takers, self._counts)
         self._queue = BackgroundQueue(
             scorer.work, busy=self.capture.is_open, size=queue_size, when_full=when_full, workers=workers
         )
@@ -101,9 +100,10 @@ class RagMetricsCallback(Recorder):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Calls ``seen``; of these ``scored``, ``dropped`` (full queue), ``failed`` (the chain, or its scoring) and
-        ``skipped`` (not sampled, or without an answer, as a stream that was left). Where they go to MLflow, also the
-        answers ``unwritten`` so far, ``lost`` because too many waited, and ``withheld`` from a trace that is not known.
+        """Calls ``seen``; of these ``scored``, ``dropped`` (full queue), ``failed`` (the chain, or its scoring: a score
+        in error) and ``skipped`` (not sampled, without an answer, as a stream that was left, or without any field that
+        the metrics need). Where they go to MLflow, also the answers ``unwritten`` so far, ``lost`` because too many
+        waited, and ``withheld`` from a trace that is not known.
         """
         return self._counts.snapshot()
 
