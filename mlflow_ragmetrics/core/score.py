@@ -42,6 +42,7 @@ class Item:
     ``kind`` says which of them, ``text`` what it says. ``verdict``: SUPPORTED, CONTRADICTED or NEUTRAL for claims and
     sentences, RELATED or UNRELATED for chunks, FOUND or NOT_FOUND for tokens and documents. ``reason`` is the judge's,
     ``evidence`` the passages that decided. ``support`` is graded, 0 to 1, where the judge grades; else ``None``.
+    ``judge`` names whose verdict it is where there are several judges.
     """
 
     kind: Kind
@@ -50,6 +51,7 @@ class Item:
     reason: str = ""
     support: float | None = None
     evidence: tuple[Evidence, ...] = ()
+    judge: str | None = None
 
     def changed(self, **fields: Any) -> Item:
         """The same item with other values in some fields, at half the cost of a new one."""

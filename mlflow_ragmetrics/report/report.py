@@ -18,6 +18,7 @@ from mlflow_ragmetrics.readers.labels import Labels
 from mlflow_ragmetrics.readers.results import results_of
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
 from mlflow_ragmetrics.report.marks import banner, judge_lines, silence
+from mlflow_ragmetrics.report.panel import agreement_lines, panel_figures
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import summarize_rows
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
@@ -76,9 +77,10 @@ class Report:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """What is logged as run metrics: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
+        """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
         scores = [row.scores for row in self.rows]
-        figures = {**summarize_rows(scores, self._group_names()), **retrieval_summary(scores), **self.repeats}
+        figures = {**summarize_rows(scores, self._group_names()), **panel_figures(scores)}
+        figures |= {**retrieval_summary(scores), **self.repeats}
         return figures | {name: value for each in self.true_scores for name, value in each.metrics.items()}
 
     @property
@@ -144,7 +146,7 @@ class Report:
     @property
     def banner(self) -> list[str]:
         """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
-        return banner(self.rows, self.metrics, self.incomplete)
+        return [*banner(self.rows, self.metrics, self.incomplete), *agreement_lines(self.keys, self.metrics)]
 
     @cached_property
     def composites(self) -> list[str]:

@@ -86,8 +86,9 @@ def run_metrics_of(report: Loggable) -> dict[str, float]:
 
     Of each key ``mean``, ``ci_low``, ``ci_high``, ``n_scored`` and, where there is one, ``pass_rate``; where they say
     that something is missing, the marks ``n_error``, ``n_no_context``, ``n_unclaimed``, ``n_unquoted``,
-    ``n_fewer_judges``, ``few_groups``, ``n_measured`` and a composite's ``coverage``; ``<composite>_1to5/mean``; what groups and labels add; the
-    figures of retrieval under their own names, and ``usage/*``. The rest is in the artifact ``rag_figures.json``.
+    ``n_fewer_judges``, ``few_groups``, ``n_measured`` and a composite's ``coverage``; ``<composite>_1to5/mean``; what
+    groups and labels add; the figures of retrieval under their own names, and ``usage/*``. The rest is in the artifact
+    ``rag_figures.json``.
     """
     figures = figures_of(report)
     return {name: value for name, value in figures.items() if _is_logged(name, value, figures)}

@@ -1,6 +1,6 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
-const EMPTY = { verdict: null, reason: "", support: null, evidence: [] };  // an item of the data leaves these out
+const EMPTY = { verdict: null, reason: "", support: null, evidence: [], judge: null };  // an item of the data leaves these out
 for (const row of data.rows) {
   for (const score of Object.values(row.scores)) score.items = score.items.map((item) => ({ ...EMPTY, ...item }));
 }
@@ -20,7 +20,7 @@ const number = (value, digits = 3) => value === null || value === undefined ? "�
 const metric = (key, name) => data.metrics[key + "/" + name];
 const MEANING = { SUPPORTED: "supported", NEUTRAL: "not in the passages", CONTRADICTED: "contradicted" };
 const claims = (row) => Object.values(row.scores).flatMap((score) => score.items).filter((item) => item.kind === "claim");
-const firstClaims = (row) => data.keys.map((key) => claims({ scores: { key: row.scores[key] || { items: [] } } })).find((some) => some.length) || [];
+const firstClaims = (row) => data.keys.map((key) => claims({ scores: { key: row.scores[key] || { items: [] } } })).map((some) => some.filter((item) => item.judge === some[0].judge)).find((some) => some.length) || [];
 const composite = data.keys.find((key) => metric(key, "coverage") !== undefined);
 const LOWEST = "";  // the order of rows where no composite ranks them: by the lowest of each row's scores
 const lowest = (row) => Math.min(...Object.values(row.scores).map((score) => score.value === null || score.unmeasured ? Infinity : score.value));
@@ -213,7 +213,7 @@ function scoreBlock(key, score, open) {
       link.addEventListener("click", (event) => { event.preventDefault(); byId("chunk-" + each.chunk)?.scrollIntoView({ block: "center" }); });
       return element("p", { class: "why" }, link, each.quote ? ` “${each.quote}”` : "");
     });
-    block.append(element("div", { class: "item" }, element("p", {}, element("span", { class: "badge " + item.verdict, title: item.verdict || "" }, MEANING[item.verdict] || item.verdict || ""), " ", item.text,
+    block.append(element("div", { class: "item" }, element("p", {}, element("span", { class: "badge " + item.verdict, title: item.verdict || "" }, MEANING[item.verdict] || item.verdict || ""), item.judge === null ? "" : ` ${item.judge}:`, " ", item.text,
       item.support === null ? "" : element("span", { class: "why" }, ` support ${number(item.support, 2)}`)), element("p", { class: "why" }, item.reason), ...where));
   }
   return block;

@@ -82,6 +82,8 @@ def _item(item: Item) -> dict[str, Any]:
         shown["reason"] = item.reason
     if item.support is not None:
         shown["support"] = item.support
+    if item.judge is not None:
+        shown["judge"] = item.judge
     if item.evidence:
         shown["evidence"] = [{"chunk": each.chunk, "quote": each.quote} for each in item.evidence]
     return shown
