@@ -14,8 +14,10 @@ from mlflow_ragmetrics.adapters.spark import spark_udf as spark_udf
 from mlflow_ragmetrics.adapters.spark import summarize_spark as summarize_spark
 from mlflow_ragmetrics.calibration import Calibration as Calibration
 from mlflow_ragmetrics.calibration import calibrate as calibrate
+from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label as rows_to_label
 from mlflow_ragmetrics.comparison import Comparison as Comparison
 from mlflow_ragmetrics.comparison import compare as compare
+from mlflow_ragmetrics.comparison.power import power as power
 from mlflow_ragmetrics.core.aggregate import aggregate as aggregate
 from mlflow_ragmetrics.core.composite import Composite as Composite
 from mlflow_ragmetrics.core.composite import combine as combine
@@ -536,3 +538,23 @@ class _SemanticSimilarity(Metric):
         """The same metric with these options in place of those it has."""
 
 semantic_similarity: _SemanticSimilarity
+
+class _WeakestClaim(Metric):
+    """Graded support of the answer's least supported claim: one claim that nothing backs makes an answer unfaithful."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        no_context: Literal["vacuous", "floor", "skip"] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _WeakestClaim:
+        """The same metric with these options in place of those it has."""
+
+weakest_claim: _WeakestClaim

@@ -68,7 +68,11 @@ class ChatJudge(Judge):
             _log.info("%s: its answers are not cached, as %s, which nothing identifies", self.name, error)
             return None
         prompts = f"prompts={self.prompts.version}/{self.prompts.digest[:12]}"
-        own = [f"calls={self.options.calls}", f"language={self.language}", f"support={self.options.support_threshold:g}"]
+        own = [
+            f"calls={self.options.calls}",
+            f"language={self.language}",
+            f"support={self.options.support_threshold:g}",
+        ]
         return ";".join([identity, prompts, *own])
 
     def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
