@@ -52,7 +52,8 @@ def command(context: click.Context, /, **options: Any) -> None:
       ragmetrics evaluate answers.jsonl -j openai:/gpt-4o-mini --cache judge.db
       ragmetrics evaluate --results run.tsv --reference gold.tsv --suite retrieval
 
-    Exit codes: 0 done, 1 a gate not reached, 2 a mistake or nothing scored, 130 stopped.
+    Exit codes: 0 done, 1 a gate not reached, 2 a mistake or nothing scored, 130 stopped
+    (Ctrl-C), 143 stopped (SIGTERM).
     """
     if not _done(Request(**options)):
         context.exit(GATE_NOT_REACHED)
@@ -89,9 +90,25 @@ def _report(request: Request, rows: Rows, suite: Suite, destination: Destination
     rows.check(suite.selection)
     if destination is not None:
         destination.open()
+        _mark_abandoned(destination)
     report = _evaluated(suite, rows.samples, request)
     _check_scored(report, rows.source)
     return replace(report, source=rows.source, warnings=(*report.warnings, *rows.warnings))
+
+
+def _mark_abandoned(destination: Destination) -> None:
+    """Runs that a process left half written when it was killed do not stay at "writing"."""
+    from mlflow import MlflowClient
+
+    from mlflow_ragmetrics.cli.store import reaching
+    from mlflow_ragmetrics.tracking.unfinished import mark_abandoned
+
+    with reaching(destination):
+        experiment = MlflowClient().get_experiment_by_name(destination.experiment)
+        for run in mark_abandoned(experiment.experiment_id) if experiment is not None else ():
+            name = clean(run.info.run_name or "")
+            message = f"Note: the run {name} ({run.info.run_id}) was left half written by a process that was ended"
+            click.echo(f"{message}; it is marked as failed.", err=True)
 
 
 def _evaluated(suite: Suite, samples: Sequence[Sample], request: Request) -> Report:

@@ -8,9 +8,19 @@ from typing import Any
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.tracking.describe import Loggable, dataset_input, description_of, figures_of, package_version
-from mlflow_ragmetrics.tracking.run import COMPLETE, target_run
+from mlflow_ragmetrics.tracking.run import COMPLETE, WRITING, target_run
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
-from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, SUITE, Content, RunWriter, table_json
+from mlflow_ragmetrics.tracking.writer import (
+    CLAIMS,
+    ROWS,
+    STATUS_TAG,
+    SUITE,
+    WRITER_TAG,
+    Content,
+    RunWriter,
+    table_json,
+    this_process,
+)
 
 __all__ = ["log_report"]
 
@@ -44,7 +54,7 @@ def log_report(
     model = model_id or mlflow.get_active_model_id()
     with target_run(run_id, run_name) as target:
         writer = RunWriter(target)
-        writer.tags({STATUS_TAG: "writing", "ragmetrics.version": package_version()})
+        writer.tags({STATUS_TAG: WRITING, WRITER_TAG: this_process(), "ragmetrics.version": package_version()})
         writer.params({**description_of(report), **(params or {})})
         datasets = [dataset_input(report)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])

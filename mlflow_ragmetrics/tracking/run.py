@@ -6,11 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, few_attempts, reason_of, write_errors
+from mlflow_ragmetrics.tracking.writer import (
+    STATUS_TAG,
+    WRITER_TAG,
+    RunWriter,
+    few_attempts,
+    reason_of,
+    this_process,
+    write_errors,
+)
 
-__all__ = ["COMPLETE", "target_run"]
+__all__ = ["COMPLETE", "WRITING", "target_run"]
 
 COMPLETE = "complete"
+WRITING = "writing"
 
 
 @contextmanager
@@ -43,7 +52,8 @@ def _new_run(run_name: str | None) -> Iterator[str]:
     import mlflow
 
     try:
-        run_id = str(mlflow.start_run(run_name=run_name).info.run_id)
+        tags = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}
+        run_id = str(mlflow.start_run(run_name=run_name, tags=tags).info.run_id)
     except write_errors() as error:
         raise RagMetricsError(f"no run could be begun in MLflow: {reason_of(error)}") from error
     try:

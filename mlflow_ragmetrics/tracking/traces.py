@@ -21,7 +21,7 @@ from mlflow_ragmetrics.tracking.trace_store import (
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["log_feedback", "log_traces"]
+__all__ = ["log_feedback", "log_traces", "remove_traces"]
 
 _TRACES_PER_BATCH = 100
 _RUN_TYPE = "mlflow.runType"
@@ -41,7 +41,7 @@ def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) ->
     run = client.get_run(run_id)
     experiment_id = run.info.experiment_id
     if _RUN_TYPE in run.data.tags:
-        _remove_traces(client, experiment_id, run_id)
+        remove_traces(client, experiment_id, run_id)
     client.set_tag(run_id, _RUN_TYPE, "genai_evaluate")  # before the traces: whatever ends this, they are found again
     write = write_traces_directly if can_write_directly() else write_traces_publicly
     target = TraceTarget(experiment_id, run_id, model_id)
@@ -52,7 +52,7 @@ def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) ->
     except (MlflowException, NotImplementedError) as error:
         if ids:
             raise
-        _remove_traces(client, experiment_id, run_id)
+        remove_traces(client, experiment_id, run_id)
         client.delete_tag(run_id, _RUN_TYPE)
         warnings.warn(f"no traces were written, since this store does not take them: {error}", stacklevel=3)
         return []
@@ -88,7 +88,8 @@ def _link(client: MlflowClient, ids: Sequence[str], run_id: str) -> None:
             client.link_traces_to_run(trace_ids=batch, run_id=run_id)
 
 
-def _remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None:
+def remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None:
+    """Remove the traces that were written for a run."""
     import mlflow
 
     mine = f"tags.`{TRACES_TAG}` = '{run_id}'"
