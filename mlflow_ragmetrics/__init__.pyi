@@ -14,8 +14,10 @@ from mlflow_ragmetrics.adapters.spark import spark_udf as spark_udf
 from mlflow_ragmetrics.adapters.spark import summarize_spark as summarize_spark
 from mlflow_ragmetrics.calibration import Calibration as Calibration
 from mlflow_ragmetrics.calibration import calibrate as calibrate
+from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label as rows_to_label
 from mlflow_ragmetrics.comparison import Comparison as Comparison
 from mlflow_ragmetrics.comparison import compare as compare
+from mlflow_ragmetrics.comparison.power import power as power
 from mlflow_ragmetrics.core.aggregate import aggregate as aggregate
 from mlflow_ragmetrics.core.composite import Composite as Composite
 from mlflow_ragmetrics.core.composite import combine as combine

@@ -46,11 +46,15 @@ class RagMetricsError(Exception):
 
 
 class MissingFieldError(RagMetricsError, ValueError):
-    """A metric needs ``field`` and the sample has no value for it."""
+    """A metric needs ``field`` and the sample has no value for it.
+
+    ``report``: the ``Report`` of what was done, where the error ends an evaluation of which the chain has been run.
+    """
 
     def __init__(self, message: str, *, field: str, metric: str | None = None) -> None:
         super().__init__(message, metric=metric)
         self.field = field
+        self.report: Any = None
 
 
 class InvalidFieldError(RagMetricsError, ValueError):

@@ -14,6 +14,7 @@ from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, Miss
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.readers import read_samples
 from mlflow_ragmetrics.registry import MetricLike, metric_of
+from mlflow_ragmetrics.selection import select
 from mlflow_ragmetrics.suite import Suite
 
 __all__ = ["score"]
@@ -33,9 +34,10 @@ def score(
 ) -> Score:
     """The ``Score`` of one sample by one metric.
 
-    ``sample`` is any record that ``to_sample`` reads; ``options`` are the metric's own. With ``on_missing="raise"``
-    a missing field is a ``MissingFieldError`` and a judge's failure its ``JudgeError``; with ``"skip"`` both are in
-    the score's ``status``. For a composite the sample may hold the component scores themselves, as
+    ``sample`` is any record that ``to_sample`` reads; ``options`` are the metric's own. Contexts that are missing count
+    as nothing retrieved here; over data they are unknown. With ``on_missing="raise"`` a missing field is a
+    ``MissingFieldError`` and a judge's failure its ``JudgeError``; with ``"skip"`` both are in the score's ``status``.
+    For a composite the sample may hold the component scores themselves, as
     ``{"scores": {key: value}, "scale": "0-1" | "1-5"}``. ``InvalidOptionError`` names an option that cannot be used.
 
     >>> import mlflow_ragmetrics as rm
@@ -48,7 +50,8 @@ def score(
     measure = measure(**options) if options else measure
     if isinstance(measure, Composite) and isinstance(sample, Mapping) and "scores" in sample:
         return _composed(measure, sample, language)
-    suite = Suite.of(measure, judge=judge, embeddings=embeddings, language=language)
+    selection = select([measure]).settled()
+    suite = Suite(selection, judge=judge, embeddings=embeddings, language=language)
     samples = read_samples([sample])
     (row,) = suite.score_samples(samples, strict=on_missing == "raise" and isinstance(measure, Metric))
     return row.scores[measure.key]

@@ -11,6 +11,7 @@ from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of, shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
+from mlflow_ragmetrics.records.unused import way_out
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 
 __all__ = ["PRESETS", "Preset", "Selection", "Thresholds", "check_presence", "select"]
@@ -79,6 +80,10 @@ class Selection:
         """The same without the metrics of these keys."""
         return replace(self, metrics=tuple(metric for metric in self.metrics if metric.key not in keys))
 
+    def settled(self) -> Selection:
+        """The same with ``no_context`` given for every metric: contexts that are missing count as nothing retrieved."""
+        return replace(self, metrics=tuple(map(_settled, self.metrics)))
+
     def check_models(self, names: Sequence[str]) -> None:
         """``InvalidOptionError`` for a metric whose ``models`` names none of the configured ones."""
         for metric in self.metrics:
@@ -98,6 +103,11 @@ class Selection:
             "weights": {each.key: dict(each.weights) for each in self.composites},
             "thresholds": thresholds,
         }
+
+
+def _settled(metric: Metric) -> Metric:
+    rule = getattr(metric.options, "no_context", None)
+    return metric if rule is None or "no_context" in metric.given else metric(no_context=rule)
 
 
 def select(
@@ -205,17 +215,33 @@ def check_presence(selection: Selection, samples: Sequence[Sample]) -> tuple[Sel
         raise InvalidDataError("the data has no rows; give at least one sample")
     absent: dict[str, str] = {}
     for metric in selection.metrics:
-        for field in metric.definition.required:
-            if all(getattr(s, field, None) is None and field not in s.invalid for s in samples):
-                absent.setdefault(metric.key, field)
-                break
-    if not absent:
-        return selection, ()
+        field = next((field for field in metric.required if not _given(samples, field)), None)
+        if field is not None:
+            absent[metric.key] = field
     left = selection.without(list(absent))
     refused = [key for key in absent if key not in selection.optional] or (list(absent) if not left.metrics else [])
     if refused:
         key, field = refused[0], absent[refused[0]]
-        message = f"{key} needs the field {field!r} and no row has it; add it, or name its column with columns"
+        message = f"{key} needs the field {field!r} and no row has it; {way_out(field, samples)}"
         raise MissingFieldError(message, field=field, metric=key)
+    unknown = _unknown_contexts(left, samples)
+    if not absent:
+        return selection, unknown
     missing = ", ".join(f"{key} (no row has {field!r})" for key, field in absent.items())
-    return left, (f"left out{f' of the preset {selection.name!r}' if selection.name else ''}: {missing}",)
+    ways = [f"{field}: {way_out(field, samples)}" for field in dict.fromkeys(absent.values())]
+    start = f"left out{f' of the preset {selection.name!r}' if selection.name else ''}"
+    return left, ("; ".join([f"{start}: {missing}", *ways]), *unknown)
+
+
+def _given(samples: Sequence[Sample], field: str) -> bool:
+    return any(getattr(sample, field, None) is not None or field in sample.invalid for sample in samples)
+
+
+def _unknown_contexts(selection: Selection, samples: Sequence[Sample]) -> tuple[str, ...]:
+    """The warning about rows that do not say what was retrieved, where other rows do."""
+    keys = [metric.key for metric in selection.metrics if "contexts" in metric.required]
+    unknown = sum(sample.contexts is None and "contexts" not in sample.invalid for sample in samples)
+    if not keys or not unknown:
+        return ()
+    rows = f"{unknown} of {len(samples)} rows do not say what was retrieved ('contexts' is missing, not empty)"
+    return (f"{rows}: skipped by {', '.join(keys)}",)

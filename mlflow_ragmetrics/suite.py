@@ -28,8 +28,10 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
 from mlflow_ragmetrics.readers import Data, read_samples
+from mlflow_ragmetrics.readers.groups import sample_groups
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report.summary import grouping_of
 from mlflow_ragmetrics.selection import PRESETS, Preset, Selection, Thresholds, check_presence, select
 from mlflow_ragmetrics.views.progress import Progress, progress_of
 
@@ -43,7 +45,7 @@ SuiteLike = Union["Suite", Path, MetricLike, Iterable[MetricLike], Mapping[str, 
 
 _EMBEDDINGS = "char-ngram"
 _NOT_OF_JUDGES = {"metrics", "embeddings", "weights", "thresholds", "name_prefix", "cache", "concurrency"}
-_NOT_OF_JUDGES |= {"aggregate", "tolerance"}
+_NOT_OF_JUDGES |= {"aggregate", "tolerance", "groups"}
 
 
 class SuiteKeywords(JudgeKeywords, total=False):
@@ -59,6 +61,7 @@ class SuiteKeywords(JudgeKeywords, total=False):
     concurrency: int
     aggregate: Aggregate
     tolerance: float
+    groups: str | None
 
 
 class SuiteOverrides(SuiteKeywords, total=False):
@@ -83,8 +86,9 @@ class Suite:
     threshold. ``language``: of reasons, ``"en"`` or ``"ru"``. ``name_prefix`` goes before every key. ``cache``: a
     path for judges' answers; ``None`` stores nothing. ``concurrency``: judges' calls in flight at most, over all
     threads that use this suite. ``aggregate`` and ``tolerance``: how several judges' scores become one, unless a metric
-    or a ``Panel`` says it. Further options (``calls="compact"``, ``prompts=folder``, ``max_calls``, …) are those of
-    ``ChatJudge``, for judges made here from a URI or a chat model.
+    or a ``Panel`` says it. ``groups``: a column or metadata field that rows which belong together share, such as the
+    turns of a conversation, for the intervals of reports. Further options (``calls="compact"``, ``prompts=folder``,
+    ``max_calls``, …) are those of ``ChatJudge``, for judges made here from a URI or a chat model.
 
     A suite never changes; ``replace`` makes another one. ``InvalidOptionError`` names what cannot be used, when the
     suite is made.
@@ -104,6 +108,7 @@ class Suite:
         concurrency: int = 8,
         aggregate: Aggregate = "mean",
         tolerance: float = 0.1,
+        groups: str | None = None,
         **judge_options: Unpack[JudgeKeywords],
     ) -> None:
         if isinstance(metrics, Iterator):
@@ -114,6 +119,7 @@ class Suite:
         )
         self.name_prefix = name_prefix
         self.cache = cache
+        self.groups = _checked_groups(groups)
         self._slots = Slots(concurrency)
         self.several = isinstance(judge, (list, tuple, Panel))
         if isinstance(judge, Panel):
@@ -134,6 +140,7 @@ class Suite:
             "concurrency": concurrency,
             "aggregate": self.aggregate,
             "tolerance": self.tolerance,
+            "groups": groups,
             **judge_options,
         }
         self.selection.check_models([*(j.name for j in self.judges), *(e.name for e in self.embeddings)])
@@ -231,12 +238,15 @@ class Suite:
         columns: Mapping[str, str] | None = None,
         progress: Union[bool, Progress, None] = None,
         repeat: int = 1,
+        groups: str | None = None,
     ) -> Report:
         """Score every row of ``data`` (a DataFrame, records, a path, traces) and return the report.
 
         ``columns`` maps sample fields to column names. ``progress``: show a bar (default: on a terminal). ``repeat``:
         ask the judge so many times, without the cache; the report is that of the first time, and its metrics say how
-        far the others differ (``<key>/repeat_sd``, ``<key>/flip_rate``). ``MissingFieldError``: no row has a field of
+        far the others differ (``<key>/repeat_sd``, ``<key>/flip_rate``, …). ``groups``: a column or metadata field that
+        rows which belong together share, such as the turns of a conversation (default: the suite's, else the sessions
+        of MLflow's traces): the intervals are those over groups. ``MissingFieldError``: no row has a field of
         a metric that was named; ``InvalidDataError``: data that cannot be read. When no judge is left to ask (a refused
         key, a spent budget), the ``JudgeError`` has what was done as its ``report``. All else is in the report's rows.
         """
@@ -244,6 +254,10 @@ class Suite:
             raise InvalidOptionError(f"repeat={repeat!r} must be a whole number from 1", param="repeat")
         samples = list(read_samples(data, columns))
         selection, warnings = check_presence(self.selection, samples)
+        groups = _checked_groups(groups) or self.groups
+        if groups is not None:
+            groups = {name: field for field, name in (columns or {}).items()}.get(groups, groups)
+            sample_groups(samples, groups)  # says what is wrong before anything is scored
         source = data if isinstance(data, (str, Path)) else None
 
         def evaluated(*, stored: bool) -> Report:
@@ -253,7 +267,13 @@ class Suite:
                 rows = [bar.advance(row) for row in engine.rows(samples)]
             seconds = time.perf_counter() - began
             report = self.report(
-                rows, warnings=warnings, source=source, seconds=seconds, before=before, cached=engine.cached
+                rows,
+                warnings=warnings,
+                source=source,
+                seconds=seconds,
+                before=before,
+                cached=engine.cached,
+                groups=groups,
             )
             if engine.stopped is not None:
                 engine.stopped.report = report
@@ -277,14 +297,18 @@ class Suite:
         seconds: float = 0.0,
         before: Counter[str] | None = None,
         cached: int | None = None,
+        groups: str | None = None,
     ) -> Report:
         """The report on ``rows`` that this suite has scored in ``seconds``; what was spent ``before`` is not theirs.
 
         ``warnings`` and ``source`` stand in it as they are; ``cached`` counts answers that came from the cache.
+        ``groups`` as in ``evaluate``; where no row has such a field, a warning says so.
         """
+        grouped, more = grouping_of(rows, groups or self.groups)
         spent: dict[str, float] = dict(self.spent - (before or Counter()))
         usage = spent | ({} if cached is None else {"cached": cached}) | {"wall_seconds": seconds}
-        return Report(rows=rows, description=self.describe(), warnings=warnings, usage=usage, source=source)
+        description = self.describe() | ({} if grouped is None else {"groups": grouped})
+        return Report(rows=rows, description=description, warnings=(*warnings, *more), usage=usage, source=source)
 
     async def aevaluate(self, data: Data, **options: Any) -> Report:
         """``evaluate`` in a worker thread, for callers in an event loop; it ends when the task is cancelled."""
@@ -348,6 +372,12 @@ class Suite:
     def spent(self) -> Counter[str]:
         """What this suite's judges have cost since they were made: calls, tokens, money."""
         return sum((Counter(judge.usage.snapshot()) for judge in self.judges if judge.usage is not None), Counter())
+
+
+def _checked_groups(groups: object) -> str | None:
+    if groups is not None and not (isinstance(groups, str) and groups):
+        raise InvalidOptionError(f"groups={shown(groups)} must name a column or a metadata field", param="groups")
+    return groups
 
 
 def is_suite_file(what: object) -> bool:

@@ -70,3 +70,69 @@ def test_an_empty_suite_is_refused() -> None:
 def test_presets_resolve(name: str) -> None:
     chosen = select(PRESETS[name])
     assert len({m.key for m in chosen.metrics}) == len(chosen.metrics) > 2
+
+
+BLURBS = [
+    {
+        "question": "What?",
+        "answer": "It is red.",
+        "score": 1,
+        "note": "a short note",
+        "blurbs": ["It is red, they say."],
+    },
+    {"question": "Who?", "answer": "It was Bob.", "score": 2, "note": "another note", "blurbs": ["Bob did it again."]},
+]
+
+
+def test_contexts_in_no_row_are_an_error_that_names_the_likeliest_column() -> None:
+    with pytest.raises(rm.MissingFieldError) as caught:
+        rm.Suite(["faithfulness"]).evaluate(BLURBS, progress=False)
+    said = str(caught.value)
+    assert "columns={'contexts': 'blurbs'} or --columns contexts=blurbs" in said
+    assert "unused columns: score, note, blurbs" in said
+    report = rm.Suite(["faithfulness"]).evaluate(BLURBS, columns={"contexts": "blurbs"}, progress=False)
+    assert report.metrics["faithfulness/n_scored"] == 2
+
+
+def test_contexts_in_no_row_leave_metrics_of_a_preset_out_with_a_warning() -> None:
+    report = rm.Suite.preset("white_paper").evaluate(BLURBS, progress=False)
+    (warning,) = report.warnings
+    assert "faithfulness (no row has 'contexts')" in warning
+    assert "--columns contexts=blurbs" in warning
+    assert "faithfulness/mean" not in report.metrics
+
+
+def test_a_column_of_ids_is_not_proposed_as_contexts() -> None:
+    with pytest.raises(rm.MissingFieldError, match=r"contexts=COLUMN \(unused columns: found\)"):
+        rm.Suite(["faithfulness"]).evaluate([{"answer": "It is red.", "found": ["doc-1", "doc-2"]}], progress=False)
+
+
+UNKNOWN_AND_NOTHING = [
+    {"answer": "It is red."},
+    {"answer": "It is red.", "contexts": None},
+    {"answer": "It is red.", "contexts": float("nan")},
+    {"answer": "It is red.", "contexts": []},
+    {"answer": "It is red.", "contexts": "  "},
+    {"answer": "It is red.", "contexts": ["It is red."]},
+]
+
+
+def test_unknown_is_not_nothing_retrieved() -> None:
+    metrics = ["faithfulness", "fact_recall", "chunk_precision(no_context='floor')"]
+    report = rm.Suite(metrics).evaluate(UNKNOWN_AND_NOTHING, progress=False)
+    for key in ("faithfulness", "fact_recall"):
+        assert [score.status for score in report.scores(key)] == ["skipped"] * 3 + ["ok"] * 3
+        assert report.metrics[f"{key}/n_no_context"] == 2
+        assert "no_context=" in report.scores(key)[0].reason
+    assert [score.value for score in report.scores("chunk_precision")] == [0.0] * 5 + [1.0]
+    (warning,) = report.warnings
+    assert warning.startswith("3 of 6 rows do not say what was retrieved")
+    assert warning.endswith("skipped by faithfulness, fact_recall")
+
+
+def test_one_sample_keeps_the_literal_rule() -> None:
+    for record in UNKNOWN_AND_NOTHING[:5]:
+        assert rm.score("faithfulness", record).value == 1.0
+        assert rm.score("rag_score", {**record, "question": "What?", "reference": "It is red."}).value == 1.0
+    with pytest.raises(rm.MissingFieldError):
+        rm.score("faithfulness", {"contexts": ["It is red."]})

@@ -10,8 +10,10 @@ import mlflow
 from mlflow.models.evaluation import EvaluationArtifact, EvaluationResult, ModelEvaluator
 from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 
+from mlflow_ragmetrics.adapters.mlflow_retrieval import with_traced_contexts
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.chat.options import JudgeOptions
+from mlflow_ragmetrics.readers import read_samples
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.describe import figures_of
 from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS
@@ -71,7 +73,8 @@ class RagMetricsEvaluator(ModelEvaluator):
         table = _with_outputs(table, outputs, predictions)
         traces = bool(config.get("traces", False))
         try:
-            report = suite.evaluate(table, columns={**columns, **config.get("columns", {})})
+            samples = list(read_samples(table, {**columns, **config.get("columns", {})}))
+            report = suite.evaluate(with_traced_contexts(samples, suite, run_id if model is not None else None))
         except JudgeError as error:  # no judge is left to ask: what was answered before is kept
             if error.report is not None:
                 error.report.log(run_id=run_id, traces=traces, dataset=False)

@@ -15,6 +15,7 @@ import mlflow
 from mlflow.metrics import MetricValue
 from mlflow.models import EvaluationMetric
 
+from mlflow_ragmetrics.adapters.mlflow_retrieval import with_traced_contexts
 from mlflow_ragmetrics.core.json_text import plain_text
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
@@ -54,21 +55,23 @@ def column_names(columns: Mapping[str, str]) -> list[str]:
 class Reading:
     """Samples read from columns; equal columns, which MLflow hands over once per metric, are read once."""
 
-    def __init__(self, columns: Mapping[str, str]) -> None:
+    def __init__(self, columns: Mapping[str, str], suite: Suite) -> None:
         self._columns = dict(columns)
+        self._suite = suite
+        self._run_id: str | None = None
         self._given: dict[str, list[Any]] | None = None
         self.samples: list[Sample] = []
         self.hashes: list[int] = []
 
-    def read(self, values: Mapping[str, Any]) -> None:
-        """Set ``samples`` and their ``hashes``, by which they are told apart.
+    def read(self, values: Mapping[str, Any], run_id: str | None) -> None:
+        """Set ``samples``, with what the run's traces say of their contexts, and ``hashes`` that tell them apart.
 
         Unlike ``==`` between samples, hashes can take NaN and arrays in the metadata.
         """
         given = {name: list(column) for name, column in values.items() if column is not None}
-        if not self._is_known(given):
-            self._given = given
-            self.samples = list(_samples(given, self._columns))
+        if run_id != self._run_id or not self._is_known(given):
+            self._given, self._run_id = given, run_id
+            self.samples = with_traced_contexts(list(_samples(given, self._columns)), self._suite, run_id)
             self.hashes = [hash(repr(sample)) for sample in self.samples]
 
     def _is_known(self, given: Mapping[str, list[Any]]) -> bool:
@@ -99,7 +102,7 @@ class SharedEvaluation:
     def __init__(self, suite: Suite, columns: Mapping[str, str], *, traces: bool) -> None:
         self._suite = suite
         self._traces = traces
-        self._reading = Reading(columns)
+        self._reading = Reading(columns, suite)
         self._lock = threading.Lock()
         self._report: Report | None = None
         self._hashes: list[int] = []
@@ -111,17 +114,17 @@ class SharedEvaluation:
     def report_for(self, key: str, values: Mapping[str, Any]) -> Report:
         """The report on the rows in ``values``, for the metric ``key``; logged once, on the first call after trials."""
         with self._lock:
-            self._reading.read(values)
-            report = self._current(key, self._reading.samples, self._reading.hashes)
+            run = mlflow.active_run()
+            run_id = run.info.run_id if run else None
+            self._reading.read(values, run_id)
+            report = self._current(key, run_id, self._reading.samples, self._reading.hashes)
             trial = len(report) == 1 and not self._served[key]
             self._served[key] += 1
             if not trial and not self._logged:
                 self._log(report)
         return report
 
-    def _current(self, key: str, samples: Sequence[Sample], hashes: list[int]) -> Report:
-        run = mlflow.active_run()
-        run_id = run.info.run_id if run else None
+    def _current(self, key: str, run_id: str | None, samples: Sequence[Sample], hashes: list[int]) -> Report:
         served = self._served[key] >= (2 if len(samples) == 1 else 1)
         if self._report is None or served or (run_id, hashes) != (self._run_id, self._hashes):
             known = self._report.rows if self._report and self._is_trial(run_id, hashes) else ()
@@ -145,7 +148,7 @@ class SharedEvaluation:
     def _log(self, report: Report) -> None:
         self._logged = True
         if self._run_id is not None:
-            by_mlflow = {name for name in report.metrics if name.partition("/")[0] in report.keys}
+            by_mlflow = {f"{key}/{figure}" for key in report.keys for figure in _figures(report, key)}
             report.log(run_id=self._run_id, traces=self._traces, dataset=False, omit=by_mlflow)
 
 
@@ -158,14 +161,17 @@ def extra_metrics(
     """The suite's metrics and composites for ``mlflow.models.evaluate(extra_metrics=…)``.
 
     Fields are found by their names and aliases among the data's and the model's output columns; ``predictions`` is
-    the answer and ``targets`` the reference. ``columns`` maps sample fields to other column names. The run gets
+    the answer and ``targets`` the reference. What a model retrieved is read from its traces where its output does not
+    say it. ``columns`` maps sample fields to other column names. The run gets
     ``<key>/mean``, ``<key>/ci_low``, ``<key>/n_scored``, …, the suite's params and the tables ``rag_rows.json`` and
     ``rag_claims.json``; MLflow's own table gets a score and a reason per row. ``traces`` writes one trace per row with
     its scores, so that MLflow's pages compare two runs row by row.
     """
     suite = Suite.of(suite)
     shared = SharedEvaluation(suite, columns or {}, traces=traces)
-    return [_metric(shared, key, column_names(columns or {})) for key in suite.keys]
+    names = column_names(columns or {})
+    names += [suite.groups] if suite.groups is not None and suite.groups not in names else []
+    return [_metric(shared, key, names) for key in suite.keys]
 
 
 def _metric(shared: SharedEvaluation, key: str, names: list[str]) -> EvaluationMetric:
@@ -179,10 +185,14 @@ def _metric(shared: SharedEvaluation, key: str, names: list[str]) -> EvaluationM
 
 def _metric_value(report: Report, key: str) -> MetricValue:
     scores = [row.scores.get(key) or _LEFT_OUT for row in report.rows]
-    parts = ((name.partition("/"), value) for name, value in report.metrics.items())
-    figures = {figure: value for (owner, _, figure), value in parts if owner == key}
     return MetricValue(
         scores=[score.value for score in scores],  # type: ignore[arg-type]  # None is what MLflow stores as null
         justifications=[plain_text(score.error or score.reason) for score in scores],
-        aggregate_results=figures,
+        aggregate_results=_figures(report, key),
     )
+
+
+def _figures(report: Report, key: str) -> dict[str, float]:
+    """The run's figures of ``key``; a metric of just that name (such as ``ndcg_10``) is none of its figures."""
+    parts = ((name.partition("/"), value) for name, value in report.metrics.items())
+    return {figure: value for (owner, _, figure), value in parts if owner == key and figure}

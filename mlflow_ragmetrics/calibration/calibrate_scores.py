@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from mlflow_ragmetrics.calibration.labels import Labels, as_number, labels_of
+from mlflow_ragmetrics.calibration.judges import cost_of, judge_of, panel_scores
 from mlflow_ragmetrics.calibration.reliability import reliability_bins
 from mlflow_ragmetrics.calibration.result import Calibration, OtherVerdicts
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.readers.groups import Groups, results_groups
+from mlflow_ragmetrics.readers.labels import Labels, as_number, labels_of
 from mlflow_ragmetrics.readers.results import Results, Source, results_of
 from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
 from mlflow_ragmetrics.statistics.thresholds import threshold_gain
@@ -54,30 +56,38 @@ _SLACK = 1e-9
 
 
 def calibrate(
-    report: Source,
+    report: Source | Sequence[Source],
     labels: Labels,
     *,
     key: str | None = None,
     default: float | None = None,
     good_from: float | None = None,
     column: str = "label",
-    groups: str | Sequence[str] | None = None,
+    groups: Groups | None = None,
     beside: Sequence[str] = (),
     seed: int = 0,
 ) -> Calibration:
     """How well the metric ``key`` of ``report`` agrees with people, and the threshold that agrees best.
 
+    ``report``: an evaluation, or several of the same rows by different judges: those after the first stand beside it,
+    each with its agreement and, where it is known, its cost, so that one can be chosen. So do the judges of a panel.
+
     ``labels``: a mapping from id to label, one label per row, the name of a column of the data, a file or frame with
     ``id`` and ``column``, or traces with people's feedback. True, 1 and words like "supported" are good. Where labels
     are grades, those from ``good_from`` on are good. ``default``: the threshold in use (the suite's, else 0.5); it is
     kept unless cross-validation finds one that beats it beyond noise. ``groups``: a column, or one name per row, that
-    rows which belong together share, such as answers to one question. ``beside``: further columns of the data with the
+    rows which belong together share, such as answers to one question (default: the groups that the report was
+    evaluated with, else the conversations of traces). ``beside``: further columns of the data with the
     verdicts of others: true or false, or scores, which are good from 0.5. The same ``seed`` gives the same intervals
     and folds.
     ``InvalidDataError`` when no scored row is labelled, ``InvalidOptionError`` for an unknown key or column.
     """
     _check_options(seed, beside, default=default, good_from=good_from)
-    results = results_of(report)
+    sources: Sequence[Source] = report if isinstance(report, (list, tuple)) else [cast("Source", report)]
+    if not sources:
+        raise InvalidOptionError("report: an empty list has no evaluation", param="report")
+    first, *others = sources
+    results = results_of(first)
     rows = _labelled_rows(results, _key(results, key), labels, column)
     usual = _default(results, rows.key, default)
     found = Calibration(
@@ -88,6 +98,8 @@ def calibrate(
         default=usual,
         pearson=correlation(rows.values, rows.grades, "pearson"),
         spearman=correlation(rows.values, rows.grades, "spearman"),
+        judge=judge_of(results),
+        cost=cost_of(first, results),
     )
     good = _good(rows.grades, good_from)
     if good is None:
@@ -100,7 +112,14 @@ def calibrate(
         gain=gain,
         auroc=auroc(rows.values, ~good),
         bins=reliability_bins(rows.values, good),
-        beside=tuple(_other_verdicts(results, name, rows, good) for name in beside),
+        beside=(
+            *(_other_verdicts(results, name, rows, good) for name in beside),
+            *(
+                _verdicts(name, given, None, usual, rows, good)
+                for name, given in panel_scores(report, rows.key).items()
+            ),
+            *(_other_judge(other, results, usual, rows, good) for other in others),
+        ),
     )
 
 
@@ -137,19 +156,9 @@ def _good(grades: Any, good_from: float | None) -> Any:
     return grades > 0.5 if np.isin(grades, (0.0, 1.0)).all() else None
 
 
-def _groups(results: Results, groups: str | Sequence[str] | None, rows: _LabelledRows) -> list[str] | None:
-    if groups is None:
-        return None
-    if isinstance(groups, str):
-        _check_column(results, groups, "groups")
-        groups = results.table[groups].tolist()
-    if not isinstance(groups, Iterable):
-        raise InvalidOptionError(f"groups={shown(groups)} is neither a column nor a name for each row", param="groups")
-    groups = list(groups)
-    if len(groups) != len(rows.known):
-        message = f"groups: {len(groups)} names for {len(rows.known)} rows; give one per row, or a column"
-        raise InvalidOptionError(message, param="groups")
-    return [str(name) for name, here in zip(groups, rows.known, strict=True) if here]
+def _groups(results: Results, groups: Groups | None, rows: _LabelledRows) -> list[str] | None:
+    names = results_groups(results, groups)
+    return None if names is None else [name for name, here in zip(names, rows.known, strict=True) if here]
 
 
 def _other_verdicts(results: Results, name: str, rows: _LabelledRows, good: Any) -> OtherVerdicts:
@@ -160,6 +169,29 @@ def _other_verdicts(results: Results, name: str, rows: _LabelledRows, good: Any)
     bad = ~good[both[rows.known]]
     is_graded = not np.isin(verdicts, (0.0, 1.0)).all()
     return OtherVerdicts(name, agreement(verdicts < _DEFAULT, bad), auroc(verdicts, bad) if is_graded else None)
+
+
+def _other_judge(other: Source, results: Results, default: float, rows: _LabelledRows, good: Any) -> OtherVerdicts:
+    """Another evaluation of the same rows, matched by id, at its own threshold."""
+    found = results_of(other)
+    if rows.key not in found.keys:
+        raise InvalidDataError(f"{found.name} has no metric {rows.key}; there are {', '.join(found.keys) or 'none'}")
+    scores = dict(zip(map(str, found.table["id"]), found.table[rows.key], strict=True))
+    given = [as_number(scores.get(str(name))) for name in results.table["id"]]
+    if all(value is None for value in given):
+        raise InvalidDataError(f"{found.name} and {results.name} have no scored row in common, by id")
+    usual = _default(found, rows.key, None) if "thresholds" in found.description else default
+    return _verdicts(judge_of(found) or found.name, given, cost_of(other, found), usual, rows, good)
+
+
+def _verdicts(
+    name: str, given: Sequence[float | None], cost: float | None, cut: float, rows: _LabelledRows, good: Any
+) -> OtherVerdicts:
+    """Scores of another judge, one per row of the evaluation, against the labels; bad below ``cut``."""
+    both = np.array([value is not None for value in given]) & rows.known
+    scores = np.array([value for value, here in zip(given, both, strict=True) if here], dtype=float)
+    bad = ~good[both[rows.known]]
+    return OtherVerdicts(name, agreement(scores < cut - _SLACK, bad), auroc(scores, bad), cost)
 
 
 def _check_column(results: Results, name: str, param: str) -> None:

@@ -23,11 +23,12 @@ FIGURES = ("accuracy", "balanced_accuracy", "precision", "recall", "f1")
 
 @dataclass(frozen=True)
 class OtherVerdicts:
-    """Verdicts of another judge or method on the same rows."""
+    """Verdicts of another judge or method on the same rows; ``cost``: of a thousand rows, in dollars, where known."""
 
     name: str
     agreement: Agreement
     auroc: Estimate | None = None
+    cost: float | None = None
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,9 @@ class Calibration:
 
     ``at_default`` is the agreement at the threshold in use, ``at_chosen`` at the best one on the same rows, which
     flatters it: ``gain`` is what it gains on rows that it was not chosen on. What needs labels of two kinds is ``None``
-    for grades, ``gain`` also with fewer than ten rows of a kind. Groups count in ``gain`` only: the intervals of κ,
-    AUROC and the correlations take the rows as independent.
+    for grades, ``gain`` also with fewer than ten rows of a kind. ``judge`` and ``cost`` (dollars per thousand rows) are
+    there where they are known. Groups count in ``gain`` only: the intervals of κ, AUROC and the correlations take the
+    rows as independent.
     """
 
     key: str
@@ -57,6 +59,8 @@ class Calibration:
     gain: ThresholdGain | None = None
     bins: tuple[Bin, ...] = ()
     beside: tuple[OtherVerdicts, ...] = ()
+    judge: str = ""
+    cost: float | None = None
 
     @property
     def beats_default(self) -> bool:
@@ -93,10 +97,11 @@ class Calibration:
         """One row per set of verdicts (the metric at each threshold, then others'): counts and figures."""
         import pandas as pd
 
-        named = [(f"{self.key} at {self.default:g} (default)", self.at_default, self.auroc)]
+        judge = f" by {self.judge}" if self.judge and any(other.cost is not None for other in self.beside) else ""
+        named = [(f"{self.key} at {self.default:g} (default){judge}", self.at_default, self.auroc, self.cost)]
         if self.gain is not None:
-            named.append((f"{self.key} at {self.gain.chosen:g} (best)", self.at_chosen, self.auroc))
-        named += [(other.name, other.agreement, other.auroc) for other in self.beside]
+            named.append((f"{self.key} at {self.gain.chosen:g} (best){judge}", self.at_chosen, self.auroc, self.cost))
+        named += [(other.name, other.agreement, other.auroc, other.cost) for other in self.beside]
         return pd.DataFrame([_record(*each) for each in named])
 
     def save(self, suite: str | Path) -> bool:
@@ -149,6 +154,9 @@ class Calibration:
         headings = {"balanced_accuracy": "balanced", "f1": "F1", "auroc": "AUROC"}
         records = self.table.to_dict("records")
         shown = {headings.get(name, name): [_cell(record[name]) for record in records] for name in _SHOWN}
+        if self.cost is not None or any(other.cost is not None for other in self.beside):
+            costs = [record["cost"] for record in records]
+            shown["$ per 1,000 rows"] = ["–" if cost is None or cost != cost else f"{cost:.2f}" for cost in costs]
         return text_table(shown, width, left=("verdicts",), droppable=("F1", "accuracy", "rows"))
 
     def __str__(self) -> str:
@@ -191,7 +199,9 @@ def _cell(value: str | float | None) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-def _record(name: str, agreement: Agreement | None, auroc: Estimate | None) -> dict[str, Any]:
+def _record(
+    name: str, agreement: Agreement | None, auroc: Estimate | None, cost: float | None = None
+) -> dict[str, Any]:
     if agreement is None:
         return {"verdicts": name}
     kappa = agreement.kappa
@@ -207,4 +217,5 @@ def _record(name: str, agreement: Agreement | None, auroc: Estimate | None) -> d
         "false_alarms": agreement.false_alarms,
         "missed": agreement.missed,
         "cleared": agreement.cleared,
+        "cost": cost,
     }

@@ -30,6 +30,8 @@ _COMMANDS = {
     "evaluate": ("evaluate", "Score the rows of a file and log them to MLflow."),
     "compare": ("compare", "Tell whether one run is better than another, beyond noise."),
     "calibrate": ("calibrate", "Measure a metric against human labels, and its best threshold."),
+    "power": ("power", "Say how small a difference the data can show, and what a smaller one takes."),
+    "label": ("label", "Choose the rows to have labelled, so that few labels tell most."),
     "list": ("metrics:list_command", "Show the metrics and the presets."),
     "explain": ("metrics:explain_command", "Show one metric: formula, options, thresholds, an example."),
     "doctor": ("doctor", "Check versions, extras, the MLflow store and the judge."),

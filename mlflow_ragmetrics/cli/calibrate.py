@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +29,7 @@ __all__ = ["calibrate", "command"]
 @click.option("--default", type=float, metavar="NUMBER", help="Threshold in use [default: the suite's or 0.5].")
 @click.option("--groups", metavar="COLUMN", help="Rows that belong together, such as answers to one question.")
 @click.option("--beside", multiple=True, metavar="COLUMN", help="Verdicts of others in the data, to be shown beside.")
+@click.option("--also", multiple=True, metavar="RUN", help="Runs of other judges on the same rows, to choose one.")
 @click.option("--feedback", is_flag=True, help="Labels are people's feedback on the traces of the run's experiment.")
 @click.option(
     "--save",
@@ -41,6 +43,7 @@ __all__ = ["calibrate", "command"]
 def command(
     run: str,
     labels: str | None,
+    also: Sequence[str],
     feedback: bool,
     save: str | None,
     plot: str | None,
@@ -65,7 +68,8 @@ def command(
     if save is not None and not os.path.isfile(save):
         raise InvalidDataError(f"there is no suite {save}; `ragmetrics init` writes one")
     results = _results(run, tracking_uri)
-    found = calibrate_run(results, _labels(labels, feedback, results), **options)
+    others = [_results(other, tracking_uri) for other in also]
+    found = calibrate_run([results, *others], _labels(labels, feedback, results), **options)
     click.echo(f"{for_terminal(found.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
     _write(found, save, plot)
     if log or (log is None and results.run_id is not None):

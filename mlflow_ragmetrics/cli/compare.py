@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import files
+from mlflow_ragmetrics.cli.options import assignments, files
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, report_gates, write_text
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -39,6 +39,17 @@ __all__ = ["command", "compare"]
 @click.option(
     "--rows", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Changed rows to show."
 )
+@click.option(
+    "--groups", metavar="COLUMN", help="Rows that belong together [default: the groups that RUN_A was evaluated with]."
+)
+@click.option("--by", multiple=True, metavar="COLUMN", help="Differences of each slice as well, such as of each topic.")
+@click.option(
+    "--true-score",
+    metavar="METRIC=COLUMN,…",
+    multiple=True,
+    callback=assignments,
+    help="Also the difference by people's labels, in a column of both runs' data.",
+)
 @click.option("--html", metavar="FILE", shell_complete=files, help="Write the page (of the last comparison).")
 @click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write all figures and rows as JSON.")
 @click.option("--junit", metavar="FILE", shell_complete=files, help="Write the gates as JUnit XML.")
@@ -50,6 +61,8 @@ def command(
     /,
     runs: Sequence[str],
     fail_on: Sequence[str],
+    by: Sequence[str],
+    true_score: Mapping[str, str] | None,
     html: str | None,
     json_file: str | None,
     junit: str | None,
@@ -80,6 +93,11 @@ def command(
     for comparison in comparisons:
         text = comparison.to_text(terminal_width(sys.stdout))
         click.echo(f"{for_terminal(text, sys.stdout)}\n")
+        for column in by:
+            slices = comparison.slices_text(column, terminal_width(sys.stdout))
+            click.echo(f"{for_terminal(slices, sys.stdout)}\n")
+        for key, labels in (true_score or {}).items():
+            click.echo(f"{for_terminal(str(comparison.true_score(key, labels)), sys.stdout)}\n")
     _write(comparisons, html, json_file, log)
     if not report_gates(checks, junit):
         context.exit(GATE_NOT_REACHED)

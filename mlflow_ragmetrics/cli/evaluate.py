@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -20,6 +21,7 @@ from mlflow_ragmetrics.cli.output import (
 from mlflow_ragmetrics.cli.request import CACHE, Request, Sectioned, request_options
 from mlflow_ragmetrics.cli.terminal import clean, console
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
+from mlflow_ragmetrics.readers.groups import sample_groups, sample_slices
 from mlflow_ragmetrics.report.gates import check_figures, check_names
 
 if TYPE_CHECKING:
@@ -74,8 +76,8 @@ def _done(request: Request) -> bool:
     check_names(suite.keys, *limits)
     destination = destination_of(request.tracking_uri, request.experiment) if request.log else None
     report = _report(request, rows_of(request), suite, destination)
-    unwritten = write_report(report, request.output) if request.output else None
-    show(report, suite, request.worst)
+    unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas) if request.output else None
+    show(report, suite, request.worst, request.by)
     if request.output and unwritten is None:
         click.echo(f"Wrote {request.output}")
     if destination is not None:
@@ -88,11 +90,22 @@ def _done(request: Request) -> bool:
 def _report(request: Request, rows: Rows, suite: Suite, destination: Destination | None) -> Report:
     """Everything that a user can get wrong is checked before the store is touched, and the store before scoring."""
     rows.check(suite.selection)
+    groups = {name: field for field, name in (request.columns or {}).items()}.get(suite.groups or "", suite.groups)
+    if groups is not None:
+        sample_groups(rows.samples, groups)
+    for column in request.by:
+        sample_slices(rows.samples, column)
+    for key, labels in (request.true_score or {}).items():
+        check_names(suite.keys, {key: 0.0})
+        if not os.path.isfile(labels):
+            sample_slices(rows.samples, labels, param="true_score")
     if destination is not None:
         destination.open()
         _mark_abandoned(destination)
-    report = _evaluated(suite, rows.samples, request)
+    report = _evaluated(suite, rows.samples, request, groups)
     _check_scored(report, rows.source)
+    for key, labels in (request.true_score or {}).items():
+        report = report.with_true_score(key, labels)
     return replace(report, source=rows.source, warnings=(*report.warnings, *rows.warnings))
 
 
@@ -111,10 +124,10 @@ def _mark_abandoned(destination: Destination) -> None:
             click.echo(f"{message}; it is marked as failed.", err=True)
 
 
-def _evaluated(suite: Suite, samples: Sequence[Sample], request: Request) -> Report:
+def _evaluated(suite: Suite, samples: Sequence[Sample], request: Request, groups: str | None) -> Report:
     """The report, also where the judges gave out on the way: then a warning says so."""
     try:
-        return suite.evaluate(samples, progress=request.progress, repeat=request.repeat)
+        return suite.evaluate(samples, progress=request.progress, repeat=request.repeat, groups=groups)
     except JudgeError as error:
         if error.report is None:
             raise
@@ -177,19 +190,7 @@ class Rows:
         try:
             check_presence(selection, self.samples)
         except MissingFieldError as error:
-            message = (
-                f"{self.source}: {error.metric} needs the field {error.field!r} and no row has it; add the column, or "
-                f"name it with --columns {error.field}=COLUMN (there are {', '.join(self._columns())})"
-            )
-            raise RagMetricsError(message) from None
-
-    def _columns(self) -> list[str]:
-        from mlflow_ragmetrics.core.sample import FIELDS
-
-        fields = [
-            name for name in FIELDS if any(getattr(s, name) is not None or name in s.invalid for s in self.samples)
-        ]
-        return ["id", *fields, *dict.fromkeys(name for sample in self.samples for name in sample.metadata)]
+            raise RagMetricsError(f"{self.source}: {error}") from None
 
 
 def rows_of(request: Request) -> Rows:

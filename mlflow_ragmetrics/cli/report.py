@@ -11,6 +11,7 @@ from mlflow_ragmetrics.core.score import Evidence
 from mlflow_ragmetrics.core.text import sentences, terms
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.table import Table
     from rich.text import Text
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.report.report import Report
     from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["figures_table", "nearest_sentence", "show", "worst_rows"]
+__all__ = ["figures_table", "nearest_sentence", "show", "slices_table", "worst_rows"]
 
 _WIDEST = 120
 _LEXICAL = (
@@ -30,8 +31,8 @@ _MODEL = "Judge: {names}. Its verdicts are a model's opinion: compare a sample w
 _SPELLING = "Embeddings: char-ngram, built in. It compares spelling, not meaning; --embeddings takes a real model."
 
 
-def show(report: Report, suite: Suite, worst: int) -> None:
-    """Print the figures, the worst rows, and how far to trust the judge."""
+def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> None:
+    """Print the figures, those of slices ``by`` columns, the worst rows, and how far to trust the judge."""
     screen = console()
     width = min(screen.width, _WIDEST)
     screen.print()
@@ -40,6 +41,9 @@ def show(report: Report, suite: Suite, worst: int) -> None:
     screen.print(figures_table(report))
     for text, style in _notes(report):
         screen.print("\n".join(wrapped(text, width)), style=style, soft_wrap=True)
+    for column in by:
+        screen.print()
+        screen.print(slices_table(report.by(column), column))
     for number, line in enumerate(worst_rows(report, worst, width)):
         screen.print("\n" if number == 0 else "", line, sep="", soft_wrap=True)
     screen.print()
@@ -49,7 +53,15 @@ def show(report: Report, suite: Suite, worst: int) -> None:
 
 def _notes(report: Report) -> Iterator[tuple[str, str]]:
     """What the table does not say, each with its style."""
-    yield from ((line, "dim") for line in (*_composite_lines(report), *_other_figures(report)))
+    yield from (
+        (line, "dim")
+        for line in (
+            *_composite_lines(report),
+            *_group_lines(report),
+            *_other_figures(report),
+            *map(str, report.true_scores),
+        )
+    )
     yield from ((f"Warning: {clean(warning)}", "yellow") for warning in report.warnings)
     for key in report.keys:
         errors = [score.error for score in report.scores(key) if score.error]
@@ -113,6 +125,35 @@ def figures_table(report: Report) -> Table:
     return table
 
 
+_SLICE_FIGURES = ("mean", "ci_low", "ci_high", "p_holm")
+
+
+def slices_table(slices: pd.DataFrame, column: str) -> Table:
+    """One line per slice and metric, as ``Report.by`` gives them."""
+    import pandas as pd
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for title, justify in ((column, "left"), ("metric", "left"), ("rows", "right"), ("mean", "right")):
+        table.add_column(clean(title), justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for title in ("95 % interval", "p (Holm)", "mark"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for record in slices.to_dict("records"):
+        known = {name: record[name] for name in _SLICE_FIGURES if not pd.isna(record[name])}
+        interval = f"{known['ci_low']:.3f} … {known['ci_high']:.3f}" if "ci_low" in known else _NONE
+        table.add_row(
+            shorten(record["slice"], 40),
+            record["metric"],
+            str(record["rows"]),
+            _number(known, "mean"),
+            interval,
+            _number(known, "p_holm", ".4f"),
+            record["mark"],
+        )
+    return table
+
+
 def _composite_lines(report: Report) -> list[str]:
     """How each composite is made up, and how much of its weight had scores where that is not all."""
     lines = []
@@ -124,6 +165,25 @@ def _composite_lines(report: Report) -> list[str]:
         coverage = report.metrics.get(f"{key}/coverage", 1.0)
         if coverage < 1.0:
             lines.append(f"  on average {coverage:.0%} of these weights had a score; the rest counts in proportion")
+    return lines
+
+
+def _group_lines(report: Report) -> list[str]:
+    """What the groups do to the intervals."""
+    figures = report.metrics
+    grouped = [key for key in report.keys if f"{key}/n_groups" in figures]
+    if not grouped:
+        return []
+    effects = [
+        unbroken(f"{key} {figures[f'{key}/design_effect']:.1f}") for key in grouped if f"{key}/design_effect" in figures
+    ]
+    number = max(int(figures[f"{key}/n_groups"]) for key in grouped)
+    lines = [f"Intervals are those over {number} groups ({clean(report.groups)})"]
+    lines[0] += f"; design effects: {', '.join(effects)}" if effects else ""
+    few = [key for key in grouped if f"{key}/few_groups" in figures]
+    if few:
+        of = "" if few == grouped else f" of {', '.join(few)}"
+        lines.append(f"few groups: the interval{of} may cover less than 95 %, as fewer than ten groups count")
     return lines
 
 

@@ -42,6 +42,7 @@ class Request:
     weights: Mapping[str, float] | None
     thresholds: str | Mapping[str, float] | None
     language: str | None
+    groups: str | None
     calls: str | None
     prompts: str | None
     cache: str | None
@@ -55,10 +56,13 @@ class Request:
     run_name: str | None
     log: bool
     output: str | None
+    keep_formulas: bool
     fail_under: Mapping[str, float] | None
     fail_on_error_rate: float | None
+    true_score: Mapping[str, str] | None
     junit: str | None
     json_file: str | None
+    by: Sequence[str]
     worst: int
     progress: bool | None
 
@@ -126,9 +130,16 @@ _SUITE = (
         callback=levels_or_numbers,
         help="conservative, balanced, lenient, or one per metric.",
     ),
+    click.option(
+        "--groups",
+        metavar="COLUMN",
+        help="Rows that belong together, such as turns of a conversation: intervals and gates then count these.",
+    ),
     click.option("--language", metavar="en|ru", help="The language of the explanations."),
     click.option(
-        "--calls", type=click.Choice(["full", "compact"]), help="compact: fewer, larger calls to a language model."
+        "--calls",
+        type=click.Choice(["full", "compact", "single"]),
+        help="compact: fewer, larger calls to a language model.",
     ),
     click.option(
         "--prompts",
@@ -163,15 +174,28 @@ _OUTCOME = (
         help="Write the rows to a .csv, .json, .jsonl or .parquet file, or an .html page.",
     ),
     click.option(
+        "--keep-formulas", is_flag=True, help="Write .csv cells that begin with = + - @ as they are, unquoted."
+    ),
+    click.option(
         "--fail-under",
         metavar="METRIC=NUMBER,…",
         multiple=True,
         callback=numbers,
         help="Exit code 1 when a mean, or a figure such as rag_score/ci_low, is lower.",
     ),
+    click.option(
+        "--true-score",
+        metavar="METRIC=LABELS,…",
+        multiple=True,
+        callback=assignments,
+        help="Correct a mean by people's labels, a column or a file, for gates such as faithfulness/true_low=0.8.",
+    ),
     click.option("--fail-on-error-rate", type=float, metavar="SHARE", help="Exit code 1 when more rows fail."),
     click.option("--junit", metavar="FILE", shell_complete=files, help="Write the gates as JUnit XML."),
     click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the gates as JSON."),
+    click.option(
+        "--by", multiple=True, metavar="COLUMN", help="Figures of each slice as well: one for each value, as of topic."
+    ),
     click.option(
         "--worst", type=click.IntRange(min=0), default=3, show_default=True, metavar="N", help="Bad rows to show."
     ),

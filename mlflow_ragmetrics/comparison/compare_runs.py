@@ -13,7 +13,9 @@ from mlflow_ragmetrics.comparison.pairing import Pairing, check_alike, pair
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.readers.groups import Groups, results_groups
 from mlflow_ragmetrics.readers.results import Results, Source, results_of
+from mlflow_ragmetrics.report.summary import repeated_questions
 from mlflow_ragmetrics.statistics.significance import mcnemar
 
 __all__ = ["compare"]
@@ -28,13 +30,15 @@ def compare(
     resamples: int = 10_000,
     seed: int = 0,
     rows: int = 10,
+    groups: Groups | None = None,
 ) -> Comparison:
     """Whether B is better than A: paired differences (B minus A) with intervals, tests and a verdict for each metric.
 
     ``run_a`` and ``run_b``: reports, MLflow runs by id or name, or files of ``ragmetrics evaluate --output``.
     ``tolerance``: the largest difference of a mean that does not matter (0.05 is a fifth of a grade on 1 to 5).
     ``resamples`` of the bootstrap and of the permutation test are drawn from ``seed``. ``rows``: how many of the rows
-    that changed most to keep.
+    that changed most to keep. ``groups``: a column of A's data, or a name for each of its rows, that rows which belong
+    together share; by default the groups that A was evaluated with, else the conversations of its traces.
     ``InvalidOptionError`` when judge, prompts or suite differ, unless ``allow_different``; ``InvalidDataError`` when
     the two have no row or no metric in common.
     """
@@ -43,7 +47,11 @@ def compare(
     warnings = check_alike(a, b, allow_different)
     pairing = pair(a, b)
     scores = {key: pairing.select(a.table[key], b.table[key]) for key in _shared(a, b)}
-    found = differences_of(scores, tolerance=tolerance, resamples=resamples, seed=seed)
+    names = _groups(a, pairing, groups)
+    questions = _questions(a, pairing)
+    differences = np.column_stack([after - before for before, after in scores.values()])
+    warning = repeated_questions(questions, list(scores), differences) if names is None else None
+    found = differences_of(scores, tolerance=tolerance, resamples=resamples, seed=seed, groups=names)
     alone = sorted(set(a.keys) ^ set(b.keys))
     return Comparison(
         name_a=a.name,
@@ -51,12 +59,34 @@ def compare(
         differences=tuple(_with_passes(each, a, b, pairing) for each in found),
         rows=changed_rows(a, b, pairing, scores, rows),
         pairing=pairing,
-        warnings=(*warnings, *pairing.warnings, *([f"only one side has {', '.join(alone)}"] if alone else [])),
+        warnings=(
+            *warnings,
+            *pairing.warnings,
+            *([f"only one side has {', '.join(alone)}"] if alone else []),
+            *([warning] if warning else []),
+        ),
         tolerance=tolerance,
         resamples=resamples,
         run_a=a.run_id,
         run_b=b.run_id,
+        groups=names,
+        unit="rows" if None in questions or len(set(questions)) < len(questions) else "questions",
+        seed=seed,
+        sides=(a, b),
     )
+
+
+def _groups(a: Results, pairing: Pairing, groups: Groups | None) -> tuple[str, ...] | None:
+    """The group of each pair, ``None`` where nothing says which rows belong together."""
+    names = results_groups(a, groups)
+    return None if names is None else tuple(names[row] for row in pairing.rows_a)
+
+
+def _questions(a: Results, pairing: Pairing) -> list[str | None]:
+    if "question" not in a.table.columns:
+        return [None] * len(pairing)
+    asked = a.table["question"].tolist()
+    return [asked[row] if isinstance(asked[row], str) else None for row in pairing.rows_a]
 
 
 def _with_distinct_names(a: Results, b: Results) -> tuple[Results, Results]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Union
 
 import numpy as np
 
+from mlflow_ragmetrics.statistics.clusters import BOOTSTRAP_GROUPS
+from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.intervals import paired_intervals
-from mlflow_ragmetrics.statistics.significance import effect_size, holm, rows_needed, sign_flip_tests
+from mlflow_ragmetrics.statistics.power import about, power_of
+from mlflow_ragmetrics.statistics.significance import cluster_t_tests, effect_size, holm, sign_flip_tests
 from mlflow_ragmetrics.views.text import number, signed
 
-__all__ = ["ALPHA", "TOLERANCE", "Difference", "Passes", "Verdict", "differences_of"]
+__all__ = ["ALPHA", "TOLERANCE", "Difference", "Passes", "Verdict", "adjust", "differences_of"]
 
 Verdict = Literal["improved", "regressed", "unchanged", "too few rows to tell"]
 Values = np.ndarray[Any, Any]
@@ -45,7 +48,10 @@ class Difference:
 
     ``low`` and ``high`` are the 95 % interval of ``difference``, ``p_value`` is the sign-flip test's and ``p_holm`` the
     same adjusted for the number of metrics. ``needed``: rows with which a difference of ``tolerance`` would be seen in
-    four of five comparisons. ``unscored_a`` and ``unscored_b`` count paired rows without a score on that side.
+    four of five comparisons, where there are too few to tell. ``unscored_a`` and ``unscored_b`` count paired rows
+    without a score on that side. Where rows are grouped, ``groups`` is their number, ``design_effect`` how many times
+    larger the variance is for it, and ``few_groups`` marks fewer than ten effective ones, whose interval may cover less
+    than it says; interval and test are then those over groups.
     """
 
     key: str
@@ -66,12 +72,16 @@ class Difference:
     unscored_a: int = 0
     unscored_b: int = 0
     passes: Union[Passes, None] = None
+    groups: int | None = None
+    design_effect: float | None = None
+    few_groups: bool = False
 
     @property
     def verdict(self) -> Verdict:
         """Unchanged: the whole interval lies within the tolerance, though it may exclude 0. Improved or regressed:
-        Holm's p-value is below 5 %. Else there are too few rows to tell, and always with fewer than six."""
-        if self.rows < _FEWEST or self.low is None or self.high is None or self.p_holm is None:
+        Holm's p-value is below 5 %. Else there are too few rows to tell, and always with fewer than six, or groups."""
+        independent = self.rows if self.groups is None else self.groups
+        if independent < _FEWEST or self.low is None or self.high is None or self.p_holm is None:
             return "too few rows to tell"
         if -self.tolerance <= self.low and self.high <= self.tolerance:
             return "unchanged"
@@ -86,9 +96,10 @@ class Difference:
             return f"{self.key}: {self.verdict}; no row is scored on both sides"
         means = f"{number(self.mean_a)} → {number(self.mean_b)} ({signed(self.difference)}"
         if self.low is None:
-            return f"{self.key}: {self.verdict}, {means}, {self.rows} row)"
+            return f"{self.key}: {self.verdict}, {means}, {self.counted()})"
         interval = f"95 % interval {signed(self.low)} to {signed(self.high)}, p = {number(self.p_holm, 4)} after Holm"
-        return f"{self.key}: {self.verdict}, {means}, {interval}){self._rows_advice()}"
+        groups = "" if self.groups is None else f", {self.counted()}"
+        return f"{self.key}: {self.verdict}, {means}, {interval}{groups}){self._rows_advice()}"
 
     def _rows_advice(self) -> str:
         if self.verdict != "too few rows to tell" or self.needed is None:
@@ -96,6 +107,27 @@ class Difference:
         if self.needed > self.rows:
             return f"; {self.rows} rows, about {self.needed} would show a difference of {self.tolerance:g}"
         return f"; a difference of {self.tolerance:g} cannot be ruled out with {self.rows} rows"
+
+    def counted(self, unit: str = "rows") -> str:
+        """How many rows there are and in how many groups, with the mark: ``60 rows in 4 groups (few groups)``."""
+        rows = f"{self.rows} {unit.removesuffix('s') if self.rows == 1 else unit}"
+        if self.groups is None:
+            return rows
+        groups = "1 group" if self.groups == 1 else f"{self.groups} groups"
+        return f"{rows} in {groups}{' (few groups)' if self.few_groups else ''}"
+
+    def plain(self, unit: str = "rows") -> str:
+        """The figures in a few words: ``faithfulness (+0.19 [0.13, 0.27], 60 questions)``; where there are too few
+        rows, how many would do: ``on faithfulness 60 rows cannot tell, about 370 would``."""
+        if self.verdict != "too few rows to tell":
+            limits = f"[{number(self.low, 2)}, {number(self.high, 2)}]"
+            return f"{self.key} ({self.difference:+.2f} {limits}, {self.counted(unit)})"
+        if self.difference is None:
+            return f"on {self.key} no row is scored on both sides"
+        cannot = f"on {self.key} {self.counted()} cannot tell"
+        if self.needed is not None and self.needed > self.rows:
+            return f"{cannot}, about {about(self.needed)} {'rows ' if self.groups else ''}would"
+        return f"{cannot} whether it is more than {self.tolerance:g}"
 
     @property
     def figures(self) -> dict[str, str]:
@@ -109,26 +141,59 @@ class Difference:
             "d_z": number(self.effect, 2),
             "won/tied/lost": f"{self.wins}/{self.ties}/{self.losses}",
             "rows": str(self.rows),
+            **({} if self.groups is None else {"groups": f"{self.groups}{' (few)' if self.few_groups else ''}"}),
             "needed": "–" if self.needed is None else str(self.needed),
         }
 
 
 def differences_of(
-    scores: Mapping[str, tuple[Values, Values]], *, tolerance: float, resamples: int, seed: int
+    scores: Mapping[str, tuple[Values, Values]],
+    *,
+    tolerance: float,
+    resamples: int,
+    seed: int,
+    groups: Sequence[str] | None = None,
+    adjusted: bool = True,
 ) -> list[Difference]:
-    """The difference of each key from its paired columns (A, B), NaN where unscored; tests are adjusted together."""
+    """The difference of each key from its paired columns (A, B), NaN where unscored; tests are adjusted together.
+
+    ``groups`` names that of each row. With fewer than 40 of them the test is the cluster-robust t, as the interval is,
+    else the sign-flip test of their sums. Where not ``adjusted``, ``adjust`` is to be called for what is compared.
+    """
     if not scores:
         return []
     matrix = np.column_stack([b - a for a, b in scores.values()])
-    intervals = paired_intervals(matrix, resamples=resamples, seed=seed)
-    p_values = sign_flip_tests(matrix, resamples=resamples, seed=seed + 1)
+    intervals = paired_intervals(matrix, groups=groups, resamples=resamples, seed=seed)
+    p_values: list[float | None] = [*sign_flip_tests(matrix, groups=groups, resamples=resamples, seed=seed + 1)]
+    powers = power_of(matrix, groups=groups)
     found = [_difference(key, a, b, tolerance) for key, (a, b) in scores.items()]
-    tested = [place for place, each in enumerate(found) if each.rows > 1]
-    adjusted = dict(zip(tested, holm([p_values[place] for place in tested]), strict=True))
-    for place in tested:
-        low, high = intervals[place] or (None, None)
-        found[place] = replace(found[place], low=low, high=high, p_value=p_values[place], p_holm=adjusted[place])
-    return found
+    if groups is not None:
+        by_t = cluster_t_tests(matrix, groups)
+        for place, grouping in enumerate(describe_groups(matrix, groups)):
+            if grouping.groups < BOOTSTRAP_GROUPS:
+                p_values[place] = by_t[place]
+            found[place] = replace(
+                found[place],
+                groups=grouping.groups,
+                design_effect=grouping.design_effect,
+                few_groups=grouping.few_groups,
+            )
+    for place, (interval, p_value, power) in enumerate(zip(intervals, p_values, powers, strict=True)):
+        low, high = interval or (None, None)
+        known = None if interval is None else p_value
+        needed = power.rows_needed(tolerance) if power is not None and tolerance > 0 else None
+        found[place] = replace(found[place], low=low, high=high, p_value=known, needed=needed)
+    return adjust(found) if adjusted else found
+
+
+def adjust(differences: Sequence[Difference]) -> list[Difference]:
+    """With p-values adjusted by Holm for their number, and ``needed`` only where there are too few rows to tell."""
+    tested = [place for place, each in enumerate(differences) if each.p_value is not None]
+    corrected = holm([float(differences[place].p_value or 0.0) for place in tested])
+    found = [*differences]
+    for place, p_value in zip(tested, corrected, strict=True):
+        found[place] = replace(found[place], p_holm=p_value)
+    return [each if each.verdict == "too few rows to tell" else replace(each, needed=None) for each in found]
 
 
 def _difference(key: str, a: Values, b: Values, tolerance: float) -> Difference:
@@ -137,16 +202,14 @@ def _difference(key: str, a: Values, b: Values, tolerance: float) -> Difference:
     counted = Difference(key, int(both.sum()), tolerance=tolerance, unscored_a=unscored_a, unscored_b=unscored_b)
     if not both.any():
         return counted
-    changes = b[both] - a[both]
-    deviation = float(changes.std(ddof=1)) if changes.size > 1 else None
+    changes = np.sort(b[both] - a[both])  # so that the order of rows changes not even the last digit
     return replace(
         counted,
-        mean_a=float(a[both].mean()),
-        mean_b=float(b[both].mean()),
+        mean_a=float(np.sort(a[both]).mean()),
+        mean_b=float(np.sort(b[both]).mean()),
         difference=float(changes.mean()),
         wins=int((changes > _TIE).sum()),
         ties=int((np.abs(changes) <= _TIE).sum()),
         losses=int((changes < -_TIE).sum()),
         effect=effect_size(changes.tolist()),
-        needed=rows_needed(deviation, tolerance) if deviation is not None and tolerance > 0 else None,
     )

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from mlflow_ragmetrics.comparison.changes import ChangedRow
-from mlflow_ragmetrics.comparison.difference import Difference, Verdict
+from mlflow_ragmetrics.comparison.difference import Difference, Values, Verdict, adjust, differences_of
 from mlflow_ragmetrics.comparison.forest_plot import forest_plot
 from mlflow_ragmetrics.comparison.pairing import Pairing
 from mlflow_ragmetrics.core.html import render
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.readers.groups import table_slices
+from mlflow_ragmetrics.readers.labels import Labels
+from mlflow_ragmetrics.readers.results import Results
 from mlflow_ragmetrics.report.gates import Check, check_comparison, raise_failures
+from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true_difference
+from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
 from mlflow_ragmetrics.views.text import text_table
 
 if TYPE_CHECKING:
@@ -33,6 +41,15 @@ _FIGURES = {
     "ties": "ties",
     "losses": "losses",
     "n_pairs": "rows",
+    "n_groups": "groups",
+    "design_effect": "design_effect",
+}
+
+_DROPPABLE = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows")
+_WORDS: dict[Verdict, str] = {
+    "improved": "{b} is better on ",
+    "regressed": "{b} is worse on ",
+    "unchanged": "{b} is within {tolerance:g} of {a} on ",
 }
 
 
@@ -46,7 +63,10 @@ class Comparison:
 
     Intervals: BCa bootstrap of the paired differences, 95 %, each metric for itself (``statistics.intervals`` says when
     a closed form takes its place). Tests: sign-flip permutation, adjusted by Holm over the metrics. Both from
-    ``resamples`` draws.
+    ``resamples`` draws. With ``groups``, a name for each pair, both are those over groups (``statistics.clusters``):
+    cluster-robust t below 40 of them, else bootstrap and sign flips of whole groups.
+
+    ``unit`` is what the rows are called: questions, where each asks another. ``sides`` are the evaluations themselves.
     """
 
     name_a: str
@@ -59,6 +79,10 @@ class Comparison:
     resamples: int = 10_000
     run_a: str | None = None
     run_b: str | None = None
+    groups: tuple[str, ...] | None = field(default=None, repr=False)
+    unit: Literal["questions", "rows"] = "rows"
+    seed: int = 0
+    sides: tuple[Results, Results] | None = field(default=None, repr=False, compare=False)
 
     def __getitem__(self, key: str) -> Difference:
         """The difference of the metric ``key``."""
@@ -96,7 +120,98 @@ class Comparison:
             for each in self.differences
             for name, attribute in _FIGURES.items()
         }
-        return {name: float(value) for name, value in figures.items() if value is not None}
+        marks = {f"{each.key}/few_groups": 1.0 for each in self.differences if each.few_groups}
+        return {name: float(value) for name, value in figures.items() if value is not None} | marks
+
+    @property
+    def plain(self) -> str:
+        """What was found in plain words: what B is better and worse on, what is the same, and what cannot be told."""
+        found: dict[Verdict, list[Difference]] = {}
+        for each in self.differences:
+            found.setdefault(each.verdict, []).append(each)
+        parts = []
+        for verdict, words in _WORDS.items():
+            if verdict in found:
+                listed = ", ".join(each.plain(self.unit) for each in found[verdict])
+                parts.append(words.format(b=self.name_b, a=self.name_a, tolerance=self.tolerance) + listed)
+        parts += [each.plain(self.unit) for each in found.get("too few rows to tell", ())]
+        return f"{'; '.join(parts)}."
+
+    def by(self, column: str) -> pd.DataFrame:
+        """The differences of each slice, such as ``comparison.by("topic")``: one row per value and metric.
+
+        ``column`` is a column, or an entry of the metadata, of A's rows; rows without a value are no slice. The columns
+        are ``slice`` and those of ``table``; ``p_holm``, and with it ``verdict``, is adjusted over slices and metrics.
+        ``mark`` is ``few rows`` or ``few groups`` below ten (effective) ones.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(
+            [{"slice": name, **_record(each), "mark": _mark(each)} for name, each in self._slices(column)]
+        )
+
+    def true_score(
+        self, key: str, labels: Labels, labels_b: Labels | None = None, *, column: str = "label"
+    ) -> TrueScore:
+        """The difference that people would have seen between all paired rows, B's less A's, from labels of a few.
+
+        ``labels`` are those of A's answers and ``labels_b`` those of B's, as ``Report.true_score`` takes them; a column
+        that both evaluations have is given once. Where the same rows are labelled for both, their differences are
+        what is estimated, which takes the fewest. Groups are those of the comparison.
+        """
+        a, b = self._both("true_score")
+        if labels_b is None and not (isinstance(labels, str) and all(labels in each.table.columns for each in (a, b))):
+            message = "labels_b: give the labels of B's answers as well, or a column that both evaluations have"
+            raise InvalidOptionError(message, param="labels_b")
+        own = labelled_scores(a, key, labels, column=column)
+        other = labelled_scores(b, key, labels if labels_b is None else labels_b, column=column)
+        names = None if self.groups is None else list(self.groups)
+        rows_a, rows_b = (np.array(rows, dtype=int) for rows in (self.pairing.rows_a, self.pairing.rows_b))
+        return true_difference(key, own.select(rows_a, names), other.select(rows_b, names))
+
+    def pairs(self, key: str) -> tuple[Values, Values]:
+        """A's and B's scores of ``key`` in the order of the pairs; NaN where there is none."""
+        a, b = self._both("pairs")
+        return self.pairing.select(a.table[key], b.table[key])
+
+    def _both(self, method: str) -> tuple[Results, Results]:
+        if self.sides is None:
+            message = f"{method}: the comparison was made without its evaluations; use compare"
+            raise InvalidOptionError(message, param=method)
+        return self.sides
+
+    def slices_text(self, column: str, width: int | None = None) -> str:
+        """The differences of each slice as a table for a terminal of so many columns; see ``by``."""
+        found = self._slices(column)
+        figures = [each.figures for _, each in found]
+        columns: dict[str, Sequence[str]] = {
+            column: [name for name, _ in found],
+            "metric": [each.key for _, each in found],
+            **{name: [each[name] for each in figures] for name in figures[0]},
+            "verdict": [each.verdict for _, each in found],
+            "mark": [_mark(each) for _, each in found],
+        }
+        return text_table(columns, width, left=(column, "metric", "verdict", "mark"), droppable=_DROPPABLE)
+
+    def _slices(self, column: str) -> list[tuple[str, Difference]]:
+        names = table_slices(self._both("by")[0].table, column)
+        slices = np.array([names[row] or "" for row in self.pairing.rows_a], dtype=object)
+        scores = {each.key: self.pairs(each.key) for each in self.differences}
+        groups = None if self.groups is None else np.array(self.groups)
+        owners: list[str] = []
+        found: list[Difference] = []
+        for name in sorted(set(slices) - {""}):
+            here = slices == name
+            found += differences_of(
+                {key: (before[here], after[here]) for key, (before, after) in scores.items()},
+                tolerance=self.tolerance,
+                resamples=self.resamples,
+                seed=self.seed,
+                groups=None if groups is None else groups[here].tolist(),
+                adjusted=False,
+            )
+            owners += [name] * len(scores)
+        return list(zip(owners, adjust(found), strict=True))
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -133,6 +248,7 @@ class Comparison:
             "resamples": self.resamples,
             "warnings": list(self.warnings),
             "metrics": [_record(each) for each in self.differences],
+            "plain": self.plain,
             "rows": [asdict(row) for row in self.rows],
         }
 
@@ -143,6 +259,7 @@ class Comparison:
             "views/comparison.html",
             comparison=self,
             columns=list(self.differences[0].figures),
+            cluster_robust=any(each.groups is not None for each in self.differences),
             thresholds=self._thresholds(),
             reach=1.05 * max(self.tolerance, *ends, 1e-6),  # the interval plots go from -reach to reach
         )
@@ -161,10 +278,9 @@ class Comparison:
             **{name: [each[name] for each in figures] for name in figures[0]},
             "verdict": [each.verdict for each in self.differences],
         }
-        droppable = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows")
-        table = text_table(columns, width, left=("metric", "verdict"), droppable=droppable)
+        table = text_table(columns, width, left=("metric", "verdict"), droppable=_DROPPABLE)
         notes = (*self._thresholds(), *(f"Note: {warning}" for warning in self.warnings))
-        return "\n".join([self.heading, "", table, "", *notes]).rstrip()
+        return "\n".join([self.heading, "", self.plain, "", table, "", *notes]).rstrip()
 
     def __str__(self) -> str:
         return self.to_text()
@@ -193,6 +309,12 @@ class Comparison:
             params={f"compared_with_{name}": self.run_a or self.name_a},
         )
         return log_findings(findings, run_id or self.run_b, run_name or f"compare {self.name}")
+
+
+def _mark(difference: Difference) -> str:
+    if difference.groups is not None:
+        return "few groups" if difference.few_groups else ""
+    return "few rows" if difference.rows < FEW_GROUPS else ""
 
 
 def _record(difference: Difference) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 
 __all__ = ["load_suite", "suite_arguments"]
 
-_PLAIN = ("preset", "metrics", "weights", "thresholds", "language", "name_prefix", "concurrency")
+_PLAIN = ("preset", "metrics", "weights", "thresholds", "language", "name_prefix", "concurrency", "groups")
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
 
 

@@ -84,6 +84,7 @@ class SuiteSettings(_Settings):
     calls: Calls | None = None
     prompts: str | None = None
     cache: str | None = None
+    groups: str | None = None
 
     @model_validator(mode="after")
     def _one_selection(self) -> SuiteSettings:

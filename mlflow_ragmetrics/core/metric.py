@@ -128,6 +128,17 @@ class Metric:
         return settings
 
     @cached_property
+    def required(self) -> tuple[str, ...]:
+        """The fields without which a sample is not scored.
+
+        Contexts are among them for a metric with the option ``no_context``, unless it was given: the option says what
+        a row gets for which nothing was retrieved, and no field at all does not say that nothing was.
+        """
+        own = self.definition.required
+        told = "no_context" not in self.definition.options.model_fields or "no_context" in self.given
+        return own if told or "contexts" in own else (*own, "contexts")
+
+    @cached_property
     def key(self) -> str:
         """The name under which scores appear in tables and runs."""
         if self.settings.key:
@@ -192,8 +203,10 @@ class Metric:
         if name in sample.invalid:
             raise InvalidFieldError(f"{self.name}: {sample.invalid[name]}", field=name, metric=self.name)
         value = sample.texts if name == "contexts" else getattr(sample, name)
-        if value is None and name in self.definition.required:
+        if value is None and name in self.required:
             message = f"{self.name} needs the field {name!r} and sample {sample.id or '?'!r} has no value for it"
+            if name not in self.definition.required:
+                message += "; [] says that nothing was retrieved, no_context= scores such rows as well"
             raise MissingFieldError(message, field=name, metric=self.name)
         return value
 

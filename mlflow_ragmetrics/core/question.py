@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, cast, get_args, get_origin
 
@@ -18,6 +18,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 __all__ = [
     "Claims",
     "Embed",
+    "Extraction",
     "Finding",
     "Grade",
     "Outcome",
@@ -88,13 +89,15 @@ class Finding:
     """The answer to one claim of ``Verify``: what the judge says of it, and where that is written.
 
     ``verdict`` is what the judge said, in any case, and ``reason`` why; a metric reads it and never trusts it blindly.
-    ``support`` is graded 0 to 1 or ``None``. ``quotes`` are pairs of (passage number from 1, quote).
+    ``support`` is graded 0 to 1 or ``None``. ``quotes`` are pairs of (passage number from 1, quote). ``unquoted``: it
+    is SUPPORTED by quotes of which no passage has any.
     """
 
     verdict: str
     reason: str = ""
     support: float | None = None
     quotes: tuple[tuple[int, str], ...] = ()
+    unquoted: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,26 +118,67 @@ class Rating:
 
 
 @dataclass(frozen=True)
-class Claims(Question[tuple[str, ...]]):
-    """Split ``text`` into atomic claims, each readable on its own. ``role`` says whose text it is."""
+class Extraction:
+    """The claims of a text, with what a judge can say besides: a plain tuple of claims is as good an answer.
+
+    ``unclaimed`` are sentences that assert something and that no claim covers, though the judge was asked for them
+    again. ``findings``, where there are any, are the verdicts on the claims by the passages with the digest
+    ``judged_by``.
+    """
+
+    claims: tuple[str, ...]
+    unclaimed: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    judged_by: str | None = None
+
+    def findings_on(self, passages: Sequence[str]) -> tuple[Finding, ...] | None:
+        """The verdicts on the claims by these very passages, or ``None`` where they are still to be asked for."""
+        return self.findings if self.judged_by == passages_digest(passages) else None
+
+
+def passages_digest(passages: Sequence[str]) -> str:
+    """SHA-256 over the passages."""
+    return hashlib.sha256(json.dumps(list(passages)).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Claims(Question[Union[tuple[str, ...], Extraction]]):
+    """Split ``text`` into atomic claims, each readable on its own. ``role`` says whose text it is.
+
+    ``question`` is what the text answers, ``history`` the turns before it: they tell what "it" and "yes" mean.
+    ``passages`` are those that the claims will be judged by; a judge may judge the claims at once (``Extraction``).
+    """
 
     text: str
     role: Role = field(default="answer", compare=False)
+    question: str | None = None
+    history: tuple[str, ...] = ()
+    passages: tuple[str, ...] = field(default=(), compare=False)
     kind: ClassVar[str] = "claims"
 
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
         """The text, under its role."""
         return {self.role: (self.text,)}
 
+    def fits(self, answer: tuple[str, ...] | Extraction) -> bool:
+        """Whether an ``Extraction`` that was judged has a verdict on each claim."""
+        return (
+            not isinstance(answer, Extraction) or answer.judged_by is None or len(answer.findings) == len(answer.claims)
+        )
+
 
 @dataclass(frozen=True)
 class Verify(Question[tuple[Finding, ...]]):
-    """Judge each claim against the passages. Answer: one ``Finding`` per claim, in order."""
+    """Judge each claim against the passages. Answer: one ``Finding`` per claim, in order.
+
+    ``question`` is what the text that the claims are from answers.
+    """
 
     claims: tuple[str, ...]
     passages: tuple[str, ...]
     against: Against = "contexts"
     role: Role = field(default="answer", compare=False)
+    question: str | None = None
     kind: ClassVar[str] = "verify"
 
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:

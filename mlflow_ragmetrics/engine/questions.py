@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -46,6 +47,9 @@ class JudgeSession:
         self.cached = 0
         self._fingerprint = judge.fingerprint
         self._store = store if self._fingerprint is not None and not self.local else None
+        if store is not None and self._fingerprint is None and not self.local:
+            message = f"{self.name}: its answers are not cached, as nothing identifies all that decides them"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
         self._answers: OrderedDict[Question[Any], object] = OrderedDict()
 
     def known(self, question: Question[Any]) -> tuple[Outcome] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
-from mlflow_ragmetrics.core.question import Finding, Outcome, Question, Verify
+from mlflow_ragmetrics.core.question import Claims, Finding, Outcome, Question, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingExtraError
 
 __all__ = ["NLIJudge"]
@@ -64,7 +65,8 @@ class NLIJudge(Judge):
 
     def _hand_over(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         if self.splitter is not None and questions:
-            return self.splitter.answer(questions)
+            unjudged = [replace(each, passages=()) if isinstance(each, Claims) else each for each in questions]
+            return self.splitter.answer(unjudged)
         message = f"{self.name} only verifies claims; give NLIJudge(…, splitter=…) for other questions"
         return [JudgeError(message) for _ in questions]
 

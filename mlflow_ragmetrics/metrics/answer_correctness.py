@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Union
 
 from pydantic import AfterValidator, ValidationInfo
@@ -11,6 +11,7 @@ from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.question import Steps, together
+from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.shared.claims import Correspondence, correspond
@@ -62,6 +63,8 @@ SemanticWeight = Annotated[float | None, AfterValidator(_not_negative), AfterVal
 def answer_correctness(
     answer: str,
     reference: str,
+    question: str | None = None,
+    history: Sequence[Message] | None = None,
     *,
     preset: Preset = "default",
     factual_weight: FactualWeight = None,
@@ -94,23 +97,18 @@ def answer_correctness(
     ... )
     0.5
     """
-    weights = _weights({"preset": preset, "factual_weight": factual_weight, "semantic_weight": semantic_weight})
-    claims, meaning = yield from _components(answer, reference, *weights)
-    return _combined(claims, meaning, *weights)
-
-
-def _components(
-    answer: str, reference: str, factual_weight: float, semantic_weight: float
-) -> Steps[tuple[Correspondence | None, Similarity | None]]:
-    """Both components at once; one of weight 0 is not asked for."""
-    programs: list[Steps[Union[Correspondence, Similarity]]] = []
-    if factual_weight:
-        programs.append(correspond(answer, reference))
-    if semantic_weight:
+    factual, semantic = _weights(
+        {"preset": preset, "factual_weight": factual_weight, "semantic_weight": semantic_weight}
+    )
+    programs: list[Steps[Union[Correspondence, Similarity]]] = []  # a component of weight 0 is not asked for
+    if factual:
+        programs.append(correspond(answer, reference, question, history))
+    if semantic:
         programs.append(similarity(answer, reference))
     found = yield from together(*programs)
     claims = next((each for each in found if isinstance(each, Correspondence)), None)
-    return claims, next((each for each in found if isinstance(each, Similarity)), None)
+    meaning = next((each for each in found if isinstance(each, Similarity)), None)
+    return _combined(claims, meaning, factual, semantic)
 
 
 def _combined(

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Role, Steps
+from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.shared.claims import Verified, verified_claims
 from mlflow_ragmetrics.shared.non_answers import (
@@ -40,6 +41,8 @@ def fact_recall(
     answer: str,
     reference: str | None = None,
     contexts: Sequence[str] | None = None,
+    question: str | None = None,
+    history: Sequence[Message] | None = None,
     *,
     target: Literal["answer", "reference"] = "answer",
     indistinct: Indistinct = "rules",
@@ -74,7 +77,8 @@ def fact_recall(
     if role is None:
         details = states.details("both_indistinct", Verified().details, target=target, no_context=False)
         return Score(value=1.0, reason=say("fact_recall.both_indistinct"), details=details)
-    verified = yield from verified_claims(answer if role == "answer" else str(reference), contexts, role=role)
+    text = answer if role == "answer" else str(reference)
+    verified = yield from verified_claims(text, contexts, role=role, question=question, history=history)
     return _covered(verified, role, states, target)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import BaseModel
@@ -10,6 +11,7 @@ from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.question import Steps
+from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.shared.claims import correspond
 
@@ -30,7 +32,14 @@ def _key(options: BaseModel) -> str:
     source="ragas",
     aliases=("factual_correctness_metric",),
 )
-def factual_correctness(answer: str, reference: str, *, mode: Mode = "F1") -> Steps[Score]:
+def factual_correctness(
+    answer: str,
+    reference: str,
+    question: str | None = None,
+    history: Sequence[Message] | None = None,
+    *,
+    mode: Mode = "F1",
+) -> Steps[Score]:
     """How far the claims of the answer and of the reference support each other.
 
     Formula: precision = claims of the answer that the reference supports / claims of the answer; recall = claims of
@@ -57,7 +66,7 @@ def factual_correctness(answer: str, reference: str, *, mode: Mode = "F1") -> St
     >>> rm.score("factual_correctness", record, judge=judge, mode="recall").value
     0.5
     """
-    found = yield from correspond(answer, reference)
+    found = yield from correspond(answer, reference, question, history)
     value = {"F1": found.f1, "PRECISION": found.precision, "RECALL": found.recall}[mode]
     counts = found.details
     reason = say("factual_correctness.counts", value=value, mode=say(f"factual_correctness.{mode.lower()}"), **counts)

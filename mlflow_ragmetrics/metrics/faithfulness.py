@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps, Tone, ask
+from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.shared.claims import Verified, read_tone, verified_claims
 from mlflow_ragmetrics.shared.non_answers import Indistinct, NoContext, States, has_context, states_of, without_context
@@ -20,6 +21,7 @@ def faithfulness(
     question: str | None = None,
     reference: str | None = None,
     contexts: Sequence[str] | None = None,
+    history: Sequence[Message] | None = None,
     *,
     indistinct: Indistinct = "rules",
     no_context: NoContext = "vacuous",
@@ -52,7 +54,7 @@ def faithfulness(
         return without_context(no_context, 1.0, states.details("no_context", Verified().details))
     if states.answer == "indistinct":
         return (yield from _of_non_answer(answer, reference, question, states))
-    return _supported((yield from verified_claims(answer, contexts)), states)
+    return _supported((yield from verified_claims(answer, contexts, question=question, history=history)), states)
 
 
 def _supported(verified: Verified, states: States) -> Score:

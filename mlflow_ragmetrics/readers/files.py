@@ -8,20 +8,29 @@ import json
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError, MissingExtraError
+from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
 
-__all__ = ["read_file"]
+__all__ = ["NEVER_BLANK", "is_delimited", "read_file"]
 
 Row = dict[str, Any]
 
 _BATCH_ROWS = 1024
-_LARGEST_CELL = 2**31 - 1
+_BATCH_BYTES = 32 * 2**20
+_MIB = 2**20
+_LIMITS = {"RAGMETRICS_MAX_LINE_MB": 64, "RAGMETRICS_MAX_CELL_MB": 64, "RAGMETRICS_MAX_EXPANDED_MB": 1024}
+"""How much one line, one cell, and what a compressed file holds at once may take, unless the environment says so."""
+NEVER_BLANK = ("question", "reference", "contexts")
+"""Fields whose empty cell in a text table says nothing; empty lists of ids are as good as ``[]``."""
+_MISSING_IF_EMPTY = frozenset(
+    name for each in NEVER_BLANK for name in (each, *ALIASES[each], *ALIASES_BY_NATURE.get(each, ()))
+)
 
 
 def read_file(path: str | os.PathLike[str]) -> Iterator[Row]:
@@ -43,9 +52,18 @@ def read_file(path: str | os.PathLike[str]) -> Iterator[Row]:
         raise InvalidDataError(f"{file} has no rows: it is empty or holds nothing but a header.")
 
 
+def is_delimited(path: str | os.PathLike[str]) -> bool:
+    """Whether ``path`` is that of a text table, by its name."""
+    return _named_extension([suffix.lower() for suffix in Path(path).suffixes]) in (".csv", ".tsv")
+
+
+def _named_extension(suffixes: Sequence[str]) -> str:
+    return suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
+
+
 def _extension(file: Path) -> str:
     suffixes = [suffix.lower() for suffix in file.suffixes]
-    extension = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
+    extension = _named_extension(suffixes)
     try:
         directory, exists = file.is_dir(), file.exists()
     except (OSError, ValueError) as error:  # a name that is too long, or with a NUL: usually the data itself
@@ -68,10 +86,51 @@ def _read_parquet(file: Path) -> Iterator[Row]:
         raise MissingExtraError(f"{file} needs pyarrow to be read: pip install pyarrow.") from error
     try:
         with pyarrow.parquet.ParquetFile(file) as table:
-            for batch in table.iter_batches(batch_size=_BATCH_ROWS):
+            _check_expansion(file, table.metadata)
+            first = next(table.iter_batches(batch_size=1), None)
+            size = 0 if first is None else first.nbytes
+            if size > _limit("RAGMETRICS_MAX_CELL_MB") * max(1, table.metadata.num_columns):
+                raise _too_long(f"{file}, row 1", "a cell", "RAGMETRICS_MAX_CELL_MB")
+            # values that are stored once may stand in every row: a batch is sized by what a row takes in memory
+            rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, size)))
+            for batch in table.iter_batches(batch_size=rows):
                 yield from batch.to_pylist()
+    except InvalidDataError:
+        raise
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # also texts that are not UTF-8
         raise InvalidDataError(f"{file} cannot be read as Parquet: {error}.") from error
+
+
+def _check_expansion(file: Path, metadata: Any) -> None:
+    """Refuse a file of which one part, read as a whole, would fill the memory."""
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if max((group.column(n).total_uncompressed_size for n in range(group.num_columns)), default=0) > _limit(
+            "RAGMETRICS_MAX_EXPANDED_MB"
+        ):
+            raise _too_long(str(file), f"a column of its row group {number + 1}", "RAGMETRICS_MAX_EXPANDED_MB")
+
+
+def _limit(name: str) -> int:
+    """A limit in bytes."""
+    given = os.environ.get(name, "")
+    return (int(given) if given.isdecimal() else _LIMITS[name]) * _MIB
+
+
+def _too_long(place: str, what: str, name: str) -> InvalidDataError:
+    return InvalidDataError(
+        f"{place}: {what} is longer than {_limit(name) // _MIB} MB; {name} in the environment sets it."
+    )
+
+
+def _bounded_lines(stream: TextIO, file: Path) -> Iterator[str]:
+    """The lines of a file, none of them longer than the limit: a small file may expand to one that fills the memory."""
+    longest, number = _limit("RAGMETRICS_MAX_LINE_MB"), 1
+    while line := stream.readline(longest + 1):
+        if len(line) > longest:
+            raise _too_long(f"{file}, line {number}", "the line", "RAGMETRICS_MAX_LINE_MB")
+        yield line
+        number += 1
 
 
 def _read_text(file: Path, read: Callable[[TextIO, Path], Iterator[Row]]) -> Iterator[Row]:
@@ -92,8 +151,11 @@ def _open(file: Path) -> TextIO:
 
 
 def _read_delimited(stream: TextIO, file: Path, delimiter: str) -> Iterator[Row]:
-    """The rows under the header of a CSV or TSV file; a short row misses its last cells, blank lines are skipped."""
-    reader = csv.reader(stream, delimiter=delimiter, strict=True)
+    """The rows under the header of a CSV or TSV file; a short row misses its last cells, blank lines are skipped.
+
+    An empty question, reference or contexts is missing; an empty answer is what the chain answered.
+    """
+    reader = csv.reader(_bounded_lines(stream, file), delimiter=delimiter, strict=True)
     lines = _cells(reader, file)
     header = next(lines, None)
     if header is None:
@@ -107,16 +169,20 @@ def _read_delimited(stream: TextIO, file: Path, delimiter: str) -> Iterator[Row]
                 f"{file}, line {reader.line_num}: {len(cells)} cells under a header of {len(header)}; "
                 "quote cells that contain the delimiter."
             )
-        yield dict(zip(header, cells, strict=False))
+        row: Row = dict(zip(header, cells, strict=False))
+        yield {name: None if cell == "" and name in _MISSING_IF_EMPTY else cell for name, cell in row.items()}
 
 
 def _cells(reader: Any, file: Path) -> Iterator[list[str]]:
-    """The reader's non-blank lines, with cells of any size: the module's limit is lifted only while a line is read."""
+    """The reader's non-blank lines, with cells up to our limit, which is the module's only while a line is read."""
     while True:
-        limit = csv.field_size_limit(_LARGEST_CELL)
+        limit = csv.field_size_limit(_limit("RAGMETRICS_MAX_CELL_MB"))
         try:
             cells = next(reader, None)
         except csv.Error as error:
+            if "field limit" in str(error):
+                place = f"{file}, line {reader.line_num}"
+                raise _too_long(place, "a cell", "RAGMETRICS_MAX_CELL_MB") from error
             raise InvalidDataError(
                 f"{file}, line {reader.line_num}: {error}; cells with quotes need quotes around them, doubled inside."
             ) from error
@@ -130,7 +196,7 @@ def _cells(reader: Any, file: Path) -> Iterator[list[str]]:
 
 def _read_json_lines(stream: TextIO, file: Path) -> Iterator[Row]:
     """One object per line; blank lines are skipped."""
-    for number, line in enumerate(stream, start=1):
+    for number, line in enumerate(_bounded_lines(stream, file), start=1):
         if line.strip():
             place = f"{file}, line {number}"
             yield _checked(_parsed(line, place), place)
@@ -138,7 +204,10 @@ def _read_json_lines(stream: TextIO, file: Path) -> Iterator[Row]:
 
 def _read_json(stream: TextIO, file: Path) -> Iterator[Row]:
     """A list of objects, or a table as MLflow logs it: ``{"columns": […], "data": [[…], …]}``."""
-    text = stream.read()
+    most = _limit("RAGMETRICS_MAX_EXPANDED_MB") if file.suffix.lower() == ".gz" else -1
+    text = stream.read(most + 1 if most >= 0 else -1)
+    if 0 <= most < len(text):
+        raise _too_long(str(file), "what it expands to", "RAGMETRICS_MAX_EXPANDED_MB")
     if not text.strip():
         return
     content = _parsed(text, str(file))

@@ -9,13 +9,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.readers.files import read_file
+from mlflow_ragmetrics.readers.files import NEVER_BLANK, is_delimited, read_file
 from mlflow_ragmetrics.readers.traces import record_of_trace
 from mlflow_ragmetrics.records.record import check_columns, to_sample, with_ids
 from mlflow_ragmetrics.records.values import is_missing
@@ -101,7 +102,16 @@ def read_samples(
         InvalidOptionError: (``param="columns"``) for unknown fields and names.
     """
     rows = read_rows(data)
+    if columns and isinstance(data, (str, os.PathLike)) and is_delimited(data):
+        rows = map(partial(_with_blank_cells, columns=columns), rows)
     return with_ids(_mapped(rows, columns) if columns else map(to_sample, rows), remembered)
+
+
+def _with_blank_cells(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    """A row of a text table whose empty cells are missing or blank by the fields that they are mapped to."""
+    blank: dict[str, str | None] = {columns[field]: None for field in NEVER_BLANK if field in columns}
+    blank |= {columns["answer"]: ""} if "answer" in columns else {}
+    return {**row, **{name: value for name, value in blank.items() if name in row and not row[name]}}
 
 
 def _mapped(rows: Iterator[Any], columns: Mapping[str, str]) -> Iterator[Sample]:

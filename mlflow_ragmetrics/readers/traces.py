@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.json_text import plain
 from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.readers.groups import SESSION
 from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.records.messages import mapping_of
 from mlflow_ragmetrics.records.values import are_texts
@@ -101,18 +102,21 @@ def record_of_trace(row: Any) -> dict[str, Any] | None:
     """A trace, or a row of the frame of traces, as a record; ``None`` for anything else.
 
     The record has the trace's inputs and outputs, the expectations among its assessments, the documents of its
-    retriever spans as contexts where it has such spans, and ``trace_id``, to which feedback is attached.
+    retriever spans as contexts where it has such spans, its session (the conversation that it belongs to) where it has
+    one, and ``trace_id``, to which feedback is attached.
     """
     trace = _trace_in(row)
     if trace is None:
         return None
     expectations = {a.name: a.expectation.value for a in trace.info.assessments if a.expectation is not None}
     documents = retrieved_documents(trace)
+    session = (trace.info.trace_metadata or {}).get(SESSION)
     return {
         "inputs": _content(trace.data.request),
         "outputs": _content(trace.data.response),
         **({"contexts": documents} if documents is not None else {}),
         **({"expectations": expectations} if expectations else {}),
+        **({SESSION: session} if session else {}),
         "trace_id": trace.info.trace_id,
     }
 

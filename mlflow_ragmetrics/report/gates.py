@@ -25,7 +25,7 @@ __all__ = [
     "to_junit",
 ]
 
-_FIGURES = ("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored")
+_FIGURES = ("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored", "true_mean", "true_low", "true_high")
 _VERDICTS = ("improved", "regressed", "unchanged", "too few rows to tell")
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -149,7 +149,9 @@ def _at_least(figures: Mapping[str, float], name: str, least: float) -> Check:
     if value is None:
         return Check(name, False, f"{name} could not be computed and must be at least {least:g}")
     reached = passes(value, least)
-    return Check(name, reached, f"{name} is {value:.4f} and {'reaches' if reached else 'must be at least'} {least:g}")
+    mark = " (few groups)" if f"{name.partition('/')[0]}/few_groups" in figures else ""
+    outcome = "reaches" if reached else "must be at least"
+    return Check(name, reached, f"{name} is {value:.4f}{mark} and {outcome} {least:g}")
 
 
 def _error_rate(figures: Mapping[str, float], key: str, most: float) -> Check:

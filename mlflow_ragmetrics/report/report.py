@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -12,10 +12,16 @@ from mlflow_ragmetrics.core.json_text import plain
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.readers import digest
+from mlflow_ragmetrics.readers.groups import Groups, sample_groups, sample_slices
+from mlflow_ragmetrics.readers.labels import Labels
+from mlflow_ragmetrics.readers.results import results_of
 from mlflow_ragmetrics.report.gates import check_figures, raise_failures
+from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import summarize_rows
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
+from mlflow_ragmetrics.report.true_score import Method, TrueScore, true_score
 from mlflow_ragmetrics.shared.retrieval import retrieval_summary
+from mlflow_ragmetrics.statistics.agreement import Agreement
 from mlflow_ragmetrics.views.notebook import report_cell
 from mlflow_ragmetrics.views.report_page import report_page
 
@@ -31,7 +37,7 @@ class Report:
 
     ``description`` says how it was made (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
     ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
-    where the evaluation was repeated.
+    where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found.
     """
 
     rows: Sequence[Row]
@@ -40,6 +46,7 @@ class Report:
     usage: Mapping[str, float] = field(default_factory=dict)
     source: Union[str, Path, None] = None
     repeats: Mapping[str, float] = field(default_factory=dict)
+    true_scores: tuple[TrueScore, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -67,7 +74,58 @@ class Report:
     def metrics(self) -> dict[str, float]:
         """What is logged as run metrics: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
         scores = [row.scores for row in self.rows]
-        return {**summarize_rows(scores), **retrieval_summary(scores), **self.repeats}
+        figures = {**summarize_rows(scores, self._group_names()), **retrieval_summary(scores), **self.repeats}
+        return figures | {name: value for each in self.true_scores for name, value in each.metrics.items()}
+
+    @property
+    def groups(self) -> str | None:
+        """The column or metadata field whose values say which rows belong together, where the report has one."""
+        return self.description.get("groups")
+
+    def by(self, column: str) -> pd.DataFrame:
+        """The figures of each slice, such as ``report.by("topic")``: one row per value of ``column`` and metric.
+
+        ``column`` is a field or a metadata field; rows without a value are no slice. ``slice``, ``metric``, ``rows``
+        (scored ones), ``mean``, ``ci_low``, ``ci_high``; ``p_holm`` tells whether the slice differs from all other rows
+        (Welch's test, over groups where the report has them), adjusted by Holm over slices and metrics; ``mark`` is
+        ``few rows`` or ``few groups`` below ten (effective) ones. ``InvalidOptionError`` where no row has the column.
+        """
+        samples = [row.sample for row in self.rows]
+        return slices_frame(self.rows, sample_slices(samples, column), self._group_names())
+
+    def true_score(
+        self,
+        key: str,
+        labels: Labels | None = None,
+        *,
+        known: Agreement | None = None,
+        column: str = "label",
+        groups: Groups | None = None,
+        method: Method = "ppi",
+    ) -> TrueScore:
+        """The mean that people would have given all rows, from labels of a few and the judge's scores of all.
+
+        ``labels``: a mapping from id to label, one label per row (``None`` where there is none), the name of a column,
+        a file or frame with ``id`` and ``column``, or traces with people's feedback; where rows were chosen with
+        unequal probabilities, the column ``label_probability`` (``ragmetrics label`` writes it) keeps that unbiased.
+        ``groups`` as in ``compare``. ``method``: ``"ppi"``, prediction-powered inference (Angelopoulos, Duchi and Zrnic
+        2023, PPI++) made for few labels; ``"rogan-gladen"``, the share of good rows (1978) from binary verdicts, from
+        labels or from ``known``, an ``Agreement`` with labels of other data (``calibration.at_default``).
+        ``InvalidDataError`` where no row is labelled, ``InvalidOptionError`` for an unknown key.
+        """
+        results = results_of(self)
+        return true_score(results, key, labels, known=known, column=column, groups=groups, method=method)
+
+    def with_true_score(self, key: str, labels: Labels, **options: Any) -> Report:
+        """The report with ``<key>/true_mean``, ``/true_low``, ``/true_high`` and ``/n_labelled`` among its metrics.
+
+        So gates can look at them: ``report.with_true_score("faithfulness", labels).check(**{"faithfulness/true_low":
+        0.8})``. ``options`` are those of ``true_score``.
+        """
+        return replace(self, true_scores=(*self.true_scores, self.true_score(key, labels, **options)))
+
+    def _group_names(self) -> list[str] | None:
+        return None if self.groups is None else sample_groups((row.sample for row in self.rows), self.groups)
 
     @cached_property
     def data_digest(self) -> str:

@@ -2,41 +2,59 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from statistics import fmean
 
+import numpy as np
+
 from mlflow_ragmetrics.core.score import Score, score_of
-from mlflow_ragmetrics.errors import InvalidFieldError
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
+from mlflow_ragmetrics.readers.groups import SESSION, sample_groups
 from mlflow_ragmetrics.statistics import bootstrap_intervals
+from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups
+from mlflow_ragmetrics.statistics.resampling import Matrix
 
-__all__ = ["summarize", "summarize_rows"]
+__all__ = ["group_marks", "grouping_of", "repeated_questions", "score_matrix", "summarize", "summarize_rows"]
+
+_WORTH_A_WARNING = 1.1
 
 
-def summarize(scores: Sequence[Score | float | None]) -> dict[str, float]:
+def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object] | None = None) -> dict[str, float]:
     """The figures of one metric over its rows.
 
     Always ``n_scored``, ``n_skipped`` and ``n_error``; with at least one score ``mean``, with two ``ci_low`` and
     ``ci_high`` (95 %, see ``statistics.intervals``); ``pass_rate`` over the scored rows where there is a threshold;
     ``n_no_context`` where the metric looks at contexts; ``coverage`` (mean) for a composite. Numbers may be given in
-    place of scores; ``None`` and NaN count as skipped. Nothing is ever NaN. ``InvalidFieldError`` for
-    anything but a list.
+    place of scores; ``None`` and NaN count as skipped. Nothing is ever NaN.
+
+    ``groups``: a name for each row that rows which belong together share, such as turns of one conversation; the
+    interval then is that of ``statistics.clusters``, and ``n_groups``, ``design_effect`` (how many times larger the
+    mean's variance is for the groups) and, with fewer than ten effective groups, the mark ``few_groups`` stand beside
+    it. ``InvalidFieldError`` for anything but a list, ``InvalidOptionError`` where groups and rows differ in number.
     """
     if not isinstance(scores, Iterable) or isinstance(scores, (str, bytes, Mapping)):
         raise InvalidFieldError("summarize needs a list of scores or numbers", field="scores")
-    return _figures([[score_of(score) for score in scores]])[0]
+    found = [score_of(score) for score in scores]
+    if groups is not None and len(groups) != len(found):
+        message = f"groups: {len(groups)} names for {len(found)} rows; give one per row"
+        raise InvalidOptionError(message, param="groups")
+    return _figures([found], groups)[0]
 
 
-def summarize_rows(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:
+def summarize_rows(rows: Sequence[Mapping[str, Score]], groups: Sequence[object] | None = None) -> dict[str, float]:
     """All run metrics of an evaluation: ``<key>/mean`` and the rest of ``summarize`` for each key of the rows.
 
-    The white-paper family has ``<key>_1to5/mean`` as well.
+    The white-paper family has ``<key>_1to5/mean`` as well. ``groups`` names that of each row.
     """
     keys = list(dict.fromkeys(key for row in rows for key in row))
-    columns = [[row[key] for row in rows if key in row] for key in keys]
+    columns = [[row.get(key) for row in rows] for key in keys]
     figures: dict[str, float] = {}
-    for key, scores, own in zip(keys, columns, _figures(columns), strict=True):
+    for key, column, own in zip(keys, columns, _figures(columns, groups), strict=True):
+        scores = [score for score in column if score is not None]
         figures |= {f"{key}/{name}": float(value) for name, value in own.items()}
         scaled = [score.scaled for score in scores if score.scaled is not None]
         if scaled:
@@ -44,13 +62,79 @@ def summarize_rows(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:
     return figures
 
 
-def _figures(columns: Sequence[Sequence[Score]]) -> list[dict[str, float]]:
-    values = [[score.value for score in scores if score.value is not None] for scores in columns]
-    intervals = bootstrap_intervals(values)
+def score_matrix(columns: Sequence[Sequence[Score | None]]) -> Matrix:
+    """The values of each column of scores as a column of numbers, NaN where there is none."""
+    return np.array(
+        [[math.nan if score is None or score.value is None else score.value for score in scores] for scores in columns],
+        dtype=float,
+    ).T
+
+
+def grouping_of(rows: Sequence[Row], groups: str | None) -> tuple[str | None, tuple[str, ...]]:
+    """The field that says which rows belong together, by default the conversation of traces, and warnings.
+
+    ``None`` where there is none; a warning says so where ``groups`` was named, or where repeated questions make rows
+    alike.
+    """
+    samples = [row.sample for row in rows]
+    if groups is None and any(SESSION in sample.metadata for sample in samples):
+        groups = SESSION
+    if groups is not None:
+        try:
+            sample_groups(samples, groups)
+        except InvalidOptionError as error:
+            return None, (f"{error}; the intervals take the rows as independent",)
+        return groups, ()
+    keys = list(dict.fromkeys(key for row in rows for key in row.scores))
+    values = score_matrix([[row.scores.get(key) for row in rows] for key in keys])
+    warning = repeated_questions([sample.question for sample in samples], keys, values)
+    return None, () if warning is None else (warning,)
+
+
+def repeated_questions(questions: Sequence[str | None], keys: Sequence[str], values: Matrix) -> str | None:
+    """A warning where rows ask the same question and resemble each other for it, so that they count for fewer.
+
+    ``values`` are rows × ``keys``, NaN where there is none. ``None`` where the design effect is at most 1.1.
+    """
+    names = [f"\0row {row}" if question is None else question for row, question in enumerate(questions)]
+    repeated = [count for count in Counter(names).values() if count > 1]
+    if not repeated or not values.size:
+        return None
+    groupings = zip(describe_groups(values, names), keys, strict=True)
+    effect, key = max((grouping.design_effect or 0.0, key) for grouping, key in groupings)
+    if effect <= _WORTH_A_WARNING:
+        return None
+    return (
+        f"{sum(repeated)} of {len(names)} rows share their question with others and resemble each other for it: the "
+        f"variance of {key} is {effect:.1f} times that of independent rows (its design effect), which the intervals do "
+        f'not show; groups="question" makes them show it'
+    )
+
+
+def _figures(
+    columns: Sequence[Sequence[Score | None]], groups: Sequence[object] | None = None
+) -> list[dict[str, float]]:
+    matrix = score_matrix(columns)
+    if not matrix.size:
+        return [_counts([score for score in scores if score is not None]) for scores in columns]
+    intervals = bootstrap_intervals(list(matrix.T), groups=groups)
+    marks = [{}] * len(columns) if groups is None else [group_marks(each) for each in describe_groups(matrix, groups)]
     return [
-        {**_mean(numbers, interval), **_counts(scores)}
-        for scores, numbers, interval in zip(columns, values, intervals, strict=True)
+        {
+            **_mean([score.value for score in scores if score is not None and score.value is not None], interval),
+            **_counts([score for score in scores if score is not None]),
+            **mark,
+        }
+        for scores, interval, mark in zip(columns, intervals, marks, strict=True)
     ]
+
+
+def group_marks(grouping: Grouping) -> dict[str, float]:
+    """How the rows are grouped; nothing where no row is scored."""
+    if not grouping.rows:
+        return {}
+    effect = {} if grouping.design_effect is None else {"design_effect": grouping.design_effect}
+    return {"n_groups": grouping.groups, **effect, **({"few_groups": 1} if grouping.few_groups else {})}
 
 
 def _mean(values: Sequence[float], interval: tuple[float, float] | None) -> dict[str, float]:

@@ -15,6 +15,7 @@ from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.question import (
     Against,
     Claims,
+    Extraction,
     Finding,
     Rating,
     Related,
@@ -24,6 +25,7 @@ from mlflow_ragmetrics.core.question import (
     ask,
     together,
 )
+from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Evidence, Item, Verdict
 from mlflow_ragmetrics.errors import JudgeReplyError
 
@@ -36,6 +38,7 @@ __all__ = [
     "Warnings",
     "correspond",
     "read_findings",
+    "support_of",
     "verified_claims",
 ]
 
@@ -93,6 +96,8 @@ class Verified:
 
     items: tuple[Item, ...] = ()
     warnings: Warnings = ()
+    unclaimed: tuple[str, ...] = ()
+    unquoted: int = 0
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -103,30 +108,63 @@ class Verified:
 
     @property
     def details(self) -> dict[str, Any]:
-        """The counts, and the mean graded support where the judge grades."""
+        """The counts, the mean graded support where the judge grades, and what is doubtful where anything is."""
         graded = [item.support for item in self.items if item.support is not None]
-        return {**self.counts, **({"support": statistics.fmean(graded)} if graded else {})}
+        doubts = {"unclaimed": len(self.unclaimed), "unquoted": self.unquoted}
+        return {
+            **self.counts,
+            **({"support": statistics.fmean(graded)} if graded else {}),
+            **{name: n for name, n in doubts.items() if n},
+        }
+
+    @property
+    def weakest(self) -> Item | None:
+        """The claim with the least support, the first of equals; ``None`` without claims."""
+        return min(self.items, key=support_of, default=None)
 
     def share(self, empty: float) -> float:
         """Supported claims over all claims; ``empty`` where there are none."""
         return self.counts["supported"] / len(self.items) if self.items else empty
 
 
+def support_of(item: Item) -> float:
+    """The graded support of a claim; of a judge that gives verdicts only, 1 for SUPPORTED and 0 for all else."""
+    return float(item.verdict == "SUPPORTED") if item.support is None else item.support
+
+
 def verified_claims(
-    text: str, passages: Sequence[str], *, role: Role = "answer", against: Against = "contexts"
+    text: str,
+    passages: Sequence[str],
+    *,
+    role: Role = "answer",
+    against: Against = "contexts",
+    question: str | None = None,
+    history: Sequence[Message] | None = None,
 ) -> Steps[Verified]:
     """Ask for the claims of ``text``, then for the verdict of ``passages`` on each: two questions, one after another.
 
-    The denominators of all ratios are the claims that were found, whatever the verdicts leave out or add. A blank
-    text has no claims and costs no call.
+    A judge may answer both at once, and the second is not asked then. The denominators of all ratios are the claims
+    that were found, whatever the verdicts leave out or add. A blank text has no claims and costs no call.
     """
     if not text.strip():
         return Verified()
-    claims = tuple(claim for claim in (yield from ask(Claims(text, role))) if claim.strip())
-    if not claims:
-        return Verified()
-    findings = yield from ask(Verify(claims, tuple(passages), against, role))
-    return Verified(*read_findings(claims, findings, len(passages) if against == "contexts" else None))
+    turns = tuple(f"{turn.role}: {turn.content}" for turn in history or ())
+    sources = tuple(passages)
+    found = yield from ask(Claims(text, role, question, turns, sources))
+    if not isinstance(found, Extraction):
+        found = Extraction(tuple(claim for claim in found if claim.strip()))
+    warnings: Warnings = ()
+    if found.unclaimed:
+        quoted = " ".join(f"“{sentence}”" for sentence in found.unclaimed)
+        warnings = (("claims_missing", say("reading.claims_missing", n=len(found.unclaimed), sentences=quoted)),)
+    if not found.claims:
+        return Verified((), warnings, found.unclaimed)
+    findings = found.findings_on(sources)
+    if findings is None:
+        findings = yield from ask(Verify(found.claims, sources, against, role, question))
+    items, doubts = read_findings(found.claims, findings, len(sources) if against == "contexts" else None)
+    unquoted = sum(finding.unquoted for finding in findings[: len(found.claims)])
+    return Verified(items, (*warnings, *doubts), found.unclaimed, unquoted)
 
 
 def read_findings(
@@ -148,6 +186,9 @@ def read_findings(
     if unknown:
         named = ", ".join(repr(str(word)) for word in dict.fromkeys(unknown))
         warnings.append(("verdict_unknown", say("reading.unknown", n=len(unknown), named=named)))
+    unquoted = sum(finding.unquoted for finding in padded)
+    if unquoted:
+        warnings.append(("quote_not_found", say("reading.unquoted", n=unquoted)))
     return items, tuple(warnings)
 
 
@@ -203,7 +244,9 @@ class Correspondence:
         return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **counts}
 
 
-def correspond(answer: str, reference: str) -> Steps[Correspondence]:
+def correspond(
+    answer: str, reference: str, question: str | None = None, history: Sequence[Message] | None = None
+) -> Steps[Correspondence]:
     """Ask for the claims of both texts at once, then for the verdicts of each text on the other's claims at once.
 
     A blank text on either side has no claims and costs no call.
@@ -211,8 +254,8 @@ def correspond(answer: str, reference: str) -> Steps[Correspondence]:
     if not answer.strip() or not reference.strip():
         return Correspondence()
     sides = yield from together(
-        verified_claims(answer, (reference,), role="answer", against="reference"),
-        verified_claims(reference, (answer,), role="reference", against="answer"),
+        verified_claims(answer, (reference,), role="answer", against="reference", question=question, history=history),
+        verified_claims(reference, (answer,), role="reference", against="answer", question=question, history=history),
     )
     return Correspondence(*sides)
 

@@ -22,6 +22,7 @@ __all__ = [
     "Grouping",
     "Labels",
     "describe_groups",
+    "describe_totals",
     "effective_groups",
     "group_codes",
     "group_totals",
@@ -183,14 +184,23 @@ def describe_groups(values: Matrix, groups: Labels) -> list[Grouping]:
     found = [Grouping(0, 0, 0.0)] * values.shape[1]
     if not scored.any():
         return found
-    totals = group_totals(values[:, scored], groups)
+    for place, grouping in zip(
+        np.flatnonzero(scored), describe_totals(group_totals(values[:, scored], groups)), strict=True
+    ):
+        found[place] = grouping
+    return found
+
+
+def describe_totals(totals: GroupTotals) -> list[Grouping]:
+    """How each column is grouped whose totals these are."""
     correlations = _correlations(totals)
     with np.errstate(divide="ignore", invalid="ignore"):
         effects = totals.variances / (totals.squares / (totals.rows - 1) / totals.rows)
     known = zip(totals.rows, totals.groups, totals._kish, effects, correlations, strict=True)
-    for place, (rows, number, effective, effect, correlation) in zip(np.flatnonzero(scored), known, strict=True):
-        found[place] = Grouping(int(rows), int(number), float(effective), _finite(effect), _finite(correlation))
-    return found
+    return [
+        Grouping(int(rows), int(number), float(effective), _finite(effect), _finite(correlation))
+        for rows, number, effective, effect, correlation in known
+    ]
 
 
 def _correlations(totals: GroupTotals) -> Vector:

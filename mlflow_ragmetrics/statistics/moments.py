@@ -9,11 +9,11 @@ import numpy as np
 from mlflow_ragmetrics.statistics.bca import limits_of_moments
 from mlflow_ragmetrics.statistics.closed_forms import wilson_interval
 from mlflow_ragmetrics.statistics.clusters import cluster_mean_intervals
-from mlflow_ragmetrics.statistics.groups import totals_of_sums
+from mlflow_ragmetrics.statistics.groups import GroupTotals, totals_of_sums
 from mlflow_ragmetrics.statistics.intervals import normal_deviate
 from mlflow_ragmetrics.statistics.resampling import Vector
 
-__all__ = ["Moments", "interval_of_group_sums", "interval_of_moments"]
+__all__ = ["Moments", "interval_of_group_sums", "interval_of_moments", "interval_of_totals"]
 
 
 @dataclass(frozen=True)
@@ -66,4 +66,11 @@ def interval_of_group_sums(
         return None
     own = np.asarray(counts, dtype=float)[counted], np.asarray(sums, dtype=float)[counted]
     totals = totals_of_sums(*own, squares=squares, least=least, most=most, is_binary=is_binary)
+    return interval_of_totals(totals, level=level, resamples=resamples, seed=seed)
+
+
+def interval_of_totals(
+    totals: GroupTotals, *, level: float = 0.95, resamples: int = 2000, seed: int = 0
+) -> tuple[float, float] | None:
+    """The same from the totals of one column; ``None`` for fewer than two groups."""
     return cluster_mean_intervals(totals, level=level, resamples=resamples, seed=seed)[0]

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Union
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri, stdtr
 from scipy.stats import binom
 
 from mlflow_ragmetrics.statistics.groups import Labels, group_totals
 from mlflow_ragmetrics.statistics.resampling import Matrix, exact_columns, random_signs
 
-__all__ = ["cluster_t_tests", "effect_size", "holm", "mcnemar", "rows_needed", "sign_flip_tests"]
+__all__ = ["cluster_t_tests", "effect_size", "holm", "mcnemar", "rows_needed", "sign_flip_tests", "welch_tests"]
 
 _WIDEST = 1e9  # a difference so small beside the deviation is not to be seen with any rows
 
@@ -58,6 +59,31 @@ def cluster_t_tests(differences: Matrix, groups: Labels) -> list[Union[float, No
             continue
         error = math.sqrt(float(variance))
         found[place] = 2 * float(stdtr(degrees, -abs(mean) / error)) if error > 0 else float(mean == 0)
+    return found
+
+
+def welch_tests(
+    values: Matrix, inside: NDArray[np.bool_], groups: Union[Labels, None] = None
+) -> list[Union[float, None]]:
+    """The two-sided p-value that the rows ``inside`` have the mean of the others, for each column (Welch 1947).
+
+    With ``groups`` the variances are cluster-robust (CR2); of a group with rows on both sides each part counts as a
+    group of its own. ``None`` where a side has fewer than two rows, or groups, and where no score differs from another.
+    """
+    names = np.arange(len(values)) if groups is None else np.asarray(groups)
+    found: list[Union[float, None]] = []
+    for column in values.T:
+        sides = [here & ~np.isnan(column) for here in (inside, ~inside)]
+        if min(np.unique(names[side]).size for side in sides) < 2:
+            found.append(None)
+            continue
+        a, b = (group_totals(column[side][:, None], names[side]) for side in sides)
+        own, other = float(a.variances[0]), float(b.variances[0])
+        if own + other == 0:
+            found.append(None if a.means[0] == b.means[0] else 0.0)
+            continue
+        degrees = (own + other) ** 2 / (own**2 / float(a.degrees[0]) + other**2 / float(b.degrees[0]))
+        found.append(2 * float(stdtr(degrees, -abs(float(a.means[0] - b.means[0])) / math.sqrt(own + other))))
     return found
 
 

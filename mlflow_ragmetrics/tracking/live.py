@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.tracking.feedback import feedback_of
+from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
 from mlflow_ragmetrics.tracking.parts import Parts
 from mlflow_ragmetrics.tracking.table import GrowingTable
 from mlflow_ragmetrics.tracking.writer import (
@@ -61,6 +61,7 @@ class LiveRun:
         self._step = 0
         self._sums: dict[str, tuple[float, int]] = {}
         self._windows: dict[str, deque[float]] = {}
+        self._errors: Counter[str] = Counter()
         folder = tempfile.mkdtemp(prefix="ragmetrics-")
         weakref.finalize(self, _remove_own, folder, os.getpid())
         self._tables = [GrowingTable(Path(folder), name) for name in (ROWS, CLAIMS)]
@@ -87,6 +88,8 @@ class LiveRun:
             numbers = [value for value in values if isinstance(value, float)]
             self._sums[column] = (sum(numbers), len(numbers))
             self._windows[column] = deque(numbers[-WINDOW:], WINDOW)
+            if column.endswith("_status"):
+                self._errors[column.removesuffix("_status")] = values.count("error")
 
     def check(self) -> None:
         """Nothing where the store answers; else the error."""
@@ -94,11 +97,18 @@ class LiveRun:
             self._writer.check()
 
     def next_metrics(self, scores: Mapping[str, Score], time_ms: int) -> list[Metric]:
-        """The metrics of the next row: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50)."""
+        """The metrics of the next row: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
+
+        ``<key>/n_error`` counts the rows so far whose score is in error: a mean that stands still says so.
+        """
         from mlflow.entities import Metric
 
         figures: dict[str, float] = {}
         for key, score in scores.items():
+            if score.status == "error":
+                self._errors[key] += 1
+            if self._errors[key]:
+                figures[f"{key}/n_error"] = float(self._errors[key])
             if score.value is None:
                 continue
             total, count = self._sums.get(key, (0.0, 0))
@@ -209,8 +219,8 @@ def end_run(run_id: str, failure: str | None = None) -> None:
         RunWriter(run_id).end(failure)
 
 
-def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = None) -> None:
-    """Put ``score`` on the trace as the feedback ``key``.
+def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = None, time_ms: int = 0) -> None:
+    """Put ``score`` on the trace as the feedback ``key``; a second time only where ``time_ms`` is another one.
 
     Raises:
         TraceAbsentError: the store has no such trace, even after MLflow has exported what was under way.
@@ -223,7 +233,7 @@ def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = Non
     with explained(run_id or "(none)"):
         for is_exported in (False, True):
             try:
-                mlflow.log_assessment(trace_id=trace_id, assessment=assessment)
+                write_assessment(trace_id, assessment, f"{run_id} {key} {time_ms}")
                 return
             except MlflowException as error:
                 if error.error_code != "RESOURCE_DOES_NOT_EXIST":

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of
+from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of, remove_assessment, write_assessment
 from mlflow_ragmetrics.tracking.trace_store import (
     TRACES_TAG,
     TraceTarget,
@@ -75,11 +77,26 @@ def log_feedback(rows: Sequence[Row], run_id: str) -> list[str]:
     for trace_id, row in traced.items():
         for earlier in client.get_trace(trace_id).info.assessments:
             if earlier.name in row.scores and (earlier.metadata or {}).get(SOURCE_RUN) == run_id:
-                mlflow.delete_assessment(trace_id=trace_id, assessment_id=str(earlier.assessment_id))
+                remove_assessment(trace_id, str(earlier.assessment_id))
         for key, score in row.scores.items():
-            mlflow.log_assessment(trace_id=trace_id, assessment=feedback_of(key, score, run_id))
+            _insistently(partial(write_assessment, trace_id, feedback_of(key, score, run_id), f"{run_id} {key}"))
     _link(client, list(traced), run_id)
     return list(traced)
+
+
+def _insistently(action: Callable[[], None]) -> None:
+    """Try again for some seconds where the store fails, as MLflow itself does with other requests."""
+    from mlflow.exceptions import MlflowException
+
+    for pause in (0.1, 0.3, 1, 3, 9, None):
+        try:
+            action()
+        except MlflowException as error:
+            if pause is None or error.get_http_status_code() not in (408, 429, 500, 502, 503, 504):
+                raise
+            time.sleep(pause)
+        else:
+            return
 
 
 def _link(client: MlflowClient, ids: Sequence[str], run_id: str) -> None:

@@ -234,7 +234,7 @@ def _batches(entries: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 _LONGEST_REASON = 500
-_STATEMENT = re.compile(r"\s*(?:\[SQL:|\(Background on this error).*", re.DOTALL)
+_STATEMENT = re.compile(r"(?<!\s)\s*(?:\[SQL:|\(Background on this error).*", re.DOTALL)
 _UNREACHED = re.compile(
     r"API request to (?P<server>\w+://[^/\s]+)\S* failed with.*?"
     r"(?P<why>\[Errno \d+\] [\w ]+|Read timed out|Connection aborted)",

@@ -18,6 +18,9 @@ _COLUMNS = {
     "scored": ("{}/n_scored", "{:.0f}"),
     "skipped": ("{}/n_skipped", "{:.0f}"),
     "failed": ("{}/n_error", "{:.0f}"),
+    "groups": ("{}/n_groups", "{:.0f}"),
+    "design effect": ("{}/design_effect", "{:.1f}"),
+    "few groups": ("{}/few_groups", "yes"),
 }
 
 

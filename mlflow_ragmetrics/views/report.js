@@ -58,11 +58,13 @@ function summary() {
     const values = data.rows.map((row) => row.scores[key] && row.scores[key].value).filter((v) => v !== null && v !== undefined);
     const low = Math.min(0, ...values.slice(0, 100000)), counts = ["scored", "skipped", "error"].filter((name) => name === "scored" || metric(key, "n_" + name));
     const interval = metric(key, "ci_low") === undefined ? "" : `95 %: ${number(metric(key, "ci_low"))} to ${number(metric(key, "ci_high"))}`;
+    const groups = metric(key, "n_groups"), effect = metric(key, "design_effect");
+    const grouped = groups === undefined ? "" : ` over ${groups} groups` + (metric(key, "few_groups") ? " (few groups)" : "") + (effect === undefined ? "" : `, design effect ${number(effect, 1)}`);
     const scaled = metric(key + "_1to5", "mean"), rate = metric(key, "pass_rate");
     byId("summary").append(element("div", { class: "card" },
       element("div", { class: "name" }, ...broken(key)),
       element("div", { class: "mean" }, number(metric(key, "mean")), scaled === undefined ? null : element("span", { class: "small" }, `  ${number(scaled, 1)} of 5`)),
-      element("div", { class: "small" }, interval),
+      element("div", { class: "small" }, interval + grouped),
       element("div", { class: "small" }, counts.map((name) => `${metric(key, "n_" + name) || 0} ${name === "error" ? "failed" : name}`).join(" · ") + (rate === undefined ? "" : ` · ${(100 * rate).toFixed(0)} % pass`)),
       values.length ? histogram(values, low, 1) : null));
   }

@@ -105,7 +105,7 @@ def test_the_reliability_plot_shows_every_row_once() -> None:
 def test_what_cannot_be_used_is_refused_by_name() -> None:
     with pytest.raises(rm.InvalidOptionError, match="'nonsense' is not a metric of the report"):
         rm.calibrate(REPORT, GOOD, key="nonsense")
-    with pytest.raises(rm.InvalidOptionError, match="no column 'nowhere'"):
+    with pytest.raises(rm.InvalidOptionError, match="no row has 'nowhere'"):
         rm.calibrate(REPORT, GOOD, groups="nowhere")
     with pytest.raises(rm.InvalidOptionError, match="3 names for 200 rows"):
         rm.calibrate(REPORT, GOOD, groups=["a", "b", "c"])

@@ -99,7 +99,11 @@ def test_the_environment_names_the_experiment(ragmetrics, written, rows, monkeyp
         (['{"answer": "a"}'], ["--fail-under", "faithfulness=high"], ["'high'", "number"]),
         (['{"answer": "a"}'], ["--output", "rows.xls"], ["rows.xls", ".parquet"]),
         (['{"answer": "a"}'], ["--output", "nowhere/rows.csv"], ["nowhere"]),
-        (['{"answer": "a"}'], ["--tracking-uri", "sqlite:////dev/null/all.db"], ["/dev/null", "--no-log"]),
+        (
+            ['{"answer": "a", "contexts": []}'],
+            ["--tracking-uri", "sqlite:////dev/null/all.db"],
+            ["/dev/null", "--no-log"],
+        ),
         (['{"answer": "a"}'], ["--results", "other.tsv"], ["--reference"]),
         (['{"answer": "a"}'], ["-m", "no_module_of_mine:metric"], ["no_module_of_mine"]),
         (['{"id": "x", "question": 5, "answer": [1]}'], ["-m", "coherence"], ["answers.jsonl", "'x'", "answer"]),

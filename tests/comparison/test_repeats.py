@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.comparison.repeats import repeatability
 from mlflow_ragmetrics.core.score import Item
+from mlflow_ragmetrics.report.report import Report
 
 from .reports import noisy, report_of
 
@@ -13,8 +16,40 @@ from .reports import noisy, report_of
 def test_equal_runs_neither_spread_nor_flip() -> None:
     run = report_of(noisy(20), threshold=0.6, items=[(Item("claim", "c", "SUPPORTED"),)] * 20)
     figures = repeatability([run, run, run])
-    expected = {"faithfulness/repeat_sd": 0.0, "faithfulness/flip_rate": 0.0, "repeat/item_flip_rate": 0.0}
-    assert figures == pytest.approx(expected)
+    zero = (
+        "faithfulness/repeat_sd",
+        "faithfulness/flip_rate",
+        "repeat/item_flip_rate",
+        "faithfulness/variance_repeats",
+    )
+    assert {name: figures[name] for name in zero} == pytest.approx(dict.fromkeys(zero, 0.0), abs=1e-12)
+    once = run.metrics
+    assert figures["faithfulness/repeat_mean"] == pytest.approx(once["faithfulness/mean"])
+    assert figures["faithfulness/repeat_ci_low"] == pytest.approx(once["faithfulness/ci_low"])
+    assert figures["faithfulness/variance_rows"] == pytest.approx(np.var(noisy(20), ddof=1))
+    assert figures["repeat/n_repeats"] == 3
+
+
+def test_repeats_are_not_more_rows() -> None:
+    runs = [report_of(noisy(40, noise=0.1, seed=seed)) for seed in range(4)]
+    figures = repeatability(runs)
+    width = figures["faithfulness/repeat_ci_high"] - figures["faithfulness/repeat_ci_low"]
+    pooled = rm.summarize([value for run in runs for score in run.scores("faithfulness") for value in [score.value]])
+    assert width > 1.5 * (pooled["ci_high"] - pooled["ci_low"])
+    assert figures["faithfulness/variance_repeats"] == pytest.approx(0.1**2, rel=0.5)
+
+
+def test_repeats_of_grouped_rows_have_intervals_over_groups() -> None:
+    runs = [report_of(noisy(40, seed=seed)) for seed in range(2)]
+    alone = repeatability(runs)
+    chats = [
+        Report(
+            [replace(r, sample=replace(r.sample, metadata={"chat": n // 8})) for n, r in enumerate(run.rows)],
+            description={**run.description, "groups": "chat"},
+        )
+        for run in runs
+    ]
+    assert repeatability(chats)["faithfulness/repeat_ci_low"] != alone["faithfulness/repeat_ci_low"]
 
 
 def test_spread_and_flips_by_hand() -> None:

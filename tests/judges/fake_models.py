@@ -20,13 +20,13 @@ Reply = Callable[[list[BaseMessage]], Any]
 class FakeChatModel(BaseChatModel):
     """Replies with what ``reply`` makes of the messages: text, an ``AIMessage``, or an exception to raise."""
 
-    reply: Any
+    reply: Any = Field(exclude=True)
     model: str = "fake"
-    latency: float = 0.0
-    sent: list[list[BaseMessage]] = Field(default_factory=list)
-    arguments: list[dict[str, Any]] = Field(default_factory=list)
-    in_flight: int = 0
-    most_in_flight: int = 0
+    latency: float = Field(default=0.0, exclude=True)
+    sent: list[list[BaseMessage]] = Field(default_factory=list, exclude=True)
+    arguments: list[dict[str, Any]] = Field(default_factory=list, exclude=True)
+    in_flight: int = Field(default=0, exclude=True)
+    most_in_flight: int = Field(default=0, exclude=True)
 
     @property
     def _llm_type(self) -> str:
@@ -83,16 +83,26 @@ def dutiful_reply(system: str, data: str) -> dict[str, Any]:
     blocks = blocks_in(data)
     reply: dict[str, Any] = {}
     if '"texts"' in system:
-        reply["texts"] = [{"id": i, "claims": re.split(r"(?<=[.!?])\s+", text.strip())} for i, text in blocks]
+        judged = {} if '"verdicts"' in system or '"support"' not in system else _JUDGED
+        texts = [(label.split()[0], text) for label, text in blocks if re.fullmatch(r"t\d+( on .*)?", label)]
+        reply["texts"] = [{"id": each, "claims": _claims(text, judged), "none": []} for each, text in texts]
     if '"verdicts"' in system:
         reply["verdicts"] = [verdict for label, text in blocks for verdict in _verdicts(label, text)]
     if '"related"' in system:
         passages = [label for label, _ in blocks if re.fullmatch(r"p\d+", label)]
-        reply["related"] = [{"passage": label, "quote": "", "reason": ""} for label in passages]
+        reply["related"] = [{"passage": label, "quote": "", "reason": "", "related": True} for label in passages]
     if '"grades"' in system:
         aspects = re.findall(r"^([a-z_]+):", system, flags=re.MULTILINE)
         reply["grades"] = [{"id": each, "reason": "Fair.", "grade": 0.5 if each == "tone" else 4} for each in aspects]
     return reply
+
+
+_JUDGED = {"quotes": [{"passage": "p1", "text": ""}], "reason": "", "support": 90, "verdict": "SUPPORTED"}
+
+
+def _claims(text: str, judged: dict[str, Any]) -> list[dict[str, Any]]:
+    numbered = [line.split(": ", 1) for line in text.splitlines()]
+    return [{"claim": sentence, "sentences": [int(number)], **judged} for number, sentence in numbered]
 
 
 def _verdicts(label: str, text: str) -> list[dict[str, Any]]:
@@ -100,4 +110,5 @@ def _verdicts(label: str, text: str) -> list[dict[str, Any]]:
         return []
     passage = label.removeprefix("claims on ").split("-")[0]
     ids = [line.split(":")[0] for line in text.splitlines()]
-    return [{"id": i, "quotes": [{"passage": passage, "text": ""}], "reason": "", "verdict": "SUPPORTED"} for i in ids]
+    quotes = [{"passage": passage, "text": ""}]
+    return [{"id": i, "quotes": quotes, "reason": "", "support": 90, "verdict": "SUPPORTED"} for i in ids]

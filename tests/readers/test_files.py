@@ -134,3 +134,12 @@ def test_a_path_without_file(tmp_path: Path) -> None:
         list(read_rows(tmp_path / "none.csv"))
     with pytest.raises(InvalidDataError, match="is a directory"):
         list(read_rows(tmp_path))
+
+
+def test_an_empty_cell_is_missing_except_in_the_answer_s_column(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("question,answer,contexts,expected,doc_ids,said,seen\nWhy?,,,,,,\n")
+    (sample,) = read_samples(path)
+    assert (sample.answer, sample.contexts, sample.references, sample.retrieved_doc_ids) == ("", None, None, ())
+    (mapped,) = read_samples(path, {"answer": "said", "contexts": "seen"})
+    assert (mapped.answer, mapped.contexts) == ("", None)

@@ -53,7 +53,14 @@ def test_unscored_rows_take_a_step_and_no_metric(live: LiveRun) -> None:
         ("a/mean", 0, 0.5),
         ("a/rolling_mean", 0, 0.5),
     ]
-    assert {point.key: point.step for point in second} == {"b": 1, "b/mean": 1, "b/rolling_mean": 1}
+    assert {point.key: point.step for point in second} == {"a/n_error": 1, "b": 1, "b/mean": 1, "b/rolling_mean": 1}
+    third = live.next_metrics({"a": Score(value=1.0)}, 3)
+    assert {point.key: point.value for point in third} == {
+        "a/n_error": 1,
+        "a": 1.0,
+        "a/mean": 0.75,
+        "a/rolling_mean": 0.75,
+    }
 
 
 def test_metrics_may_be_written_again(live: LiveRun) -> None:

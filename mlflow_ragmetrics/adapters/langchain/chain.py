@@ -18,12 +18,12 @@ from langchain_core.runnables import Runnable
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import Reading
-from mlflow_ragmetrics.adapters.langchain.scoring import ChainSuite, untraced_suite
+from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.records.aliases import ALIASES
 from mlflow_ragmetrics.report.report import Report
@@ -168,7 +168,8 @@ def evaluate_chain(
 
     A row on which the chain fails has the status ``error`` for every metric. ``log`` writes into the active MLflow
     run, else into a new one; ``feedback`` puts the scores also on the chain's MLflow traces. Before anything is run:
-    ``MissingFieldError`` for a named metric whose field no row has, ``InvalidDataError``, ``InvalidOptionError``.
+    ``MissingFieldError`` for a named metric whose field no row has, ``InvalidDataError``, ``InvalidOptionError``. After
+    it: ``MissingFieldError``, with the ``report``, for one that needs contexts where no answer came with any.
     """
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
         raise InvalidOptionError(f"concurrency={concurrency!r} must be a whole number from 1", param="concurrency")
@@ -186,15 +187,19 @@ def evaluate_chain(
         bar = stack.enter_context(progress_of(progress, len(samples)))
         began, before = time.perf_counter(), suite.spent
         rows = [bar.advance(row) for row in _scored(stack.enter_context(asking), reduced, 4 * concurrency)]
+        without, refused = _missing_retrieval(reduced, rows)
         report = suite.report(
             rows,
-            warnings=(*warnings, *_missing_retrieval(rows)),
+            warnings=(*warnings, *without),
             source=data if isinstance(data, (str, Path)) else None,
             seconds=time.perf_counter() - began,
             before=before,
         )
         if run_id is not None:
             _log(report, run_id, chain, feedback)
+        if refused is not None:
+            refused.report = report
+            raise refused
     return report
 
 
@@ -207,29 +212,36 @@ def _reduced(suite: Suite, samples: Sequence[Sample]) -> tuple[Suite, tuple[str,
 
 def _scored(answers: Iterator[Answered], suite: Suite, size: int) -> Iterator[Row]:
     """Rows in order, scored in groups while the chain goes on with the next ones."""
-    scoring = ChainSuite(untraced_suite(suite))
+    scoring = untraced_suite(suite)
     places = count()
     while group := list(islice(answers, size)):
         for row in _scored_group(group, scoring):
             yield replace(row, index=next(places))
 
 
-def _scored_group(group: Sequence[Answered], scoring: ChainSuite) -> Iterator[Row]:
-    scored = iter(scoring.score([each.sample for each in group if each.error is None]))
+def _scored_group(group: Sequence[Answered], scoring: Suite) -> Iterator[Row]:
+    scored = iter(scoring.score_samples([each.sample for each in group if each.error is None]))
     for each in group:
         if each.error is None:
             yield next(scored)
         else:
             failure = Score(status="error", error=each.error, reason=f"the chain failed: {each.error}")
-            yield Row(each.sample, dict.fromkeys(scoring.suite.keys, failure))
+            yield Row(each.sample, dict.fromkeys(scoring.keys, failure))
 
 
-def _missing_retrieval(rows: Sequence[Row]) -> tuple[str, ...]:
+def _missing_retrieval(suite: Suite, rows: Sequence[Row]) -> tuple[tuple[str, ...], MissingFieldError | None]:
+    """What to say where answers came without any retrieval, and the error where all did that a named metric needs."""
     answered = [row.sample for row in rows if row.sample.answer is not None]
     without = sum(sample.contexts is None and "contexts" not in sample.invalid for sample in answered)
-    if not without:
-        return ()
-    return (f"{without} of {len(answered)} answers came without any retrieval: metrics on contexts skip them",)
+    keys = [metric.key for metric in suite.metrics if "contexts" in metric.required]
+    if not without or not keys:
+        return (), None
+    said = f"{without} of {len(answered)} answers came without any retrieval: {', '.join(keys)} skip them"
+    named = [key for key in keys if key not in suite.selection.optional]
+    if without < len(answered) or not named:
+        return (said,), None
+    message = f"{named[0]} needs 'contexts' and no answer came with any retrieval; name them with contexts="
+    return (said,), MissingFieldError(message, field="contexts", metric=named[0])
 
 
 def _log(report: Report, run_id: str, chain: Runnable[Any, Any], feedback: bool) -> None:

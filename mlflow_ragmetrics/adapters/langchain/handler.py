@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Capture, Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import Known, Reading
-from mlflow_ragmetrics.adapters.langchain.scoring import ChainSuite, Counts, Scored, Scorer, untraced_suite
+from mlflow_ragmetrics.adapters.langchain.scoring import Counts, Scored, Scorer, untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.threads import BackgroundQueue, WhenFull
@@ -110,8 +110,7 @@ class RagMetricsCallback(Recorder):
             )
             self._mlflow.use(self, self._counts)
             takers.append(partial(self._mlflow.take, counts=self._counts))
-        chain_suite = ChainSuite(suite if trace_judge else untraced_suite(suite))
-        self._scorer = Scorer(reading, chain_suite, takers, self._counts)
+        self._scorer = Scorer(reading, suite if trace_judge else untraced_suite(suite), takers, self._counts)
         self._queue_options: _QueueOptions = {"size": queue_size, "when_full": when_full, "workers": workers}
         self._queue = self._new_queue()
         _HANDLERS.add(self)
@@ -132,10 +131,10 @@ class RagMetricsCallback(Recorder):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Calls ``seen``; of these ``scored``, ``dropped`` (full queue), ``failed`` (the chain, or its scoring) and
-        ``skipped`` (not sampled, or without an answer, as a stream that was left). Where they go to MLflow, the scored
-        ones are ``written``, ``unwritten`` so far, or ``lost`` because too many waited; ``withheld`` counts those whose
-        trace is not known.
+        """Calls ``seen``; of these ``scored``, ``dropped`` (full queue), ``failed`` (the chain, or its scoring: a score
+        in error) and ``skipped`` (not sampled, without an answer, as a stream that was left, or without any field that
+        the metrics need). Answers that go to MLflow are ``written``, ``unwritten`` so far, or ``lost`` because too many
+        waited; ``withheld`` counts those whose trace is not known.
         """
         return self._counts.snapshot()
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.sample import Reading
 from mlflow_ragmetrics.core.judge import Embedding, Judge
-from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import for_log, redact
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.chat.untraced import untraced
 from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["ChainSuite", "Counts", "Scored", "Scorer", "untraced_suite"]
+__all__ = ["Counts", "Scored", "Scorer", "cause_of", "untraced_suite"]
 
 
 def untraced_suite(suite: Suite) -> Suite:
@@ -54,39 +55,6 @@ class _UntracedEmbedding(Embedding):
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         with untraced():
             return self._embedding.embed(texts)
-
-
-class ChainSuite:
-    """A suite for a chain's answers. Where nothing was retrieved at all, metrics on contexts are skipped, not given a
-    vacuous 1.0, unless their ``no_context`` was given.
-    """
-
-    def __init__(self, suite: Suite) -> None:
-        self.suite = suite
-        self._without_retrieval = _without_retrieval(suite)
-
-    def score(self, samples: Sequence[Sample]) -> list[Row]:
-        """One row per sample, in order; questions that several of them ask are asked once."""
-        suites = {True: self.suite, False: self._without_retrieval}
-        rows: dict[int, Row] = {}
-        for retrieved, suite in suites.items():
-            chosen = [i for i, sample in enumerate(samples) if _was_retrieved(sample) is retrieved]
-            rows.update(zip(chosen, suite.score_samples([samples[i] for i in chosen]), strict=True))
-        return [replace(rows[i], index=i) for i in range(len(samples))]
-
-
-def _without_retrieval(suite: Suite) -> Suite:
-    metrics = tuple(map(_skipping, suite.selection.metrics))
-    return suite.replace(metrics=replace(suite.selection, metrics=metrics))
-
-
-def _skipping(metric: Metric) -> Metric:
-    takes = "no_context" in metric.definition.options.model_fields
-    return metric(no_context="skip") if takes and "no_context" not in metric.given else metric
-
-
-def _was_retrieved(sample: Sample) -> bool:
-    return sample.contexts is not None or "contexts" in sample.invalid
 
 
 class Counts:
@@ -136,7 +104,7 @@ class Scorer:
     """
 
     def __init__(
-        self, reading: Reading, suite: ChainSuite, takers: Sequence[Callable[[Scored], None]], counts: Counts
+        self, reading: Reading, suite: Suite, takers: Sequence[Callable[[Scored], None]], counts: Counts
     ) -> None:
         self._reading = reading
         self._suite = suite
@@ -171,7 +139,7 @@ class Scorer:
 
     def _score(self, samples: Sequence[Sample]) -> Sequence[Row | None]:
         """The rows; where they cannot be scored together, each by itself."""
-        rows = self._attempt("an answer could not be scored", self._suite.score, samples)
+        rows = self._attempt("an answer could not be scored", lambda: list(self._suite.score_samples(samples)))
         if rows is not None:
             return rows
         if len(samples) > 1:
@@ -183,8 +151,10 @@ class Scorer:
         for key, score in scored.row.scores.items():
             if score.status == "skipped":
                 self._warn_once(f"{key} is skipped: {score.reason}", key)
+            elif score.status == "error":
+                self._warn_once(redact(f"{key} could not be scored: {score.error}"), cause_of(score))
         taken = [self._attempt("a sink failed", _taken, take, scored) for take in self._takers]
-        self._counts.add("scored" if all(taken) else "failed")
+        self._counts.add(_outcome(scored.row) if all(taken) else "failed")
 
     def _attempt(self, failure: str, action: Callable[..., T], *arguments: Any) -> T | None:
         try:
@@ -197,6 +167,20 @@ class Scorer:
         if (subject or message) not in self._warned_of:
             self._warned_of.add(subject or message)
             _logger.warning("%s", for_log(message))
+
+
+def cause_of(score: Score) -> str:
+    """What is the same in the failures of many rows that have one cause: the kind of failure, without its figures."""
+    text = next((code for code, _ in score.warnings if code.startswith("judge_")), score.error or "")
+    return re.sub(r"\d+", "", text)[:100]
+
+
+def _outcome(row: Row) -> str:
+    """What became of an answer: ``failed`` where a score is in error, ``skipped`` where there is none at all."""
+    states = {score.status for score in row.scores.values()}
+    if "error" in states:
+        return "failed"
+    return "scored" if "ok" in states else "skipped"
 
 
 def _taken(take: Callable[[Scored], None], scored: Scored) -> bool:

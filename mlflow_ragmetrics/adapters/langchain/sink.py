@@ -431,10 +431,8 @@ def _are_due(unlisted: Sequence[Answer], listed: int) -> bool:
 
 def packed(answer: Answer, run_id: str | None) -> Packed:
     """What of an answer has to be kept on disk."""
-    metrics = answer.metrics and [(m.key, m.value, m.timestamp, m.step) for m in answer.metrics]
-    return packed_answer(
-        answer.scored_row, run_id, answer.trace_id, list(answer.feedback), answer.time_ms, metrics or None
-    )
+    metrics = None if answer.metrics is None else [(m.key, m.value, m.timestamp, m.step) for m in answer.metrics]
+    return packed_answer(answer.scored_row, run_id, answer.trace_id, list(answer.feedback), answer.time_ms, metrics)
 
 
 def unpacked(entry: Packed, counts: Counts) -> Answer | None:
@@ -457,7 +455,7 @@ def _give_feedback(answer: Answer, live: LiveRun) -> None:
     try:
         while answer.feedback and answer.trace_id is not None:
             key = next(iter(answer.feedback))
-            add_feedback(answer.trace_id, key, answer.feedback[key], live.run_id)
+            add_feedback(answer.trace_id, key, answer.feedback[key], live.run_id, answer.time_ms)
             del answer.feedback[key]
     except RagMetricsError as error:
         if not isinstance(error, TraceAbsentError):

@@ -20,10 +20,11 @@ class EndpointModel(BaseChatModel):
 
     ``endpoints:/name`` is an endpoint of the deployments target (``mlflow.deployments.set_deployments_target`` or
     ``MLFLOW_DEPLOYMENTS_TARGET``), ``databricks:/name`` one of Databricks' model serving; ``gateway:/name`` and
-    ``databricks`` go through MLflow's judge client.
+    ``databricks`` go through MLflow's judge client. ``target``: the server that the URI was resolved against.
     """
 
     uri: str
+    target: str | None = None
 
     @property
     def _llm_type(self) -> str:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.language import check_language
-from mlflow_ragmetrics.core.question import Outcome, Question
+from mlflow_ragmetrics.core.question import Extraction, Finding, Outcome, Question
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.client import ModelClient
+from mlflow_ragmetrics.judges.chat.identity import UnidentifiedError, identity_of
 from mlflow_ragmetrics.judges.chat.limits import Usage
-from mlflow_ragmetrics.judges.chat.message import ChatMessage, ChatRequest, Prompts, Result, fenced
-from mlflow_ragmetrics.judges.chat.models import identity_of, name_of, open_model
+from mlflow_ragmetrics.judges.chat.message import ChatMessage, ChatRequest, Incomplete, Prompts, Result, fenced
+from mlflow_ragmetrics.judges.chat.models import name_of, open_model
 from mlflow_ragmetrics.judges.chat.options import Calls, judge_options
 from mlflow_ragmetrics.judges.chat.reply import Problem, Reply
-from mlflow_ragmetrics.judges.chat.tasks import no_task, request_of, task_of
+from mlflow_ragmetrics.judges.chat.tasks import decided, joined, no_task, pieces_of, request_of, task_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -25,20 +28,24 @@ if TYPE_CHECKING:
 
 __all__ = ["ChatJudge", "group_calls"]
 
+_log = logging.getLogger(__name__)
 _MORE_TOKENS = 4
 _LONGEST_ECHO = 8000
 _SHOWN = 160
+_MOST_DOUBTS = 12
 
 
 class ChatJudge(Judge):
     """Answers questions with a chat model: a LangChain ``BaseChatModel``, or a URI such as ``"openai:/gpt-4o-mini"``.
 
-    ``language``: of reasons. ``options``: the fields of ``JudgeOptions``. ``name``; ``calls``: ``"full"`` (at most 8
-    calls per row) or ``"compact"`` (at most 4); ``prompts``: a folder whose files replace the built-in prompts of the
-    same names; ``temperature``, ``max_tokens``, ``seed``, ``base_url`` and ``api_key`` (never shown or stored) of the
-    model; ``timeout``, ``attempts``, ``retry``, ``requests_per_minute``, ``tokens_per_minute``, ``max_calls``,
-    ``max_cost`` and ``prices`` of its requests; ``trace`` and ``structured``. ``InvalidOptionError`` names one that is
-    wrong. A model that ``max_tokens`` cuts short is asked once more with four times as many.
+    ``language``: of reasons. ``options``: the fields of ``JudgeOptions``. ``name``; ``calls``: ``"full"`` (at most 9
+    calls per row), ``"compact"`` (at most 5) or ``"single"`` (claims and their verdicts in one call);
+    ``support_threshold``: the support (0 to 1) from which a claim is SUPPORTED; ``prompts``: a folder whose files
+    replace the built-in prompts of the same names; ``temperature``, ``max_tokens``, ``seed``, ``base_url`` and
+    ``api_key`` (never shown or stored) of the model; ``timeout``, ``attempts``, ``retry``, ``requests_per_minute``,
+    ``tokens_per_minute``, ``max_calls``, ``max_cost`` and ``prices`` of its requests; ``trace`` and ``structured``.
+    ``InvalidOptionError`` names one that is wrong. A model that ``max_tokens`` cuts short is asked once more with
+    four times as many.
     """
 
     usage: Usage
@@ -52,14 +59,17 @@ class ChatJudge(Judge):
         self._client = ModelClient(self.name, self.model, call_options, self.options)
         self.usage = self._client.usage
         self._more_tokens = _MORE_TOKENS * (self.options.max_tokens or getattr(self.model, "max_tokens", None) or 1000)
-        self.fingerprint = ";".join(
-            [
-                identity_of(self.name, self.model, call_options),
-                f"prompts={self.prompts.version}/{self.prompts.digest[:12]}",
-                f"calls={self.options.calls}",
-                f"language={self.language}",
-            ]
-        )
+        self.fingerprint = self._identified(call_options)
+
+    def _identified(self, call_options: Mapping[str, Any]) -> str | None:
+        try:
+            identity = identity_of(self.name, self.model, {**call_options, "structured": self.options.structured})
+        except UnidentifiedError as error:
+            _log.info("%s: its answers are not cached, as %s, which nothing identifies", self.name, error)
+            return None
+        prompts = f"prompts={self.prompts.version}/{self.prompts.digest[:12]}"
+        own = f"calls={self.options.calls};language={self.language};support={self.options.support_threshold:g}"
+        return ";".join([identity, prompts, own])
 
     def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
         """The calls to make now for one sample's pending questions; what is in none of them waits.
@@ -71,12 +81,20 @@ class ChatJudge(Judge):
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """One outcome per question; all are asked in one message, and once more where the reply cannot be used."""
         asked = [question for question in dict.fromkeys(questions) if task_of(question) is not None]
+        pieces = {question: pieces_of(question, self.options.calls) for question in asked}
         outcomes: dict[Question[Any], Outcome] = {}
-        try:
-            outcomes = self._ask(request_of(asked)) if asked else {}
-        except JudgeError as error:
-            outcomes = dict.fromkeys(asked, error)
-        return [outcomes[each] if each in outcomes else no_task(self.name, each) for each in questions]
+        for turn in range(max(map(len, pieces.values()), default=0)):
+            call = [each[turn] for each in pieces.values() if turn < len(each)]
+            try:
+                outcomes.update(self._ask(request_of(call, self.options.calls)))
+            except JudgeError as error:
+                outcomes.update(dict.fromkeys(call, error))
+        return [
+            joined([outcomes[each] for each in pieces[question]])
+            if question in pieces
+            else no_task(self.name, question)
+            for question in questions
+        ]
 
     def messages(self, request: ChatRequest) -> list[ChatMessage]:
         """The messages of a request: the fixed part first, the fenced data after it."""
@@ -90,16 +108,36 @@ class ChatJudge(Judge):
             reply = self._client.reply(messages, request.schema, max_tokens=self._more_tokens)
             results = _read(request, reply)
         problem = _problem_in(results)
-        if problem and not reply.refused and not reply.cut:
-            self.usage.add(repairs=1)
-            repair: list[ChatMessage] = [
-                ("ai", reply.text[:_LONGEST_ECHO] or "{}"),
-                ("human", self.prompts.repair(problem)),
-            ]
-            reply = self._client.reply([*messages, *repair], request.schema)
-            again = _read(request, reply)
-            results = {q: again[q] if isinstance(result, Problem) else result for q, result in results.items()}
-        return {q: self._failure(r, reply) if isinstance(r, Problem) else r for q, r in results.items()}
+        doubts = _doubts_in(results)
+        if (problem or doubts) and not reply.refused and not reply.cut:
+            self.usage.add(repairs=int(problem is not None))
+            turn = self.prompts.repair(problem) if problem else self.prompts.again("; ".join(doubts[:_MOST_DOUBTS]))
+            more: list[ChatMessage] = [("ai", reply.text[:_LONGEST_ECHO] or "{}"), ("human", turn)]
+            try:
+                reply = self._client.reply([*messages, *more], request.schema)
+                again = _read(request, reply)
+            except JudgeError:
+                if problem:
+                    raise
+                again = results
+            results = {question: _better(result, again[question]) for question, result in results.items()}
+        return {question: self._outcome(result, reply) for question, result in results.items()}
+
+    def _outcome(self, result: Result, reply: Reply) -> Outcome:
+        if isinstance(result, Problem):
+            return self._failure(result, reply)
+        answer = result.answer if isinstance(result, Incomplete) else result
+        threshold = self.options.support_threshold
+        if isinstance(answer, Extraction):
+            if answer.unclaimed and not answer.claims:
+                message = f"{self.name}: no claims of a text that asserts something, asked twice"
+                return JudgeReplyError(message, code="claims_missing")
+            findings = tuple(decided(finding, threshold) for finding in answer.findings)
+            plain = answer.judged_by is None and not answer.unclaimed
+            return answer.claims if plain else replace(answer, findings=findings)
+        if isinstance(answer, tuple):
+            return tuple(decided(each, threshold) if isinstance(each, Finding) else each for each in answer)
+        return answer
 
     def _failure(self, problem: Problem, reply: Reply) -> JudgeReplyError:
         began = redact(" ".join(reply.text.split()))[:_SHOWN]
@@ -123,22 +161,35 @@ def _problem_in(results: Mapping[Question[Any], Result]) -> str | None:
     return next((result.text for result in results.values() if isinstance(result, Problem)), None)
 
 
+def _doubts_in(results: Mapping[Question[Any], Result]) -> list[str]:
+    return [doubt for result in results.values() if isinstance(result, Incomplete) for doubt in result.doubts]
+
+
+def _better(first: Result, second: Result) -> Result:
+    """The second reading of a reply's answer, unless the first one was better."""
+    if isinstance(first, Problem):
+        return second
+    if not isinstance(first, Incomplete) or isinstance(second, Problem):
+        return first
+    return first if isinstance(second, Incomplete) and len(second.doubts) > len(first.doubts) else second
+
+
 def group_calls(calls: Calls, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
     """The calls to make now for one sample's questions, as their tasks say; what is in none of them waits.
 
-    Full: the grades of an answer share a call, all else is asked alone. Compact: all claims share one; everything about
-    contexts shares one, and waits for the claims that are still being made; both directions between answer and
-    reference share one.
+    Full: each question is asked alone, but for grades by rubrics of one's own on one answer. Compact: all claims share
+    a call; everything about contexts shares one, and waits for the claims that are still being made; both directions
+    between answer and reference share one. Single: claims, their verdicts and related chunks share one.
     """
-    unanswered = {type(question) for question in (*pending, *in_flight)} if calls == "compact" else set()
+    unanswered = {type(question) for question in (*pending, *in_flight)}
     groups: dict[Hashable, list[list[Question[Any]]]] = {}
     for question in pending:
         task = task_of(question)
         shared = None if task is None else task.shares(question, calls)
         if task is None or shared is None:
             groups[question] = [[question]]
-        elif unanswered.isdisjoint(task.after):
-            candidates = groups.setdefault((task.part, shared), [])
+        elif unanswered.isdisjoint(task.waits_for(calls)):
+            candidates = groups.setdefault((task.part_in(calls), shared), [])
             room = next((call for call in candidates if _has_room(call, question)), None)
             candidates.append([question]) if room is None else room.append(question)
     return [tuple(call) for candidates in groups.values() for call in candidates]

@@ -20,6 +20,8 @@ __all__ = [
     "Block",
     "ChatMessage",
     "ChatRequest",
+    "Doubt",
+    "Incomplete",
     "Instruction",
     "Part",
     "Prompt",
@@ -34,10 +36,20 @@ ChatMessage = tuple[str, str]
 Result = Union[object, Problem]
 """The answer to a question, or why the reply holds none."""
 
-VERSION = "1"
+VERSION = "2"
 """The version of the built-in prompts; it is logged and part of what stored answers are filed under."""
 
 _MARK_DIGITS = 16
+Doubt = str
+"""What looks wrong in a reply, in words of ours."""
+
+
+@dataclass(frozen=True)
+class Incomplete:
+    """An answer that can be used, and what makes it doubtful: the model is asked to look at that once more."""
+
+    answer: object
+    doubts: tuple[Doubt, ...]
 
 
 @dataclass(frozen=True)
@@ -115,7 +127,7 @@ class ChatRequest:
 class Prompts:
     """All prompt texts by name; ``source`` says where they come from.
 
-    ``version`` is ``"1"`` for the built-in ones and ``"1+<8 hex digits>"`` where any of them was replaced.
+    ``version`` is ``"2"`` for the built-in ones and ``"2+<8 hex digits>"`` where any of them was replaced.
     """
 
     texts: Mapping[str, str]
@@ -149,13 +161,17 @@ class Prompts:
     def system(self, prompts: Sequence[Prompt], language: str) -> str:
         """The fixed part that a message begins with: the rules, then what is asked."""
         wanted = ["rules", *prompts]
-        if "claims" not in prompts:
+        if "claims_form" not in prompts:
             wanted.append(f"language.{language}")
         return "\n".join(each.text if isinstance(each, Instruction) else self.texts[each] for each in wanted)
 
     def repair(self, problem: str) -> str:
         """The turn that asks for a better reply."""
         return self.texts["repair"].replace("{problem}", problem)
+
+    def again(self, doubts: str) -> str:
+        """The turn that asks to check a reply that can be used, but is doubtful."""
+        return self.texts["again"].replace("{problem}", doubts)
 
 
 def mark_of(texts: Sequence[str]) -> str:

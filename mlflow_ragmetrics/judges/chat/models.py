@@ -1,17 +1,17 @@
-"""From a URI or a LangChain chat model to the model that is called, its name and its identity."""
+"""From a URI or a LangChain chat model to the model that is called, and its name."""
 
 from __future__ import annotations
 
-import json
+import os
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from mlflow_ragmetrics.core.secrets import keep_secret, redact
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
+from mlflow_ragmetrics.judges.chat.bare import bare_model
 from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 
-__all__ = ["identity_of", "name_of", "open_model"]
+__all__ = ["name_of", "open_model"]
 
 _PROVIDERS = {
     "gemini": "google_genai",
@@ -30,9 +30,7 @@ _PACKAGES = {
 }
 _DEFAULTS: dict[str, Any] = {"temperature": 0.0, "max_tokens": 1000}
 _THROUGH_MLFLOW = ("endpoints", "gateway", "databricks")
-_URI = re.compile(r"^(?P<provider>[A-Za-z][\w-]*):/{1,2}(?P<model>\S+)$")
-_SECRET = re.compile(r"key|token$|secret|password|credential|authorization|headers", re.IGNORECASE)
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_URI = re.compile(r"^(?P<provider>[A-Za-z][\w-]+):/{0,2}(?P<model>[^\s/]\S*)$")
 
 
 def name_of(model: Any) -> str:
@@ -56,7 +54,8 @@ def open_model(model: Any, options: JudgeOptions) -> tuple[Any, dict[str, Any]]:
         for name in ("base_url", "api_key"):
             if getattr(options, name) is not None:
                 raise InvalidOptionError(f"{name} goes with a model URI; a chat model has its own", param=name)
-        return model, _call_options(options)
+        bare, bound = bare_model(model)
+        return bare, {**bound, **_call_options(options)}
     match = _URI.match("databricks:/databricks" if model == "databricks" else model)
     if match is None:
         message = f'model={redact(model)!r} is not a model URI; write provider:/model, as in "openai:/gpt-4o-mini"'
@@ -65,8 +64,25 @@ def open_model(model: Any, options: JudgeOptions) -> tuple[Any, dict[str, Any]]:
     if provider in _THROUGH_MLFLOW:
         from mlflow_ragmetrics.judges.chat.endpoint import EndpointModel
 
-        return EndpointModel(uri=model), {**_DEFAULTS, **_call_options(options)}
+        return EndpointModel(uri=model, target=_target_of(provider)), {**_DEFAULTS, **_call_options(options)}
     return _through_langchain(model, _PROVIDERS.get(provider, provider.replace("-", "_")), match["model"], options), {}
+
+
+def _target_of(provider: str) -> str | None:
+    """Where an endpoint of that name is: the same name elsewhere is another model."""
+    if provider == "endpoints":
+        from mlflow.deployments import get_deployments_target
+        from mlflow.exceptions import MlflowException
+
+        try:
+            return str(get_deployments_target())
+        except MlflowException:  # none is set, which the first call says
+            return None
+    if provider == "gateway":
+        import mlflow
+
+        return str(mlflow.get_tracking_uri())
+    return os.environ.get("DATABRICKS_HOST")
 
 
 def _call_options(options: JudgeOptions) -> dict[str, Any]:
@@ -95,15 +111,3 @@ def _through_langchain(uri: str, provider: str, model: str, options: JudgeOption
     except Exception as error:  # a provider's own check of its options or key
         message = f"the judge {redact(uri)!r} cannot be made: {redact(' '.join(str(error).split()))[:300]}"
         raise InvalidOptionError(message, param="model") from error
-
-
-def identity_of(name: str, model: Any, call_options: Mapping[str, Any]) -> str:
-    """Name, class and parameters of a model, without secrets: what stored answers are filed under."""
-    described = {**dict(getattr(model, "_identifying_params", None) or {}), **call_options}
-    for attribute in ("base_url", "openai_api_base", "azure_endpoint"):
-        address = getattr(model, attribute, None)
-        if isinstance(address, str):
-            described[attribute] = address
-    public = {str(key): value for key, value in described.items() if not _SECRET.search(str(key)) or "max" in str(key)}
-    parameters = json.dumps(public, sort_keys=True, default=str, ensure_ascii=True)
-    return redact(f"{name};{type(model).__name__};{_ADDRESS.sub('', parameters)}")

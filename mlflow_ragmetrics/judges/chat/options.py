@@ -24,7 +24,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 
 __all__ = ["Calls", "JudgeKeywords", "JudgeOptions", "Prices", "RetryOptions", "judge_options"]
 
-Calls = Literal["full", "compact"]
+Calls = Literal["full", "compact", "single"]
 
 _MILLION = 1_000_000
 _NotNegative = Annotated[float, Field(ge=0)]
@@ -84,8 +84,10 @@ def _kept_secret(key: SecretStr) -> SecretStr:
 class JudgeOptions(_Options):
     """Every option of a language-model judge, checked.
 
-    ``name``: what results call it (default: the model's name). ``calls``: ``"full"`` (at most 8 calls per row) or
-    ``"compact"`` (at most 4). ``prompts``: a folder whose text files replace the built-in prompts of the same names.
+    ``name``: what results call it (default: the model's name). ``calls``: ``"full"`` (at most 9 calls per row),
+    ``"compact"`` (at most 5) or ``"single"`` (claims and their verdicts in one call). ``support_threshold``: the graded
+    support (0 to 1) from which a claim is SUPPORTED. ``prompts``: a folder whose text files replace the built-in
+    prompts of the same names.
 
     Of the model: ``temperature``, ``max_tokens`` (0 and 1000 for a model URI, else the model's own), ``seed``,
     ``base_url`` and ``api_key``; the last two go with a model URI. The key is never shown, logged or stored.
@@ -98,6 +100,7 @@ class JudgeOptions(_Options):
 
     name: str | None = None
     calls: Calls = "full"
+    support_threshold: Annotated[float, Field(gt=0, le=1)] = 0.5
     prompts: Path | None = None
     temperature: _NotNegative | None = None
     max_tokens: _AtLeastOne | None = None
@@ -134,6 +137,7 @@ class JudgeKeywords(TypedDict, total=False):
 
     name: str | None
     calls: Calls
+    support_threshold: float
     prompts: str | Path | None
     temperature: float | None
     max_tokens: int | None

@@ -10,10 +10,9 @@ from typing import Any
 
 from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.question import Outcome, Question
-from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.limits import tokens_in
-from mlflow_ragmetrics.judges.chat.tasks import no_task, request_of, task_of
+from mlflow_ragmetrics.judges.chat.tasks import joined, no_task, pieces_of, placeholder_of, request_of, task_of
 
 __all__ = ["Plan", "PlanJudge"]
 
@@ -56,18 +55,19 @@ class PlanJudge(Judge):
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """Placeholders; the message that would have been sent is counted."""
-        answers: list[Outcome] = []
-        asked: list[Question[Any]] = []
-        for question in questions:
-            task = task_of(question)
-            answers.append(no_task(self.name, question) if task is None else task.placeholder(question))
-            asked += [] if task is None else [question]
-        if asked:
-            request = request_of(asked)
+        calls = self.judge.options.calls
+        pieces = {question: pieces_of(question, calls) for question in questions if task_of(question) is not None}
+        answers = {each: placeholder_of(each, calls) for asked in pieces.values() for each in asked}
+        for turn in range(max(map(len, pieces.values()), default=0)):
+            call = [each[turn] for each in pieces.values() if turn < len(each)]
+            request = request_of(call, calls)
             prompt = sum(tokens_in(text) for _, text in self.judge.messages(request))
-            replied = sum(tokens_in(str(answer)) for answer in answers if not isinstance(answer, JudgeError))
-            self._count(tuple(question.kind for question in asked), prompt, replied, request.schema)
-        return answers
+            replied = sum(tokens_in(str(answers[each])) for each in call)
+            self._count(tuple(question.kind for question in call), prompt, replied, request.schema)
+        return [
+            joined([answers[each] for each in pieces[question]]) if question in pieces else no_task(self.name, question)
+            for question in questions
+        ]
 
     def _count(self, kinds: tuple[str, ...], prompt: int, replied: int, schema: Mapping[str, Any]) -> None:
         prices = self.judge.usage.prices

@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Generic, TypeVar, Union
 
 from mlflow_ragmetrics.core.question import (
     Claims,
+    Extraction,
     Finding,
     Grade,
+    Outcome,
     Question,
     Rating,
     Related,
     RelatedChunks,
     Tone,
     Verify,
+    passages_digest,
 )
-from mlflow_ragmetrics.core.text import sentences
+from mlflow_ragmetrics.core.score import passes
+from mlflow_ragmetrics.core.text import terms
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
-from mlflow_ragmetrics.judges.chat.message import Block, ChatRequest, Instruction, Part, Prompt
+from mlflow_ragmetrics.judges.chat.message import Block, ChatRequest, Doubt, Incomplete, Instruction, Part, Prompt
 from mlflow_ragmetrics.judges.chat.options import Calls
+from mlflow_ragmetrics.judges.chat.quotes import found_in
 from mlflow_ragmetrics.judges.chat.reply import Problem
+from mlflow_ragmetrics.shared.assertions import asserts, statements
 from mlflow_ragmetrics.shared.claims import read_grade, read_tone
 
-__all__ = ["Task", "array_of", "entries_by_id", "no_task", "register_task", "request_of", "task_of", "text_in"]
+__all__ = [
+    "Task",
+    "array_of",
+    "decided",
+    "entries_by_id",
+    "joined",
+    "no_task",
+    "pieces_of",
+    "placeholder_of",
+    "register_task",
+    "request_of",
+    "task_of",
+    "text_in",
+]
 
 Q = TypeVar("Q", bound=Question[Any])
 _TEXT = {"type": "string"}
@@ -39,7 +59,8 @@ class Task(Generic[Q]):
     ``part`` makes what one message asks about several of them; kinds with the same ``part`` are asked together.
     ``placeholder``: an answer of the usual length, for plans. Questions may share a call where ``shares`` gives an
     equal value under that ``calls`` option (``None``: asked alone), no two of one kind ``conflict``, and their ``size``
-    together is at most ``most``. With ``calls="compact"`` a question waits for those of the kinds ``after``.
+    together is at most ``most``. With ``calls="compact"`` a question waits for those of the kinds ``after``. ``single``
+    takes the place of ``part`` with ``calls="single"``, and nothing waits then.
     """
 
     part: Callable[[Sequence[Q]], Part]
@@ -49,6 +70,15 @@ class Task(Generic[Q]):
     size: Callable[[Q], int] = lambda question: 1
     most: int = 8
     after: tuple[type[Question[Any]], ...] = ()
+    single: Callable[[Sequence[Q]], Part] | None = None
+
+    def part_in(self, calls: Calls) -> Callable[[Sequence[Q]], Part]:
+        """What makes the part under this ``calls`` option."""
+        return self.single if calls == "single" and self.single is not None else self.part
+
+    def waits_for(self, calls: Calls) -> tuple[type[Question[Any]], ...]:
+        """The kinds of questions that must be answered first under this ``calls`` option."""
+        return () if calls == "full" or (calls == "single" and self.single is not None) else self.after
 
 
 _TASKS: dict[type[Question[Any]], Task[Any]] = {}
@@ -69,10 +99,12 @@ def no_task(judge: str, question: Question[Any]) -> JudgeError:
     return JudgeError(f"{judge}: a chat model does not answer questions of the kind {question.kind!r}")
 
 
-def request_of(questions: Sequence[Question[Any]]) -> ChatRequest:
+def request_of(questions: Sequence[Question[Any]], calls: Calls = "full") -> ChatRequest:
     """The request that asks these questions; ``KeyError`` where no chat model answers one of them."""
-    makers = dict.fromkeys(_TASKS[type(question)].part for question in questions)
-    return ChatRequest(tuple(make([q for q in questions if _TASKS[type(q)].part is make]) for make in makers))
+    makers: dict[Callable[[Sequence[Any]], Part], list[Question[Any]]] = {}
+    for question in questions:
+        makers.setdefault(_TASKS[type(question)].part_in(calls), []).append(question)
+    return ChatRequest(tuple(make(asked) for make, asked in makers.items()))
 
 
 def array_of(**properties: Any) -> dict[str, Any]:
@@ -102,38 +134,152 @@ def text_in(entry: Mapping[str, Any], name: str) -> str:
     return " ".join(value.split()) if isinstance(value, str) else ""
 
 
-_CLAIMS_SCHEMA = {"texts": array_of(id=str, claims={"type": "array", "items": {"type": "string"}})}
-_Result = Union[tuple[str, ...], Problem]
+_NUMBERS = {"type": "array", "items": {"type": "integer"}}
+_CLAIMS_SCHEMA = {"texts": array_of(id=str, claims=array_of(claim=str, sentences=_NUMBERS), none=_NUMBERS)}
+_QUOTES = array_of(passage=str, text=str)
+_VERDICT = {"type": "string", "enum": ["SUPPORTED", "CONTRADICTED", "NEUTRAL"]}
+_JUDGED = {"quotes": _QUOTES, "reason": str, "support": {"type": "number"}, "verdict": _VERDICT}
+_VERDICTS = array_of(id=str, **_JUDGED)
+_SINGLE_SCHEMA = {"texts": array_of(id=str, claims=array_of(claim=str, sentences=_NUMBERS, **_JUDGED), none=_NUMBERS)}
+_RELATED = array_of(passage=str, quote=str, reason=str, related={"type": "boolean"})
+_Evidence = Union[Verify, RelatedChunks]
+_Extracted = Union[Extraction, Incomplete, Problem]
+_COVERED = 1 / 3
+_MOST_SENTENCES = 12
 
 
 def claims_part(questions: Sequence[Claims]) -> Part:
-    """One text a question, ``t1`` and on. Each claim comes back on one line, repeats and blanks dropped."""
+    """One text per question, ``t1`` and on, its sentences numbered. Repeated and blank claims are dropped."""
     ids = [f"t{number}" for number in range(1, len(questions) + 1)]
 
-    def read(data: Mapping[str, Any]) -> dict[Claims, _Result]:
+    def read(data: Mapping[str, Any]) -> dict[Claims, _Extracted]:
         entries = entries_by_id(data, "texts", ids)
         if isinstance(entries, Problem):
             return dict.fromkeys(questions, entries)
-        return {question: _claims(entries[each]) for each, question in zip(ids, questions, strict=True)}
+        return {
+            question: _extracted(question, each, entries[each]) for each, question in zip(ids, questions, strict=True)
+        }
 
-    blocks = tuple(Block(each, question.text) for each, question in zip(ids, questions, strict=True))
-    return Part(tuple(questions), ("claims",), blocks, _CLAIMS_SCHEMA, read)
-
-
-def _claims(entry: Mapping[str, Any]) -> _Result:
-    claims = entry.get("claims")
-    if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
-        return Problem('"claims" must be a list of strings')
-    if any(claim.strip() and not any(map(str.isalnum, claim)) for claim in claims):
-        return Problem("each claim must be a statement in words")  # small models give the form's own "…" back
-    return tuple(dict.fromkeys(line for line in (" ".join(claim.split()) for claim in claims) if line))
+    blocks = [*_situation(questions), *_texts(questions)]
+    return Part(tuple(questions), ("claims", "claims_form"), tuple(blocks), _CLAIMS_SCHEMA, read)
 
 
-_QUOTES = array_of(passage=str, text=str)
-_VERDICT = {"type": "string", "enum": ["SUPPORTED", "CONTRADICTED", "NEUTRAL"]}
-_VERDICTS = array_of(id=str, quotes=_QUOTES, reason=str, verdict=_VERDICT)
-_RELATED = array_of(passage=str, quote=str, reason=str)
-_Evidence = Union[Verify, RelatedChunks]
+def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
+    """Claims and the verdicts on them in one reply; every question is about the same passages."""
+    claims = [question for question in questions if isinstance(question, Claims)]
+    related = [question for question in questions if isinstance(question, RelatedChunks)]
+    if not claims or not claims[0].passages:
+        return evidence_part(related) if related else claims_part(claims)
+    layout = _Layout()
+    for question in claims:
+        layout.place(question.passages)
+    for chunks in (question.chunks for question in related):
+        layout.place(chunks)
+    texts = _texts(claims)
+    ids = {block.label: question for block, question in zip(texts, claims, strict=True)}
+    if len(layout.first_passage) > 1:
+        texts = [
+            Block(f"{each} on {layout.span(question.passages)}", block.text)
+            for (each, question), block in zip(ids.items(), texts, strict=True)
+        ]
+    named = {question.text: each for each, question in ids.items()}
+    pointed = [
+        Block(f"text: {named[each.text]}") if each.text in named else Block("text", each.text) for each in related
+    ]
+    blocks = [*_situation(claims), *layout.blocks, *texts, *pointed]
+
+    def read(data: Mapping[str, Any]) -> dict[Any, Any]:
+        entries = entries_by_id(data, "texts", list(ids))
+        if isinstance(entries, Problem):
+            found: dict[Any, Any] = dict.fromkeys(claims, entries)
+        else:
+            found = {question: _extracted(question, each, entries[each], layout) for each, question in ids.items()}
+        return {**found, **{each: _related(data, each, layout) for each in related}}
+
+    prompts = ("claims", "verify", "single_form", *["related"] * bool(related))
+    schema = {**_SINGLE_SCHEMA, **({"related": _RELATED} if related else {})}
+    return Part(tuple(questions), prompts, tuple(blocks), schema, read)
+
+
+def _situation(questions: Sequence[Claims | Verify]) -> list[Block]:
+    """What the texts are about: the turns before the question, and the question."""
+    history = next((each.history for each in questions if isinstance(each, Claims) and each.history), ())
+    asked = dict.fromkeys(each.question for each in questions if each.question)
+    blocks = [Block("history", "\n".join(history))] if history else []
+    return [*blocks, *[Block("question", text) for text in asked]]
+
+
+def _texts(questions: Sequence[Claims]) -> list[Block]:
+    return [
+        Block(f"t{place}", "\n".join(f"{number}: {each}" for number, each in enumerate(statements(question.text), 1)))
+        for place, question in enumerate(questions, 1)
+    ]
+
+
+def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _Layout | None = None) -> _Extracted:
+    """The claims of one text, with their verdicts where the passages have a ``layout``."""
+    given = entry.get("claims")
+    if not isinstance(given, list):
+        return Problem('"claims" must be a list')
+    entries: dict[str, Mapping[str, Any]] = {}
+    for each in given:  # a prompt of one's own may ask for plain strings
+        named = each if isinstance(each, Mapping) else {"claim": each}
+        if not isinstance(named.get("claim"), str):
+            return Problem("each claim must be a statement in words")
+        claim = text_in(named, "claim")
+        if claim and not any(map(str.isalnum, claim)):  # small models give the form's own "…" back
+            return Problem("each claim must be a statement in words")
+        if claim:
+            entries.setdefault(claim, named)
+    findings: list[Finding] = []
+    doubts: list[Doubt] = []
+    if layout is not None:
+        scale = _scale(entries.values())
+        for number, named in enumerate(entries.values(), 1):
+            finding = _finding(named, f"claim {number} of {text}", question.passages, layout, scale)
+            if isinstance(finding, Problem):
+                return finding
+            findings.append(finding)
+            doubts += _doubts(finding, f"claim {number} of {text}")
+    unclaimed = _unclaimed(question.text, entries, entry.get("none"))
+    if unclaimed:
+        places = ", ".join(map(str, unclaimed))
+        doubts.append(f"sentence {places} of {text} has no claim and is not under none")
+    lines = statements(question.text)
+    missing = tuple(lines[number - 1] for number in unclaimed)
+    if not entries and not missing:
+        missing = tuple(filter(asserts, lines))
+        doubts += [f"{text} asserts something, so it has claims"] * bool(missing)
+    judged_by = None if layout is None else passages_digest(question.passages)
+    answer = Extraction(tuple(entries), missing, tuple(findings), judged_by)
+    return Incomplete(answer, tuple(doubts)) if doubts else answer
+
+
+def _unclaimed(text: str, claims: Mapping[str, Mapping[str, Any]], none: object) -> list[int]:
+    """The numbers of the sentences that assert something and are neither in a claim nor named as none.
+
+    Where claims come without numbers, a sentence is covered by a claim that has a third of its terms.
+    """
+    named = set(_integers(none))
+    numbered = [set(_integers(entry.get("sentences"))) for entry in claims.values()]
+    named.update(*numbered)
+    told = [set(terms(claim)) for claim, numbers in zip(claims, numbered, strict=True) if not numbers]
+    missing = []
+    for number, sentence in enumerate(statements(text), 1):
+        if number in named or not asserts(sentence):
+            continue
+        own = set(terms(sentence))
+        if not any(len(own & each) >= _COVERED * len(own) for each in told):
+            missing.append(number)
+    return missing
+
+
+def _integers(given: object) -> list[int]:
+    if not isinstance(given, list):
+        return []
+    return [
+        int(each) for each in given if isinstance(each, (int, str)) and str(each).isdecimal() and len(str(each)) < 8
+    ]
 
 
 @dataclass
@@ -157,7 +303,7 @@ class _Layout:
         """Put the claims of a question into the message, one a line, so that none can pass for several."""
         self.first_claim[question] = self.claims + 1
         lines = [f"c{self.claims + i}: {' '.join(claim.split())}" for i, claim in enumerate(question.claims, 1)]
-        self.blocks.append(Block(f"claims on {self._span(question.passages)}", "\n".join(lines)))
+        self.blocks.append(Block(f"claims on {self.span(question.passages)}", "\n".join(lines)))
         self.claims += len(lines)
 
     def claim_ids(self, question: Verify) -> list[str]:
@@ -171,16 +317,17 @@ class _Layout:
         number = int(digits) - self.first_passage[passages] + 1 if digits.isdecimal() and len(digits) < 8 else 0
         return number if 1 <= number <= len(passages) else 0
 
-    def _span(self, passages: tuple[str, ...]) -> str:
+    def span(self, passages: tuple[str, ...]) -> str:
+        """The ids of passages, first to last."""
         first = self.first_passage[passages]
         return f"p{first}" if len(passages) == 1 else f"p{first}-p{first + len(passages) - 1}"
 
 
 def evidence_part(questions: Sequence[_Evidence]) -> Part:
     """Passages ``p1`` and on, claims ``c1`` and on; at most one question about related chunks."""
-    layout = _Layout()
     verify = [question for question in questions if isinstance(question, Verify)]
     related = [question for question in questions if isinstance(question, RelatedChunks)]
+    layout = _Layout(blocks=_situation(verify))
     for question in questions:
         layout.place(question.passages if isinstance(question, Verify) else question.chunks)
     for question in verify:
@@ -190,7 +337,7 @@ def evidence_part(questions: Sequence[_Evidence]) -> Part:
     def read(data: Mapping[str, Any]) -> dict[_Evidence, Any]:
         return {**_read_verdicts(data, verify, layout), **{each: _related(data, each, layout) for each in related}}
 
-    prompts = (*["verify"] * bool(verify), *["related"] * bool(related))
+    prompts = (*["verify", "verify_form"] * bool(verify), *["related"] * bool(related))
     schema = {**({"verdicts": _VERDICTS} if verify else {}), **({"related": _RELATED} if related else {})}
     return Part(tuple(questions), prompts, tuple(layout.blocks), schema, read)
 
@@ -214,45 +361,96 @@ def _read_verdicts(data: Mapping[str, Any], verify: Sequence[Verify], layout: _L
 
 def _findings(
     question: Verify, entries: Mapping[str, Mapping[str, Any]], layout: _Layout
-) -> tuple[Finding, ...] | Problem:
-    findings = []
+) -> tuple[Finding, ...] | Incomplete | Problem:
+    findings: list[Finding] = []
+    doubts: list[Doubt] = []
+    scale = _scale(entries.values())
     for each in layout.claim_ids(question):
-        verdict = text_in(entries[each], "verdict").rstrip(".").upper()
-        if verdict not in _VERDICT["enum"]:
-            return Problem(f"the verdict on {each} must be SUPPORTED, CONTRADICTED or NEUTRAL")
-        quotes = _quotes(entries[each], question, layout)
-        findings.append(Finding(verdict, text_in(entries[each], "reason"), None, quotes))
-    return tuple(findings)
+        finding = _finding(entries[each], each, question.passages, layout, scale)
+        if isinstance(finding, Problem):
+            return finding
+        findings.append(finding)
+        doubts += _doubts(finding, each)
+    return Incomplete(tuple(findings), tuple(doubts)) if doubts else tuple(findings)
 
 
-def _quotes(entry: Mapping[str, Any], question: Verify, layout: _Layout) -> tuple[tuple[int, str], ...]:
-    given = entry.get("quotes")
+def _scale(entries: Iterable[Mapping[str, Any]]) -> float:
+    """1 where the supports of a reply are fractions, though asked for from 0 to 100; else 100."""
+    given = [(each.get("support"), str(each.get("verdict"))) for each in entries]
+    pairs = [(value, said) for value, said in given if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    fractions = any(0 < value < 1 or (value == 1 and said.upper().startswith("SUPPORTED")) for value, said in pairs)
+    return 1.0 if fractions and all(value <= 1 for value, _ in pairs) else 100.0
+
+
+def _finding(
+    entry: Mapping[str, Any], claim: str, passages: tuple[str, ...], layout: _Layout, scale: float
+) -> Finding | Problem:
+    verdict = text_in(entry, "verdict").rstrip(".").upper()
+    if verdict not in _VERDICT["enum"]:
+        return Problem(f"the verdict on {claim} must be SUPPORTED, CONTRADICTED or NEUTRAL")
+    support: float | None = None
+    if entry.get("support") is not None:  # a prompt of one's own may ask for verdicts only
+        support = _percentage(entry["support"])
+        if support is None or not 0 <= support <= scale:
+            return Problem(f"the support of {claim} must be a number from 0 to 100")
+        support = round(support / scale, 4)
     quotes: dict[int, str] = {}
+    given = entry.get("quotes")
+    claimed = 0
     for quote in given if isinstance(given, list) else []:
-        number = layout.passage_of(quote.get("passage"), question.passages) if isinstance(quote, Mapping) else 0
+        text = text_in(quote, "text").strip(" \"'“”«»…") if isinstance(quote, Mapping) else ""
+        claimed += any(map(str.isalnum, text))
+        number = layout.passage_of(quote.get("passage"), passages) if isinstance(quote, Mapping) else 0
         if number:
-            quotes.setdefault(number, _found(text_in(quote, "text"), question.passages[number - 1]))
-    return tuple(quotes.items())
+            found = text if found_in(passages[number - 1], text) else ""
+            quotes[number] = quotes.get(number) or found
+    unquoted = claimed > 0 and not any(quotes.values())
+    return Finding(verdict, text_in(entry, "reason"), support, tuple(quotes.items()), unquoted)
+
+
+def _percentage(given: object) -> float | None:
+    try:
+        return None if isinstance(given, bool) else float(str(given).strip().rstrip("%"))
+    except ValueError:
+        return None
+
+
+def _doubts(finding: Finding, claim: str) -> list[Doubt]:
+    if finding.verdict == "CONTRADICTED" and finding.support is not None and finding.support >= 0.5:
+        return [f"{claim} is CONTRADICTED and yet has a support of 50 or more"]
+    if finding.unquoted and finding.verdict == "SUPPORTED":
+        return [f"no passage has the words quoted for {claim}: copy them exactly"]
+    return []
+
+
+def decided(finding: Finding, threshold: float) -> Finding:
+    """The finding with the verdict that its support means: SUPPORTED from ``threshold`` on, never below."""
+    verdict = finding.verdict
+    if finding.support is not None:
+        below = verdict if verdict == "CONTRADICTED" else "NEUTRAL"
+        verdict = "SUPPORTED" if passes(finding.support, threshold) else below
+    return replace(finding, verdict=verdict, unquoted=finding.unquoted and verdict == "SUPPORTED")
 
 
 def _related(data: Mapping[str, Any], question: RelatedChunks, layout: _Layout) -> tuple[Related, ...] | Problem:
     entries = data.get("related")
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         return Problem('"related" must be a list of objects')
-    related: dict[int, Related] = {}
+    judged: dict[int, Related | None] = {}
     for entry in entries:
         number = layout.passage_of(entry.get("passage"), question.chunks)
         if not number:
             return Problem('"related" must name passages by the ids that they have above, and no others')
-        quote = _found(text_in(entry, "quote"), question.chunks[number - 1])
-        related.setdefault(number, Related(number, quote, text_in(entry, "reason")))
-    return tuple(related.values())
-
-
-def _found(quote: str, passage: str) -> str:
-    """The quote where the passage has it, whatever the case and spacing; a quote that nobody wrote is none."""
-    quote = quote.strip(" \"'“”«»…")
-    return quote if quote and quote.casefold() in " ".join(passage.split()).casefold() else ""
+        said = str(entry.get("related", True)).strip().casefold()
+        if said not in ("true", "false"):
+            return Problem('"related" must be true or false for each passage')
+        quote = text_in(entry, "quote").strip(" \"'“”«»…")
+        quote = quote if found_in(question.chunks[number - 1], quote) else ""
+        judged.setdefault(number, Related(number, quote, text_in(entry, "reason")) if said == "true" else None)
+    lists_all = any("related" in entry for entry in entries)  # a prompt of one's own may ask for the related ones only
+    if (lists_all or not entries) and len(judged) < len(question.chunks):
+        return Problem('"related" must have an entry for each passage')
+    return tuple(each for each in judged.values() if each is not None)
 
 
 _GRADES_SCHEMA = {"grades": array_of(id=str, reason=str, grade={"type": "number"})}
@@ -271,6 +469,8 @@ def grades_part(questions: Sequence[_Graded]) -> Part:
     for name, question in ids.items():
         own = question.rubric if isinstance(question, Grade) else None
         prompts.append(name if own is None else Instruction(f"{name}: {own.strip()}"))
+    forms = ",".join(f'{{"id":"{name}","reason":"…","grade":…}}' for name in ids)
+    prompts.append(Instruction(f'{{"grades":[{forms}]}}'))
     blocks = []
     for name in ("question", "reference", "contexts", "answer"):
         texts = next((each for question in questions if (each := question.named_texts().get(name))), ())
@@ -309,34 +509,97 @@ def _grades_conflict(question: Grade, other: Grade) -> bool:
 
 def _supported(question: Verify) -> tuple[Finding, ...]:
     quotes = ((1, question.passages[0][:_QUOTE]),) if question.passages else ()
-    return tuple(Finding("SUPPORTED", _REASON, None, quotes) for _ in question.claims)
-
-
-def _shared_chunks(question: RelatedChunks, calls: Calls) -> Hashable | None:
-    return question.chunks if calls == "compact" else None
+    return tuple(Finding("SUPPORTED", _REASON, 1.0, quotes) for _ in question.claims)
 
 
 def _all_related(question: RelatedChunks) -> tuple[Related, ...]:
     return tuple(Related(i, text[:_QUOTE], _REASON) for i, text in enumerate(question.chunks, 1))
 
 
+def placeholder_of(question: Question[Any], calls: Calls) -> object:
+    """An answer of the usual length: each sentence is a claim, each claim is supported."""
+    answer = _TASKS[type(question)].placeholder(question)
+    if calls != "single" or not isinstance(question, Claims) or not question.passages:
+        return answer
+    claims = tuple(dict.fromkeys(statements(question.text)))
+    findings = _supported(Verify(claims, question.passages))
+    return Extraction(claims, (), findings, passages_digest(question.passages))
+
+
+def pieces_of(question: Question[Any], calls: Calls) -> list[Question[Any]]:
+    """The questions to ask in place of one whose reply would be too long; one after another, in order."""
+    if calls != "single" or not isinstance(question, Claims) or not question.passages:
+        return [question]
+    lines = statements(question.text)
+    if len(lines) <= _MOST_SENTENCES:
+        return [question]
+    parts = -(-len(lines) // _MOST_SENTENCES)
+    starts = [len(lines) * part // parts for part in range(parts + 1)]
+    return [
+        replace(
+            question,
+            text="\n\n".join(lines[start:end]),
+            history=(*question.history, *(["before this text: " + " ".join(lines[:start])] if start else [])),
+        )
+        for start, end in pairwise(starts)
+    ]
+
+
+def joined(answers: Sequence[Outcome]) -> Outcome:
+    """One answer from the answers to the pieces of a question; the first failure fails it."""
+    failure = next((each for each in answers if isinstance(each, JudgeError)), None)
+    if failure is not None or len(answers) == 1:
+        return failure or answers[0]
+    found = [each for each in answers if isinstance(each, Extraction)]
+    judged = {claim: finding for each in found for claim, finding in zip(each.claims, each.findings, strict=True)}
+    unclaimed = tuple(sentence for each in found for sentence in each.unclaimed)
+    return Extraction(tuple(judged), unclaimed, tuple(judged.values()), found[0].judged_by)
+
+
+def _claims_shared(question: Claims, calls: Calls) -> Hashable | None:
+    if calls == "full":
+        return None
+    return question.passages if calls == "single" and question.passages else "claims"
+
+
+def _claims_conflict(question: Claims, other: Claims) -> bool:
+    """Whether they are parts of different conversations."""
+    return (question.question, question.history) != (other.question, other.history)
+
+
+def _verify_shared(question: Verify, calls: Calls) -> Hashable | None:
+    if calls == "full":
+        return None
+    return question.passages if question.against == "contexts" else "each other"
+
+
+def _related_shared(question: RelatedChunks, calls: Calls) -> Hashable | None:
+    return None if calls == "full" else question.chunks
+
+
+def _grades_shared(question: Grade, calls: Calls) -> Hashable | None:
+    if question.rubric is not None:
+        return (question.answer, "rubrics")
+    return (question.answer, question.aspect)  # relevance is graded with no reference in view
+
+
+_MOST_CLAIMS = 60  # so that the reply has room for their verdicts
 register_task(
     Claims,
     Task(
         claims_part,
-        placeholder=lambda question: tuple(dict.fromkeys(sentences(question.text))),
-        shares=lambda question, calls: "claims" if calls == "compact" else None,
+        placeholder=lambda question: tuple(dict.fromkeys(statements(question.text))),
+        shares=_claims_shared,
+        conflict=_claims_conflict,
+        single=single_part,
     ),
 )
-_MOST_CLAIMS = 60  # so that the reply has room for their verdicts
 register_task(
     Verify,
     Task(
         evidence_part,
         placeholder=_supported,
-        shares=lambda question, calls: (
-            None if calls == "full" else question.passages if question.against == "contexts" else "each other"
-        ),
+        shares=_verify_shared,
         size=lambda question: len(question.claims),
         most=_MOST_CLAIMS,
         after=(Claims,),
@@ -347,11 +610,12 @@ register_task(
     Task(
         evidence_part,
         placeholder=_all_related,
-        shares=_shared_chunks,
+        shares=_related_shared,
         conflict=lambda question, other: True,
         size=lambda question: 0,
         most=_MOST_CLAIMS,
         after=(Claims,),
+        single=single_part,
     ),
 )
 register_task(
@@ -359,7 +623,7 @@ register_task(
     Task(
         grades_part,
         placeholder=lambda question: Rating(3.0, _REASON),
-        shares=lambda question, calls: (question.answer, question.rubric is None),
+        shares=_grades_shared,
         conflict=_grades_conflict,
     ),
 )

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal
 
-from mlflow_ragmetrics.judges.lexical.terms import Term, stem
-from mlflow_ragmetrics.judges.lexical.words import IMPLICIT_NEGATIONS, OPPOSITES
+from mlflow_ragmetrics.judges.lexical.analysis import Place
+from mlflow_ragmetrics.judges.lexical.terms import CANCELLING, Term, is_negator, stem
+from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, IMPLICIT_NEGATIONS, NEGATORS, OPPOSITES, UNITS
 
-__all__ = ["Disagreement", "find_disagreement"]
+__all__ = ["Disagreement", "find_denial", "find_disagreement", "find_omission"]
 
 _MATCHING: Final = 0.6
-_NEGATION_MATCHING: Final = 0.75
 _FEWEST_SHARED: Final = 2
 _REACH: Final = 3
+
+_CLAUSE: Final = 8
+_CONDITIONS = frozenset(("if", "when", "unless", "whether", "once", "если", "когда"))
+_NEGATOR = re.compile(rf"\b(?:{'|'.join(sorted(NEGATORS))})\b|n['’]t\b", re.IGNORECASE)
+_DENYING_PREFIXES = ("unab", "unkn", "uncl", "unlik", "unsaf", "impos", "incap", "illeg", "ineff", "inabil", "non-")
 
 Kind = Literal["number", "name", "negation", "opposite"]
 Fits = Callable[[Term, Term], bool]
@@ -33,16 +40,19 @@ def find_disagreement(claim: Sequence[Term], sentence: Sequence[Term]) -> Disagr
     """The first disagreement of a claim with a sentence, both as content terms; ``None`` where they do not match.
 
     A number, name or opposite disagrees where it stands in the same slot: beside the same word, or at the same end.
-    At least 60% of the claim's other words must be in the sentence (75% for negation), and two of them.
+    At least 60% of the claim's other words must be in the sentence, and two of them.
     """
     theirs, ours = {term.key for term in sentence}, {term.key for term in claim}
     shared = len(ours & theirs)
     if shared < _FEWEST_SHARED:
         return None
+    other_unit = _other_unit(claim, sentence)
+    if other_unit is not None:
+        return other_unit
     if shared < len(ours) and shared >= _MATCHING * (len(ours) - 1):
         for kind, mine, other in _same_slots(claim, sentence):
             return Disagreement(kind, mine.text, other.text)
-    return _negation(claim, sentence) if shared >= _NEGATION_MATCHING * len(ours) else None
+    return None
 
 
 def _same_slots(claim: Sequence[Term], sentence: Sequence[Term]) -> Iterator[tuple[Kind, Term, Term]]:
@@ -53,7 +63,7 @@ def _same_slots(claim: Sequence[Term], sentence: Sequence[Term]) -> Iterator[tup
     ours, theirs = [term.key for term in claim], [term.key for term in sentence]
     shared = set(ours) & set(theirs)
     for place, mine in enumerate(claim):
-        if mine.key in shared:
+        if mine.key in shared or not (mine.number or mine.name or mine.key in _OPPOSITE_STEMS):
             continue
         for other_place, other in enumerate(sentence):
             kind = next((kind for kind, fits in _KINDS if fits(mine, other)), None)
@@ -63,6 +73,31 @@ def _same_slots(claim: Sequence[Term], sentence: Sequence[Term]) -> Iterator[tup
             common = sum(left == right for left, right in zip(*neighbours, strict=True))
             if common == len(neighbours) or (common and kind != "name"):
                 yield kind, mine, other
+
+
+def _other_unit(claim: Sequence[Term], sentence: Sequence[Term]) -> Disagreement | None:
+    """The claim's number with another unit of the same kind behind it than that number has in the sentence."""
+    ours = _measures(claim)
+    theirs = _measures(sentence) if ours else {}
+    for number, units in ours.items():
+        others = theirs.get(number, {})
+        if units.keys() & others.keys():
+            continue
+        for unit, written in units.items():
+            for other, other_written in others.items():
+                if _KINDS_OF_UNITS[unit] & _KINDS_OF_UNITS[other]:
+                    return Disagreement("number", written, other_written)
+    return None
+
+
+def _measures(terms: Sequence[Term]) -> dict[str, dict[str, str]]:
+    """For each number its units, and how number and unit are written."""
+    found: dict[str, dict[str, str]] = {}
+    for number, unit in pairwise(terms):
+        if number.number and unit.key in _KINDS_OF_UNITS:
+            written = f"{unit.text}{number.text}" if unit.start < number.start else f"{number.text} {unit.text}"
+            found.setdefault(number.key, {})[unit.key] = written
+    return found
 
 
 def _neighbours(keys: Sequence[str], place: int, shared: set[str]) -> tuple[str, str]:
@@ -96,24 +131,78 @@ def _opposite(mine: Term, other: Term) -> bool:
     return other.key in _OPPOSITE_STEMS.get(mine.key, ())
 
 
-def _negation(claim: Sequence[Term], sentence: Sequence[Term]) -> Disagreement | None:
-    """A word that follows a negator on one side only, whatever else is negated there."""
-    if any(term.key in IMPLICIT_NEGATIONS for term in (*claim, *sentence)):
-        return None
-    ours, theirs = _polarities(claim), _polarities(sentence)
-    for key, (mine, text) in ours.items():
-        other, their_text = theirs.get(key, (mine, text))
-        if not mine & other:
-            return Disagreement("negation", text, their_text)
+def find_denial(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreement | None:
+    """A word that the claim denies and the evidence, which holds much of the claim, says without a negation near it.
+
+    ``claim`` are all terms, function words too. The evidence agrees where it denies the word, one of the claim's next
+    words or a word shortly before it, says its opposite, or denies anything while the word is not in it. Conditions
+    ("if it does not"), manners ("without", "careful not to"), hedges ("may not") and remarks on the passages deny
+    nothing.
+    """
+    content = [term for term in claim if term.content]
+    sentences = [place.terms for place in evidence]
+    for index, term in enumerate(claim):
+        if not term.negated or term.key in ABOUT_PASSAGES or term.key in CANCELLING or _is_qualified(claim, index):
+            continue
+        occurrences = [other for sentence in sentences for other in sentence if other.key == term.key]
+        place = content.index(term)
+        near = {each.key for each in content[max(place - 1, 0) : place + _REACH + 1]}
+        opposites = _OPPOSITE_STEMS.get(term.key, set())
+        if any(other.key in opposites for sentence in sentences for other in sentence):
+            continue
+        if any(_agrees(sentence, term.key, near) for sentence in sentences):
+            continue
+        if not occurrences and any(_NEGATOR.search(place.text) for place in evidence):
+            continue
+        return Disagreement("negation", term.text, occurrences[0].text if occurrences else term.text)
     return None
 
 
-def _polarities(terms: Sequence[Term]) -> dict[str, tuple[frozenset[bool], str]]:
-    found: dict[str, set[bool]] = {}
-    for term in terms:
-        found.setdefault(term.key, set()).add(term.negated)
-    texts = {term.key: term.text for term in terms}
-    return {key: (frozenset(polarities), texts[key]) for key, polarities in found.items()}
+def find_omission(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreement | None:
+    """A word that the evidence only ever denies, in a claim that denies nothing; the reverse of ``find_denial``."""
+    denied = [other for place in evidence for other in place.terms if other.negated]
+    if not denied or any(is_negator(term.text.lower()) or _denies(term.key) for term in claim):
+        return None
+    affirmed = {other.key for place in evidence for other in place.terms if not other.negated}
+    ours = {term.key: term.text for term in claim if term.content and not term.number}
+    for other in denied:
+        if other.key in ours and other.key not in affirmed and other.key not in ABOUT_PASSAGES:
+            return Disagreement("negation", ours[other.key], other.text)
+    return None
+
+
+def _is_qualified(claim: Sequence[Term], index: int) -> bool:
+    """Whether the negation of the term at ``index`` states no fact: a condition, a manner, a hedge."""
+    before = [term.text.lower() for term in claim[max(index - _CLAUSE, 0) : index]]
+    negator = next((place for place in range(len(before) - 1, -1, -1) if is_negator(before[place])), None)
+    if negator is None:
+        return False
+    hedged = before[negator - 1 : negator] and before[negator - 1] in ("may", "might")
+    return bool(
+        hedged
+        or before[negator] in ("without", "без")
+        or before[negator + 1 : negator + 2] == ["to"]
+        or _CONDITIONS & set(before[:negator])
+    )
+
+
+def _agrees(sentence: Sequence[Term], key: str, near: set[str]) -> bool:
+    """Whether a sentence denies a word too: within three words of it, or one of the ``near`` words in its place."""
+    places = [place for place, other in enumerate(sentence) if other.key == key]
+    for place, other in enumerate(sentence):
+        if other.negated or (_denies(other.key) and other.key not in near):
+            if not places and (other.key in near or not other.negated):
+                return True
+            if any(0 <= each - place <= _REACH for each in places):
+                return True
+            if other.key in near and any(0 < place - each <= _REACH for each in places):
+                return True
+    return False
+
+
+def _denies(key: str) -> bool:
+    """Whether a word denies something by itself: "fail", "unable", "impossible"."""
+    return key in IMPLICIT_NEGATIONS or key.startswith(_DENYING_PREFIXES)
 
 
 def _opposite_stems() -> dict[str, set[str]]:
@@ -125,4 +214,7 @@ def _opposite_stems() -> dict[str, set[str]]:
 
 
 _OPPOSITE_STEMS = _opposite_stems()
+_KINDS_OF_UNITS = {
+    stem(word): {kind for kind, words in UNITS.items() if word in words} for word in frozenset().union(*UNITS.values())
+}
 _KINDS: tuple[tuple[Kind, Fits], ...] = (("number", _other_number), ("opposite", _opposite), ("name", _other_name))

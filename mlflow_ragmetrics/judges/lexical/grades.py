@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal
 
-from mlflow_ragmetrics.judges.lexical.source import Place, Source, places_within, sentences_of
+from mlflow_ragmetrics.judges.lexical.analysis import CLAUSE_END, Place, Source, places_per_word, sentences_of
 from mlflow_ragmetrics.judges.lexical.terms import Term
 
 __all__ = ["Overlap", "compare", "content_of", "answers_question", "ToneFound", "tone_of", "related_sentences"]
@@ -37,15 +40,15 @@ def compare(answer: str, reference: str, question: str = "") -> Overlap:
     may be left out.
     """
     gold = content_of(reference)
-    said = content_of(answer) if any(term.content for term in gold) else _all_terms(answer)
-    if not gold or not said:
+    answer_terms = content_of(answer) if any(term.content for term in gold) else _all_terms(answer)
+    if not gold or not answer_terms:
         return Overlap(0.0, (), tuple(gold))
     if len(gold) > _SHORT:
-        return _content_f1(gold, said)
+        return _content_f1(gold, answer_terms)
     asked = {term.key for term in content_of(question)} if question else set()
-    overlap = _recall(gold, said, asked)
+    overlap = _recall(gold, answer_terms, asked)
     core = content_of(_ASIDE.sub(" ", reference)) if "(" in reference else []
-    return max(overlap, _recall(core, said, asked), key=lambda each: each.value) if core else overlap
+    return max(overlap, _recall(core, answer_terms, asked), key=lambda each: each.value) if core else overlap
 
 
 def content_of(text: str) -> list[Term]:
@@ -58,14 +61,14 @@ def _all_terms(text: str) -> list[Term]:
     return [term for sentence in sentences_of(text) for term in sentence.terms]
 
 
-def _recall(gold: list[Term], said: list[Term], asked: set[str]) -> Overlap:
-    available = {term.key for term in said}
+def _recall(gold: list[Term], answer_terms: list[Term], asked: set[str]) -> Overlap:
+    available = {term.key for term in answer_terms}
     beginnings = {key[:_PREFIX] for key in available if len(key) >= _PREFIX}
     unique = {term.key: term for term in gold}
-    telling = not asked.issuperset(unique)
+    informative = not asked.issuperset(unique)
     total = credit = 0.0
     for key, term in unique.items():
-        weight = _ASKED if telling and key in asked else 1.0
+        weight = _ASKED if informative and key in asked else 1.0
         total += weight
         if key in available:
             credit += weight
@@ -73,25 +76,25 @@ def _recall(gold: list[Term], said: list[Term], asked: set[str]) -> Overlap:
             credit += _RELATED * weight
     found = tuple(term for key, term in unique.items() if key in available)
     missing = tuple(term for key, term in unique.items() if key not in available)
-    other_number = any(term.number for term in missing) and any(term.number for term in said)
+    other_number = any(term.number for term in missing) and any(term.number for term in answer_terms)
     return Overlap(credit / total * (_OTHER_NUMBER if other_number else 1.0), found, missing)
 
 
-def _content_f1(gold: list[Term], said: list[Term]) -> Overlap:
-    counts, available = Counter(term.key for term in gold), Counter(term.key for term in said)
+def _content_f1(gold: list[Term], answer_terms: list[Term]) -> Overlap:
+    counts, available = Counter(term.key for term in gold), Counter(term.key for term in answer_terms)
     shared = sum((counts & available).values())
     unique = {term.key: term for term in gold}.values()
     found = tuple(term for term in unique if term.key in available)
     missing = tuple(term for term in unique if term.key not in available)
-    return Overlap(2 * shared / (len(gold) + len(said)), found, missing)
+    return Overlap(2 * shared / (len(gold) + len(answer_terms)), found, missing)
 
 
 def answers_question(answer: str, question: str) -> Overlap:
     """The share of the question's content words in the answer, 0 to 1."""
     asked = _content(question)
-    said = {term.key for term in _content(answer)}
-    found = tuple(term for term in asked if term.key in said)
-    missing = tuple(term for term in asked if term.key not in said)
+    answer_keys = {term.key for term in _content(answer)}
+    found = tuple(term for term in asked if term.key in answer_keys)
+    missing = tuple(term for term in asked if term.key not in answer_keys)
     return Overlap(len(found) / len(asked) if asked else 0.0, found, missing)
 
 
@@ -141,25 +144,37 @@ _FEWEST: Final = 2
 def related_sentences(text: str, source: Source) -> list[tuple[Place, tuple[Term, ...]]]:
     """For each related passage the sentence that shares most with a sentence of ``text``, and the shared terms.
 
-    Related: a sentence of the text has at least half of its content words, and two of them (or all), in it.
+    Related: a sentence of the text, or a clause of it behind ", and" or ", but", has at least half of its content
+    words, and two of them (or all), in it.
     """
-    most = places_within(len(text))
+    most = places_per_word(len(text))
     best: dict[int, tuple[float, Place, tuple[Term, ...]]] = {}
-    distinct = {tuple(term.key for term in sentence.terms): sentence for sentence in sentences_of(text)}
-    for sentence in distinct.values():
-        unique = {term.key: term for term in sentence.terms if term.content}
+    distinct = {tuple(term.key for term in piece): piece for piece in _sentences_and_clauses(text)}
+    for piece in distinct.values():
+        unique = {term.key: term for term in piece if term.content}
         for number, share, place, shared in _shares(unique, source, most):
             if share >= _SHARE and len(shared) >= min(_FEWEST, len(unique)) and share > best.get(number, (0.0,))[0]:
                 best[number] = (share, place, shared)
     return [(place, shared) for _, (_, place, shared) in sorted(best.items())]
 
 
+def _sentences_and_clauses(text: str) -> Iterator[tuple[Term, ...]]:
+    """The terms of each sentence, and of its clauses where each of them has two content words at least."""
+    for sentence in sentences_of(text):
+        yield sentence.terms
+        cuts = [cut.end() for cut in CLAUSE_END.finditer(text, sentence.start, sentence.end)]
+        starts = [bisect_left(sentence.terms, cut, key=lambda term: term.start) for cut in cuts]
+        clauses = [sentence.terms[first:last] for first, last in pairwise([0, *starts, len(sentence.terms)])]
+        if cuts and all(sum(term.content for term in clause) >= _FEWEST for clause in clauses):
+            yield from clauses
+
+
 def _shares(unique: dict[str, Term], source: Source, most: int) -> list[tuple[int, float, Place, tuple[Term, ...]]]:
-    held: dict[int, list[Term]] = {}
+    shared: dict[int, list[Term]] = {}
     for key, term in unique.items():
         for place in source.postings.get(key, [])[:most]:
-            held.setdefault(place, []).append(term)
+            shared.setdefault(place, []).append(term)
     return [
         (source.places[place].passage, len(terms) / len(unique), source.places[place], tuple(terms))
-        for place, terms in held.items()
+        for place, terms in shared.items()
     ]

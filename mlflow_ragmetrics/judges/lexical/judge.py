@@ -22,22 +22,21 @@ from mlflow_ragmetrics.core.question import (
     Verify,
 )
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
-from mlflow_ragmetrics.judges.lexical.claims import split_claims
+from mlflow_ragmetrics.judges.lexical.analysis import Source, places_per_word, source_of, split_claims
 from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, related_sentences, tone_of
-from mlflow_ragmetrics.judges.lexical.source import Source, places_within, source_of
 from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, judge_claim
-from mlflow_ragmetrics.judges.lexical.terms import Term, holds_more_than
+from mlflow_ragmetrics.judges.lexical.terms import Term, is_longer_than
 
 __all__ = ["LexicalJudge"]
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
 
 
 class LexicalJudge(Judge):
-    """Judges by wording alone: no key, no download, thousands of claims a second.
+    """Judges by wording alone: no key, no download, thousands of claims per second.
 
     ``language`` is that of the reasons ("en" or "ru"); texts may be in either. ``threshold`` is the support (0 to 1)
     from which a claim counts as SUPPORTED. ``longest``: how many words, numbers and marks it reads for one question,
@@ -73,14 +72,14 @@ class LexicalJudge(Judge):
 
     def _answer(self, question: Question[Any]) -> Any:
         texts = question.named_texts()
-        if holds_more_than(self.longest, chain.from_iterable(texts.values())):
+        if is_longer_than(self.longest, chain.from_iterable(texts.values())):
             return self._too_long(list(texts))
         if isinstance(question, Claims):
             return split_claims(question.text)
         if isinstance(question, Verify):
             source = source_of(question.passages)
             distinct = dict.fromkeys(question.claims)
-            most = places_within(sum(map(len, distinct)))
+            most = places_per_word(sum(map(len, distinct)))
             findings = {claim: self._verify(claim, source, most) for claim in distinct}
             return tuple(findings[claim] for claim in question.claims)
         if isinstance(question, RelatedChunks):
@@ -97,13 +96,12 @@ class LexicalJudge(Judge):
 
     def _verify(self, claim: str, source: Source, most: int) -> Finding:
         judgement = judge_claim(claim, source, self.threshold, most)
-        places = [source.places[place] for place in judgement.coverage.places]
-        quotes = () if judgement.verdict == "NEUTRAL" else places
+        quoted = [source.places[place] for place in judgement.quoted]
         return Finding(
             judgement.verdict,
             self._reason(judgement, source),
             round(judgement.support, 4),
-            tuple((place.passage, place.text[:_QUOTE]) for place in quotes),
+            tuple((place.passage, place.text[:_QUOTE]) for place in quoted),
         )
 
     def _reason(self, judgement: Judgement, source: Source) -> str:
@@ -114,6 +112,11 @@ class LexicalJudge(Judge):
             return self._say(code, claim=disagreement.claim, other=disagreement.passage, passage=passage)
         counts = {"n": len(coverage.found), "total": len(coverage.found) + len(coverage.missing), "passage": passage}
         words = {"found": _shown(coverage.found), "missing": _shown(coverage.missing)}
+        if judgement.doubt is not None and coverage.support >= self.threshold:
+            kind, word = judgement.doubt
+            return self._say(
+                f"lexical_judge.neutral.{kind}", claim=word, support=f"{judgement.support:.2f}", **counts, **words
+            )
         grade = judgement.verdict.lower() + ("" if coverage.missing else ".all") + ("" if coverage.found else ".none")
         return self._say(f"lexical_judge.{grade}", support=f"{judgement.support:.2f}", **counts, **words)
 

@@ -55,6 +55,7 @@ def canonical_number(digits: str, scale: int = 1) -> str:
 
     A comma groups thousands or, in any other place, is a decimal sign. Times and versions ("10:30", "1.2.3") stay.
     """
+    digits = digits.replace(" ", "")
     text = digits.replace(",", "") if _GROUPED.fullmatch(digits) else digits.replace(",", ".")
     whole, dot, decimals = text.partition(".")
     if not whole.isdecimal() or not (decimals.isdecimal() or not dot):

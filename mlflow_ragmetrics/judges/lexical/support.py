@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
-from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_disagreement
-from mlflow_ragmetrics.judges.lexical.source import MOST_PLACES, Source, sentences_of
+from mlflow_ragmetrics.core.text import has_content
+from mlflow_ragmetrics.judges.lexical.analysis import MOST_PLACES, Source, sentences_of
+from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_denial, find_disagreement, find_omission
 from mlflow_ragmetrics.judges.lexical.terms import Term
-from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES
+from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, NUMBERED
 
 __all__ = ["THRESHOLD", "Coverage", "cover", "Judgement", "judge_claim"]
 
@@ -26,6 +28,7 @@ _MISSING_NAMES: Final = 0.10
 _RELATED: Final = 0.6
 _LONGEST_CLAIM: Final = 200
 _WIDTH: Final = 3
+_BESIDE: Final = 2
 _MIDDLE: Final = 0.45
 _STEEPNESS: Final = 12.0
 
@@ -36,6 +39,7 @@ class Coverage:
 
     ``support``: 0 to 1. ``found`` and ``missing``: the claim's content terms. ``places``: the sentences of the best
     window that share a term, the best first; ``sentence``: the share of the claim in the first of them.
+    ``stray_numbers``: the claim's numbers that are nowhere in the passages near two other words of the claim.
     """
 
     support: float
@@ -43,6 +47,7 @@ class Coverage:
     missing: tuple[Term, ...]
     places: tuple[int, ...]
     sentence: float
+    stray_numbers: tuple[Term, ...] = ()
 
 
 def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Coverage:
@@ -50,14 +55,15 @@ def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Cov
 
     Of each term, the first ``most`` places are looked at.
     """
-    content = _telling(claim, source)
+    content = _informative(claim, source)
     unique = list({term.key: term for term in content}.values())
     if not unique:
         return Coverage(0.0, (), (), (), 0.0)
     found = tuple(term for term in unique if term.key in source.postings)
     missing = tuple(term for term in unique if term.key not in source.postings)
     credit = len(found) + sum(_RELATED for term in missing if source.related(term.key))
-    sentence, window, places = _best_places([term.key for term in found], source, most)
+    masks = _masks_by_place([term.key for term in found], source, most)
+    sentence, window, places = _best_places(masks, source)
     total = len(unique)
     share = (
         _ANYWHERE * credit / total
@@ -67,22 +73,50 @@ def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Cov
         - _MISSING_NUMBERS * _share_missing([term.key for term in unique if term.number], source)
         - _MISSING_NAMES * _share_missing([term.key for term in unique if term.name], source)
     )
-    return Coverage(1 / (1 + math.exp(-_STEEPNESS * (share - _MIDDLE))), found, missing, places, sentence / total)
+    support = 1 / (1 + math.exp(-_STEEPNESS * (share - _MIDDLE)))
+    stray_numbers = tuple(_stray_numbers(content, found, masks, source, most))
+    return Coverage(support, found, missing, places, sentence / total, stray_numbers)
 
 
-def _best_places(keys: list[str], source: Source, most: int) -> tuple[int, int, tuple[int, ...]]:
-    """How many of ``keys`` the best sentence and the best window of sentences hold, and which sentences they are."""
+def _stray_numbers(
+    content: list[Term], found: tuple[Term, ...], masks: dict[int, int], source: Source, most: int
+) -> Iterator[Term]:
+    """The claim's numbers that no sentence and its neighbours hold together with two other words of the claim."""
+    needed = 1 + min(_BESIDE, len(found) - 1)
+    for term in content:
+        if not term.number:
+            continue
+        for place in source.postings.get(term.key, ())[:most]:
+            passage = source.places[place].passage
+            near = (each for each in (place - 1, place, place + 1) if each in masks)
+            union = 0
+            for each in near:
+                if source.places[each].passage == passage:
+                    union |= masks[each]
+            if union.bit_count() >= needed:
+                break
+        else:
+            yield term
+
+
+def _masks_by_place(keys: list[str], source: Source, most: int) -> dict[int, int]:
+    """For each sentence that holds any of ``keys``, which of them it holds, as bits."""
     masks: dict[int, int] = {}
     for bit, key in enumerate(keys):
         for place in source.postings[key][:most]:
             masks[place] = masks.get(place, 0) | 1 << bit
+    return masks
+
+
+def _best_places(masks: dict[int, int], source: Source) -> tuple[int, int, tuple[int, ...]]:
+    """How many terms the best sentence and the best window of sentences hold, and which sentences they are."""
     best_sentence, best_window, first = 0, 0, 0
     for place, mask in masks.items():
-        held = union = mask.bit_count()
+        count = union = mask.bit_count()
         if place + 1 in masks or place + 2 in masks:
-            union = _held_from(place, masks, source).bit_count()
-        if held > best_sentence:
-            best_sentence = held
+            union = _window_mask(place, masks, source).bit_count()
+        if count > best_sentence:
+            best_sentence = count
         if union > best_window:
             best_window, first = union, place
     window = [place for place in range(first, first + _WIDTH) if place in masks]
@@ -90,7 +124,7 @@ def _best_places(keys: list[str], source: Source, most: int) -> tuple[int, int, 
     return best_sentence, best_window, tuple(by_share)
 
 
-def _held_from(place: int, masks: dict[int, int], source: Source) -> int:
+def _window_mask(place: int, masks: dict[int, int], source: Source) -> int:
     """What the window of sentences from ``place`` on holds, within its passage."""
     union, passage = masks[place], source.places[place].passage
     for near in range(place + 1, place + _WIDTH):
@@ -99,11 +133,51 @@ def _held_from(place: int, masks: dict[int, int], source: Source) -> int:
     return union
 
 
-def _telling(claim: Sequence[Term], source: Source) -> list[Term]:
-    """Content terms, without words about the passages themselves ("according to passage 2") that are not in them."""
+def _informative(claim: Sequence[Term], source: Source) -> list[Term]:
+    """Content terms, without words about the passages themselves ("according to the text") that are not in them."""
     content = [term for term in claim if term.content][:_LONGEST_CLAIM]
-    telling = [term for term in content if term.key not in ABOUT_PASSAGES or term.key in source.postings]
-    return telling or content
+    informative = [term for term in content if term.key not in ABOUT_PASSAGES or term.key in source.postings]
+    return informative or content
+
+
+_LABEL_REACH: Final = 5  # from "passage" to its number, and from one number to the next in "passages 1, 2 and 3"
+_LEAD = re.compile(
+    r"\W*(?:(?:and|but|also|however|additionally|furthermore|moreover|finally|in addition|overall)\b,?\s+)?(?:"
+    r"(?:(?:according to|based on|as \w+ (?:in|by)|per|from|in)\s+)?(?:both\s+|all\s+)?(?:the\s+|this\s+|these\s+)?"
+    r"(?:given\s+|provided\s+|first\s+|second\s+|third\s+|last\s+)?"
+    r"(?:passage|text|context|document|source|article|excerpt|information)s?(?:\s+provided|\s+given)?"
+    r"(?:\s+\d{1,2}(?:(?:\s*,\s*|\s+and\s+|\s*,\s+and\s+)\d{1,2})*)?"
+    r"(?:,|\s+(?:also\s+|further\s+)?(?:state|say|mention|note|explain|suggest|indicate|add|report|confirm)s?"
+    r"(?:\s+that\b)?)"
+    r"|step\s+\d{1,2}\s*[:.)-]"
+    r"|(?:согласно|в|во|как указано в)\s+(?:отрывк|текст|контекст|документ|источник)\w*(?:\s+\d{1,2})?"
+    r"(?:,|\s+(?:сказано|указано|говорится|сообщается|утверждается)[\s,]+что\b)"
+    r"|шаг\s+\d{1,2}\s*[:.)-])\s*",
+    re.IGNORECASE,
+)
+
+
+def claim_terms(claim: str) -> list[Term]:
+    """The terms of a claim, without a remark on its source in front and without numbers that only count passages.
+
+    "Passage 1 states that bread is cheap", "According to the text, bread is cheap (passages 1 and 3)" and "Step 6:
+    bread is cheap" all say that bread is cheap.
+    """
+    lead = _LEAD.match(claim)
+    rest = claim[lead.end() :] if lead else ""
+    terms = [term for sentence in sentences_of(rest if has_content(rest) else claim) for term in sentence.terms]
+    kept: list[Term] = []
+    label_end = -_LABEL_REACH - 1
+    for term in terms:
+        if term.number and term.start - label_end <= _LABEL_REACH:
+            if kept and kept[-1].key in NUMBERED:
+                kept.pop()
+            label_end = term.end
+            continue
+        if term.key in NUMBERED:
+            label_end = term.end
+        kept.append(term)
+    return kept
 
 
 def _together(content: list[Term], source: Source, otherwise: float, most: int) -> float:
@@ -119,17 +193,24 @@ def _share_missing(keys: list[str], source: Source) -> float:
 
 
 _CONTRADICTED: Final = 0.5
+_DOUBTED: Final = 0.5
 _LONGEST_COMPARED: Final = 100
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What wording says of a claim; ``support`` is lower than the coverage where the passages disagree."""
+    """What wording says of a claim; ``support`` is lower than the coverage where the passages disagree.
+
+    ``quoted``: the sentences that support the claim, or the one that contradicts it. ``doubt``: the word that lowers
+    the support of a claim which no sentence contradicts, and why.
+    """
 
     verdict: Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL"]
     support: float
     coverage: Coverage
-    disagreement: Disagreement | None
+    disagreement: Disagreement | None = None
+    quoted: tuple[int, ...] = ()
+    doubt: tuple[Literal["number", "negation"], str] | None = None
 
 
 def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_PLACES) -> Judgement:
@@ -137,13 +218,27 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_P
 
     Of each word, the first ``most`` places are looked at.
     """
-    terms = [term for sentence in sentences_of(claim) for term in sentence.terms]
+    terms = claim_terms(claim)
     coverage = cover(terms, source, most)
     content = [term for term in terms if term.content][:_LONGEST_COMPARED]
-    disagreement = None
-    if coverage.places:
-        disagreement = find_disagreement(content, source.places[coverage.places[0]].terms)
+    evidence = [source.places[place] for place in coverage.places]
+    disagreement = find_disagreement(content, evidence[0].terms) if evidence else None
+    denial = find_denial(terms, evidence) if evidence and disagreement is None else None
+    if denial is None and disagreement is None and evidence:
+        denial = find_omission(terms, evidence)
+    if denial is not None and len(coverage.found) >= len(coverage.missing):
+        disagreement = denial
     if disagreement is not None:
-        return Judgement("CONTRADICTED", _CONTRADICTED * coverage.support, coverage, disagreement)
-    supported = coverage.support >= threshold
-    return Judgement("SUPPORTED" if supported else "NEUTRAL", coverage.support, coverage, None)
+        support = _CONTRADICTED * coverage.support
+        return Judgement("CONTRADICTED", support, coverage, disagreement, coverage.places[:1])
+    support = coverage.support
+    doubt: tuple[Literal["number", "negation"], str] | None = None
+    if denial is not None:
+        support, doubt = _DOUBTED * support, ("negation", denial.claim)
+    if coverage.stray_numbers:
+        support, doubt = _DOUBTED * support, ("number", coverage.stray_numbers[0].text)
+    if support < threshold:
+        return Judgement("NEUTRAL", support, coverage, doubt=doubt)
+    others = zip(coverage.places[1:], evidence[1:], strict=True)
+    agreeing = [number for number, place in others if find_disagreement(content, place.terms) is None]
+    return Judgement("SUPPORTED", support, coverage, quoted=(*coverage.places[:1], *agreeing))

@@ -21,21 +21,42 @@ from mlflow_ragmetrics.judges.lexical.numbers import (
     scale_of,
     spelled_number,
 )
-from mlflow_ragmetrics.judges.lexical.words import ALIASES, NEGATORS, STOP_WORDS
+from mlflow_ragmetrics.judges.lexical.words import (
+    CURRENCY_SIGNS,
+    NEGATORS,
+    STOP_WORDS,
+    SYNONYMS,
+    UNITS_BEHIND_NUMBERS,
+)
 
-__all__ = ["Term", "holds_more_than", "stem", "terms_of"]
+__all__ = ["CANCELLING", "Term", "is_longer_than", "is_negator", "stem", "terms_of"]
 
 _LONGEST_STEMMED: Final = 40
 _TOKEN = re.compile(
-    r"(\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d+(?:[.,:]\d+)*|[%$€£₽]"
+    r"(\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d{1,3}(?:, \d{3})*, 0\d{2}(?!\w)"
+    r"|\d+(?:[.,:]\d+)*|[%$€£₽℃℉]|°(?:[CFcf](?!\w))?"
     r"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){2,}|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][̀-ͯ]*)+(?:['’][^\W\d_]+)?"
     r"|[.!?;:,()\n])"
 )
-_CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
+CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
 _VERBS = (["is"], ["was"], ["has"], ["had"], ["был"], ["была"], ["было"], ["является"])
 _ACCENTED = re.compile("([a-z])[\u0300-\u036f]+")
 _CYRILLIC = re.compile("[а-яё]")
+_OUR = re.compile(r"(?<=[a-z]{3})our")
+_ISE = re.compile(r"(?<=[a-z]{3})([iy])s(e|ed|es|er|ers|ing|ation|ations)$")
+_RE = re.compile(r"(?<=[a-z]{2})([bt])re(s?)$")
 _BREAKS = frozenset(".!?;:,()\n")
+_UNSTEMMED = frozenset("abfhjkopquvwxz")  # no suffix of the English stemmer ends in them
+_OR = frozenset(("or", "nor", "или", "ни"))
+_DEGREES = frozenset(("degree", "degrees", "°", "градус", "градуса", "градусов"))
+_SCALES_OF_DEGREES = {
+    "celsius": "celsius",
+    "c": "celsius",
+    "fahrenheit": "fahrenheit",
+    "f": "fahrenheit",
+    "цельсия": "celsius",
+    "фаренгейта": "fahrenheit",
+}
 _LOCK = threading.Lock()
 
 
@@ -56,9 +77,6 @@ class Term(NamedTuple):
     negated: bool
 
 
-_make_term = Term._make
-
-
 @lru_cache(maxsize=1)
 def _stemmers() -> tuple[snowballstemmer.stemmer, snowballstemmer.stemmer]:
     return snowballstemmer.stemmer("english"), snowballstemmer.stemmer("russian")
@@ -71,14 +89,40 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def _stem_short(word: str) -> str:
-    if word in ALIASES:
-        return ALIASES[word]
-    if len(word) < 3:
+    synonyms = _synonyms()
+    if word in synonyms:
+        return synonyms[word]
+    stemmed = _snowball(word)
+    return synonyms.get(stemmed, stemmed)
+
+
+def _snowball(word: str) -> str:
+    if len(word) < 3 or (word[-1] in _UNSTEMMED and word.isascii()):
         return word
     english, russian = _stemmers()
     with _LOCK:  # a Snowball stemmer keeps its word in itself
-        stemmed: str = (russian if _CYRILLIC.search(word) else english).stemWord(word)
-    return ALIASES.get(stemmed, stemmed)
+        stemmed: str = (russian if _CYRILLIC.search(word) else english).stemWord(_american(word))
+    return stemmed
+
+
+def _american(word: str) -> str:
+    """British spellings as American ones; words that are spelled alike everywhere may change too, but all alike."""
+    if "our" in word:
+        word = _OUR.sub("or", word)
+    if "is" in word or "ys" in word:
+        word = _ISE.sub(r"\1z\2", word)
+    return _RE.sub(r"\1er\2", word) if "re" in word else word
+
+
+@lru_cache(maxsize=1)
+def _synonyms() -> dict[str, str]:
+    """The stem that stands for each word of a group of synonyms, by the word and by its own stem."""
+    table: dict[str, str] = {}
+    for first, *others in SYNONYMS:
+        chosen = _snowball(first)
+        for word in (first, *others):
+            table[word] = table[_snowball(word)] = chosen
+    return table
 
 
 class _Word(NamedTuple):
@@ -101,8 +145,10 @@ def terms_of(text: str) -> list[Term]:
     found = [known[token] for token in tokens]
     words = [word.folded for word in found]
     borders = list(accumulate(map(len, parts)))
+    new_term = tuple.__new__  # several times as fast as calling Term
     terms: list[Term] = []
     place, negating, opening = 0, False, True
+    sign: Term | None = None
     while place < len(found):
         word, keys, content, capital, second_capital, negates, cancels = found[place]
         if word in _BREAKS:
@@ -111,28 +157,45 @@ def terms_of(text: str) -> list[Term]:
             continue
         shown, start, end, taken, number = tokens[place], borders[2 * place], borders[2 * place + 1], 1, False
         if not keys:
+            if word in CURRENCY_SIGNS and place + 1 < len(found) and words[place + 1][0].isdecimal():
+                sign = Term(stem(word), shown, start, end, True, False, False, False)  # "$5" is read as "5 dollars"
+                place += 1
+                continue
             keys, taken, number = _read(words, gaps, place)
             end = borders[2 * (place + taken) - 1]
             shown, content, capital = text[start:end], content or number, capital and not number
         place += taken
         name = capital and (not opening or second_capital or words[place : place + 1] in _VERBS)
         for key in keys:
-            terms.append(_make_term((key, shown, start, end, content, number, name, negating and content)))
+            terms.append(new_term(Term, (key, shown, start, end, content, number, name, negating and content)))
+        if number and sign is not None:
+            terms.append(sign)
+            sign = None
+        elif number and place < len(found) and words[place] in UNITS_BEHIND_NUMBERS:
+            keys = (stem(UNITS_BEHIND_NUMBERS[words[place]]),)
+            found[place] = found[place]._replace(keys=keys, content=True)
         if negates:
             negating = True
         elif content or cancels:
             negating = False
+        elif word in _OR and terms[-1:] and (terms[-1].negated or (len(terms) > 1 and terms[-2].negated)):
+            negating = True  # "no taste or smell"
         opening = False
     return terms
 
 
-def holds_more_than(most: int, texts: Iterable[str]) -> bool:
+def is_longer_than(most: int, texts: Iterable[str]) -> bool:
     """Whether ``texts`` together hold more than ``most`` words, numbers and marks; reads no further than that."""
     texts = list(texts)
     if sum(len(text) - text.count(" ") for text in texts) <= most:
         return False
     tokens = chain.from_iterable(map(_TOKEN.finditer, texts))
     return next(islice(tokens, most, None), None) is not None
+
+
+def is_negator(word: str) -> bool:
+    """Whether a word in lower case negates what follows it: "not", "never", "doesn't"."""
+    return word in NEGATORS or word.endswith(("n't", "n’t"))
 
 
 def _word_of(token: str) -> _Word:
@@ -156,7 +219,7 @@ def _made_word(token: str) -> _Word:
         content and token[0].isupper(),
         token[1:2].isupper(),
         contracted or folded in NEGATORS,
-        folded in _CANCELLING,
+        folded in CANCELLING,
     )
 
 
@@ -164,7 +227,7 @@ def _plain_key(word: str) -> tuple[str, ...]:
     """The key of a word that needs no look at its neighbours; empty for numbers, months and number words."""
     if len(word) > _LONGEST_STEMMED:
         return (word,)
-    if word[0].isdecimal() or word in MONTHS or word in SPELLED:
+    if word[0].isdecimal() or word in MONTHS or word in SPELLED or word in _DEGREES or word in CURRENCY_SIGNS:
         return ()
     return (word if word in STOP_WORDS else stem(word),)
 
@@ -199,6 +262,11 @@ def _read(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...
     first = word[0]
     if first.isdecimal():
         return _read_digits(words, gaps, place)
+    if word in CURRENCY_SIGNS:
+        return (stem(word),), 1, False
+    if word in _DEGREES:
+        scale = _SCALES_OF_DEGREES.get(words[place + 1] if place + 1 < len(words) else "")
+        return ((scale,), 2, False) if scale else ((stem("degree"),), 1, False)
     if word in MONTHS and _is_month(words, place):
         return (f"month:{MONTHS[word]}",), 1, True
     value, taken = spelled_number(words[place : place + 8]) if word in SPELLED else (0, 0)

@@ -1,17 +1,23 @@
-"""Small closed word lists, English and Russian: function words, negators, opposites, abbreviations, aliases."""
+"""Small closed word lists, English and Russian: function words, negators, opposites, abbreviations, units."""
 
 from __future__ import annotations
+
+from importlib import resources
 
 __all__ = [
     "ABOUT_PASSAGES",
     "ABBREVIATIONS",
-    "ALIASES",
     "CLOSING_ABBREVIATIONS",
+    "CURRENCY_SIGNS",
     "IMPLICIT_NEGATIONS",
     "NEGATORS",
+    "NUMBERED",
     "OPPOSITES",
     "STOP_WORDS",
     "SUBJECTS",
+    "SYNONYMS",
+    "UNITS",
+    "UNITS_BEHIND_NUMBERS",
 ]
 
 
@@ -44,6 +50,12 @@ ABOUT_PASSAGES = _words(
     """passag provid mention base accord inform text context state given specif howev overal addit summari summar
     conclus note answer question step follow отрывок отрывк текст контекст согласн упомянут указа ответ
     вопрос"""
+)
+
+# Stems that a number behind them only names: "passage 2", "step 6".
+NUMBERED = _words(
+    """passag step document sourc excerpt chunk paragraph section figur tabl отрывок отрывк шаг документ источник
+    раздел"""
 )
 
 NEGATORS = _words(
@@ -92,46 +104,32 @@ OPPOSITES: tuple[tuple[str, str], ...] = tuple(
     for left, right in [pair.split()]
 )
 
-ALIASES = {
-    "us": "usa",
-    "u.s": "usa",
-    "u.s.a": "usa",
-    "america": "usa",
-    "uk": "britain",
-    "u.k": "britain",
-    "tv": "television",
-    "сша": "usa",
-    "%": "percent",
-    "pct": "percent",
-    "процент": "percent",
-    "$": "dollar",
-    "€": "euro",
-    "£": "pound",
-    "₽": "рубл",
-    "km": "kilometr",
-    "kg": "kilogram",
-    "ft": "foot",
-    "feet": "foot",
-    "lb": "pound",
-    "lbs": "pound",
-    "hr": "hour",
-    "hrs": "hour",
-    "min": "minut",
-    "mins": "minut",
-    "sec": "second",
-    "secs": "second",
-    "oz": "ounc",
-    "children": "child",
-    "men": "man",
-    "women": "woman",
-    "people": "person",
-    "mum": "mother",
-    "mom": "mother",
-    "dad": "father",
-    "colour": "color",
-    "centre": "center",
-    "km/h": "kph",
+SYNONYMS: tuple[tuple[str, ...], ...] = tuple(
+    tuple(line.split())
+    for line in resources.files(__package__).joinpath("synonyms.txt").read_text(encoding="utf-8").splitlines()
+    if line and not line.startswith("#")
+)
+
+# Units that a number may have, written in full, by what they measure; other spellings are synonyms.
+UNITS: dict[str, frozenset[str]] = {
+    "share": _words("percent point процент"),
+    "money": _words("dollar euro rouble pound cent доллар евро рубль"),
+    "temperature": _words("celsius fahrenheit градус"),
+    "length": _words("kilometer meter centimeter millimeter mile foot inch yard километр метр сантиметр"),
+    "mass": _words("kilogram gram milligram microgram pound ounce ton килограмм грамм миллиграмм тонна"),
+    "volume": _words("liter milliliter tablespoon teaspoon cup pint quart gallon литр"),
+    "time": _words(
+        "second minute hour day week month year decade century секунда минута час день неделя месяц год век"
+    ),
+    "speed": _words("kph mph"),
+    "power": _words("watt kilowatt megawatt"),
+    "area": _words("acre hectare гектар"),
 }
+
+# Abbreviations that are units only behind a number.
+UNITS_BEHIND_NUMBERS = {"m": "meter", "mi": "mile", "g": "gram", "l": "liter", "h": "hour", "м": "метр", "г": "год"}
+
+CURRENCY_SIGNS = frozenset("$€£₽")
 
 ABBREVIATIONS = _words(
     """mr mrs ms dr prof st gen col lt sgt capt rev hon sen rep gov pres vs e.g i.e cf no nos fig figs vol pp ed eds ch

@@ -131,10 +131,24 @@ def test_concurrency_is_bounded_and_used() -> None:
 
 
 def test_no_retriever_is_a_warning_and_no_vacuous_score() -> None:
-    suite = rm.Suite(["faithfulness", "rouge"], judge=rm.ScriptedJudge(facts=[]))
-    report = evaluated(RunnableLambda(lambda question: question), suite)
+    chain, judge = RunnableLambda(lambda question: question), rm.ScriptedJudge(facts=[])
+    report = evaluated(chain, rm.Suite(["faithfulness(on_missing='skip')", "rouge"], judge=judge))
     assert {score.status for score in report.scores("faithfulness")} == {"skipped"}
-    assert "10 of 10 answers came without any retrieval" in report.warnings[0]
+    assert report.warnings == ("10 of 10 answers came without any retrieval: faithfulness skip them",)
+
+
+def test_no_retriever_is_an_error_for_a_metric_that_was_named() -> None:
+    suite = rm.Suite(["faithfulness", "rouge"], judge=rm.ScriptedJudge(facts=[]))
+    with pytest.raises(rm.MissingFieldError, match=r"no answer came with any retrieval.*contexts=") as caught:
+        evaluated(RunnableLambda(lambda question: question), suite)
+    assert caught.value.report.metrics["rouge1_f1/n_scored"] == 10
+
+
+def test_no_context_settles_what_no_retriever_means() -> None:
+    suite = rm.Suite(["faithfulness(no_context='floor')"], judge=rm.ScriptedJudge(facts=[]))
+    report = evaluated(RunnableLambda(lambda question: question), suite)
+    assert [score.value for score in report.scores("faithfulness")] == [0.0] * 10
+    assert report.warnings == ()
 
 
 @pytest.fixture

@@ -289,3 +289,33 @@ def test_options_are_checked(suite: rm.Suite, option: dict[str, Any]) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         rm.RagMetricsCallback(suite, sink=print, **option)
     assert caught.value.param in option
+
+
+def test_a_dead_judge_is_counted_and_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Refusing(rm.Judge):
+        name, local, calls = "refusing", True, 0
+
+        def answer(self, questions: Any) -> Any:
+            Refusing.calls += 1
+            return [rm.JudgeError(f"refusing: 401, request {Refusing.calls}", code="refused") for _ in questions]
+
+    chain = RunnablePassthrough.assign(contexts=lambda _: ["It is red."], answer=lambda _: "It is red.")
+    taken: list[Any] = []
+    metrics = ["faithfulness", "answer_relevance", "coherence"]
+    with rm.RagMetricsCallback(rm.Suite(metrics, judge=Refusing()), sink=lambda *each: taken.append(each)) as handler:
+        for number in range(5):
+            chain.invoke({"question": f"What is {number}?"}, {"callbacks": [handler]})
+        assert handler.flush(10)
+        assert handler.counts == {"seen": 5, "scored": 0, "dropped": 0, "failed": 5, "skipped": 0}
+    assert [record.message for record in caplog.records if "401" in record.message] == [
+        "faithfulness could not be scored: AllJudgesFailedError: no judge answered (refusing: 401, request 1)"
+    ]
+    assert len(taken) == 5
+
+
+def test_an_answer_without_a_score_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    with rm.RagMetricsCallback(rm.Suite(["faithfulness"]), sink=lambda *_: None) as handler:
+        RunnableLambda(lambda question: question).invoke("It is red.", {"callbacks": [handler]})
+        assert handler.flush(10)
+        assert handler.counts == {"seen": 1, "scored": 0, "dropped": 0, "failed": 0, "skipped": 1}
+    assert "faithfulness is skipped: faithfulness needs the field 'contexts'" in caplog.text

@@ -63,3 +63,19 @@ def test_figures_are_logged_without_a_row_being_collected(spark: Any) -> None:
     assert "rouge" in run.data.params["metrics"]
     assert "Edgeworth" in run.data.params["intervals"]
     scored.unpersist()
+
+
+@pytest.mark.parametrize("number", [12, 60])
+def test_intervals_over_groups_are_those_of_a_report(spark: Any, number: int) -> None:
+    records = [
+        {"chat": f"c{chat}", "m": ((chat * 7919) % 101 + turn) / 105}
+        for chat in range(number)
+        for turn in range(chat % 5 + 1)
+    ]
+    frame = spark.createDataFrame(records).selectExpr("*", "'ok' AS m_status", "'' AS m_reason")
+    figures = rm.summarize_spark(frame, groups="chat")
+    expected = rm.summarize([each["m"] for each in records], groups=[each["chat"] for each in records])
+    names = {"ci_low", "ci_high", "n_groups", "design_effect"} | ({"few_groups"} & expected.keys())
+    assert {name: figures[f"m/{name}"] for name in names} == pytest.approx({name: expected[name] for name in names})
+    with pytest.raises(rm.InvalidOptionError, match="the frame has no column 'talk'"):
+        rm.summarize_spark(frame, groups="talk")

@@ -17,18 +17,30 @@ ON_CHUNKS = [Verify(("a",), CHUNKS), Verify(("r",), CHUNKS, role="reference")]
 ACROSS = [Verify(("a",), (R,), "reference"), Verify(("r",), (A,), "answer", role="reference")]
 
 
-def test_in_full_only_the_grades_share_a_call() -> None:
+def test_in_full_each_question_is_asked_alone() -> None:
     calls = group_calls("full", [*CLAIMS, RELATED, *GRADES], [])
-    assert calls == [(CLAIMS[0],), (CLAIMS[1],), (RELATED,), tuple(GRADES)]
+    assert calls == [(CLAIMS[0],), (CLAIMS[1],), (RELATED,), (GRADES[0],), (GRADES[1],)]
     assert group_calls("full", [*ON_CHUNKS, *ACROSS], []) == [(question,) for question in [*ON_CHUNKS, *ACROSS]]
 
 
-def test_in_compact_a_row_needs_four_calls() -> None:
+def test_in_compact_a_row_needs_five_calls() -> None:
     first = group_calls("compact", [*CLAIMS, RELATED, *GRADES], [])
-    assert first == [tuple(CLAIMS), tuple(GRADES)]
+    assert first == [tuple(CLAIMS), (GRADES[0],), (GRADES[1],)]
     assert group_calls("compact", [RELATED], CLAIMS) == []
     second = group_calls("compact", [RELATED, *ON_CHUNKS, *ACROSS], GRADES)
     assert second == [(RELATED, *ON_CHUNKS), tuple(ACROSS)]
+
+
+def test_in_single_claims_verdicts_and_related_chunks_share_a_call() -> None:
+    claims = [Claims(A, passages=CHUNKS), Claims(R, role="reference", passages=CHUNKS)]
+    first = group_calls("single", [*claims, RELATED, *GRADES], [])
+    assert first == [(*claims, RELATED), (GRADES[0],), (GRADES[1],)]
+    assert group_calls("single", ACROSS, GRADES) == [tuple(ACROSS)]
+
+
+def test_texts_of_other_questions_share_no_message() -> None:
+    asked = [Claims(A, question="q"), Claims(R, question="another")]
+    assert group_calls("compact", asked, []) == [(asked[0],), (asked[1],)]
 
 
 def test_nothing_waits_for_claims_that_nobody_makes() -> None:
@@ -38,7 +50,7 @@ def test_nothing_waits_for_claims_that_nobody_makes() -> None:
 def test_grades_of_other_texts_are_asked_apart() -> None:
     other = Grade("correctness", A, "q", "another reference")
     twice = group_calls("full", [GRADES[0], other, GRADES[1]], [])
-    assert sorted(map(len, twice)) == [1, 2]
+    assert twice == [(GRADES[0],), (other,), (GRADES[1],)]
     different = Grade("answer_relevance", "another answer", "q")
     assert group_calls("full", [GRADES[0], different], []) == [(GRADES[0],), (different,)]
 
@@ -51,7 +63,7 @@ def test_a_reply_has_room_for_its_claims() -> None:
 _QUESTIONS = st.lists(st.sampled_from([*CLAIMS, *GRADES, RELATED, *ON_CHUNKS, *ACROSS, Tone(A, R)]), unique=True)
 
 
-@given(_QUESTIONS, st.sampled_from(["full", "compact"]))
+@given(_QUESTIONS, st.sampled_from(["full", "compact", "single"]))
 def test_with_nothing_in_flight_no_question_is_asked_twice_and_none_waits_for_ever(
     pending: list[Question[Any]], grouping: Calls
 ) -> None:

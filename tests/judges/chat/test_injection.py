@@ -124,7 +124,7 @@ def test_the_same_questions_are_asked_and_all_are_answered(attack: str, calls: s
     model = dutiful()
     scores = rm.Suite(FULL_SET, judge=ChatJudge(model, calls=calls)).evaluate([row]).rows[0].scores
     assert {score.status for score in scores.values()} == {"ok"}
-    assert len(model.sent) == {"full": 8, "compact": 4}[calls]
+    assert len(model.sent) == {"full": 9, "compact": 5}[calls]
     assert {score.value for key, score in scores.items() if key in ("correctness", "answer_relevance")} == {0.75}
 
 

@@ -31,7 +31,7 @@ def test_every_kind_of_question_is_answered() -> None:
     judge = ChatJudge(dutiful())
     asked = [Claims("One. Two."), VERIFY, RelatedChunks("It is tall.", CHUNKS), GRADES[0], Tone("No idea.", "n/a")]
     answers = [judge.answer([question])[0] for question in asked]
-    finding = Finding("SUPPORTED", "", None, ((1, ""),))
+    finding = Finding("SUPPORTED", "", 0.9, ((1, ""),))
     assert answers == [
         ("One.", "Two."),
         (finding, finding),
@@ -127,7 +127,9 @@ def test_a_reply_cut_short_is_asked_once_more_with_more_tokens() -> None:
     assert "max_tokens" in str(failure)
 
 
-@pytest.mark.parametrize(("calls", "most_calls", "most_tokens"), [("full", 8, 4100), ("compact", 4, 2200)])
+@pytest.mark.parametrize(
+    ("calls", "most_calls", "most_tokens"), [("full", 9, 6500), ("compact", 5, 3800), ("single", 4, 3300)]
+)
 def test_the_full_set_costs_no_more_than_promised(calls: str, most_calls: int, most_tokens: int) -> None:
     model = dutiful()
     report = rm.Suite(FULL_SET, judge=ChatJudge(model, calls=calls)).evaluate([ROW])
@@ -137,7 +139,7 @@ def test_the_full_set_costs_no_more_than_promised(calls: str, most_calls: int, m
     assert sum(map(len, ROW["contexts"])) / 4 >= 660
 
 
-@pytest.mark.parametrize(("calls", "times"), [("full", 3), ("compact", 1)])
+@pytest.mark.parametrize(("calls", "times"), [("full", 3), ("compact", 1), ("single", 1)])
 def test_contexts_are_sent_as_rarely_as_promised(calls: str, times: int) -> None:
     model = dutiful()
     rm.Suite(FULL_SET, judge=ChatJudge(model, calls=calls)).evaluate([ROW])
@@ -201,7 +203,8 @@ def test_a_models_key_is_in_no_identity() -> None:
     judge = ChatJudge(ChatOpenAI(model="gpt-4o-mini", api_key="sk-verysecretverysecret", base_url="http://h/v1"))
     assert "secret" not in judge.fingerprint
     assert "gpt-4o-mini" in judge.fingerprint
-    assert "http://h/v1" in judge.fingerprint
+    elsewhere = ChatOpenAI(model="gpt-4o-mini", api_key="sk-verysecretverysecret", base_url="http://i/v1")
+    assert ChatJudge(elsewhere).fingerprint != judge.fingerprint
     assert judge.name == "gpt-4o-mini"
 
 

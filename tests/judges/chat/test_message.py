@@ -34,7 +34,7 @@ def test_equal_questions_render_equally_and_others_have_other_fences() -> None:
 
 
 def test_a_fence_that_a_text_happens_to_hold_is_derived_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlflow_ragmetrics.judges.chat.prompt._MARK_DIGITS", 1)
+    monkeypatch.setattr("mlflow_ragmetrics.judges.chat.message._MARK_DIGITS", 1)
     assert {mark_of([f"0123456789ABCDE {n}"]) for n in range(30)} == {"f"}
 
 

@@ -17,7 +17,7 @@ from mlflow_ragmetrics.judges.chat.options import JudgeKeywords, JudgeOptions, R
         ({"retry": {"max": -1}}, "max", "retry.max=-1"),
         ({"retry": {"multiplier": 0.5}}, "multiplier", "retry.multiplier=0.5"),
         ({"retry": {"initial": -1}}, "initial", "retry.initial=-1"),
-        ({"calls": "many"}, "calls", "'full' or 'compact'"),
+        ({"calls": "many"}, "calls", "'full', 'compact' or 'single'"),
         ({"max_calls": 0}, "max_calls", "max_calls=0"),
         ({"max_cost": 0.5}, "max_cost", "max_cost=0.5 needs prices"),
         ({"max_cost": float("nan")}, "max_cost", "finite"),

@@ -11,7 +11,7 @@ from tests.judges.rows import FULL_SET, ROW
 PRICES = {"input": 0.15, "output": 0.6}
 
 
-@pytest.mark.parametrize("calls", ["full", "compact"])
+@pytest.mark.parametrize("calls", ["full", "compact", "single"])
 def test_a_plan_counts_what_the_judge_then_needs(calls: str) -> None:
     unreachable = FakeChatModel(reply=lambda messages: AssertionError("a plan sends nothing"))
     planned = PlanJudge(ChatJudge(unreachable, calls=calls, prices=PRICES))

@@ -18,8 +18,12 @@ A, R, Q, CHUNKS = "It is red.\nIt is old.", "It is red.", "What is it?", ("A red
 BIG = Verify(("It is big.",), CHUNKS, role="reference")
 CALLS: dict[str, list[Question[Any]]] = {
     "claims": [Claims(A)],
+    "claims in a conversation": [Claims("Yes. Ask me.", question=Q, history=("user: Hello.", "assistant: Hello!"))],
+    "single": [Claims(A, question=Q, passages=CHUNKS)],
+    "single and related": [Claims(A, passages=CHUNKS), RelatedChunks(A, CHUNKS)],
     "claims of both": [Claims(A), Claims(R, role="reference")],
     "verify": [Verify(("It is red.", "It is\nold."), CHUNKS)],
+    "verify with its question": [Verify(("It is red.",), CHUNKS, question=Q)],
     "related": [RelatedChunks(A, CHUNKS)],
     "compact contexts": [RelatedChunks(A, CHUNKS), Verify(("It is red.",), CHUNKS), BIG],
     "compact directions": [Verify(("a",), (R,), "reference"), Verify(("r",), (A,), "answer", role="reference")],
@@ -33,7 +37,7 @@ CALLS: dict[str, list[Question[Any]]] = {
 @pytest.mark.parametrize("language", ["en", "ru"])
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_is_rendered_to_the_byte(name: str, language: str) -> None:
-    request = request_of(CALLS[name])
+    request = request_of(CALLS[name], "single" if name.startswith("single") else "full")
     expected = RENDERED[f"{name} {language}"]
     messages = ChatJudge(dutiful(), language=language).messages(request)
     assert [list(message) for message in messages] == expected["messages"]

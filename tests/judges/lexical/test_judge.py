@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import time
 
 import pytest
@@ -71,6 +72,92 @@ def test_more_of_a_claim_in_the_passages_gives_more_support():
     supports = [each.support for each in findings]
     assert supports == sorted(supports, reverse=True)
     assert len(set(supports)) == 3
+
+
+def test_the_default_threshold_is_the_one_that_the_specification_names():
+    assert LexicalJudge().threshold == 0.65
+
+
+def test_a_claim_counts_as_supported_from_the_threshold_on():
+    claim = "Bread is made of stones."
+    support = finding(claim).support
+    assert finding(claim, threshold=support - 0.001).verdict == "SUPPORTED"
+    assert finding(claim, threshold=support + 0.001).verdict == "NEUTRAL"
+
+
+def test_words_in_neighbouring_sentences_support_more_than_words_in_separate_passages():
+    sentences = ("Bakers met early for lunch.", "They gave bread away.", "There were churches.")
+    together, apart = (
+        finding("Bakers weigh bread beside churches.", *passages).support
+        for passages in ((" ".join(sentences),), sentences)
+    )
+    odds = math.log(together / (1 - together)) - math.log(apart / (1 - apart))
+    assert odds == pytest.approx(1.2, abs=0.1)  # two more of five words in the window, weighed .25, at steepness 12
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage"),
+    [
+        ("Bread is not made of flour.", "Bread is made of flour."),
+        ("Bread isn't baked in ovens here.", "Here, bread is baked. Ovens are hot."),
+        ("The bridge never carried trains.", "The old bridge carried trains and cars until 1950."),
+        ("Treat the wound with alcohol.", "Do not treat the wound with alcohol."),
+        ("Мост не закрыт на ремонт.", "Мост закрыт на ремонт."),
+        ("The walk takes 40 hours.", "The walk takes 40 minutes."),
+        ("It weighs 20 pounds.", "It weighs 20 kg."),
+    ],
+)
+def test_what_the_passages_say_otherwise_is_contradicted(claim, passage):
+    assert finding(claim, passage).verdict == "CONTRADICTED"
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage"),
+    [
+        ("The soup has no taste or smell.", "The soup has no discernible smell or taste."),
+        ("It is not safe to eat.", "It is unsafe to eat."),
+        ("Stir the pot gently, careful not to break the eggs.", "Stir the pot gently; the eggs break easily."),
+        ("If the paint does not dry, open the windows.", "Open the windows so that the paint can dry."),
+        ("They can't swim.", "They cannot swim."),
+    ],
+)
+def test_negations_that_agree_or_state_nothing_contradict_nothing(claim, passage):
+    assert finding(claim, passage).verdict != "CONTRADICTED"
+
+
+def test_a_number_that_stands_elsewhere_does_not_support_a_claim():
+    passage = "Bread was sold by monks. Kings came. Wars went on. Rivers rose. Ships sank in 1850. Cities burned down."
+    found = finding("In 1850 bread was sold by monks.", passage)
+    assert found.verdict == "NEUTRAL"
+    assert "1850" in found.reason
+    assert finding("In 1850 ships sank.", passage).verdict == "SUPPORTED"
+
+
+def test_a_sentence_that_contradicts_is_never_quoted_as_support():
+    passages = ("The tower in Pisa is 56 metres tall.", "The tower in Pisa is 58 metres tall.")
+    found = finding("The tower in Pisa is 56 metres tall.", *passages)
+    assert found.verdict == "SUPPORTED"
+    assert found.quotes == ((1, passages[0]),)
+    near = " ".join(passages)
+    assert [quote for _, quote in finding("The tower in Pisa is 56 metres tall.", near).quotes] == [passages[0]]
+    contradicted = finding("The tower in Pisa is 60 metres tall.", *passages)
+    assert contradicted.verdict == "CONTRADICTED"
+    assert len(contradicted.quotes) == 1
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "Passage 1 states that bread is made of flour.",
+        "According to passages 7 and 9, bread is made of flour.",
+        "Step 6: Bread is made of flour.",
+        "Bread is made of flour (passage 4).",
+        "The text mentions that bread is made of flour.",
+    ],
+)
+def test_remarks_on_the_source_and_its_numbers_are_not_part_of_a_claim(claim):
+    found = finding(claim, "Bread is made of flour.")
+    assert (found.verdict, found.support) == ("SUPPORTED", finding("Bread is made of flour.").support)
 
 
 @given(claims=st.lists(st.text(max_size=60), max_size=4), passages=st.lists(st.text(max_size=80), max_size=3))

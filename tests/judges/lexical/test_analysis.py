@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.judges.lexical.claims import split_claims
+from mlflow_ragmetrics.judges.lexical.analysis import split_claims
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_citations_and_emphasis_are_removed():
     assert split_claims("**Paris** is the capital [1][2].") == ("Paris is the capital.",)
 
 
-def test_questions_and_lead_ins_are_no_claims_unless_alone():
+def test_questions_and_lead_ins_are_not_claims_unless_alone():
     assert split_claims("It is blue. Do you want more?") == ("It is blue.",)
     assert split_claims("Do you want more?") == ("Do you want more?",)
 
@@ -44,7 +44,7 @@ def test_questions_and_lead_ins_are_no_claims_unless_alone():
         "В тексте это не указано.",
     ],
 )
-def test_courtesies_and_remarks_about_the_passages_are_no_claims(remark):
+def test_courtesies_and_remarks_about_the_passages_are_not_claims(remark):
     assert split_claims(f"The sky is blue.\n{remark}") == ("The sky is blue.",)
 
 

@@ -15,7 +15,16 @@ from mlflow_ragmetrics.readers.results import Results, read_table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["feedback_labels", "has_feedback", "Label", "Labels", "as_number", "labels_of"]
+__all__ = [
+    "PROBABILITY",
+    "Label",
+    "Labels",
+    "as_number",
+    "feedback_labels",
+    "has_feedback",
+    "label_probabilities",
+    "labels_of",
+]
 
 _PEOPLE = "HUMAN"
 
@@ -79,6 +88,34 @@ _WORDS = {
     **dict.fromkeys(("false", "no", "fail", "bad", "unsupported", "incorrect", "hallucinated", "not supported"), 0.0),
     **dict.fromkeys(("contradicted", "neutral", "unfaithful", "unrelated", "wrong"), 0.0),
 }
+
+
+PROBABILITY = "label_probability"
+"""The column with the probability with which each row was chosen to be labelled, as ``ragmetrics label`` writes it."""
+
+
+def label_probabilities(labels: Labels, results: Results) -> list[float] | None:
+    """The probability with which each row was chosen to be labelled, where the labels' file or frame, or the data that
+    hold them, have the column ``label_probability``; ``None`` where they have none.
+
+    NaN for rows that they do not name. ``InvalidDataError`` for what is not above 0 and at most 1.
+    """
+    if isinstance(labels, str) and labels in results.table.columns:
+        if PROBABILITY not in results.table.columns:
+            return None
+        return [_probability(value) for value in results.table[PROBABILITY]]
+    frame: Any = read_table(Path(labels)) if isinstance(labels, (str, Path)) else labels
+    if not hasattr(frame, "columns") or not {PROBABILITY, "id"} <= set(frame.columns):
+        return None
+    known = {str(name): _probability(value) for name, value in zip(frame["id"], frame[PROBABILITY], strict=True)}
+    return [next((known[name] for name in names if name in known), math.nan) for names in _names(results)]
+
+
+def _probability(value: Any) -> float:
+    number = as_number(value)
+    if number is not None and not 0 < number <= 1:
+        raise InvalidDataError(f"{PROBABILITY} {shown(value)} must lie above 0 and not above 1")
+    return math.nan if number is None else number
 
 
 def labels_of(labels: Labels, results: Results, key: str, column: str = "label") -> list[Label]:

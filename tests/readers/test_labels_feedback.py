@@ -5,10 +5,10 @@ import pytest
 from mlflow.entities import AssessmentSource
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.labels import feedback_labels, has_feedback
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.readers.labels import feedback_labels, has_feedback
 from mlflow_ragmetrics.report.report import Report
 
 PERSON = AssessmentSource(source_type="HUMAN", source_id="ann@example.com")

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.labels import as_number, labels_of
+from mlflow_ragmetrics.readers.labels import as_number, labels_of
 from mlflow_ragmetrics.readers.results import results_of
 
-from .reports import labelled_report
+from ..calibration.reports import labelled_report
 
 REPORT, GOOD = labelled_report(6)
 RESULTS = results_of(REPORT)

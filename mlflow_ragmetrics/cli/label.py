@@ -1,0 +1,87 @@
+"""``ragmetrics label``: which rows to have labelled, as a file to fill in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from mlflow_ragmetrics.cli.options import files, metrics
+from mlflow_ragmetrics.cli.output import check_writable, write_text
+from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["command"]
+
+_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
+
+
+@click.command("label")
+@click.argument("run", shell_complete=files)
+@click.option("--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one].")
+@click.option("--budget", type=click.IntRange(min=1), default=60, show_default=True, metavar="N", help="How many rows.")
+@click.option(
+    "--output", "-o", default="labels.csv", show_default=True, metavar="FILE", shell_complete=files, help="The file."
+)
+@click.option("--labels", metavar="LABELS", help="Labels that are there already, a column or a file: to choose better.")
+@click.option("--groups", metavar="COLUMN", help="Rows that belong together [default: those of the evaluation].")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Of the choice.")
+@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+def command(
+    run: str,
+    key: str | None,
+    budget: int,
+    output: str,
+    labels: str | None,
+    groups: str | None,
+    seed: int,
+    tracking_uri: str | None,
+) -> None:
+    """Choose the rows of RUN to have labelled by people, and write them to a file with an empty column `label`.
+
+    RUN is a run's id or name in MLflow, or a file that `ragmetrics evaluate --output` wrote. Fill in 1 or 0, yes or no,
+    or grades, and leave the column label_probability as it is: it keeps what is computed from the labels unbiased.
+
+    \b
+    Examples:
+      ragmetrics label my-run --key faithfulness --budget 60 -o labels.csv
+      ragmetrics calibrate my-run labels.csv --key faithfulness
+      ragmetrics evaluate answers.jsonl --true-score faithfulness=labels.csv
+    """
+    from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
+    from mlflow_ragmetrics.readers.results import is_file
+
+    check_writable(output)
+    if Path(output).suffix.lower() not in _FORMATS:
+        message = f"--output {output}: the name must end in one of {', '.join(_FORMATS)}"
+        raise InvalidOptionError(message, param="output")
+    if tracking_uri is not None or not is_file(run):
+        open_store(tracking_uri)
+    rows = rows_to_label(run, key=key, budget=budget, labels=labels, groups=groups, seed=seed)
+    _write(rows, output)
+    click.echo(f"Wrote {output}: {len(rows)} rows to label. Fill in the column label, then:")
+    named = f" --key {key}" if key else ""
+    click.echo(f"  ragmetrics calibrate {run} {output}{named}")
+
+
+def _write(rows: pd.DataFrame, output: str) -> None:
+    kind = Path(output).suffix.lower()
+    if kind == ".parquet":
+        rows.to_parquet(output, index=False)
+    elif kind in (".json", ".jsonl"):
+        write_text(output, rows.to_json(orient="records", lines=kind == ".jsonl", force_ascii=False))
+    else:
+        write_text(output, rows.map(_cell).to_csv(index=False, sep="\t" if kind == ".tsv" else ","))
+
+
+def _cell(value: Any) -> Any:
+    """A list, or the array that Parquet makes of one, as JSON."""
+    if isinstance(value, (list, np.ndarray)):
+        return json.dumps(list(value), ensure_ascii=False)
+    return value

@@ -1,0 +1,122 @@
+"""A given chat model made bare: its bindings opened, its own retries and rate limiter taken off, for the judge has its.
+
+Every request that a model makes behind the judge's back escapes the limits on calls and cost, and is paid for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseChatModel
+from langchain_core.rate_limiters import BaseRateLimiter
+from langchain_core.runnables import RunnableWithFallbacks
+from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.retry import RunnableRetry
+
+__all__ = ["FurtherRequests", "bare_model", "rate_limiter_of", "with_structure", "without"]
+
+_COUNTS_ATTEMPTS = ("ChatGoogleGenerativeAI", "ChatVertexAI", "ChatMistralAI")
+_CANNOT = (TypeError, NotImplementedError, ValueError)
+
+
+def bare_model(model: Any) -> tuple[Any, dict[str, Any]]:
+    """The model beneath ``bind`` and ``with_retry``, sending each request once, and what ``bind`` gives each call."""
+    arguments: dict[str, Any] = {}
+    while _is_plain_binding(model):
+        arguments = {**model.kwargs, **arguments}
+        model = model.bound
+    return _sending_once(model), arguments
+
+
+def rate_limiter_of(model: Any) -> BaseRateLimiter | None:
+    """The limiter that a chat model waits for inside its calls, where waiting would pass for a slow reply."""
+    return model.rate_limiter if isinstance(model, BaseChatModel) else None
+
+
+def without(model: Any, field: str) -> Any:
+    """The model with no value of its own for ``field``; as it is where it has no such field."""
+    if isinstance(model, RunnableBindingBase):
+        kept = {name: value for name, value in model.kwargs.items() if name != field}
+        return model.model_copy(update={"bound": without(model.bound, field), "kwargs": kept})
+    if isinstance(model, RunnableWithFallbacks):
+        fallbacks = [without(each, field) for each in model.fallbacks]
+        return model.model_copy(update={"runnable": without(model.runnable, field), "fallbacks": fallbacks})
+    has = isinstance(model, BaseChatModel) and getattr(model, field, None) is not None
+    return model.model_copy(update={field: None}) if has else model
+
+
+def with_structure(model: Any, schema: Mapping[str, Any]) -> Any:
+    """The model bound to reply in the schema's form, without LangChain's parser behind it; ``None`` if it cannot."""
+    if isinstance(model, RunnableBindingBase):
+        bound = with_structure(model.bound, schema)
+        return None if bound is None else model.model_copy(update={"bound": bound})
+    if isinstance(model, RunnableWithFallbacks):
+        runnables = [with_structure(each, schema) or each for each in (model.runnable, *model.fallbacks)]
+        return model.model_copy(update={"runnable": runnables[0], "fallbacks": runnables[1:]})
+    if not isinstance(model, BaseChatModel):
+        return None
+    try:
+        accepted = inspect.signature(model.with_structured_output).parameters
+        strict = {"strict": True} if "strict" in accepted else {}
+        first = getattr(model.with_structured_output(dict(schema), **strict), "first", None)
+    except _CANNOT:
+        return None
+    return first if hasattr(first, "bound") and hasattr(first, "invoke") else None
+
+
+class FurtherRequests(BaseCallbackHandler):
+    """Tells ``begin`` of each request of one call after the first: those of fallbacks."""
+
+    raise_error = True
+
+    def __init__(self, begin: Callable[[], None]) -> None:
+        self._begin = begin
+        self._begun = 0
+
+    def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
+        """Count a request that is about to be sent."""
+        self._begun += 1
+        if self._begun > 1:
+            self._begin()
+
+
+def _is_plain_binding(model: Any) -> bool:
+    return isinstance(model, RunnableBindingBase) and not model.config.get("configurable")
+
+
+def _sending_once(model: Any) -> Any:
+    if isinstance(model, RunnableRetry):
+        return _sending_once(model.bound.bind(**model.kwargs) if model.kwargs else model.bound)
+    if isinstance(model, RunnableBindingBase):
+        return model.model_copy(update={"bound": _sending_once(model.bound)})
+    if isinstance(model, RunnableWithFallbacks):
+        fallbacks = [_sending_once(each) for each in model.fallbacks]
+        return model.model_copy(update={"runnable": _sending_once(model.runnable), "fallbacks": fallbacks})
+    if not isinstance(model, BaseChatModel) or "max_retries" not in type(model).model_fields:
+        return model
+    once = 1 if type(model).__name__ in _COUNTS_ATTEMPTS else 0
+    if getattr(model, "max_retries", None) == once:
+        return model
+    copy = model.model_copy(update={"max_retries": once, **_clients_sending_once(model)})
+    for made_when_needed in ("_client", "_async_client"):
+        copy.__dict__.pop(made_when_needed, None)
+    return copy
+
+
+def _clients_sending_once(model: Any) -> dict[str, Any]:
+    """The SDK clients that a model was made with, in place of which others that do not try again."""
+    clients: dict[str, Any] = {}
+    for root_name, name in (("root_client", "client"), ("root_async_client", "async_client")):
+        resource = getattr(model, name, None)
+        root = getattr(model, root_name, None) or getattr(resource, "_client", None)
+        if root is None or not hasattr(root, "with_options") or not hasattr(root, "chat"):
+            continue
+        again = root.with_options(max_retries=0)
+        if type(resource) is type(again.chat.completions):
+            clients[name] = again.chat.completions
+        if getattr(model, root_name, None) is not None:
+            clients[root_name] = again
+    return clients

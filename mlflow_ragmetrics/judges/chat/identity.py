@@ -1,0 +1,144 @@
+"""What stored answers are filed under: a digest of everything about a chat model that reaches its requests."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import PurePath
+from typing import Any
+
+from langchain_core.runnables.base import RunnableBindingBase
+from pydantic import BaseModel, SecretBytes, SecretStr
+
+from mlflow_ragmetrics.core.secrets import redact
+
+__all__ = ["UnidentifiedError", "identity_of"]
+
+_SECRET = re.compile(
+    r"(^|[_-])(api[_-]?key|access[_-]?key([_-]?id)?|secret|token|password|credentials?|cookie|authorization)"
+    r"([_-]?provider)?$|secret",
+    re.IGNORECASE,
+)
+_NOT_SENT_AT_ANY_DEPTH = re.compile(r"timeout|(^|_)retries$|^retry_|^callback|^verbose$|^verify$", re.IGNORECASE)
+_NOT_SENT = {
+    "name", "tags", "metadata", "cache", "rate_limiter", "streaming", "disable_streaming", "stream_usage", "profile",
+    "http_client", "http_async_client", "http_socket_options", "include_response_headers", "max_concurrent_requests",
+    "custom_get_token_ids", "tiktoken_model_name", "validate_model_on_init", "validate_base_url", "config",
+    "async_client_kwargs", "azure_ad_async_token_provider", "default_metadata",
+}  # fmt: skip
+_ADDRESSES = {
+    "base_url", "openai_api_base", "azure_endpoint", "anthropic_api_url", "endpoint", "groq_api_base", "endpoint_url",
+    "inference_server_url", "openai_organization",
+}  # fmt: skip
+_CLIENTS = ("root_client", "client", "_client")
+_NOT_DESCRIBED = {*_CLIENTS, "async_client", "root_async_client", "bedrock_client", "_async_client"}
+_WAYS_TO_AN_ADDRESS = (
+    ("base_url",),
+    ("_base_url",),
+    ("_client", "base_url"),
+    ("_client", "_base_url"),
+    ("meta", "endpoint_url"),
+    ("_api_client", "_http_options", "base_url"),
+)
+_ACCOUNTS = ("organization", "project")
+
+
+class UnidentifiedError(Exception):
+    """A part of a model that nothing identifies: two models that answer differently could not be told apart."""
+
+
+def identity_of(name: str, model: Any, arguments: Mapping[str, Any]) -> str:
+    """The name, the class and a digest of every parameter that reaches the requests, without secrets.
+
+    ``arguments`` go with each call. Addresses are those that the model's client resolved, however they were given.
+    ``UnidentifiedError`` names the first part (a function, a foreign object) that cannot be described.
+    """
+    described = {"model": _described(model, "model"), "arguments": _described_items(arguments, "arguments")}
+    text = json.dumps(described, sort_keys=True, ensure_ascii=True)
+    return redact(f"{name};{type(model).__name__};") + hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _described(value: Any, place: str) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # a temperature of 0 is one of 0.0
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, str):
+        return redact(_without_password(value))
+    if isinstance(value, (bytes, PurePath)):
+        return str(value)
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, Mapping):
+        return {str(key): _described(each, f"{place}.{key}") for key, each in value.items() if _decides(str(key), each)}
+    if isinstance(value, (list, tuple)):
+        return [_described(each, place) for each in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(json.dumps(_described(each, place), sort_keys=True) for each in value)
+    return _described_object(value, place)
+
+
+def _described_items(items: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """The parameters of a model or a call: those that only the client here uses are left out."""
+    decisive = {name: each for name, each in items.items() if name not in _NOT_SENT and _decides(name, each)}
+    return {name: _described(each, f"{place}.{name}") for name, each in decisive.items() if each is not None}
+
+
+def _decides(name: str, value: Any) -> bool:
+    if isinstance(value, (SecretStr, SecretBytes)) or _SECRET.search(name):
+        return False
+    return not _NOT_SENT_AT_ANY_DEPTH.search(name)
+
+
+def _described_object(value: Any, place: str) -> Any:
+    if isinstance(value, RunnableBindingBase):
+        configurable = value.config.get("configurable") or {}
+        bound, arguments = _described(value.bound, place), _described_items(value.kwargs, place)
+        return {"bound": bound, "arguments": arguments, "configurable": _described(configurable, place)}
+    if isinstance(value, BaseModel):
+        kind = type(value)
+        parameters = {name: getattr(value, name) for name, field in kind.model_fields.items() if not field.exclude}
+        parameters |= value.__pydantic_extra__ or {}
+        private = value.__pydantic_private__ or {}
+        parameters |= {name: each for name, each in private.items() if isinstance(each, (bool, int, float, str))}
+    elif is_dataclass(value):
+        parameters = {field.name: getattr(value, field.name) for field in fields(value)}
+    elif hasattr(value, "invoke"):
+        parameters = {**vars(value), **(getattr(value, "_identifying_params", None) or {})}
+    else:
+        raise UnidentifiedError(f"{place} holds a {type(value).__name__}")
+    reached = list(dict.fromkeys(_reached(value)))
+    if reached:
+        parameters = {name: each for name, each in parameters.items() if name not in _ADDRESSES}
+    parameters = {name: each for name, each in parameters.items() if name not in _NOT_DESCRIBED}
+    described = _described_items(parameters, place)
+    return {"class": _described(type(value), place), "parameters": described, "reached": reached}
+
+
+def _reached(model: Any) -> Iterator[str]:
+    """The addresses and accounts that the model's own HTTP clients settled on, environment variables included."""
+    for name in _CLIENTS:
+        client = getattr(model, name, None)
+        owners = (client, getattr(client, "_client", None))
+        addresses = (_followed(owner, way) for owner in owners for way in _WAYS_TO_AN_ADDRESS)
+        address = next(filter(None, addresses), None)  # an SDK's own address goes before that of its HTTP client
+        if address is not None:
+            yield _without_password(address).rstrip("/")
+        accounts = [getattr(owner, account, None) for owner in owners for account in _ACCOUNTS]
+        yield from (f"account {account}" for account in accounts if isinstance(account, str))
+
+
+def _followed(owner: Any, way: Sequence[str]) -> str | None:
+    for step in way:
+        owner = getattr(owner, step, None)
+    return str(owner) if type(owner).__name__ in ("URL", "str") else None
+
+
+def _without_password(address: str) -> str:
+    return re.sub(r"(?<=://)[^/@\s]+@", "", address)

@@ -1,0 +1,58 @@
+"""Columns that no field was read from, and which of them may be the one that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.records.fields import MLFLOW_COLUMNS
+from mlflow_ragmetrics.records.values import are_texts, is_missing
+
+__all__ = ["likely_contexts", "unused_columns", "way_out"]
+
+_LOOKED_AT = 100
+_MOST_NAMED = 12
+_OURS = frozenset({*MLFLOW_COLUMNS, "trace_id", "chain_run", "seconds"})
+_WORDS = ("context", "passage", "chunk", "retriev", "document", "doc", "evidence", "snippet", "source", "search", "hit")
+
+
+def unused_columns(samples: Iterable[Sample]) -> list[str]:
+    """The names of the columns that no field was read from, in order."""
+    return [name for name in _columns(samples) if name not in _OURS]
+
+
+def likely_contexts(samples: Iterable[Sample]) -> str | None:
+    """The unused column that most likely holds what was retrieved: texts, or better lists of texts."""
+    best, found = 0, None
+    for name, values in _columns(samples).items():
+        if name in _OURS or not values or not all(map(are_texts, values)):
+            continue
+        is_named = any(word in name.lower() for word in _WORDS)
+        are_lists = not any(isinstance(value, str) and not value.lstrip().startswith("[") for value in values)
+        likelihood = 1 + 2 * are_lists + 4 * is_named
+        if likelihood > best:
+            best, found = likelihood, name
+    return found
+
+
+def way_out(field: str, samples: Sequence[Sample]) -> str:
+    """What to do where no row has ``field``, as the end of a sentence: the likely column, and those that are unused."""
+    unused = unused_columns(samples)
+    name = likely_contexts(samples) if field == "contexts" else None
+    more = f", and {len(unused) - _MOST_NAMED} more" if len(unused) > _MOST_NAMED else ""
+    there = f"unused columns: {', '.join(unused[:_MOST_NAMED])}{more}" if unused else "all columns are in use"
+    if name is None:
+        return f"add it, or name its column with columns={{{field!r}: …}} or --columns {field}=COLUMN ({there})"
+    return f"if it is {name!r}, say so with columns={{{field!r}: {name!r}}} or --columns {field}={name} ({there})"
+
+
+def _columns(samples: Iterable[Sample]) -> Mapping[str, list[Any]]:
+    columns: dict[str, list[Any]] = {}
+    for sample in islice(samples, _LOOKED_AT):
+        for name, value in sample.metadata.items():
+            values = columns.setdefault(name, [])
+            if not is_missing(value):
+                values.append(value)
+    return columns

@@ -1,0 +1,88 @@
+"""Chains that give a text, evaluated by MLflow: what they retrieved is in their traces, or it is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pandas as pd
+import pytest
+from packaging.version import Version
+
+import mlflow_ragmetrics as rm
+
+pytestmark = pytest.mark.skipif(Version(mlflow.__version__) < Version("3.5"), reason="its flavour needs langchain 0.x")
+
+CHAIN = """
+import mlflow
+from langchain_core.documents import Document
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda
+
+class Library(BaseRetriever):
+    def _get_relevant_documents(self, query, *, run_manager):
+        if "nothing" in query:
+            return []
+        return [Document(page_content="The tower is red and tall.", id="tower::chunk-1")]
+
+ask = RunnableLambda(lambda inputs: inputs["question"])
+answer = RunnableLambda(lambda found: "The tower is blue and small." if found else "The tower is round.")
+RETRIEVES = ask | Library() | answer | StrOutputParser()
+MODEL_ONLY = RunnableLambda(lambda inputs: "The tower is blue and small.") | StrOutputParser()
+
+mlflow.models.set_model({chain})
+"""
+
+DATA = pd.DataFrame({"question": ["What is it?", "How is it?", "And nothing?"], "gold": [["tower"]] * 3})
+
+
+def with_extra_metrics(suite: rm.Suite, **options: Any) -> Any:
+    return mlflow.models.evaluate(data=DATA, extra_metrics=rm.extra_metrics(suite, {"gold_doc_ids": "gold"}), **options)
+
+
+def with_plugin(suite: rm.Suite, **options: Any) -> Any:
+    config = {"suite": suite, "columns": {"gold_doc_ids": "gold"}}
+    return mlflow.models.evaluate(
+        data=DATA, model_type="rag", evaluators="ragmetrics", evaluator_config=config, **options
+    )
+
+
+@pytest.fixture(params=[with_extra_metrics, with_plugin], ids=["extra_metrics", "plugin"])
+def evaluate(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    return request.param  # type: ignore[no-any-return]
+
+
+def logged(folder: Path, chain: str) -> str:
+    path = folder / "chain.py"
+    path.write_text(CHAIN.replace("{chain}", chain), encoding="utf-8")
+    with mlflow.start_run():
+        example = {"question": "What?"}
+        return str(
+            mlflow.langchain.log_model(str(path), name="chain", input_example=example, pip_requirements=[]).model_uri
+        )
+
+
+def test_contexts_of_a_string_chain_come_from_its_traces(evaluate: Callable[..., Any], tmp_path: Path) -> None:
+    suite = rm.Suite(["faithfulness", "context_recall"])
+    metrics = evaluate(suite, model=logged(tmp_path, "RETRIEVES")).metrics
+    assert (metrics["faithfulness/n_scored"], metrics["faithfulness/n_no_context"]) == (3, 1)
+    assert metrics["faithfulness/mean"] == pytest.approx(
+        1 / 3
+    )  # the literal 1.0 of the row for which nothing was found
+    assert metrics["context_recall/mean"] == pytest.approx(2 / 3)
+
+
+def test_a_chain_without_a_retriever_is_refused(evaluate: Callable[..., Any], tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="needs the field 'contexts' and no row has it"):
+        evaluate(rm.Suite(["faithfulness"]), model=logged(tmp_path, "MODEL_ONLY"))
+
+
+def test_of_a_preset_its_metrics_are_left_out(evaluate: Callable[..., Any], tmp_path: Path) -> None:
+    suite = rm.Suite.preset("white_paper")
+    metrics = evaluate(suite, model=logged(tmp_path, "MODEL_ONLY")).metrics
+    assert metrics["answer_relevance/n_scored"] == 3
+    assert "faithfulness/mean" not in metrics
+    assert "rag_score/mean" not in metrics

@@ -1,0 +1,418 @@
+"""What the offline judge notices: supported claims are edited, and the share of edits that it notices is counted.
+
+    python tests/benchmarks/lexical_edits.py FOLDER [--half 0|1] [--show KIND]
+
+FOLDER holds ``ragtruth_qa.<split>.jsonl`` and ``wice.<split>.jsonl`` (they are not shipped): answers and claims that
+people called supported by their passages. An edit either changes the meaning (a negation in or out, another number,
+year, month, unit or name) or keeps it (a contraction, digits as words, a unit's other name, British spelling, another
+order of words, punctuation, a passive). It counts as noticed where the verdict is another one or support falls by 0.2
+or more. Rows fall into two halves by the SHA-256 of their ids: rules are developed on half 0 and reported on both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mlflow_ragmetrics.core.question import Claims, Finding, Verify
+from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+
+SETS = ("ragtruth_qa", "wice")
+FALL = 0.2
+SUPPORTED = 0.65
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+NAMES = ["Oslo", "Karl", "Vermont", "Henderson", "Nakamura", "Bolivia", "Antwerp", "Fiona", "Zurich", "Delgado"]
+WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+
+Edit = Callable[[str, int], "str | None"]
+
+
+def negate(claim: str, seed: int) -> str | None:
+    """ "is" to "is not", or "did not" in front of a past tense with one form."""
+    pattern = r"\b(is|are|was|were|can|could|will|would|should|has been|have been|had been|may|must)\b(?! not|n't)"
+    for match in re.finditer(pattern, claim):
+        if re.match(r"\s*(?:[^\w\s]|$)", claim[match.end() :]):
+            continue
+        verb = match.group()
+        negated = f"{verb.split()[0]} not been" if " " in verb else f"{verb} not" if verb != "can" else "cannot"
+        return claim[: match.start()] + negated + claim[match.end() :]
+    return None
+
+
+def contract_negation(claim: str, seed: int) -> str | None:
+    """ "is" to "isn't" and the like: the same change of meaning in short."""
+    negated = negate(claim, seed)
+    return (
+        None if negated is None else re.sub(r"\b(is|are|was|were|could|would|should) not\b", r"\1n't", negated, count=1)
+    )
+
+
+def do_not(claim: str, seed: int) -> str | None:
+    """ "founded" to "did not found", "includes" to "does not include", where the verb follows a name or pronoun."""
+    subject = r"(?P<subject>\b(?:[Hh]e|[Ss]he|[Ii]t|[Tt]hey|[A-Z]\w+) )"
+    past = re.search(
+        subject + r"(?P<verb>(?:start|work|play|join|open|serv|receiv|own|form|found|mov|appear)ed)\b", claim
+    )
+    if past is not None:
+        stump = past["verb"][:-2] + ("e" if past["verb"] in ("served", "received", "moved") else "")
+        return claim[: past.start("verb")] + "did not " + stump + claim[past.end() :]
+    present = re.search(
+        subject + r"(?P<verb>(?:provide|include|cause|contain|require|need|help|allow|offer)s)\b", claim
+    )
+    if present is not None:
+        return claim[: present.start("verb")] + "does not " + present["verb"][:-1] + claim[present.end() :]
+    return None
+
+
+def never(claim: str, seed: int) -> str | None:
+    """ "was" to "was never"."""
+    negated = negate(claim, seed)
+    return None if negated is None or " not" not in negated else negated.replace(" not", " never", 1)
+
+
+def affirm(claim: str, seed: int) -> str | None:
+    """A negation taken out."""
+    if re.search(r"\bnot (?:only|just|necessarily)\b", claim):
+        return None
+    edited = re.sub(
+        r"(?<=\b(?:is|do))n['’]t\b|(?<=are|was|can|did)n['’]t\b|(?<=were|does|have)n['’]t\b", "", claim, count=1
+    )
+    edited = edited if edited != claim else re.sub(r"(?<=can)not\b| not\b| never\b", "", claim, count=1)
+    return None if edited == claim else edited
+
+
+_COUNT = re.compile(
+    r"(?<![\w.,:/-])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w-])"
+    r"|(?<![\w.,:/–-])\d+(?:\.\d+)?(?![\w:/–-]|[.,]\d)"
+)
+_LABEL = re.compile(
+    r"\b(?:passages?|steps?|texts?|documents?|sources?)\s+(?:\d+(?:,\s+|\s+and\s+|,\s+and\s+))*$", re.IGNORECASE
+)
+
+
+def number(claim: str, seed: int) -> str | None:
+    """Another number: half as much again."""
+    matches = _counts(claim)
+    if not matches:
+        return None
+    match = matches[seed % len(matches)]
+    old = float(match.group().replace(",", ""))
+    new = old * 1.5 + 1 if "." in match.group() else int(old * 1.5) + 1
+    shown = f"{new:,.1f}" if "." in match.group() else f"{new:,}" if "," in match.group() else f"{new}"
+    return claim[: match.start()] + shown + claim[match.end() :]
+
+
+def next_number(claim: str, seed: int) -> str | None:
+    """The smallest change of a number: the last digit."""
+    matches = _counts(claim)
+    if not matches:
+        return None
+    end = matches[seed % len(matches)].end()
+    return claim[: end - 1] + str((int(claim[end - 1]) + 3) % 10 or 1) + claim[end:]
+
+
+def _counts(claim: str) -> list[re.Match[str]]:
+    """Numbers that are no years and do not only name a passage or a step."""
+    return [
+        match
+        for match in _COUNT.finditer(claim)
+        if not re.fullmatch(r"1\d{3}|20\d{2}", match.group()) and not _LABEL.search(claim, 0, match.start())
+    ]
+
+
+def year(claim: str, seed: int) -> str | None:
+    """Another year, 2 to 8 later."""
+    matches = list(re.finditer(r"(?<![\w.,-])(?:1[5-9]\d\d|20[0-2]\d)(?![\w-]|[.,]\d)", claim))
+    if not matches:
+        return None
+    match = matches[seed % len(matches)]
+    return claim[: match.start()] + str(int(match.group()) + 2 + seed % 7) + claim[match.end() :]
+
+
+def number_word(claim: str, seed: int) -> str | None:
+    """Another number word."""
+    match = re.search(r"\b(two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b", claim)
+    if match is None:
+        return None
+    return claim[: match.start()] + WORDS[(WORDS.index(match.group()) + 3) % 11 + 2] + claim[match.end() :]
+
+
+def month(claim: str, seed: int) -> str | None:
+    """Another month."""
+    match = re.search(rf"\b({'|'.join(MONTHS)})\b(?= \d|,? \d| of)", claim)
+    if match is None:
+        return None
+    return claim[: match.start()] + MONTHS[(MONTHS.index(match.group()) + 1 + seed % 11) % 12] + claim[match.end() :]
+
+
+_UNITS = {
+    "minutes": "hours", "hours": "days", "days": "weeks", "weeks": "months", "months": "years", "years": "months",
+    "miles": "kilometers", "kilometers": "miles", "km": "miles", "feet": "meters", "inches": "feet",
+    "meters": "feet", "pounds": "kilograms", "cups": "tablespoons", "percent": "points", "million": "billion",
+    "billion": "million", "degrees": "percent", "mg": "kg", "teaspoon": "cup", "tablespoons": "cups",
+}  # fmt: skip
+
+
+def unit(claim: str, seed: int) -> str | None:
+    """Another unit after a number."""
+    match = re.search(rf"(?<=\d )({'|'.join(_UNITS)})\b", claim)
+    return None if match is None else claim[: match.start()] + _UNITS[match.group()] + claim[match.end() :]
+
+
+def name(claim: str, seed: int) -> str | None:
+    """Another name, inside the sentence."""
+    matches = list(re.finditer(r"(?<=[a-z,] )[A-Z][a-z]{3,}\b(?! \d)", claim))
+    matches = [each for each in matches if each.group() not in MONTHS]
+    if not matches:
+        return None
+    match = matches[seed % len(matches)]
+    return claim[: match.start()] + NAMES[seed % len(NAMES)] + claim[match.end() :]
+
+
+def shorten(claim: str, seed: int) -> str | None:
+    """ "is not" to "isn't", "do not" to "don't", "it is" to "it's"."""
+    return _replaced(claim, {
+        r"\b(is|are|was|were|do|does|did|could|should|would|has|have) not\b": r"\1n't", r"\bcannot\b": "can't",
+        r"\b(it|that|he|she|It|That|He|She) is\b": r"\1's", r"\b(they|you|They|You) are\b": r"\1're",
+        r"\b(you|they|You|They) will\b": r"\1'll",
+    })  # fmt: skip
+
+
+def lengthen(claim: str, seed: int) -> str | None:
+    """The reverse: "isn't" to "is not", "it's" to "it is"."""
+    return _replaced(claim, {
+        r"\b(is|are|was|were|do|does|did|could|should|would|has|have)n['’]t\b": r"\1 not", r"\bcan['’]t\b": "cannot",
+        r"\b(it|that|It|That)['’]s\b": r"\1 is", r"\b(they|you|They|You)['’]re\b": r"\1 are",
+    })  # fmt: skip
+
+
+def spell_out(claim: str, seed: int) -> str | None:
+    """Small digits as words, words as digits; 1,000 without its comma; 3 million as 3,000,000."""
+    if match := re.search(r"(?<![\w.,$€£:/-])([2-9]|1[0-2])(?= [a-z])(?! (?:and|or|to|x|of|in)\b)", claim):
+        return claim[: match.start()] + WORDS[int(match.group())] + claim[match.end() :]
+    if match := re.search(r"\b(two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b(?= [a-z])", claim):
+        return claim[: match.start()] + str(WORDS.index(match.group())) + claim[match.end() :]
+    if match := re.search(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w.])", claim):
+        return claim[: match.start()] + match.group().replace(",", "") + claim[match.end() :]
+    if match := re.search(r"(?<![\w.,])\d+ million\b", claim):
+        return claim[: match.start()] + match.group().replace(" million", ",000,000") + claim[match.end() :]
+    return None
+
+
+def rename_unit(claim: str, seed: int) -> str | None:
+    """A unit's other name: "5%", "$5", "5 km", "5 °C"."""
+    return _replaced(claim, {
+        r"(?<=\d)%": " percent", r"(?<=\d) percent\b": "%",
+        r"\$(\d[\d,.]*\d|\d)(?! ?(?:m|b|tr)illion|[\d,.-])": r"\1 dollars",
+        r"(\d[\d,]*) dollars\b": r"$\1", r"(?<=\d) (?:kilometers|kilometres)\b": " km", r"(?<=\d) km\b": " kilometres",
+        r"(?<=\d) minutes\b": " min", r"(?<=\d) hours\b": " hrs", r"(?<=\d) pounds\b": " lbs", r"(?<=\d) feet\b": " ft",
+        r"(?<=\d) degrees (?:Fahrenheit|F)\b": "°F", r"(?<=\d) ?°F\b": " degrees Fahrenheit",
+        r"(?<=\d) ?°C\b": " degrees Celsius", r"(?<=\d) degrees (?:Celsius|C)\b": " °C",
+        r"(?<=\d) (?:meters|metres)\b": " m", r"(?<=\d) inches\b": " in.", r"(?<=\d) milligrams\b": " mg",
+        r"(?<=\d) ?mg\b": " milligrams", r"(?<=\d) tablespoons\b": " tbsp", r"(?<=\d) miles\b": " mi",
+    })  # fmt: skip
+
+
+def respell(claim: str, seed: int) -> str | None:
+    """American to British spelling and back."""
+    return _replaced(claim, {
+        r"\b([A-Za-z]{3,})ization\b": r"\1isation", r"\b([A-Za-z]{4,})ized\b": r"\1ised", r"\b([cC])olor": r"\1olour",
+        r"\b([cC])enter\b": r"\1entre", r"\b([fF])avor": r"\1avour", r"\b([tT])ravel(ed|ing|er)": r"\1ravell\2",
+        r"\b([pP])rogram\b": r"\1rogramme", r"\b([tT])heater\b": r"\1heatre", r"\b([mM])eter(s?)\b": r"\1etre\2",
+        r"\b([dD])efense\b": r"\1efence", r"\b([lL])abor\b": r"\1abour", r"\b([fF])lavor": r"\1lavour",
+        r"\b([hH])onor": r"\1onour", r"\b([oO])rganiz": r"\1rganis", r"\b([rR])ecogniz": r"\1ecognis",
+        r"\b([gG])ray\b": r"\1rey", r"\b([cC])ancel(ed|ing)": r"\1ancell\2", r"\b([fF])iber\b": r"\1ibre",
+        r"\b([lL])iter(s?)\b": r"\1itre\2", r"\b([cC])olour": r"\1olor", r"\b([cC])entre\b": r"\1enter",
+        r"\b([aA])nalyz": r"\1nalys", r"\b([hH])arbor": r"\1arbour", r"\b([nN])eighbor": r"\1eighbour",
+    })  # fmt: skip
+
+
+def reorder(claim: str, seed: int) -> str | None:
+    """ "In 1990, he left." to "He left in 1990." and back."""
+    front = re.fullmatch(r"(In|On|During|After|Before|At|For) ([^,.;:]{3,50}), ([A-Za-z][^;:?!]+)\.", claim)
+    if front is not None:
+        first, rest, sentence = front.groups()
+        sentence = sentence if re.match(r"[A-Z]\w+ [A-Z]|I\b", sentence) else sentence[0].upper() + sentence[1:]
+        return f"{sentence} {first.lower()} {rest}."
+    back = re.fullmatch(
+        r"(He|She|It|They|The|This|These|There|A|An) ([^,;:?!.]{10,200}) (in (?:[A-Z]\w+ )?\d{4})\.", claim
+    )
+    return None if back is None else f"{back[3].capitalize()}, {back[1].lower()} {back[2]}.".replace("In ", "In ")
+
+
+def punctuate(claim: str, seed: int) -> str | None:
+    """Dashes, quotation marks and commas that people set or leave out."""
+    edited = claim.replace("’", "'").replace("“", '"').replace("”", '"').replace("—", " - ")
+    edited = re.sub(r", (and|or|but|which|who)\b", r" \1", edited) if edited == claim else edited
+    edited = re.sub(r"(\w) \(([^()]+)\)", r"\1, \2,", edited) if edited == claim else edited
+    edited = edited[:-1] if edited == claim and edited.endswith(".") else edited
+    return None if edited == claim else edited
+
+
+def emphasise(claim: str, seed: int) -> str | None:
+    """All in lower case, or an exclamation mark: nobody means anything else."""
+    return claim.lower() if seed % 2 and claim.lower() != claim else claim.rstrip(".") + "!"
+
+
+def introduce(claim: str, seed: int) -> str | None:
+    """A remark on the source in front: "Passage 1 states that …", "According to the text, …", "Step 6: …"."""
+    opened = claim if re.match(r"[A-Z]\w*[A-Z]|[A-Z]\w+ [A-Z]|I\b", claim) else claim[0].lower() + claim[1:]
+    return (f"Passage {seed % 3 + 1} states that {opened}", f"According to the text, {opened}", f"Step 6: {claim}")[
+        seed % 3
+    ]
+
+
+def passive(claim: str, seed: int) -> str | None:
+    """ "X was founded by Y." to "Y founded X."; only where both sides are short."""
+    verbs = "founded|created|designed|built|directed|written|produced|published|owned|discovered|developed|released"
+    agent = r"[A-Z][\w' -]*?|the [\w' -]+?"
+    match = re.fullmatch(
+        rf"([A-Z][\w' -]{{2,60}}?) (?:was|were) ({verbs}) by ({agent})((?: in| on| from) [^,;]*)?\.", claim
+    )
+    if match is None:
+        return None
+    verb = "wrote" if match[2] == "written" else match[2]
+    return f"{match[3][0].upper()}{match[3][1:]} {verb} {match[1]}{match[4] or ''}."
+
+
+def synonym(claim: str, seed: int) -> str | None:
+    """A common word's synonym, known to the judge or not."""
+    return _replaced(claim, {
+        r"\bbecause\b(?! of)": "since", r"\bsuch as\b": "like", r"\boften\b": "frequently", r"\bmain\b": "primary",
+        r"\bmany\b": "numerous", r"\bneeds to\b": "has to", r"\bhelps\b": "assists", r"\brequires\b": "needs",
+        r"\bstarted\b": "began", r"\bbegan\b": "started", r"\bpurchase\b": "buy", r"\bimportant\b": "essential",
+        r"\busually\b": "typically", r"\btypically\b": "usually", r"\bapproximately\b": "about", r"\babout\b": "around",
+        r"\blarge\b": "big", r"\bin order to\b": "to", r"\badditionally\b": "also", r"\bcompleted\b": "finished",
+    })  # fmt: skip
+
+
+def _replaced(claim: str, replacements: dict[str, str]) -> str | None:
+    for pattern, replacement in replacements.items():
+        edited = re.sub(pattern, replacement, claim)
+        if edited != claim:
+            return edited
+    return None
+
+
+NEGATIONS: dict[str, Edit] = {
+    "is -> is not": negate, "is -> isn't": contract_negation, "did not": do_not, "never": never, "not removed": affirm,
+}  # fmt: skip
+NUMBERS: dict[str, Edit] = {
+    "number": number, "last digit": next_number, "year": year, "number word": number_word,
+}  # fmt: skip
+OTHERS: dict[str, Edit] = {"month": month, "unit": unit, "name": name}
+PARAPHRASES: dict[str, Edit] = {
+    "contraction": shorten, "no contraction": lengthen, "number spelling": spell_out, "unit name": rename_unit,
+    "spelling": respell, "word order": reorder, "punctuation": punctuate, "emphasis": emphasise,
+    "remark on source": introduce, "passive": passive, "synonym": synonym,
+}  # fmt: skip
+FAMILIES = {"negation": NEGATIONS, "number": NUMBERS, "other": OTHERS, "paraphrase": PARAPHRASES}
+
+
+class Case(NamedTuple):
+    """One edit of a claim and what the judge says before and after."""
+
+    name: str
+    claim: str
+    edited: str
+    before: Finding
+    after: Finding
+    noticed: bool
+
+
+def supported(judge: LexicalJudge, folder: Path, split: str, half: int) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Claims that people called supported, with their passages, of one half of the rows."""
+    for name_of_set in SETS:
+        path = folder / f"{name_of_set}.{split}.jsonl"
+        for line in path.open(encoding="utf-8") if path.exists() else ():
+            row: dict[str, Any] = json.loads(line)
+            if _digest(row["id"]) % 2 != half or not (row["label"] or row.get("spans")):
+                continue
+            (claims,) = judge.answer([Claims(row["answer"])])
+            start = 0
+            for claim in claims:
+                place = row["answer"].find(claim, start)
+                spans = row.get("spans") or []
+                if place >= 0 and not any(span["start"] < place + len(claim) and span["end"] > place for span in spans):
+                    start = place + len(claim)
+                    yield claim, tuple(row["contexts"])
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+
+
+def cases(judge: LexicalJudge, folder: Path, split: str, half: int) -> Iterator[Case]:
+    """Every edit of every claim."""
+    for claim, passages in supported(judge, folder, split, half):
+        seed = _digest(claim)
+        edits = {(kind, each): edit(claim, seed) for kind, group in FAMILIES.items() for each, edit in group.items()}
+        made = {key: edited for key, edited in edits.items() if edited is not None and edited != claim}
+        ((before, *after),) = judge.answer([Verify((claim, *made.values()), passages)])
+        for (_, each), edited, found in zip(made, made.values(), after, strict=True):
+            noticed = found.verdict != before.verdict or found.support <= before.support - FALL + 1e-9
+            yield Case(each, claim, edited, before, found, noticed)
+
+
+def report(found: list[Case]) -> None:
+    """Print the share noticed for each edit: of all claims, and of those that the judge supported before."""
+    by_name: dict[str, list[Case]] = defaultdict(list)
+    for case in found:
+        by_name[case.name].append(case)
+    print(f"{'':<22}{'all claims':>20}{'supported by the judge':>26}")
+    for family, group in FAMILIES.items():
+        _row(family.upper(), [case for each in group for case in by_name[each]])
+        for each in group:
+            _row("  " + each, by_name[each])
+
+
+def _row(title: str, group: list[Case]) -> None:
+    shown = ""
+    for members in (group, [case for case in group if case.before.verdict == "SUPPORTED"]):
+        count = sum(case.noticed for case in members)
+        shown += f"{count:>8}/{len(members):<5}{100 * count / max(len(members), 1):>6.1f}%    "
+    print(f"{title:<22}{shown}")
+
+
+def main() -> None:
+    """Print the table of a half, or of both."""
+    parser = argparse.ArgumentParser(description="Which edits of supported claims the offline judge notices.")
+    parser.add_argument("folder", type=Path, help="folder of ragtruth_qa.<split>.jsonl and wice.<split>.jsonl")
+    parser.add_argument("--split", default="dev")
+    parser.add_argument("--half", type=int, choices=(0, 1), help="one half only")
+    parser.add_argument("--show", help="print the edits of this kind that were judged wrongly")
+    options = parser.parse_args()
+    judge = LexicalJudge()
+    for half in (0, 1) if options.half is None else (options.half,):
+        found = list(cases(judge, options.folder, options.split, half))
+        print(f"half {half}: {len({case.claim for case in found})} claims, {len(found)} edits")
+        report(found)
+        for case in found:
+            if case.name == options.show and case.noticed == (case.name in PARAPHRASES):
+                marks = (
+                    f"{case.before.verdict} {case.before.support:.2f} -> {case.after.verdict} {case.after.support:.2f}"
+                )
+                print(f"\n{marks}\n  {case.claim}\n  {case.edited}\n  {case.after.reason}\n  {case.after.quotes}")
+
+
+if __name__ == "__main__":
+    main()

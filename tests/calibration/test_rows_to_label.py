@@ -1,0 +1,98 @@
+"""Which rows to have labelled, and what is made of their labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.readers.results import read_table
+
+from .reports import labelled_report
+
+
+def test_the_rows_have_their_probability_an_empty_label_and_no_score() -> None:
+    report, _ = labelled_report(300)
+    rows = rm.rows_to_label(report, budget=40)
+    assert len(rows) == 40
+    assert list(rows.columns) == ["id", "question", "answer", "reference", "label_probability", "label"]
+    assert rows["label"].isna().all()
+    assert rows["label_probability"].between(0, 1).all()
+    pd.testing.assert_frame_equal(rows, rm.rows_to_label(report, budget=40))
+    assert set(rows["id"]) != set(rm.rows_to_label(report, budget=40, seed=1)["id"])
+
+
+def test_doubted_rows_are_more_likely_and_the_true_score_is_not_biased_by_it() -> None:
+    report, good = labelled_report(400)
+    everyone = rm.rows_to_label(report, budget=400)
+    assert (everyone["label_probability"] == 1).all()
+    scores = dict(zip((row.sample.id for row in report.rows), report.table["faithfulness"], strict=True))
+    truth = {row.sample.id: float(label) for row, label in zip(report.rows, good, strict=True)}
+    values = []
+    for seed in range(40):
+        rows = rm.rows_to_label(report, budget=60, seed=seed)
+        filled = rows.assign(label=[truth[name] for name in rows["id"]])
+        values.append(report.true_score("faithfulness", filled).value)
+    chances = rows["label_probability"].to_numpy()
+    low = np.array([scores[name] for name in rows["id"]]) < 0.6
+    assert chances[low].mean() > 1.1 * chances[~low].mean()
+    assert np.mean(values) == pytest.approx(np.mean(good), abs=0.02)
+
+
+def test_labels_that_are_there_say_where_the_judge_is_off() -> None:
+    report, _ = labelled_report(300)
+    assert not rm.rows_to_label(report, budget=30, labels="human").equals(rm.rows_to_label(report, budget=30))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"budget": 0}, "budget"), ({"key": "k"}, "there are faithfulness"), ({"budget": True}, "budget")],
+)
+def test_options_are_checked(options: dict[str, object], message: str) -> None:
+    with pytest.raises(rm.InvalidOptionError, match=message):
+        rm.rows_to_label(labelled_report(20)[0], **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "json", "jsonl", "parquet"])
+def test_the_command_writes_a_file_that_is_read_back(tmp_path: Path, kind: str) -> None:
+    report, good = labelled_report(200)
+    rows, labels = tmp_path / "rows.parquet", tmp_path / f"labels.{kind}"
+    report.table.to_parquet(rows)
+    done = CliRunner().invoke(main, ["label", str(rows), "--budget", "50", "-o", str(labels)])
+    assert done.exit_code == 0, done.output
+    assert "50 rows to label" in done.output
+    truth = {row.sample.id: "yes" if label else "no" for row, label in zip(report.rows, good, strict=True)}
+    given = read_table(labels)
+    filled = tmp_path / "filled.csv"
+    given.assign(label=[truth[name] for name in given["id"]]).to_csv(filled, index=False)
+    assert rm.calibrate(report, filled).rows == 50
+    found = report.true_score("faithfulness", filled)
+    assert found.labels == 50
+    assert "weighed" in found.method
+
+
+def test_several_judges_stand_beside_each_other_with_their_cost() -> None:
+    report, _ = labelled_report(200)
+    dear = replace(report, description={"judge": ["dear"]}, usage={"cost": 2.0})
+    other = labelled_report(200, seed=0)[0]
+    blind = replace(other, rows=[replace(r, scores={"faithfulness": rm.Score(0.7)}) for r in other.rows])
+    cheap = replace(blind, description={"judge": ["cheap"]}, usage={"cost": 0.1})
+    found = rm.calibrate([dear, cheap], "human")
+    assert (found.judge, found.cost) == ("dear", pytest.approx(10.0))
+    (beside,) = found.beside
+    assert (beside.name, beside.cost) == ("cheap", pytest.approx(0.5))
+    assert beside.auroc is not None
+    assert beside.auroc.value == 0.5
+    assert "$ per 1,000 rows" in str(found)
+    assert "10.00" in str(found)
+    alone = rm.calibrate(report, "human")
+    assert "$ per" not in str(alone)
+    renamed = replace(report, rows=[replace(r, sample=replace(r.sample, id=f"other {r.index}")) for r in report.rows])
+    with pytest.raises(rm.InvalidDataError, match="no scored row in common"):
+        rm.calibrate([report, renamed], "human")

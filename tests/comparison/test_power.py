@@ -1,0 +1,85 @@
+"""How much data is enough."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.statistics.power import smallest_difference
+
+from .reports import noisy, report_of
+
+
+def test_of_a_comparison_the_differences_are_what_varies() -> None:
+    a, b = noisy(60, noise=0.2), noisy(60, noise=0.2, seed=1)
+    comparison = rm.compare(report_of(a), report_of(b))
+    found = rm.power(comparison, detect=0.03)["faithfulness"]
+    deviation = float(np.std(np.array(b) - np.array(a), ddof=1))
+    assert found.deviation == pytest.approx(deviation)
+    assert found.smallest == pytest.approx(smallest_difference(deviation, 60))
+    assert found.rows_needed is not None
+    assert found.rows_needed > 60
+    assert found.rows_needed == pytest.approx(60 * ((found.smallest or 0) / 0.03) ** 2, rel=0.05)
+
+
+def test_of_one_report_a_correlation_is_assumed_and_said() -> None:
+    report = report_of(noisy(100))
+    found = rm.power(report, detect=0.05)
+    alone = float(np.std(noisy(100), ddof=1))
+    assert found["faithfulness"].deviation == pytest.approx(alone)  # at a correlation of 0.5
+    assert found.assumed == 0.5
+    assert "assumed to correlate by 0.5" in str(found)
+    closer = rm.power(report, detect=0.05, correlation=0.9)
+    assert (closer["faithfulness"].rows_needed or 0) < (found["faithfulness"].rows_needed or 0) / 4
+
+
+def test_groups_count_for_fewer_rows() -> None:
+    draw = np.random.default_rng(0)
+    values = np.clip(np.repeat(draw.normal(0.5, 0.2, 20), 5) + draw.normal(0, 0.02, 100), 0, 1)
+    report = report_of(values.tolist())
+    chats = [str(n // 5) for n in range(100)]
+    alone, grouped = rm.power(report)["faithfulness"], rm.power(report, groups=chats)["faithfulness"]
+    assert (alone.groups, grouped.groups) == (None, 20)
+    assert grouped.design_effect > 4
+    assert (grouped.smallest or 0) > 1.8 * (alone.smallest or 0)
+    assert grouped.groups_needed is not None
+    assert grouped.rows_needed == pytest.approx(5 * grouped.groups_needed)
+    assert "groups" in grouped.sentence(0.05)
+
+
+def test_repeats_say_what_buys_more() -> None:
+    base = report_of(noisy(50))
+    repeats = {"faithfulness/variance_rows": 0.001, "faithfulness/variance_repeats": 0.2, "repeat/n_repeats": 3.0}
+    noisy_judge = replace(base, repeats=repeats, usage={"cost": 3.0})
+    found = rm.power(noisy_judge, detect=0.05, row_cost=None)["faithfulness"]
+    assert found.plans
+    assert found.cost == pytest.approx((found.rows_needed or 0) * 3.0 / 50 / 3)
+    assert "repeats" in found.sentence(0.001) or "times each" in found.sentence(0.001)
+    assert not rm.power(base)["faithfulness"].plans
+
+
+def test_enough_is_said_and_what_cannot_be_said() -> None:
+    enough = rm.power(report_of(noisy(400)), detect=0.2)
+    assert "enough for 0.2" in str(enough)
+    same = rm.power(report_of([0.5] * 20))
+    assert same["faithfulness"].rows_needed is None
+    assert same["faithfulness"].smallest is None
+    assert "no score differs from another" in str(same)
+    assert rm.power(report_of([0.5, 0.6, 0.7]))["faithfulness"].smallest is None
+    with pytest.raises(rm.InvalidDataError, match="two rows"):
+        rm.power(report_of([0.5]))
+
+
+@pytest.mark.parametrize("options", [{"detect": 0}, {"detect": float("nan")}, {"correlation": 1.0}])
+def test_options_are_checked(options: dict[str, float]) -> None:
+    with pytest.raises(rm.InvalidOptionError, match=next(iter(options))):
+        rm.power(report_of(noisy(20)), **options)
+
+
+def test_the_table_has_a_row_for_each_metric() -> None:
+    (row,) = rm.power(report_of(noisy(30))).table.to_dict("records")
+    assert row["metric"] == "faithfulness"
+    assert row["rows"] == 30

@@ -1,0 +1,213 @@
+"""Whatever reaches a model's requests changes what its answers are stored under, and nothing else does."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.rate_limiters import InMemoryRateLimiter
+from langchain_core.runnables import RunnableLambda
+from pydantic import Field
+
+from mlflow_ragmetrics.judges.chat.identity import UnidentifiedError, identity_of
+from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.models import open_model
+from mlflow_ragmetrics.judges.chat.options import JudgeOptions
+from tests.judges.fake_models import dutiful
+
+KEY = "sk-test-0123456789abcdef"
+OTHER_KEY = "sk-test-fedcba9876543210"
+MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "openai": ("langchain_openai", "ChatOpenAI", {"model": "m", "api_key": KEY}),
+    "azure": (
+        "langchain_openai",
+        "AzureChatOpenAI",
+        {"azure_endpoint": "http://h", "api_key": KEY, "api_version": "1", "azure_deployment": "d"},
+    ),
+    "anthropic": ("langchain_anthropic", "ChatAnthropic", {"model": "m", "api_key": KEY}),
+    "ollama": ("langchain_ollama", "ChatOllama", {"model": "m"}),
+    "mistral": ("langchain_mistralai", "ChatMistralAI", {"model": "m", "api_key": KEY}),
+    "google": ("langchain_google_genai", "ChatGoogleGenerativeAI", {"model": "m", "api_key": KEY}),
+    "groq": ("langchain_groq", "ChatGroq", {"model": "m", "api_key": KEY}),
+    "bedrock": (
+        "langchain_aws",
+        "ChatBedrock",
+        {
+            "model": "m",
+            "region_name": "us-east-1",
+            "provider": "anthropic",
+            "aws_access_key_id": KEY,
+            "aws_secret_access_key": KEY,
+        },
+    ),
+    "converse": (
+        "langchain_aws",
+        "ChatBedrockConverse",
+        {
+            "model": "m",
+            "region_name": "us-east-1",
+            "provider": "anthropic",
+            "aws_access_key_id": KEY,
+            "aws_secret_access_key": KEY,
+        },
+    ),
+    "huggingface": ("langchain_huggingface", "ChatHuggingFace", {"model_id": "a/b"}),
+}
+SECRETS = {
+    "openai_api_key", "anthropic_api_key", "mistral_api_key", "google_api_key", "groq_api_key", "bedrock_api_key",
+    "aws_access_key_id", "aws_secret_access_key", "aws_session_token", "credentials", "credentials_profile_name",
+    "azure_ad_token", "azure_ad_token_provider", "azure_ad_async_token_provider",
+}  # fmt: skip
+NOT_SENT = {
+    "name", "cache", "verbose", "callbacks", "tags", "metadata", "custom_get_token_ids", "rate_limiter", "profile",
+    "streaming", "disable_streaming", "stream_usage", "stream_chunk_timeout", "timeout", "request_timeout",
+    "default_request_timeout", "max_retries", "http_client", "http_async_client", "http_socket_options",
+    "include_response_headers", "max_concurrent_requests", "tiktoken_model_name", "validate_model_on_init",
+    "validate_base_url", "config", "async_client_kwargs", "default_metadata",
+    "client", "async_client", "root_client", "root_async_client", "bedrock_client",
+}  # fmt: skip
+# these act through the client that a model makes for itself: changed by making another model below
+BY_THE_CLIENT = {
+    "base_url", "openai_api_base", "azure_endpoint", "anthropic_api_url", "endpoint", "groq_api_base", "endpoint_url",
+    "openai_organization",
+}  # fmt: skip
+
+
+def made(which: str, **options: Any) -> Any:
+    package, kind, fixed = MODELS[which]
+    if which == "huggingface":
+        module = pytest.importorskip(package)
+        llm = module.HuggingFaceEndpoint(repo_id="a/b", huggingfacehub_api_token=KEY)
+        return module.ChatHuggingFace(llm=llm, **{**fixed, **options})
+    pytest.importorskip(package)
+    return getattr(importlib.import_module(package), kind)(**{**fixed, **options})
+
+
+def key_of(model: Any) -> str:
+    opened, arguments = open_model(model, JudgeOptions())
+    return identity_of("judge", opened, arguments)
+
+
+@pytest.mark.parametrize("which", MODELS)
+def test_every_field_that_reaches_the_request_changes_the_key_and_no_other_does(which: str) -> None:
+    model = made(which)
+    key = key_of(model)
+    assert key == key_of(made(which))
+    changing, not_changing = set(), set()
+    for field in type(model).model_fields:
+        if field in BY_THE_CLIENT or field in ("client", "root_client", "bedrock_client", "llm"):
+            continue
+        now = getattr(model, field)
+        other: Any = {"another": 1} if isinstance(now, dict) else 7 if "timeout" in field else "another"
+        copy = model.model_copy(update={field: InMemoryRateLimiter() if field == "rate_limiter" else other})
+        (changing if identity_of("judge", copy, {}) != key else not_changing).add(field)
+    assert not_changing <= SECRETS | NOT_SENT
+    assert not changing & (SECRETS | NOT_SENT)
+
+
+@pytest.mark.parametrize(
+    ("which", "option"),
+    [
+        ("openai", "base_url"),
+        ("azure", "azure_endpoint"),
+        ("anthropic", "base_url"),
+        ("ollama", "base_url"),
+        ("mistral", "endpoint"),
+        ("google", "base_url"),
+        ("groq", "base_url"),
+        ("bedrock", "endpoint_url"),
+        ("converse", "endpoint_url"),
+        ("openai", "organization"),
+    ],
+)
+def test_another_address_is_another_key(which: str, option: str) -> None:
+    assert key_of(made(which)) != key_of(made(which, **{option: "http://127.0.0.1:9/v1"}))
+
+
+@pytest.mark.parametrize(
+    ("which", "variable", "option"),
+    [
+        ("openai", "OPENAI_BASE_URL", "base_url"),
+        ("openai", "OPENAI_API_BASE", "base_url"),
+        ("ollama", "OLLAMA_HOST", "base_url"),
+        ("anthropic", "ANTHROPIC_BASE_URL", "base_url"),
+        ("groq", "GROQ_API_BASE", "base_url"),
+    ],
+)
+def test_the_same_address_by_another_variable_is_the_same_key(
+    monkeypatch: pytest.MonkeyPatch, which: str, variable: str, option: str
+) -> None:
+    address = "http://127.0.0.1:9/v1" if which != "ollama" else "http://127.0.0.1:9"
+    plain, given = key_of(made(which)), key_of(made(which, **{option: address}))
+    monkeypatch.setenv(variable, address)
+    assert key_of(made(which)) == given != plain
+
+
+def test_bindings_and_fallbacks_decide_and_retries_do_not() -> None:
+    model = made("openai")
+    other = made("openai", temperature=0.7)
+    keys = [
+        key_of(each)
+        for each in (
+            model,
+            model.bind(model="n"),
+            model.bind(temperature=0.3),
+            model.with_fallbacks([other]),
+            model.with_fallbacks([other.bind(seed=1)]),
+            other,
+        )
+    ]
+    assert len(set(keys)) == len(keys)
+    assert key_of(model.with_retry()) == key_of(model.with_config(tags=["x"])) == keys[0]
+    assert (
+        key_of(model.bind(seed=1).with_retry()) == key_of(model.with_retry().bind(seed=1)) == key_of(model.bind(seed=1))
+    )
+    assert key_of(model.bind(timeout=3)) == keys[0]
+
+
+def test_a_key_holds_no_secret_and_does_not_change_with_one() -> None:
+    model = made("openai", default_headers={"x-api-key": KEY, "X-Team": "a"})
+    assert key_of(model) == key_of(made("openai", api_key=OTHER_KEY, default_headers={"x-api-key": "k", "X-Team": "a"}))
+    assert key_of(model) != key_of(made("openai", default_headers={"X-Team": "b"}))
+    assert KEY not in key_of(model)
+
+
+class OwnModel(BaseChatModel):
+    depth: int = 1
+    helper: Any = None
+    hidden: str = Field(default="x", exclude=True)
+
+    @property
+    def _llm_type(self) -> str:
+        return "own"
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("{}"))])
+
+
+def test_every_field_of_ones_own_model_decides() -> None:
+    assert key_of(OwnModel()) != key_of(OwnModel(depth=2))
+    assert key_of(OwnModel()) == key_of(OwnModel(hidden="y"))
+
+
+@pytest.mark.parametrize("helper", [lambda text: text, object(), RunnableLambda(str.upper)])
+def test_what_nothing_identifies_is_not_cached(helper: Any) -> None:
+    with pytest.raises(UnidentifiedError, match="helper"):
+        identity_of("judge", OwnModel(helper=helper), {})
+    assert ChatJudge(OwnModel(helper=helper)).fingerprint is None
+
+
+def test_endpoints_of_another_target_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    prints = []
+    for host in ("https://a.example", "https://b.example"):
+        monkeypatch.setenv("DATABRICKS_HOST", host)
+        prints.append(ChatJudge("databricks:/m").fingerprint)
+    assert prints[0] != prints[1]
+
+
+def test_whether_structure_is_asked_for_decides() -> None:
+    assert ChatJudge(dutiful()).fingerprint != ChatJudge(dutiful(), structured=False).fingerprint

@@ -1,0 +1,129 @@
+"""Means corrected by few labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.statistics.true_score import true_mean
+
+from ..calibration.reports import labelled_report
+
+
+def lenient(
+    rows: int = 400, labelled: int = 80, *, seed: int = 0, bias: float = 0.15
+) -> tuple[Report, dict[str, float]]:
+    """A judge that is too kind by ``bias``, and the labels of some rows."""
+    draw = np.random.default_rng(seed)
+    truth = draw.beta(4, 3, rows)
+    scores = np.clip(truth + bias + draw.normal(0, 0.05, rows), 0, 1)
+    made = []
+    for n in range(rows):
+        metadata = {"chat": f"c{n // 4}", "human": float(truth[n]) if n < labelled else None}
+        made.append(Row(Sample(id=f"r{n}", metadata=metadata), {"m": Score(float(scores[n]))}))
+    return Report(made), {f"r{n}": float(truth[n]) for n in range(labelled)}
+
+
+def test_the_judges_bias_is_corrected_with_an_interval_narrower_than_that_of_the_labels() -> None:
+    report, labels = lenient()
+    found = report.true_score("m", labels)
+    judge = report.metrics["m/mean"]
+    alone = rm.summarize(list(labels.values()))
+    assert found.judge == pytest.approx(judge)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < judge - 0.12 < found.high + 0.03
+    assert found.high < judge
+    assert found.high - found.low < 0.7 * (alone["ci_high"] - alone["ci_low"])
+    assert (found.labels, found.rows) == (80, 400)
+    assert "PPI++" in found.method
+    assert "true score" in str(found)
+    assert "80 labels of 400 rows" in str(found)
+
+
+def test_labels_come_from_anywhere_that_calibrate_takes_them(tmp_path: Path) -> None:
+    report, labels = lenient()
+    file = tmp_path / "labels.csv"
+    pd.DataFrame({"id": list(labels), "label": list(labels.values())}).to_csv(file, index=False)
+    expected = report.true_score("m", labels)
+    for given in ("human", str(file), file, pd.read_csv(file), [row.sample.metadata["human"] for row in report.rows]):
+        assert report.true_score("m", given).value == pytest.approx(expected.value)  # type: ignore[arg-type]
+
+
+def test_probabilities_of_the_choice_are_recognised_by_their_column() -> None:
+    report, labels = lenient()
+    chances = np.linspace(0.1, 1, len(labels))
+    frame = pd.DataFrame({"id": list(labels), "label": list(labels.values()), "label_probability": chances})
+    found = report.true_score("m", frame)
+    scores = [row.scores["m"].value or 0.0 for row in report.rows]
+    padded = [*labels.values(), *[np.nan] * (len(scores) - len(labels))]
+    expected = true_mean(padded, scores, probabilities=[*chances, *[1.0] * (len(scores) - len(labels))])
+    assert found.value == pytest.approx(expected.value)
+    assert found.value != pytest.approx(report.true_score("m", labels).value)
+    assert "weighed" in found.method
+    with pytest.raises(rm.InvalidDataError, match="must lie above 0"):
+        report.true_score("m", frame.assign(label_probability=2.0))
+    with pytest.raises(rm.InvalidDataError, match="no label_probability"):
+        report.true_score("m", frame.assign(label_probability=[None, *chances[1:]]))
+
+
+def test_groups_widen_it_and_few_are_marked() -> None:
+    report, labels = lenient(80, 20)
+    found = report.true_score("m", labels, groups="chat")
+    assert (found.groups, found.few_groups) == (5, True)
+    assert "20 labels in 5 groups (few groups)" in str(found)
+    assert report.true_score("m", labels).groups is None
+
+
+def test_the_share_of_good_rows_from_binary_verdicts() -> None:
+    report, good = labelled_report(400, threshold=0.68)
+    some = {f"row {n}": good[n] for n in range(100)}
+    found = report.true_score("faithfulness", some, method="rogan-gladen")
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < np.mean(good) < found.high
+    assert "Rogan" in found.method
+    assert "good from 0.68" in found.method
+    elsewhere = rm.calibrate(labelled_report(300, threshold=0.68, seed=5)[0], "human", key="faithfulness").at_default
+    other = report.true_score("faithfulness", known=elsewhere, method="rogan-gladen")
+    assert other.value == pytest.approx(np.mean(good), abs=0.06)
+
+
+def test_what_cannot_be_used_is_refused() -> None:
+    report, labels = lenient(40, 10)
+    with pytest.raises(rm.InvalidOptionError, match="there are m"):
+        report.true_score("k", labels)
+    with pytest.raises(rm.InvalidOptionError, match="give labels"):
+        report.true_score("m")
+    with pytest.raises(rm.InvalidOptionError, match="method"):
+        report.true_score("m", labels, method="guess")  # type: ignore[arg-type]
+    with pytest.raises(rm.InvalidDataError, match="no label belongs"):
+        report.true_score("m", {"elsewhere": 1})
+    with pytest.raises(rm.InvalidDataError, match="not grades"):
+        report.true_score("m", labels, method="rogan-gladen")
+
+
+def test_one_label_has_no_interval() -> None:
+    report, labels = lenient(40, 1)
+    found = report.true_score("m", labels)
+    assert (found.low, found.high, found.labels) == (None, None, 1)
+    assert "no interval" in str(found)
+
+
+def test_gates_look_at_it() -> None:
+    report, labels = lenient()
+    corrected = report.with_true_score("m", labels)
+    assert corrected.metrics["m/n_labelled"] == 80
+    assert corrected.metrics["m/mean"] == report.metrics["m/mean"]
+    corrected.check(**{"m/true_low": 0.4})
+    with pytest.raises(rm.GateError, match="m/true_mean"):
+        corrected.check(**{"m/true_mean": 0.68})
+    report.check(m=0.68)  # what the judge would let pass
