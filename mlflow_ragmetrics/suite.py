@@ -262,7 +262,7 @@ class Suite:
         source = data if isinstance(data, (str, Path)) else None
 
         def evaluated(*, stored: bool) -> Report:
-            began, before = time.perf_counter(), self.spent
+            began = time.perf_counter()
             engine = self._engine(selection, stored=stored)
             with progress_of(progress, len(samples)) as bar:
                 rows = [bar.advance(row) for row in engine.rows(samples)]
@@ -272,7 +272,7 @@ class Suite:
                 warnings=warnings,
                 source=source,
                 seconds=seconds,
-                before=before,
+                spent=engine.spent,
                 cached=engine.cached,
                 groups=groups,
             )
@@ -298,17 +298,19 @@ class Suite:
         source: Union[str, Path, None] = None,
         seconds: float = 0.0,
         before: Counter[str] | None = None,
+        spent: Counter[str] | None = None,
         cached: int | None = None,
         groups: str | None = None,
     ) -> Report:
         """The report on ``rows`` that this suite has scored in ``seconds``; what was spent ``before`` is not theirs.
 
+        ``spent``: what they did cost, where that is known.
         ``warnings`` and ``source`` stand in it as they are; ``cached`` counts answers that came from the cache.
         ``groups`` as in ``evaluate``; where no row has such a field, a warning says so.
         """
         grouped, more = grouping_of(rows, groups or self.groups)
-        spent: dict[str, float] = dict(self.spent - (before or Counter()))
-        usage = spent | ({} if cached is None else {"cached": cached}) | {"wall_seconds": seconds}
+        counts: dict[str, float] = dict(self.spent - (before or Counter()) if spent is None else +spent)
+        usage = counts | ({} if cached is None else {"cached": cached}) | {"wall_seconds": seconds}
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
         said = (*warnings, *more, *panel_warnings(rows))
         return Report(rows=rows, description=description, warnings=said, usage=usage, source=source)

@@ -57,9 +57,11 @@ class Request:
     run_name: str | None
     log: bool
     output: str | None
+    keep_formulas: bool
     fail_under: Mapping[str, float] | None
     min_scored: Mapping[str, float] | None
     true_score: Mapping[str, str] | None
+    anytime: bool
     junit: str | None
     json_file: str | None
     by: Sequence[str]
@@ -174,6 +176,9 @@ _OUTCOME = (
         help="Write the rows to a .csv, .json, .jsonl or .parquet file, or an .html page.",
     ),
     click.option(
+        "--keep-formulas", is_flag=True, help="Write .csv cells that begin with = + - @ as they are, unquoted."
+    ),
+    click.option(
         "--fail-under",
         metavar="METRIC=NUMBER,…",
         multiple=True,
@@ -193,6 +198,12 @@ _OUTCOME = (
         multiple=True,
         callback=assignments,
         help="Correct a mean by people's labels, a column or a file, for gates such as faithfulness/true_low=0.8.",
+    ),
+    click.option(
+        "--anytime",
+        is_flag=True,
+        help="Intervals that stay valid however often one looks, for gates such as faithfulness/anytime_low=0.8; each "
+        "run goes on from the last one of the experiment that measured the same.",
     ),
     click.option("--junit", metavar="FILE", shell_complete=files, help="Write the gates as JUnit XML."),
     click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the gates as JSON."),

@@ -139,6 +139,7 @@ def _with_answer(sample: Sample, found: Sample) -> Sample:
         answer=found.answer,
         contexts=found.contexts,
         retrieved_doc_ids=found.retrieved_doc_ids,
+        history=sample.history if sample.history is not None else found.history,
         metadata={**sample.metadata, **found.metadata},
         invalid={**sample.invalid, **invalid},
     )
