@@ -98,12 +98,19 @@ def _report(request: Request, rows: Rows, suite: Suite, destination: Destination
         check_names(suite.keys, {key: 0.0})
         if not os.path.isfile(labels):
             sample_slices(rows.samples, labels, param="true_score")
+    if request.anytime and destination is None:
+        message = "--anytime goes on from the last run and leaves its state in this one; it needs --log"
+        raise InvalidOptionError(message, param="anytime")
     if destination is not None:
         destination.open()
     report = _evaluated(suite, rows.samples, request, groups)
     _check_scored(report, rows.source)
     for key, labels in (request.true_score or {}).items():
         report = report.with_true_score(key, labels)
+    if request.anytime:
+        from mlflow_ragmetrics.tracking.anytime import last_state
+
+        report = report.with_anytime(last_state(report.description))
     return replace(report, source=rows.source, warnings=(*report.warnings, *rows.warnings))
 
 

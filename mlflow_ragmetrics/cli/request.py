@@ -59,6 +59,7 @@ class Request:
     fail_under: Mapping[str, float] | None
     fail_on_error_rate: float | None
     true_score: Mapping[str, str] | None
+    anytime: bool
     junit: str | None
     json_file: str | None
     by: Sequence[str]
@@ -185,6 +186,12 @@ _OUTCOME = (
         multiple=True,
         callback=assignments,
         help="Correct a mean by people's labels, a column or a file, for gates such as faithfulness/true_low=0.8.",
+    ),
+    click.option(
+        "--anytime",
+        is_flag=True,
+        help="Intervals that stay valid however often one looks, for gates such as faithfulness/anytime_low=0.8; each "
+        "run goes on from the last one of the experiment that measured the same.",
     ),
     click.option("--fail-on-error-rate", type=float, metavar="SHARE", help="Exit code 1 when more rows fail."),
     click.option("--junit", metavar="FILE", shell_complete=files, help="Write the gates as JUnit XML."),

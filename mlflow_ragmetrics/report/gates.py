@@ -25,7 +25,10 @@ __all__ = [
     "to_junit",
 ]
 
-_FIGURES = ("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored", "true_mean", "true_low", "true_high")
+_FIGURES = (
+    *("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored"),
+    *("true_mean", "true_low", "true_high", "anytime_low", "anytime_high"),
+)
 _VERDICTS = ("improved", "regressed", "unchanged", "too few rows to tell")
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

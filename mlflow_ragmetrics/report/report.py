@@ -8,13 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from mlflow_ragmetrics.core.json_text import plain
+from mlflow_ragmetrics.core.json_text import as_json, plain
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.readers import digest
 from mlflow_ragmetrics.readers.groups import Groups, sample_groups, sample_slices
 from mlflow_ragmetrics.readers.labels import Labels
 from mlflow_ragmetrics.readers.results import results_of
+from mlflow_ragmetrics.report.anytime import AnytimeState
 from mlflow_ragmetrics.report.gates import check_figures, raise_failures
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import summarize_rows
@@ -37,7 +38,8 @@ class Report:
 
     ``description`` says how it was made (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
     ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
-    where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found.
+    where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found,
+    ``anytime`` the state that ``with_anytime`` leaves for the next look.
     """
 
     rows: Sequence[Row]
@@ -47,6 +49,7 @@ class Report:
     source: Union[str, Path, None] = None
     repeats: Mapping[str, float] = field(default_factory=dict)
     true_scores: tuple[TrueScore, ...] = ()
+    anytime: AnytimeState | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -75,7 +78,8 @@ class Report:
         """What is logged as run metrics: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
         scores = [row.scores for row in self.rows]
         figures = {**summarize_rows(scores, self._group_names()), **retrieval_summary(scores), **self.repeats}
-        return figures | {name: value for each in self.true_scores for name, value in each.metrics.items()}
+        figures |= {name: value for each in self.true_scores for name, value in each.metrics.items()}
+        return figures | (self.anytime.metrics if self.anytime is not None else {})
 
     @property
     def groups(self) -> str | None:
@@ -123,6 +127,24 @@ class Report:
         0.8})``. ``options`` are those of ``true_score``.
         """
         return replace(self, true_scores=(*self.true_scores, self.true_score(key, labels, **options)))
+
+    def with_anytime(self, before: AnytimeState | Mapping[str, Any] | None = None) -> Report:
+        """The report with ``<key>/anytime_low`` and ``/anytime_high`` among its metrics, for scores from 0 to 1.
+
+        These intervals stay valid however often one looks and decides (Waudby-Smith and Ramdas 2023), so that nightly
+        gates and live runs raise false alarms in 5 % of cases ever, not each time. ``before`` is the ``anytime`` of the
+        last look, or its ``to_dict``; rows, or groups, that were counted before are not counted again, which a warning
+        says. ``InvalidDataError`` for another ``before``.
+        """
+        if not isinstance(before, AnytimeState):
+            before = AnytimeState() if before is None else AnytimeState.from_dict(before)
+        state = before.after(self.rows, self._group_names())
+        warnings = self.warnings
+        if state.repeated:
+            unit = "rows" if self.groups is None else "groups"
+            message = f"{state.repeated} {unit} were counted by an earlier look: the anytime intervals leave them out"
+            warnings = (*warnings, message)
+        return replace(self, anytime=state, warnings=warnings)
 
     def _group_names(self) -> list[str] | None:
         return None if self.groups is None else sample_groups((row.sample for row in self.rows), self.groups)
@@ -174,9 +196,13 @@ class Report:
         Further options are those of ``tracking.log_report``: ``run_id``, ``run_name``, ``tags``, ``traces``, ….
         """
         from mlflow_ragmetrics.tracking import log_report
+        from mlflow_ragmetrics.tracking.anytime import ANYTIME, ANYTIME_TAG, measurement_id
 
         drawn = self._plots() if plots else {}
         files = {"ragmetrics_report.html": self.to_html(), **drawn, **(options.pop("files", None) or {})}
+        if self.anytime is not None:
+            files[ANYTIME] = as_json(self.anytime.to_dict())
+            options["tags"] = {**(options.get("tags") or {}), ANYTIME_TAG: measurement_id(self.description)}
         return log_report(self, files=files, **options)
 
     def _plots(self) -> dict[str, bytes]:
