@@ -5,6 +5,7 @@ from typing import Literal, TypeVar
 
 from mlflow_ragmetrics.adapters.langchain.chain import evaluate_chain as evaluate_chain
 from mlflow_ragmetrics.adapters.langchain.handler import RagMetricsCallback as RagMetricsCallback
+from mlflow_ragmetrics.adapters.mlflow_genai import get_scorer as get_scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorer as scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorers as scorers
 from mlflow_ragmetrics.adapters.mlflow_models import extra_metrics as extra_metrics
@@ -40,6 +41,7 @@ from mlflow_ragmetrics.core.question import Verify as Verify
 from mlflow_ragmetrics.core.question import ask as ask
 from mlflow_ragmetrics.core.question import together as together
 from mlflow_ragmetrics.core.sample import Chunk as Chunk
+from mlflow_ragmetrics.core.sample import Message as Message
 from mlflow_ragmetrics.core.sample import Sample as Sample
 from mlflow_ragmetrics.core.score import Evidence as Evidence
 from mlflow_ragmetrics.core.score import Item as Item

@@ -15,6 +15,7 @@ from mlflow_ragmetrics.cli.options import (
     metrics,
     numbers,
     one_or_all,
+    share_or_numbers,
     suites,
 )
 
@@ -56,9 +57,11 @@ class Request:
     run_name: str | None
     log: bool
     output: str | None
+    keep_formulas: bool
     fail_under: Mapping[str, float] | None
-    fail_on_error_rate: float | None
+    min_scored: Mapping[str, float] | None
     true_score: Mapping[str, str] | None
+    anytime: bool
     junit: str | None
     json_file: str | None
     by: Sequence[str]
@@ -173,11 +176,21 @@ _OUTCOME = (
         help="Write the rows to a .csv, .json, .jsonl or .parquet file, or an .html page.",
     ),
     click.option(
+        "--keep-formulas", is_flag=True, help="Write .csv cells that begin with = + - @ as they are, unquoted."
+    ),
+    click.option(
         "--fail-under",
         metavar="METRIC=NUMBER,…",
         multiple=True,
         callback=numbers,
         help="Exit code 1 when a mean, or a figure such as rag_score/ci_low, is lower.",
+    ),
+    click.option(
+        "--min-scored",
+        metavar="SHARE|METRIC=SHARE,…",
+        multiple=True,
+        callback=share_or_numbers,
+        help="Exit code 1 when fewer of all rows are measured [default: 0.95 of a metric with --fail-under].",
     ),
     click.option(
         "--true-score",
@@ -186,7 +199,12 @@ _OUTCOME = (
         callback=assignments,
         help="Correct a mean by people's labels, a column or a file, for gates such as faithfulness/true_low=0.8.",
     ),
-    click.option("--fail-on-error-rate", type=float, metavar="SHARE", help="Exit code 1 when more rows fail."),
+    click.option(
+        "--anytime",
+        is_flag=True,
+        help="Intervals that stay valid however often one looks, for gates such as faithfulness/anytime_low=0.8; each "
+        "run goes on from the last one of the experiment that measured the same.",
+    ),
     click.option("--junit", metavar="FILE", shell_complete=files, help="Write the gates as JUnit XML."),
     click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the gates as JSON."),
     click.option(

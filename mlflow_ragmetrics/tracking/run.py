@@ -5,19 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from mlflow_ragmetrics.core.json_text import plain_text
+from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, few_attempts, reason_of, write_errors
+from mlflow_ragmetrics.tracking.writer import (
+    LONGEST_TAG,
+    STATUS_TAG,
+    WRITER_TAG,
+    RunWriter,
+    few_attempts,
+    reason_of,
+    this_process,
+    write_errors,
+)
 
-__all__ = ["COMPLETE", "target_run"]
+__all__ = ["COMPLETE", "WRITING", "status_of", "target_run"]
 
 COMPLETE = "complete"
+WRITING = "writing"
+
+
+def status_of(incomplete: str | None) -> str:
+    """The value of the tag ``ragmetrics.status`` for a report that is written whole; ``incomplete`` is the report's."""
+    return COMPLETE if incomplete is None else redact(plain_text(f"incomplete: {incomplete}"))[:LONGEST_TAG]
 
 
 @contextmanager
 def target_run(run_id: str | None, run_name: str | None) -> Iterator[str]:
     """Yield the id of the run to write into.
 
-    A run made here ends with the block: FINISHED, or FAILED when the block raises. In either kind of run the tag
+    A run made here ends with the block: FINISHED, or FAILED when the block raises or leaves it with a status other than
+    ``complete``; the status of the user's own run is the user's. In either kind of run the tag
     ``ragmetrics.status`` then says what went wrong, without secrets, and the error goes on as a ``RagMetricsError``
     of one sentence (an interruption as it is). A named run that an earlier attempt left unfinished is finished.
     """
@@ -32,7 +50,7 @@ def target_run(run_id: str | None, run_name: str | None) -> Iterator[str]:
             is_unfinished = mlflow.get_run(run_id).data.tags.get(STATUS_TAG, COMPLETE) != COMPLETE
             yield run_id
             if is_unfinished:
-                mlflow.MlflowClient().set_terminated(run_id)
+                mlflow.MlflowClient().set_terminated(run_id, _ending(run_id))
     else:
         with _new_run(run_name) as new:
             yield new
@@ -43,7 +61,8 @@ def _new_run(run_name: str | None) -> Iterator[str]:
     import mlflow
 
     try:
-        run_id = str(mlflow.start_run(run_name=run_name).info.run_id)
+        tags = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}
+        run_id = str(mlflow.start_run(run_name=run_name, tags=tags).info.run_id)
     except write_errors() as error:
         raise RagMetricsError(f"no run could be begun in MLflow: {reason_of(error)}") from error
     try:
@@ -54,7 +73,14 @@ def _new_run(run_name: str | None) -> Iterator[str]:
             mlflow.end_run("FAILED")
         raise
     with _failure_noted(run_id):
-        mlflow.end_run()
+        mlflow.end_run(_ending(run_id))
+
+
+def _ending(run_id: str) -> str:
+    import mlflow
+
+    status = mlflow.get_run(run_id).data.tags.get(STATUS_TAG, COMPLETE)
+    return "FINISHED" if status == COMPLETE else "FAILED"
 
 
 @contextmanager
