@@ -5,6 +5,7 @@ from typing import Literal, TypeVar
 
 from mlflow_ragmetrics.adapters.langchain.chain import evaluate_chain as evaluate_chain
 from mlflow_ragmetrics.adapters.langchain.handler import RagMetricsCallback as RagMetricsCallback
+from mlflow_ragmetrics.adapters.mlflow_genai import get_scorer as get_scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorer as scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorers as scorers
 from mlflow_ragmetrics.adapters.mlflow_models import extra_metrics as extra_metrics
@@ -40,6 +41,7 @@ from mlflow_ragmetrics.core.question import Verify as Verify
 from mlflow_ragmetrics.core.question import ask as ask
 from mlflow_ragmetrics.core.question import together as together
 from mlflow_ragmetrics.core.sample import Chunk as Chunk
+from mlflow_ragmetrics.core.sample import Message as Message
 from mlflow_ragmetrics.core.sample import Sample as Sample
 from mlflow_ragmetrics.core.score import Evidence as Evidence
 from mlflow_ragmetrics.core.score import Item as Item
@@ -538,3 +540,23 @@ class _SemanticSimilarity(Metric):
         """The same metric with these options in place of those it has."""
 
 semantic_similarity: _SemanticSimilarity
+
+class _WeakestClaim(Metric):
+    """Graded support of the answer's least supported claim: one claim that nothing backs makes an answer unfaithful."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        no_context: Literal["vacuous", "floor", "skip"] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _WeakestClaim:
+        """The same metric with these options in place of those it has."""
+
+weakest_claim: _WeakestClaim

@@ -30,6 +30,7 @@ from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.readers.groups import sample_groups
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
+from mlflow_ragmetrics.report.panel import panel_warnings
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.summary import grouping_of
 from mlflow_ragmetrics.selection import PRESETS, Preset, Selection, Thresholds, check_presence, select
@@ -261,7 +262,7 @@ class Suite:
         source = data if isinstance(data, (str, Path)) else None
 
         def evaluated(*, stored: bool) -> Report:
-            began, before = time.perf_counter(), self.spent
+            began = time.perf_counter()
             engine = self._engine(selection, stored=stored)
             with progress_of(progress, len(samples)) as bar:
                 rows = [bar.advance(row) for row in engine.rows(samples)]
@@ -271,13 +272,14 @@ class Suite:
                 warnings=warnings,
                 source=source,
                 seconds=seconds,
-                before=before,
+                spent=engine.spent,
                 cached=engine.cached,
                 groups=groups,
             )
             if engine.stopped is not None:
-                engine.stopped.report = report
-                raise engine.stopped
+                stopped = engine.stopped.with_traceback(None)  # a refused key needs no tour through threads and clients
+                stopped.report = replace(report, stopped=str(stopped))
+                raise stopped from None
             return report
 
         if repeat == 1:
@@ -296,19 +298,22 @@ class Suite:
         source: Union[str, Path, None] = None,
         seconds: float = 0.0,
         before: Counter[str] | None = None,
+        spent: Counter[str] | None = None,
         cached: int | None = None,
         groups: str | None = None,
     ) -> Report:
         """The report on ``rows`` that this suite has scored in ``seconds``; what was spent ``before`` is not theirs.
 
+        ``spent``: what they did cost, where that is known.
         ``warnings`` and ``source`` stand in it as they are; ``cached`` counts answers that came from the cache.
         ``groups`` as in ``evaluate``; where no row has such a field, a warning says so.
         """
         grouped, more = grouping_of(rows, groups or self.groups)
-        spent: dict[str, float] = dict(self.spent - (before or Counter()))
-        usage = spent | ({} if cached is None else {"cached": cached}) | {"wall_seconds": seconds}
+        counts: dict[str, float] = dict(self.spent - (before or Counter()) if spent is None else +spent)
+        usage = counts | ({} if cached is None else {"cached": cached}) | {"wall_seconds": seconds}
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
-        return Report(rows=rows, description=description, warnings=(*warnings, *more), usage=usage, source=source)
+        said = (*warnings, *more, *panel_warnings(rows))
+        return Report(rows=rows, description=description, warnings=said, usage=usage, source=source)
 
     async def aevaluate(self, data: Data, **options: Any) -> Report:
         """``evaluate`` in a worker thread, for callers in an event loop; it ends when the task is cancelled."""

@@ -6,6 +6,7 @@ remote ones on a bounded number of threads, one call each. A sample goes on as s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -81,6 +82,11 @@ class Engine:
     def cached(self) -> int:
         """How many answers came out of the store."""
         return sum(session.cached for session in self.sessions.values())
+
+    @property
+    def spent(self) -> Counter[str]:
+        """What this evaluation has cost, whoever else asks the same judges: calls, tokens, money."""
+        return sum((session.spent for session in self.sessions.values()), Counter())
 
     @property
     def stopped(self) -> JudgeError | None:
@@ -160,7 +166,8 @@ class Engine:
         if session.local:
             self._batches.setdefault(session.name, []).append((call, session))
         else:
-            self._workers.submit(partial(_ask, session, call), priority=index)  # rows begun first end first
+            # rows begun first end first
+            self._workers.submit(partial(_ask, session, call), index, idle=lambda: session.closed is not None)
 
     def _ask_local(self) -> None:
         for batch in [self._batches.pop(name) for name in list(self._batches)]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Protocol, TypeVar
@@ -12,6 +12,7 @@ from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
 from mlflow_ragmetrics.core.question import Embed, Outcome, Question
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Job, Run
+from mlflow_ragmetrics.engine.usage import CALLER, ChargesCaller, Expenses
 from mlflow_ragmetrics.errors import JudgeError
 
 __all__ = ["Embedder", "JudgeSession", "Store", "answer_call"]
@@ -45,6 +46,8 @@ class JudgeSession:
         self.waiting: dict[Question[Any], list[tuple[Job, Run]]] = {}
         self.closed: JudgeError | None = None
         self.cached = 0
+        self._expenses = Expenses()
+        self._before = self._metered()
         self._fingerprint = judge.fingerprint
         self._store = store if self._fingerprint is not None and not self.local else None
         if store is not None and self._fingerprint is None and not self.local:
@@ -80,13 +83,27 @@ class JudgeSession:
         """Ask the judge and store what it answered; never raises. A closed session fails at once."""
         if self.closed is not None:
             return [self.closed] * len(call)
-        outcomes = answer_call(self.judge, call)
+        charged = CALLER.set(self._expenses)
+        try:
+            outcomes = answer_call(self.judge, call)
+        finally:
+            CALLER.reset(charged)
         self.closed = next((each for each in outcomes if isinstance(each, JudgeError) and each.fatal), self.closed)
         if self._store is not None and self._fingerprint is not None:
             for question, outcome in zip(call, outcomes, strict=True):
                 if not isinstance(outcome, JudgeError):
                     self._store.put(self._fingerprint, question, outcome)
         return outcomes
+
+    @property
+    def spent(self) -> Counter[str]:
+        """What this evaluation has cost; of a meter that knows no callers, what it advanced by meanwhile."""
+        return (
+            self._expenses.counts() if isinstance(self.judge.usage, ChargesCaller) else self._metered() - self._before
+        )
+
+    def _metered(self) -> Counter[str]:
+        return Counter() if self.judge.usage is None else Counter(self.judge.usage.snapshot())
 
     def settle(self, question: Question[Any], outcome: Outcome) -> list[tuple[Job, Run]]:
         """Note an outcome; returns who waited for it."""

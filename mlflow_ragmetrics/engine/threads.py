@@ -14,8 +14,8 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from itertools import count
@@ -42,6 +42,7 @@ T = TypeVar("T")
 ENDED: ContextVar[threading.Event | None] = ContextVar("ragmetrics_ended", default=None)
 """Set by whoever no longer waits for the workers that are made in this context."""
 _SLICE = 1.0
+_SLOT_SLICE = 0.25
 _IDLE_SECONDS = 10.0
 _local = threading.local()
 
@@ -130,13 +131,27 @@ def run_in_thread(action: Callable[[], T], timeout: float | None) -> T:
     """What ``action`` returns or raises, run on a thread of the pool with an empty context.
 
     A chain's callbacks and an open trace live in context variables, so that the action inherits neither. After
-    ``timeout`` seconds a ``ThreadTimeoutError`` is raised, whatever a client does with its own timeout.
+    ``timeout`` seconds a ``ThreadTimeoutError`` is raised, whatever a client does with its own timeout. An action that
+    was given up keeps the slot of the worker that ran it until it ends; the worker needs another for its next action.
     """
+    lease: _Lease | None = getattr(_local, "lease", None)
+    if lease is not None and not lease.renew(timeout):
+        raise ThreadTimeoutError(f"no free slot within {timeout:g} s: requests that were given up are still running")
     results: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
-    start_thread(lambda: results.put(_attempted(action)), name="ragmetrics-call")
+    ended = threading.Event()
+
+    def run() -> None:
+        results.put(_attempted(action))
+        ended.set()
+        if lease is not None:
+            lease.end(ended)
+
+    start_thread(run, name="ragmetrics-call")
     try:
         result = results.get(timeout=timeout)
     except queue.Empty:
+        if lease is not None:
+            lease.leave_to(ended)
         raise ThreadTimeoutError(f"no reply within {timeout:g} s") from None
     return result()
 
@@ -166,14 +181,48 @@ class Slots:
     def __reduce__(self) -> tuple[type[Slots], tuple[int]]:
         return Slots, (self.limit,)
 
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """Hold a slot for this block, once one is free."""
+    def take(self, timeout: float | None = None) -> threading.Semaphore | None:
+        """A slot, once one is free, to be released; ``None`` where none was within ``timeout`` seconds."""
         if self._process != os.getpid():  # those that the parent's threads hold are never given back here
             self._process, self._free = os.getpid(), threading.Semaphore(self.limit)
         free = self._free
-        with free:
-            yield
+        return free if free.acquire(timeout=timeout) else None
+
+
+class _Lease:
+    """The slot that a worker holds for its job, handed on to an action that outlives the worker's patience."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._held: threading.Semaphore | None = None
+        self._left: dict[threading.Event, threading.Semaphore] = {}
+        self._lock = threading.Lock()
+
+    def renew(self, timeout: float | None) -> bool:
+        """Hold a slot again, within ``timeout`` seconds, where the last was left to an action."""
+        if self._held is None:
+            self._held = self._slots.take(timeout)
+        return self._held is not None
+
+    def leave_to(self, ended: threading.Event) -> None:
+        """Let the action keep the slot, if it has not ended meanwhile."""
+        with self._lock:
+            if not ended.is_set() and self._held is not None:
+                self._left[ended] = self._held
+                self._held = None
+
+    def end(self, ended: threading.Event) -> None:
+        """Release the slot that was left to the action, if one was."""
+        with self._lock:
+            slot = self._left.pop(ended, None)
+        if slot is not None:
+            slot.release()
+
+    def release(self) -> None:
+        """Release the slot that the worker itself still holds."""
+        if self._held is not None:
+            self._held.release()
+            self._held = None
 
 
 class Workers(Generic[T]):
@@ -189,16 +238,16 @@ class Workers(Generic[T]):
         self._ended = ENDED.get()
         self._threads = 0
         self._closing = threading.Event()
-        self._backlog: list[tuple[float, int, Callable[[], T]]] = []
+        self._backlog: list[tuple[float, int, Callable[[], T], Callable[[], bool]]] = []
         self._sequence = count()
         self._handed = 0
-        self._jobs: queue.SimpleQueue[Callable[[], T] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], T], Callable[[], bool]] | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
 
-    def submit(self, job: Callable[[], T], priority: float = 0) -> None:
-        """Queue ``job``; of those waiting the lowest ``priority`` goes first."""
+    def submit(self, job: Callable[[], T], priority: float = 0, *, idle: Callable[[], bool] = lambda: False) -> None:
+        """Queue ``job``; of those waiting the lowest ``priority`` goes first. While it is ``idle`` it needs no slot."""
         self.in_flight += 1
-        heapq.heappush(self._backlog, (priority, next(self._sequence), job))
+        heapq.heappush(self._backlog, (priority, next(self._sequence), job, idle))
         self._hand_out()
         if self._threads < min(self.limit, self.in_flight):
             self._threads += 1
@@ -229,7 +278,7 @@ class Workers(Generic[T]):
     def _hand_out(self) -> None:
         """Keep twice as many jobs with the threads as there are threads: none is idle, and the rest can be sorted."""
         while self._backlog and self._handed < 2 * self.limit:
-            self._jobs.put(heapq.heappop(self._backlog)[-1])
+            self._jobs.put(heapq.heappop(self._backlog)[2:])
             self._handed += 1
 
     def _wait(self) -> Callable[[], T]:
@@ -243,11 +292,18 @@ class Workers(Generic[T]):
     def _work(self) -> None:
         _local.closing = self._closing
         try:
-            while (job := self._jobs.get()) is not None:
-                with self._slots.one():
+            while (handed := self._jobs.get()) is not None:
+                job, idle = handed
+                lease = _local.lease = _Lease(self._slots)
+                try:
+                    while not (idle() or self._closing.is_set() or lease.renew(_SLOT_SLICE)):
+                        pass
                     if self._closing.is_set():
                         return
                     result = _attempted(job)
+                finally:
+                    _local.lease = None
+                    lease.release()
                 self._results.put(result)
         finally:
             _local.closing = None  # the thread goes on to work for others

@@ -92,7 +92,8 @@ def _insistently(action: Callable[[], None]) -> None:
         try:
             action()
         except MlflowException as error:
-            if pause is None or error.get_http_status_code() not in (408, 429, 500, 502, 503, 504):
+            status: int = error.get_http_status_code()  # type: ignore[no-untyped-call]
+            if pause is None or status not in (408, 429, 500, 502, 503, 504):
                 raise
             time.sleep(pause)
         else:

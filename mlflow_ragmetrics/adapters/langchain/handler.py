@@ -51,6 +51,8 @@ class RagMetricsCallback(Recorder):
         log: write into MLflow; by default only where there is no ``sink``.
         run_id: the MLflow run to write into, else the one that is active at the call, else a new one.
         feedback: put the scores on the chain's own MLflow trace, where it is traced.
+        anytime: write ``<key>/anytime_low`` and ``/anytime_high`` as well, an interval of the mean that stays valid
+            however often one looks.
         buffer_size: scored answers that wait for MLflow in memory; further ones go to disk, and are dropped only where
             that is full too.
         spill: the folder for these, ``True`` for one among the temporary files, readable by its owner only, ``False``
@@ -85,6 +87,7 @@ class RagMetricsCallback(Recorder):
         log: bool | None = None,
         run_id: str | None = None,
         feedback: bool = True,
+        anytime: bool = False,
         buffer_size: int = 5000,
         spill: bool | str | os.PathLike[str] = True,
         spill_bytes: int = 256 * 2**20,
@@ -106,7 +109,12 @@ class RagMetricsCallback(Recorder):
 
             where = SpillOptions.of(spill, spill_bytes)
             self._mlflow = shared_sink(
-                suite.describe(), run_id=run_id, feedback=feedback, buffer_size=buffer_size, spill=where
+                suite.describe(),
+                run_id=run_id,
+                feedback=feedback,
+                anytime=anytime,
+                buffer_size=buffer_size,
+                spill=where,
             )
             self._mlflow.use(self, self._counts)
             takers.append(partial(self._mlflow.take, counts=self._counts))

@@ -86,11 +86,13 @@ class MLflowSink:
         *,
         run_id: str | None = None,
         feedback: bool = True,
+        anytime: bool = False,
         buffer_size: int = BUFFER,
         spill: Spill | None = None,
     ) -> None:
         self._description = description
         self._feedback = feedback
+        self._anytime = anytime
         self._named_run = run_id
         self._buffer_size = buffer_size
         self._last_active_run = _active_run()
@@ -350,6 +352,7 @@ class MLflowSink:
             run_id = self._own_run = self._own_run or new_run("ragmetrics live", self._creation_id)
         if run_id not in self._live_runs:
             self._live_runs[run_id] = live_run(run_id)
+            self._live_runs[run_id].anytime |= self._anytime
         return self._live_runs[run_id]
 
 
@@ -358,18 +361,30 @@ _SINKS_LOCK = threading.Lock()
 
 
 def shared_sink(
-    description: Mapping[str, object], *, run_id: str | None, feedback: bool, buffer_size: int, spill: SpillOptions
+    description: Mapping[str, object],
+    *,
+    run_id: str | None,
+    feedback: bool,
+    anytime: bool,
+    buffer_size: int,
+    spill: SpillOptions,
 ) -> MLflowSink:
     """The sink of all handlers of this process that write the same, until it is closed."""
     import mlflow
 
     place = [mlflow.get_tracking_uri(), run_id, None if run_id else _active_run()]
-    key = as_json([description, *place, feedback, buffer_size, spill.folder and str(spill.folder), spill.most_bytes])
+    spilling = [spill.folder and str(spill.folder), spill.most_bytes]
+    key = as_json([description, *place, feedback, anytime, buffer_size, *spilling])
     with _SINKS_LOCK:
         if key not in _SINKS:
             opened = None if spill.folder is None else Spill(spill, str(place[0]))
             _SINKS[key] = MLflowSink(
-                description, run_id=run_id, feedback=feedback, buffer_size=buffer_size, spill=opened
+                description,
+                run_id=run_id,
+                feedback=feedback,
+                anytime=anytime,
+                buffer_size=buffer_size,
+                spill=opened,
             )
         return _SINKS[key]
 

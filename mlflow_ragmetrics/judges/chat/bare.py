@@ -111,8 +111,8 @@ def _clients_sending_once(model: Any) -> dict[str, Any]:
     clients: dict[str, Any] = {}
     for root_name, name in (("root_client", "client"), ("root_async_client", "async_client")):
         resource = getattr(model, name, None)
-        root = getattr(model, root_name, None) or getattr(resource, "_client", None)
-        if root is None or not hasattr(root, "with_options") or not hasattr(root, "chat"):
+        root: Any = getattr(model, root_name, None) or getattr(resource, "_client", None)
+        if not hasattr(root, "with_options") or not hasattr(root, "chat"):
             continue
         again = root.with_options(max_retries=0)
         if type(resource) is type(again.chat.completions):

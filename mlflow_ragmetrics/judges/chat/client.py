@@ -2,288 +2,209 @@
 
 from __future__ import annotations
 
-import inspect
-import random
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-import tenacity
-
-from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
-from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.limits import Budget, RateLimiter, Usage, tokens_in
+from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
+from mlflow_ragmetrics.judges.chat.bare import FurtherRequests, rate_limiter_of, with_structure, without
+from mlflow_ragmetrics.judges.chat.breaker import Breaker
+from mlflow_ragmetrics.judges.chat.failures import failure_of, may_be_charged
+from mlflow_ragmetrics.judges.chat.limits import Budget, RateLimiter, Request, Usage, tokens_in
+from mlflow_ragmetrics.judges.chat.loop import awaited
+from mlflow_ragmetrics.judges.chat.manner import Manner
 from mlflow_ragmetrics.judges.chat.message import ChatMessage
-from mlflow_ragmetrics.judges.chat.options import JudgeOptions, RetryOptions
+from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error
+from mlflow_ragmetrics.judges.chat.retry import Retry
 from mlflow_ragmetrics.judges.chat.untraced import untraced
 
-__all__ = ["ModelClient", "Retry", "failure_of", "retry_after", "status_of"]
+__all__ = ["ModelClient", "most_tokens_of"]
 
-T = TypeVar("T")
-_REFUSED_KEYS = {401, 403}
-_LONGEST_MESSAGE = 300
-_UNSUITED = {400, 404, 415, 422, 501}
-_UNKNOWN_ARGUMENT = (TypeError, NotImplementedError, ValueError)
+_USUAL_MOST_TOKENS = 1000
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
+_SLICE = 0.25
+_LONG_PROMPT = 1000
+_TRUNCATED = 0.4
 
 
 class ModelClient:
     """Gets replies from ``model``, a LangChain chat model, with ``call_options`` as arguments of each call.
 
-    Safe in many threads at once. ``usage`` counts what it cost. A model that rejects structured output is asked
-    without it, from then on.
+    Safe in many threads at once. ``usage`` counts what it cost. What a model rejects (structured output, a system turn,
+    a temperature) is left out from then on. A ``Breaker`` ends the asking where nothing answers.
     """
 
     def __init__(self, name: str, model: Any, call_options: Mapping[str, Any], options: JudgeOptions) -> None:
         self.name = name
         self.usage = Usage(options.prices)
-        self._model = model
+        self._own_limiter = rate_limiter_of(model)
+        self._model = model if self._own_limiter is None else without(model, "rate_limiter")
         self._call_options = call_options
-        self._timeout, self._trace, self._structured = options.timeout, options.trace, options.structured
-        self._bound: dict[str, Any] = {}
+        self._timeout, self._trace = options.timeout, options.trace
+        self._manner = Manner(structured=options.structured)
+        self._made: dict[tuple[str, Manner], Any] = {}
         self._limiter = RateLimiter(options.requests_per_minute, options.tokens_per_minute)
-        self._retry = Retry(options.retries)
+        self._breaker = Breaker(name)
+        self._retry = Retry(options.retries, sleep=self._sleep)
         self._budget = Budget(name, options.max_calls, options.max_cost)
+        self._warned = False
 
     def reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], **options: Any) -> Reply:
         """The reply to ``messages``; a ``JudgeError`` where none came, fatal where none ever will."""
-        prompt = sum(tokens_in(text) for _, text in messages)
-
-        def attempt() -> Reply:
-            self._wait_for_turn(prompt)
-            self.usage.begin_call(self._budget, prompt)
-            try:
-                reply = self._received(messages, schema, options)
-                self._count(reply, prompt)
-                return reply
-            finally:
-                self.usage.end_call(prompt)
-
+        self._check_window(messages)
         try:
-            return self._retry.run(attempt, before_retry=self._before_retry)
+            return self._retry.run(lambda: self._attempt(messages, schema, options), before_retry=self._before_retry)
         except Exception as error:  # the client is somebody else's and may fail in any way
             raise self._failure(error) from None
 
+    def _attempt(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], options: Mapping[str, Any]) -> Reply:
+        """One request, and others in place of it as long as the model rejects something that can be left out."""
+        manner = self._manner
+        while True:
+            self._breaker.check()
+            try:
+                reply = self._sent(manner, messages, schema, {**self._call_options, **options})
+            except Exception as error:
+                other = manner.after(error)
+                if other is None:
+                    self._breaker.failed(error)
+                    raise
+                manner = other
+                continue
+            self._manner = self._manner.both(manner)
+            self._breaker.succeeded()
+            return reply
+
+    def _sent(
+        self, manner: Manner, messages: Sequence[ChatMessage], schema: Mapping[str, Any], arguments: Mapping[str, Any]
+    ) -> Reply:
+        said = manner.messages(messages)
+        prompt = sum(tokens_in(text) for _, text in said)
+        self._wait_for_turn(prompt)
+        # written in other alphabets a token has fewer characters, and the schema is paid for too
+        priced = sum(len(text.encode()) for _, text in said) // 3 + tokens_in(str(schema))
+        most = most_tokens_of(self._model, arguments)
+        begin = partial(self.usage.begin_call, self._budget, priced, most)
+        request, context = begin(), copy_context()
+        further: list[Request] = []
+        try:
+            reply = self._received(manner, said, schema, arguments, lambda: further.append(context.run(begin)))
+        except BaseException as error:
+            for each in (request, *further):
+                self.usage.end_call(each, lost=may_be_charged(error))
+            raise
+        for each in further:
+            self.usage.end_call(each, lost=False)
+        self._count(request, reply, prompt)
+        return reply
+
     def _received(
-        self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], options: Mapping[str, Any]
+        self,
+        manner: Manner,
+        messages: Sequence[ChatMessage],
+        schema: Mapping[str, Any],
+        arguments: Mapping[str, Any],
+        begin_another: Callable[[], None],
     ) -> Reply:
         keys = schema["properties"]
+        model = self._model_for(manner, schema)
+        config: dict[str, Any] = {"callbacks": [FurtherRequests(begin_another)]}
+        if not self._trace:
+            config["run_name"] = "ragmetrics judge"
+        call = partial(self._invoke, model, manner, list(messages), config, manner.arguments(arguments))
         try:
-            return read_reply(self._send(messages, schema, **options), keys)
+            return read_reply(run_in_thread(call, self._timeout), keys)
+        except ThreadTimeoutError as error:
+            raise JudgeError(str(error), code="timeout") from None
         except Exception as error:
             ended = reply_in_error(error, keys)
             if ended is None:
                 raise
             return ended
 
-    def _send(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], **options: Any) -> Any:
-        """The model's message; raises whatever the client raises, or the ``JudgeError`` of a timeout."""
-        arguments = {**self._call_options, **options}
-        bound = self._bound_to(schema) if self._structured else None
-        if bound is None:
-            return self._invoke(self._model, messages, arguments)
-        try:
-            return self._invoke(bound, messages, arguments)
-        except Exception as error:
-            if status_of(error) not in _UNSUITED:
-                raise
-        message = self._invoke(self._model, messages, arguments)
-        self._structured = False
-        return message
+    def _invoke(
+        self,
+        model: Any,
+        manner: Manner,
+        messages: list[ChatMessage],
+        config: Mapping[str, Any],
+        arguments: Mapping[str, Any],
+    ) -> Any:
+        def asked() -> Any:
+            if manner.sync:
+                return model.invoke(messages, config=config, **arguments)
+            return awaited(model.ainvoke(messages, config=config, **arguments))
 
-    def _invoke(self, model: Any, messages: Sequence[ChatMessage], arguments: Mapping[str, Any]) -> Any:
-        config = None if self._trace else {"callbacks": [], "run_name": "ragmetrics judge"}
-        call = partial(model.invoke, list(messages), config=config, **arguments)
-        try:
-            return run_in_thread(call if self._trace else partial(_untraced, call), self._timeout)
-        except ThreadTimeoutError as error:
-            raise JudgeError(str(error), code="timeout") from None
+        if self._trace:
+            return asked()
+        with untraced():
+            return asked()
 
-    def _bound_to(self, schema: Mapping[str, Any]) -> Any:
-        key = ",".join(schema["properties"])
-        if key not in self._bound:
-            self._bound[key] = _with_structure(self._model, schema)
-        return self._bound[key]
+    def _model_for(self, manner: Manner, schema: Mapping[str, Any]) -> Any:
+        key = (",".join(schema["properties"]) if manner.structured else "", manner)
+        if key not in self._made:
+            model = self._model if manner.temperature else without(self._model, "temperature")
+            self._made[key] = (with_structure(model, schema) or model) if manner.structured else model
+        return self._made[key]
+
+    def _check_window(self, messages: Sequence[ChatMessage]) -> None:
+        window = (getattr(self._model, "profile", None) or {}).get("max_input_tokens")
+        prompt = sum(tokens_in(text) for _, text in messages)
+        if isinstance(window, int) and window and prompt > window:
+            message = f"{self.name}: the question has about {prompt:,} tokens and the model takes {window:,}; use one"
+            raise JudgeReplyError(f"{message} with a larger window, or shorter chunks", code="too_long")
 
     def _failure(self, error: Exception) -> JudgeError:
         attempts = self._retry.options.attempts if self._retry.worth_it(error) else 1
-        if isinstance(error, JudgeError) and error.code in ("timeout", "interrupted"):
+        if isinstance(error, JudgeError) and error.code in ("timeout", "interrupted") and not error.fatal:
             tries = f" in {attempts} attempts" if attempts > 1 else ""
             return JudgeError(f"{self.name}: {error}{tries}", code=error.code)
         return failure_of(self.name, error, attempts)
 
+    def _sleep(self, seconds: float) -> bool:
+        """Wait before another attempt; ends at once where the run did, or where meanwhile the breaker has opened."""
+        while seconds > 0:
+            if self._breaker.opened is not None:
+                raise self._breaker.opened
+            if pause(min(seconds, _SLICE)):
+                return True
+            seconds -= _SLICE
+        return False
+
     def _wait_for_turn(self, tokens: int) -> None:
-        while (seconds := self._limiter.enter(tokens)) > 0:
-            if self._retry.sleep(seconds):
+        while (seconds := self._limiter.enter(tokens)) > 0 or not self._is_let_in():
+            if self._sleep(seconds or _SLICE / 10):
                 raise JudgeError("the run was ended before the judge was asked", code="interrupted")
+
+    def _is_let_in(self) -> bool:
+        return self._own_limiter is None or self._own_limiter.acquire(blocking=False)
 
     def _before_retry(self, error: BaseException, seconds: float) -> None:
         self.usage.add(retries=1)
         if self._retry.asks_to_wait(error):
             self._limiter.hold(seconds)
 
-    def _count(self, reply: Reply, prompt: int) -> None:
+    def _count(self, request: Request, reply: Reply, prompt: int) -> None:
         tokens = reply.tokens
-        self.usage.add(
-            prompt_tokens=tokens.get("input", prompt),
-            completion_tokens=tokens.get("output", tokens_in(reply.text)),
-            cached_tokens=tokens.get("cached", 0),
-            estimated_calls=0 if tokens else 1,
+        reported = tokens.get("input", prompt)
+        self.usage.answered(
+            request,
+            prompt=reported,
+            completion=tokens.get("output", tokens_in(reply.text)),
+            cached=tokens.get("cached", 0),
+            estimated=not tokens,
         )
+        if prompt > _LONG_PROMPT and 0 < reported < _TRUNCATED * prompt and not self._warned:
+            self._warned = True
+            message = f"{self.name}: the server counted {reported:,} prompt tokens where about {prompt:,} were sent; it"
+            warnings.warn(f"{message} may cut prompts short in silence: raise its context window", RuntimeWarning, 2)
 
 
-def _with_structure(model: Any, schema: Mapping[str, Any]) -> Any:
-    """The model bound to reply in the schema's form, without LangChain's parser behind it; ``None`` if it cannot."""
-    try:
-        accepted = inspect.signature(model.with_structured_output).parameters
-        strict = {"strict": True} if "strict" in accepted else {}
-        first = getattr(model.with_structured_output(dict(schema), **strict), "first", None)
-    except _UNKNOWN_ARGUMENT:
-        return None
-    return first if hasattr(first, "bound") and hasattr(first, "invoke") else None
-
-
-def _untraced(call: Callable[[], Any]) -> Any:
-    with untraced():
-        return call()
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    following: BaseException | None = error
-    while following is not None and id(following) not in seen:
-        seen.add(id(following))
-        yield following
-        following = following.__cause__ or following.__context__
-
-
-def status_of(error: BaseException) -> int | None:
-    """The HTTP status that a client's exception, or one of its causes, carries."""
-    for cause in _causes(error):
-        for holder in (cause, getattr(cause, "response", None)):
-            for name in ("status_code", "http_status", "status", "code"):
-                status = getattr(holder, name, None)
-                if isinstance(status, int) and 100 <= status <= 599:
-                    return status
-    return None
-
-
-def retry_after(error: BaseException, now: Callable[[], float] = time.time) -> float | None:
-    """The seconds that a ``Retry-After`` header (or ``retry-after-ms``) asks to wait; ``None`` without one.
-
-    A date is counted from the server's own ``Date``, where it says one: this machine's clock may be wrong.
-    """
-    for cause in _causes(error):
-        headers = getattr(getattr(cause, "response", None), "headers", None)
-        if headers is None or not hasattr(headers, "get"):
-            continue
-        milliseconds, given = headers.get("retry-after-ms"), headers.get("retry-after")
-        try:
-            if milliseconds:
-                return max(0.0, float(milliseconds) / 1000.0)
-            if given:
-                return max(0.0, float(given))
-        except ValueError:
-            until, sent = _moment(given), _moment(headers.get("date"))
-            if until is not None:
-                return max(0.0, until - (now() if sent is None else sent))
-    return None
-
-
-def _moment(date: Any) -> float | None:
-    try:
-        return parsedate_to_datetime(str(date)).timestamp()
-    except (ValueError, OverflowError):
-        return None
-
-
-def _is_connection_failure(error: BaseException) -> bool:
-    if any(isinstance(cause, (TimeoutError, ConnectionError)) for cause in _causes(error)):
-        return True
-    names = {kind.__name__ for cause in _causes(error) for kind in type(cause).__mro__}
-    # clients wrap the sockets' errors in classes of their own, which cannot be imported here
-    return any(name.endswith(("ConnectionError", "TransportError", "ConnectError", "TimeoutError")) for name in names)
-
-
-@dataclass(frozen=True)
-class Retry:
-    """Does an action again where another attempt may succeed. ``sleep`` returns True where the run was ended meanwhile.
-
-    Tried again are HTTP 429, 5xx and the other ``options.codes``, timeouts, connection errors and broken replies.
-    """
-
-    options: RetryOptions = field(default_factory=RetryOptions)
-    sleep: Callable[[float], bool] = pause
-
-    def asks_to_wait(self, error: BaseException) -> bool:
-        """Whether the provider said that it is asked too often, or how long to wait."""
-        return status_of(error) == 429 or retry_after(error) is not None
-
-    def worth_it(self, error: BaseException) -> bool:
-        """Whether another attempt may succeed."""
-        if isinstance(error, JudgeError):
-            return error.code == "timeout"
-        status = status_of(error)
-        if status is None:  # an IndexError is how LangChain meets a reply without choices
-            return isinstance(error, IndexError) or (isinstance(error, Exception) and _is_connection_failure(error))
-        if status in _REFUSED_KEYS or "insufficient_quota" in str(error):
-            return False
-        asked = retry_after(error)
-        if asked is not None and asked > self.options.longest_ask:
-            return False
-        spoiled = status < 300  # the body is not a chat completion: cut short, or a gateway's page
-        return (
-            spoiled
-            or status >= 500
-            or status in self.options.codes
-            or (self.options.on_client_errors and 400 <= status < 500)
-        )
-
-    def wait_after(self, error: BaseException, attempt: int) -> float:
-        """Seconds to wait after the failed attempt of this number, from 1: what was asked for, else exponential."""
-        asked = retry_after(error)
-        if asked is not None:
-            return asked
-        grown = min(self.options.longest, self.options.initial * self.options.multiplier ** (attempt - 1))
-        return grown * random.uniform(0.5, 1.0)
-
-    def run(self, action: Callable[[], T], *, before_retry: Callable[[BaseException, float], None]) -> T:
-        """Do ``action`` until it succeeds or no attempt is left; raises its last error."""
-        retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self.options.attempts),
-            retry=tenacity.retry_if_exception(self.worth_it),
-            wait=lambda state: self.wait_after(_error_in(state), state.attempt_number),
-            before_sleep=lambda state: before_retry(_error_in(state), state.upcoming_sleep),
-            sleep=self._sleep,
-            reraise=True,
-        )
-        return retrying(action)
-
-    def _sleep(self, seconds: float) -> None:
-        if self.sleep(seconds):
-            raise JudgeError("the run was ended before the judge answered", code="interrupted")
-
-
-def _error_in(state: tenacity.RetryCallState) -> BaseException:
-    error = state.outcome.exception() if state.outcome is not None else None
-    return error or JudgeError("no attempt was made")
-
-
-def failure_of(name: str, error: Exception, attempts: int) -> JudgeError:
-    """The ``JudgeError`` for a client's exception: fatal where the key was refused, never holding a secret."""
-    if isinstance(error, JudgeError):
-        return error
-    status = status_of(error)
-    said = redact(" ".join(str(error).split()))[:_LONGEST_MESSAGE]
-    if status in _REFUSED_KEYS:
-        message = f"{name}: the provider refused the key or the access to the model (HTTP {status}); check both. {said}"
-        return JudgeError(message, fatal=True, code=f"http_{status}")
-    what = f"HTTP {status}" if status is not None else type(error).__name__
-    if isinstance(error, IndexError) or (status is not None and status < 300):
-        what = f"the reply is not a chat completion ({what})"
-    tries = f" after {attempts} attempts" if attempts > 1 else ""
-    return JudgeError(f"{name}: {what}{tries}: {said}", code=f"http_{status}" if status is not None else "failed")
+def most_tokens_of(model: Any, arguments: Mapping[str, Any]) -> int:
+    """The longest reply that a call allows, in tokens."""
+    given = [arguments.get(name) for name in _LIMITS] + [getattr(model, name, None) for name in _LIMITS]
+    return next((limit for limit in given if isinstance(limit, int) and limit > 0), _USUAL_MOST_TOKENS)

@@ -8,12 +8,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+from mlflow_ragmetrics.engine.usage import ChargesCaller, charge
 from mlflow_ragmetrics.errors import BudgetExceededError
 from mlflow_ragmetrics.judges.chat.options import Prices
 
-__all__ = ["Budget", "RateLimiter", "Usage", "tokens_in"]
+__all__ = ["Budget", "RateLimiter", "Request", "Usage", "tokens_in"]
 
 _MINUTE = 60.0
+_PATIENCE = 1.0
 
 
 class RateLimiter:
@@ -85,7 +87,15 @@ class _Counts:
     repairs: int = 0
 
 
-class Usage:
+@dataclass(eq=False)
+class Request:
+    """A request that was sent and is not answered: what it may cost at most, in tokens."""
+
+    prompt: int
+    completion: int
+
+
+class Usage(ChargesCaller):
     """A meter that many threads read and advance at once.
 
     ``calls`` are requests that were sent, answered or not; ``estimated_calls`` those whose provider did not report
@@ -95,14 +105,17 @@ class Usage:
     def __init__(self, prices: Prices | None = None) -> None:
         self.prices = prices
         self._counts = _Counts()
-        self._open: list[int] = []
-        self._lock = threading.Lock()
+        self._open: dict[Request, None] = {}
+        self._lost: dict[Request, None] = {}
+        self._underestimated = 1.0
+        self._changed = threading.Condition()
 
     def add(self, **counts: int) -> None:
         """Add to the counts of these names."""
-        with self._lock:
+        with self._changed:
             for name, count in counts.items():
                 setattr(self._counts, name, getattr(self._counts, name) + count)
+        charge(counts)
 
     @property
     def calls(self) -> int:
@@ -112,38 +125,66 @@ class Usage:
     @property
     def cost(self) -> float | None:
         """Dollars spent so far; ``None`` where the prices are not known."""
-        with self._lock:
+        with self._changed:
             return self._cost()
 
     def snapshot(self) -> dict[str, float]:
         """All counts by name, and ``cost`` where the prices are known."""
-        with self._lock:
+        with self._changed:
             counts: dict[str, float] = asdict(self._counts)
             cost = self._cost()
         return counts if cost is None else {**counts, "cost": cost}
 
-    def begin_call(self, budget: Budget, prompt_tokens: int) -> None:
+    def begin_call(self, budget: Budget, prompt_tokens: int, most_tokens: int) -> Request:
         """Count a request before it is sent; ``BudgetExceededError`` where the budget does not cover it.
 
-        Requests that are still open count with their prompts and with as long a reply as was usual so far.
+        Requests that are still open, or whose reply was lost, count with their prompts and as long a reply as they
+        allow. One that only they keep out waits until they are answered.
         """
-        with self._lock:
-            budget.check(self._counts.calls, self._expected_cost([*self._open, prompt_tokens]))
+        request = Request(prompt_tokens, most_tokens)
+        with self._changed:
+            while True:
+                budget.check_calls(self._counts.calls)
+                if budget.covers(self._expected_cost([*self._open, *self._lost, request])):
+                    break
+                if not self._open or not budget.covers(self._expected_cost([*self._lost, request])):
+                    raise budget.cost_exceeded()
+                self._changed.wait(_PATIENCE)
             self._counts.calls += 1
-            self._open.append(prompt_tokens)
+            self._open[request] = None
+        charge({"calls": 1})
+        return request
 
-    def end_call(self, prompt_tokens: int) -> None:
-        """Note that a request begun with so many tokens is over, whatever came of it."""
-        with self._lock:
-            self._open.remove(prompt_tokens)
+    def end_call(self, request: Request, *, lost: bool = False) -> None:
+        """Note that a request is over; one that was ``lost`` may have been paid for, though no reply came."""
+        with self._changed:
+            if self._open.pop(request, request) is None and lost:
+                self._lost[request] = None
+            self._changed.notify_all()
 
-    def _expected_cost(self, unanswered: list[int]) -> float | None:
+    def answered(self, request: Request, *, prompt: int, completion: int, cached: int, estimated: bool) -> None:
+        """Count the tokens of a request in place of what it might have cost."""
+        counts = {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "cached_tokens": cached,
+            "estimated_calls": int(estimated),
+        }
+        with self._changed:
+            self._open.pop(request, None)
+            self._underestimated = max(self._underestimated, prompt / max(1, request.prompt))
+            for name, count in counts.items():
+                setattr(self._counts, name, getattr(self._counts, name) + count)
+            self._changed.notify_all()
+        cost = {} if self.prices is None else {"cost": self.prices.cost(prompt, completion, cached)}
+        charge({**counts, **cost})
+
+    def _expected_cost(self, unanswered: list[Request]) -> float | None:
         spent = self._cost()
         if self.prices is None or spent is None:
             return None
-        answered = self._counts.calls - len(self._open)
-        usual = self._counts.completion_tokens / answered if answered else 0.0
-        return spent + self.prices.cost(sum(unanswered), usual * len(unanswered))
+        prompts = self._underestimated * sum(request.prompt for request in unanswered)
+        return spent + self.prices.cost(prompts, sum(request.completion for request in unanswered))
 
     def _cost(self) -> float | None:
         counts = self._counts
@@ -160,12 +201,18 @@ class Budget:
     max_calls: int | None = None
     max_cost: float | None = None
 
-    def check(self, calls: int, cost: float | None) -> None:
-        """``BudgetExceededError`` where one more request after ``calls``, making ``cost`` dollars, is too much."""
+    def check_calls(self, calls: int) -> None:
+        """``BudgetExceededError`` where one more request after ``calls`` is too much."""
         if self.max_calls is not None and calls >= self.max_calls:
             raise self._exceeded(f"max_calls={self.max_calls} is reached")
-        if self.max_cost is not None and cost is not None and cost > self.max_cost:
-            raise self._exceeded(f"max_cost={self.max_cost} is reached")
+
+    def covers(self, cost: float | None) -> bool:
+        """Whether so many dollars may be spent."""
+        return self.max_cost is None or cost is None or cost <= self.max_cost
+
+    def cost_exceeded(self) -> BudgetExceededError:
+        """What a request is refused with that might cost more than is left."""
+        return self._exceeded(f"max_cost={self.max_cost} is reached, or would be by one more call")
 
     def _exceeded(self, limit: str) -> BudgetExceededError:
         message = f"{self.judge}: {limit}; what was answered before is kept, raise the limit to go on"

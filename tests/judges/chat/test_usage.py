@@ -68,4 +68,4 @@ def test_max_cost_holds_though_many_calls_are_in_flight() -> None:
     with pytest.raises(BudgetExceededError, match=r"max_cost=0\.05"):
         rm.Suite(FULL_SET, judge=judge, concurrency=16).evaluate(rows)
     assert judge.usage.cost is not None
-    assert 0.03 < judge.usage.cost <= 0.0515
+    assert 0.03 < judge.usage.cost <= 0.05
