@@ -38,6 +38,9 @@ def open_store(tracking_uri: str | None) -> None:
 _STORE = "sqlite:///mlflow.db"
 _EXPERIMENT = "ragmetrics"
 _SQLITE = re.compile(r"sqlite:///(?P<path>[^?]+)(?:\?.*)?")
+_HALF_MADE = re.compile(
+    r"no such (?:table|column)|already exists|duplicate column|out-of-date database schema|Can't locate revision"
+)
 _RETRIES = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 
 
@@ -115,10 +118,13 @@ def reaching(destination: Destination) -> Iterator[None]:
     try:
         yield
     except (MlflowException, SQLAlchemyError, OSError, ImportError, ValueError) as error:
-        message = (
-            f"cannot use the MLflow store {destination.shown} ({reason_of(error)}); "
-            "give another with --tracking-uri, or --no-log to only show the figures"
-        )
+        advice = "give another with --tracking-uri, or --no-log to only show the figures"
+        if destination.sqlite_path is not None and _HALF_MADE.search(str(error)):
+            advice = (
+                "its tables look half made, as by a process that was killed, or are those of another MLflow; move the "
+                f"file away, or run: mlflow db upgrade {destination.shown}"
+            )
+        message = f"cannot use the MLflow store {destination.shown} ({reason_of(error)}); {advice}"
         raise InvalidOptionError(message, param="tracking_uri") from None
     finally:
         for name in added:
