@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "adapters.langchain.chain": ("evaluate_chain",),
     "adapters.langchain.handler": ("RagMetricsCallback",),
-    "adapters.mlflow_genai": ("scorer", "scorers"),
+    "adapters.mlflow_genai": ("get_scorer", "scorer", "scorers"),
     "adapters.mlflow_models": ("extra_metrics",),
     "adapters.spark": ("log_spark", "score_spark", "spark_udf", "summarize_spark"),
     "calibration": ("Calibration", "calibrate"),
@@ -39,7 +39,7 @@ _HOMES = {
         "ask",
         "together",
     ),
-    "core.sample": ("Chunk", "Sample"),
+    "core.sample": ("Chunk", "Message", "Sample"),
     "core.score": ("Evidence", "Item", "Score"),
     "errors": (
         "AllJudgesFailedError",

@@ -5,6 +5,7 @@ from typing import Literal, TypeVar
 
 from mlflow_ragmetrics.adapters.langchain.chain import evaluate_chain as evaluate_chain
 from mlflow_ragmetrics.adapters.langchain.handler import RagMetricsCallback as RagMetricsCallback
+from mlflow_ragmetrics.adapters.mlflow_genai import get_scorer as get_scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorer as scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorers as scorers
 from mlflow_ragmetrics.adapters.mlflow_models import extra_metrics as extra_metrics
@@ -14,8 +15,10 @@ from mlflow_ragmetrics.adapters.spark import spark_udf as spark_udf
 from mlflow_ragmetrics.adapters.spark import summarize_spark as summarize_spark
 from mlflow_ragmetrics.calibration import Calibration as Calibration
 from mlflow_ragmetrics.calibration import calibrate as calibrate
+from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label as rows_to_label
 from mlflow_ragmetrics.comparison import Comparison as Comparison
 from mlflow_ragmetrics.comparison import compare as compare
+from mlflow_ragmetrics.comparison.power import power as power
 from mlflow_ragmetrics.core.aggregate import aggregate as aggregate
 from mlflow_ragmetrics.core.composite import Composite as Composite
 from mlflow_ragmetrics.core.composite import combine as combine
@@ -38,6 +41,7 @@ from mlflow_ragmetrics.core.question import Verify as Verify
 from mlflow_ragmetrics.core.question import ask as ask
 from mlflow_ragmetrics.core.question import together as together
 from mlflow_ragmetrics.core.sample import Chunk as Chunk
+from mlflow_ragmetrics.core.sample import Message as Message
 from mlflow_ragmetrics.core.sample import Sample as Sample
 from mlflow_ragmetrics.core.score import Evidence as Evidence
 from mlflow_ragmetrics.core.score import Item as Item

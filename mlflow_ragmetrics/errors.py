@@ -38,11 +38,15 @@ __all__ = [
 
 
 class RagMetricsError(Exception):
-    """The root of the tree: ``except RagMetricsError`` catches all that the package raises on purpose."""
+    """The root of the tree: ``except RagMetricsError`` catches all that the package raises on purpose.
+
+    ``report``: the ``Report`` of what was done, where the error ends an evaluation.
+    """
 
     def __init__(self, message: str, *, metric: str | None = None) -> None:
         super().__init__(message)
         self.metric = metric
+        self.report: Any = None
 
 
 class MissingFieldError(RagMetricsError, ValueError):
@@ -82,7 +86,6 @@ class JudgeError(RagMetricsError):
 
     ``fatal``: it will not answer any other either (a refused key, a spent budget), so it is not asked again.
     ``code`` names the kind of failure where there is one: ``"refused"``, ``"cut_short"``, ``"timeout"``, ….
-    ``report``: the ``Report`` of what was done, where the error ends an evaluation.
     """
 
     def __init__(
@@ -91,7 +94,6 @@ class JudgeError(RagMetricsError):
         super().__init__(message, metric=metric)
         self.fatal = fatal
         self.code = code
-        self.report: Any = None
 
 
 class JudgeReplyError(JudgeError):

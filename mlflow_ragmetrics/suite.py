@@ -30,6 +30,7 @@ from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.readers.groups import sample_groups
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
+from mlflow_ragmetrics.report.panel import panel_warnings
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.summary import grouping_of
 from mlflow_ragmetrics.selection import PRESETS, Preset, Selection, Thresholds, check_presence, select
@@ -276,8 +277,9 @@ class Suite:
                 groups=groups,
             )
             if engine.stopped is not None:
-                engine.stopped.report = report
-                raise engine.stopped
+                stopped = engine.stopped.with_traceback(None)  # a refused key needs no tour through threads and clients
+                stopped.report = replace(report, stopped=str(stopped))
+                raise stopped from None
             return report
 
         if repeat == 1:
@@ -310,7 +312,8 @@ class Suite:
         counts: dict[str, float] = dict(self.spent - (before or Counter()) if spent is None else +spent)
         usage = counts | ({} if cached is None else {"cached": cached}) | {"wall_seconds": seconds}
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
-        return Report(rows=rows, description=description, warnings=(*warnings, *more), usage=usage, source=source)
+        said = (*warnings, *more, *panel_warnings(rows))
+        return Report(rows=rows, description=description, warnings=said, usage=usage, source=source)
 
     async def aevaluate(self, data: Data, **options: Any) -> Report:
         """``evaluate`` in a worker thread, for callers in an event loop; it ends when the task is cancelled."""

@@ -15,7 +15,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 from mlflow_ragmetrics.readers import read_samples
 from mlflow_ragmetrics.suite import Suite
-from mlflow_ragmetrics.tracking.describe import figures_of
+from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class RagMetricsEvaluator(ModelEvaluator):
             if error.report is not None:
                 error.report.log(run_id=run_id, traces=traces, dataset=False)
             raise
-        figures = figures_of(report)
+        figures = run_metrics_of(report)
         omit = figures if model_id else ()  # with a model, MLflow logs what is returned
         report.log(run_id=run_id, model_id=model_id, traces=traces, dataset=False, omit=omit)
         return EvaluationResult(figures, _artifacts(), run_id)  # type: ignore[no-untyped-call]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,19 +15,23 @@ from pydantic import PrivateAttr
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Score, passes
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.readers import read_samples
 from mlflow_ragmetrics.readers.traces import failure_of, retrieved_documents
 from mlflow_ragmetrics.records.messages import mapping_of
 from mlflow_ragmetrics.records.record import to_sample
+from mlflow_ragmetrics.registry import MetricLike, metric_of
 from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.suite import Suite, SuiteLike
+from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.tracking.feedback import feedback_of
 from mlflow_ragmetrics.tracking.trace_store import warn_of_small_pool
 
-__all__ = ["RagScorer", "scorer", "scorers"]
+__all__ = ["RagScorer", "get_scorer", "scorer", "scorers"]
+
+_logger = logging.getLogger(__name__)
 
 
 def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagScorer:
@@ -34,48 +39,82 @@ def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagSco
 
     Fields come from ``inputs``, ``outputs`` and ``expectations``, contexts from there or from the retriever spans of
     the trace; ``columns`` maps sample fields to other names inside those. MLflow logs the means; ``log(result)``
-    of the scorer adds intervals, counts, params and tables to the run.
+    of the scorer adds intervals, counts, params and tables to the run, and the thresholds to ``result.passed``.
     """
     suite = Suite.of(suite)
-    return _scorer("ragmetrics", suite.keys, suite, _SharedRows(suite, columns or {}))
+    name = suite.keys[0] if len(suite.keys) == 1 else "ragmetrics"
+    return _scorer(name, suite.keys, suite, _SharedRows(suite, columns or {}))
 
 
 def scorers(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> list[RagScorer]:
-    """One scorer per metric, named by its key, as ``quality_criteria`` wants it; each row is scored once for all."""
+    """One scorer per metric, named by its key, as ``quality_criteria`` wants it; each row is scored once for all.
+
+    Thresholds decide ``result.passed``; a metric without one fails no row.
+    """
     suite = Suite.of(suite)
     shared = _SharedRows(suite, columns or {})
     return [_scorer(key, [key], suite, shared) for key in suite.keys]
+
+
+def get_scorer(
+    metric: MetricLike,
+    model: JudgeLike | Sequence[JudgeLike] = "lexical",
+    columns: Mapping[str, str] | None = None,
+    **options: Any,
+) -> RagScorer:
+    """The scorer of one metric, as MLflow's third-party scorers are made: ``get_scorer("faithfulness", model=…)``.
+
+    ``model``: what ``judge`` of ``Suite`` takes. ``options`` are those of the metric (``threshold=0.8``), else of
+    ``Suite``. Called by itself it gives one ``Feedback``; ``InvalidOptionError`` names an option of neither.
+
+    >>> get_scorer("coherence")(outputs="The tower is red. It stands at the sea.").value
+    1.0
+    """
+    made = metric_of(metric)
+    of_suite = {name: options.pop(name) for name in SuiteKeywords.__annotations__.keys() & options.keys()}
+    return scorer(Suite([made(**options) if options else made], judge=model, **of_suite), columns)
 
 
 def _scorer(name: str, keys: Sequence[str], suite: Suite, shared: _SharedRows) -> RagScorer:
     warn_of_small_pool()
     made = RagScorer(name=name, description=as_json(suite.describe()))
     made._keys, made._shared = tuple(keys), shared
+    if len(keys) == 1 and "_pass_if" in type(made).__private_attributes__:
+        made._pass_if = shared.criteria[keys[0]]
     if "timeout" in type(made).model_fields:  # judges have their own time limits, a row of many calls none
         made.timeout = 0
     return made
 
 
 class RagScorer(Scorer):
-    """Scores one row with a suite; made by ``scorer`` and ``scorers``."""
+    """Scores one row with a suite; made by ``scorer``, ``scorers`` and ``get_scorer``."""
 
     _keys: tuple[str, ...] = PrivateAttr(default=())
     _shared: Any = PrivateAttr(default=None)
 
     def __call__(  # type: ignore[override]  # MLflow hands over only the parameters that are named here
         self, *, inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Trace | None = None
-    ) -> list[Feedback]:
-        """One feedback per metric: a number, ``None`` with the reason where skipped, or an error."""
+    ) -> Feedback | list[Feedback]:
+        """One feedback per metric: a number, ``None`` with the reason where skipped, or an error.
+
+        That of the only metric, not a list, where there is one: what optimises prompts or combines scorers wants that.
+        """
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
         scores = self._shared.scores(self.name, row, trace)
-        return [feedback_of(key, scores[key]) for key in self._keys]
+        feedback = [feedback_of(key, scores[key]) for key in self._keys]
+        return feedback[0] if len(feedback) == 1 else feedback
 
     def report(self, result: Any) -> Report:
         """The report on the rows of ``result``, which ``mlflow.genai.evaluate`` returned, in its order."""
         return self._shared.report(result)  # type: ignore[no-any-return]
 
     def log(self, result: Any) -> str:
-        """Add intervals, counts, params and the tables of rows and claims to the run of ``result``; its id."""
+        """Add intervals, counts, params and the tables of rows and claims to the run of ``result``; its id.
+
+        ``result.passed`` then follows the thresholds: MLflow knows only one criterion per scorer, not one per metric.
+        """
+        if isinstance(getattr(result, "pass_criteria", None), dict):
+            result.pass_criteria.update(self._shared.criteria)
         report = self.report(result)
         return report.log(run_id=result.run_id, traces=False, dataset=False, omit={f"{k}/mean" for k in report.keys})
 
@@ -89,6 +128,9 @@ class _SharedRows:
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
         self._before = suite.spent
+        self._warned_of: set[str] = set()
+        thresholds = {suite.name_prefix + metric.key: metric.threshold for metric in suite.metrics}
+        self.criteria = {key: _criterion(thresholds.get(key)) for key in suite.keys}
 
     def __deepcopy__(self, memo: Any) -> _SharedRows:
         return self
@@ -119,10 +161,23 @@ class _SharedRows:
         sample = _sample_of(row, trace, self._columns)
         failure = failure_of(trace) if trace is not None else None
         if row["outputs"] is None and (failure or trace is None):
-            reason = f"the predict function failed: {failure or 'it left no trace'}"
-            return Row(sample, {key: Score(status="skipped", reason=reason) for key in self._suite.keys})
+            failure = failure or "it left no trace"
+            failed = Score(status="error", error=failure, reason=f"the predict function failed: {failure}")
+            return Row(sample, dict.fromkeys(self._suite.keys, failed))
         (scored,) = self._suite.score_samples([sample])
+        self._warn_of_skipped(scored)
         return scored
+
+    def _warn_of_skipped(self, row: Row) -> None:
+        for key, score in row.scores.items():
+            if score.status == "skipped" and key not in self._warned_of:
+                self._warned_of.add(key)
+                _logger.warning("%s is skipped: %s", key, score.reason)
+
+
+def _criterion(threshold: float | None) -> Callable[[Any], bool]:
+    """Whether a feedback's value passes: where there is no threshold, there is nothing to fail."""
+    return lambda value: threshold is None or (isinstance(value, (int, float)) and passes(value, threshold))
 
 
 class _Entry:
@@ -134,6 +189,9 @@ class _Entry:
 
 def _sample_of(row: Mapping[str, Any], trace: Trace | None, columns: Mapping[str, str]) -> Sample:
     record = dict(row)
+    outputs = record["outputs"]
+    if isinstance(outputs, list) and len(outputs) == 1 and isinstance(outputs[0], (str, Mapping)):
+        record["outputs"] = _only_output(outputs)
     for name in columns.values():
         record[name] = next((part[name] for part in map(mapping_of, row.values()) if name in part), None)
     sample = to_sample(record, columns)
@@ -141,6 +199,12 @@ def _sample_of(row: Mapping[str, Any], trace: Trace | None, columns: Mapping[str
     if documents is not None and sample.contexts is None and "contexts" not in sample.invalid:
         return to_sample({**record, "contexts": documents}, columns)
     return sample
+
+
+def _only_output(outputs: list[Any]) -> Any:
+    """The answer of a model that takes many rows and was given one; a list of one message stays what it is."""
+    (only,) = outputs
+    return outputs if isinstance(only, Mapping) and {"role", "content"} <= only.keys() else only
 
 
 def _trace_ids(result: Any) -> list[str]:

@@ -25,6 +25,7 @@ from mlflow_ragmetrics.records.aliases import RECORD_NAMES
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike
+from mlflow_ragmetrics.tracking.describe import run_metrics_of
 
 __all__ = ["Columns", "Reading", "column_names", "SharedEvaluation", "extra_metrics"]
 
@@ -194,5 +195,5 @@ def _metric_value(report: Report, key: str) -> MetricValue:
 
 def _figures(report: Report, key: str) -> dict[str, float]:
     """The run's figures of ``key``; a metric of just that name (such as ``ndcg_10``) is none of its figures."""
-    parts = ((name.partition("/"), value) for name, value in report.metrics.items())
+    parts = ((name.partition("/"), value) for name, value in run_metrics_of(report).items())
     return {figure: value for (owner, _, figure), value in parts if owner == key and figure}

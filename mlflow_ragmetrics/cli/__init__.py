@@ -1,6 +1,7 @@
 """The command ``ragmetrics``: evaluate a file, and look up what there is to evaluate with.
 
-Exit codes: 0 done, 1 a gate not reached, 2 a mistake in what was given or nothing scored, 130 stopped.
+Exit codes: 0 done, 1 a gate not reached, 2 a mistake in what was given or nothing scored, 3 no judge answered or the
+judges gave out, 130 stopped.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import click
 
 from mlflow_ragmetrics.cli.output import (
     GATE_NOT_REACHED,
+    NOT_COMPLETE,
     check_output,
     check_writable,
     report_gates,
@@ -54,14 +55,20 @@ def command(context: click.Context, /, **options: Any) -> None:
       ragmetrics evaluate answers.jsonl -j openai:/gpt-4o-mini --cache judge.db
       ragmetrics evaluate --results run.tsv --reference gold.tsv --suite retrieval
 
-    Exit codes: 0 done, 1 a gate not reached, 2 a mistake or nothing scored, 130 stopped.
+    \b
+    Exit codes:
+      0  done, and all gates reached
+      1  a gate not reached, also because too few rows were measured
+      2  a mistake in what was given, or nothing could be scored
+      3  no judge answered, or a refused key or a spent budget ended it;
+         what was done is logged
+      130  stopped
     """
-    if not _done(Request(**options)):
-        context.exit(GATE_NOT_REACHED)
+    context.exit(_exit_code(Request(**options)))
 
 
-def _done(request: Request) -> bool:
-    """Whether all gates were reached, once everything that was asked for has been done."""
+def _exit_code(request: Request) -> int:
+    """Do everything that was asked for; a judge that did not answer beats a gate."""
     from mlflow_ragmetrics.cli.report import show
     from mlflow_ragmetrics.cli.store import destination_of
 
@@ -69,9 +76,9 @@ def _done(request: Request) -> bool:
     suite = suite_of(request)
     if request.dry_run:
         _show_plan(suite.plan(rows_of(request).samples))
-        return True
+        return 0
     check_writable(request.junit, request.json_file)
-    limits = request.fail_under or {}, request.fail_on_error_rate
+    limits = request.fail_under or {}, request.min_scored
     check_names(suite.keys, *limits)
     destination = destination_of(request.tracking_uri, request.experiment) if request.log else None
     report = _report(request, rows_of(request), suite, destination)
@@ -83,7 +90,13 @@ def _done(request: Request) -> bool:
         _show_run(report.log(run_name=request.run_name), destination)
     if unwritten is not None:
         raise unwritten
-    return report_gates(check_figures(report.metrics, *limits), request.junit, request.json_file)
+    incomplete = report.incomplete
+    checks = check_figures(report.metrics, *limits, keys=suite.keys, rows=len(report), incomplete=incomplete)
+    are_reached = report_gates(checks, request.junit, request.json_file)
+    if incomplete is not None:
+        click.echo("The evaluation is not complete, as said above.", err=True)
+        return NOT_COMPLETE
+    return 0 if are_reached else GATE_NOT_REACHED
 
 
 def _report(request: Request, rows: Rows, suite: Suite, destination: Destination | None) -> Report:
@@ -98,29 +111,36 @@ def _report(request: Request, rows: Rows, suite: Suite, destination: Destination
         check_names(suite.keys, {key: 0.0})
         if not os.path.isfile(labels):
             sample_slices(rows.samples, labels, param="true_score")
+    if request.anytime and destination is None:
+        message = "--anytime goes on from the last run and leaves its state in this one; it needs --log"
+        raise InvalidOptionError(message, param="anytime")
     if destination is not None:
         destination.open()
     report = _evaluated(suite, rows.samples, request, groups)
     _check_scored(report, rows.source)
     for key, labels in (request.true_score or {}).items():
         report = report.with_true_score(key, labels)
+    if request.anytime:
+        from mlflow_ragmetrics.tracking.anytime import last_state
+
+        report = report.with_anytime(last_state(report.description))
     return replace(report, source=rows.source, warnings=(*report.warnings, *rows.warnings))
 
 
 def _evaluated(suite: Suite, samples: Sequence[Sample], request: Request, groups: str | None) -> Report:
-    """The report, also where the judges gave out on the way: then a warning says so."""
+    """The report, also where the judges gave out on the way: then it says so."""
     try:
         return suite.evaluate(samples, progress=request.progress, repeat=request.repeat, groups=groups)
     except JudgeError as error:
         if error.report is None:
             raise
         report: Report = error.report
-        return replace(report, warnings=(*report.warnings, f"stopped before the end: {error}"))
+        return report
 
 
 def _check_scored(report: Report, source: str) -> None:
-    if any(score.scored for row in report.rows for score in row.scores.values()):
-        return
+    if report.incomplete is not None or any(score.scored for row in report.rows for score in row.scores.values()):
+        return  # what a judge left undone is shown and logged as such
     row = report.rows[0]
     first = next(iter(row.scores.values()))
     reason = f"of sample {row.sample.id!r} the result says: {first.error or first.reason}"

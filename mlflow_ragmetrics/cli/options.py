@@ -19,6 +19,7 @@ __all__ = [
     "numbers_of",
     "one_or_all",
     "pairs_of",
+    "share_or_numbers",
     "suites",
 ]
 
@@ -73,6 +74,18 @@ def levels_or_numbers(
 ) -> str | dict[str, float] | None:
     """``numbers``, or the one word that was given in their place."""
     return given[0] if len(given) == 1 and "=" not in given[0] else numbers(context, parameter, given)
+
+
+def share_or_numbers(
+    context: click.Context, parameter: click.Parameter, given: Sequence[str]
+) -> dict[str, float] | None:
+    """``numbers``, where a number without a name stands under ``""``: it is that of all other names."""
+    parts = [part.strip() for each in given for part in each.split(",")]
+    named = numbers(context, parameter, [part if "=" in part else f"{_OTHERS}={part}" for part in parts])
+    return named and {"" if name == _OTHERS else name: share for name, share in named.items()}
+
+
+_OTHERS = "all others"
 
 
 def one_or_all(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> str | list[str] | None:

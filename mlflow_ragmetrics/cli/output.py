@@ -19,20 +19,31 @@ if TYPE_CHECKING:
 
     from mlflow_ragmetrics.report.report import Report
 
-__all__ = ["GATE_NOT_REACHED", "check_output", "check_writable", "report_gates", "write_report", "write_text"]
+__all__ = [
+    "GATE_NOT_REACHED",
+    "NOT_COMPLETE",
+    "check_output",
+    "check_writable",
+    "report_gates",
+    "write_report",
+    "write_text",
+]
 
 GATE_NOT_REACHED = 1
+NOT_COMPLETE = 3
 
 
 def report_gates(checks: Sequence[Check], junit: str | None = None, json_file: str | None = None) -> bool:
-    """Whether all checks passed; the reasons of those that failed are printed, one per line, and the files written."""
+    """Whether all checks passed; their lines are printed, of failed ones on standard error, and the files written."""
     if junit is not None:
         write_text(junit, to_junit(checks))
     if json_file is not None:
         write_text(json_file, to_json(checks))
     for check in checks:
-        if not check.passed:
-            click.echo(f"Gate not reached: {clean(check.reason)}", err=True)
+        if check.name == "evaluation":
+            continue  # stands above, with its cause
+        outcome = "Gate reached" if check.passed else "Gate not reached"
+        click.echo(f"{outcome}: {clean(check.reason)}", err=not check.passed)
     return all(check.passed for check in checks)
 
 

@@ -9,6 +9,7 @@ from mlflow_ragmetrics.cli.terminal import clean, console, shorten, unbroken, wr
 from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.core.score import Evidence
 from mlflow_ragmetrics.core.text import sentences, terms
+from mlflow_ragmetrics.report.marks import judge_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["figures_table", "nearest_sentence", "show", "slices_table", "worst_rows"]
 
 _WIDEST = 120
-_LEXICAL = (
-    "Judge: lexical, offline. It compares words and numbers and understands no paraphrase: read its verdicts as hints "
-    "where to look. For figures to rely on, give a language model: --judge openai:/gpt-4o-mini"
-)
-_MODEL = "Judge: {names}. Its verdicts are a model's opinion: compare a sample with people's before you rely on them."
 _SPELLING = "Embeddings: char-ngram, built in. It compares spelling, not meaning; --embeddings takes a real model."
 
 
@@ -47,26 +43,19 @@ def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> No
     for number, line in enumerate(worst_rows(report, worst, width)):
         screen.print("\n" if number == 0 else "", line, sep="", soft_wrap=True)
     screen.print()
-    for text in (*_trust(suite), _usage(report)):
+    for text in (*_trust(report, suite), _usage(report)):
         screen.print("\n".join(wrapped(text, width)), soft_wrap=True)
 
 
 def _notes(report: Report) -> Iterator[tuple[str, str]]:
     """What the table does not say, each with its style."""
-    yield from (
-        (line, "dim")
-        for line in (
-            *_composite_lines(report),
-            *_group_lines(report),
-            *_other_figures(report),
-            *map(str, report.true_scores),
-        )
-    )
+    for lines in (_composite_lines, _group_lines, _anytime_lines, _other_figures):
+        yield from ((line, "dim") for line in lines(report))
+    yield from ((clean(true_score), "") for true_score in report.true_scores)
     yield from ((f"Warning: {clean(warning)}", "yellow") for warning in report.warnings)
-    for key in report.keys:
-        errors = [score.error for score in report.scores(key) if score.error]
-        if errors:
-            yield f"{key} failed on {len(errors)} rows; the first: {clean(errors[0])}", "red"
+    yield from (
+        (clean(line), "red" if "failed" in line or "Not complete" in line else "yellow") for line in report.banner
+    )
 
 
 def _title(report: Report) -> str:
@@ -74,11 +63,9 @@ def _title(report: Report) -> str:
     return f"{source}{_row_count(report)}, suite {clean(report.description['suite'])}"
 
 
-def _trust(suite: Suite) -> Iterator[str]:
+def _trust(report: Report, suite: Suite) -> Iterator[str]:
     asks = {each for metric in suite.metrics for each in metric.definition.asks}
-    names = [judge.name for judge in suite.judges]
-    if "judge" in asks:
-        yield _LEXICAL if names == ["lexical"] else _MODEL.format(names=", ".join(map(clean, names)))
+    yield from map(clean, judge_lines(report.rows, [judge.name for judge in suite.judges]))
     if suite.cache is not None:
         yield f"The judge's answers are kept in {clean(str(suite.cache))} and found again there (--no-cache: nowhere)."
     if "embeddings" in asks and any(each.name == "char-ngram" for each in suite.embeddings):
@@ -98,7 +85,7 @@ def _row_count(report: Report) -> str:
     return "1 row" if len(report) == 1 else f"{len(report)} rows"
 
 
-_COUNTS = ("scored", "skipped", "error")
+_COUNTS = {"scored": "n_scored", "skipped": "n_skipped", "failed": "n_error"}
 _NONE = "–"
 
 
@@ -112,7 +99,7 @@ def figures_table(report: Report) -> Table:
     shown = {title: name for title, name in optional.items() if any(name.format(key) in figures for key in report.keys)}
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     table.add_column("metric", no_wrap=True)
-    for title in ("mean", "95 % interval", *shown, "scored", "skipped", "failed"):
+    for title in ("mean", "95 % interval", *shown, *_COUNTS):
         table.add_column(title, justify="right", no_wrap=True)
     for key in report.keys:
         cells = [_number(figures, f"{key}/mean"), _interval(figures, key)]
@@ -120,8 +107,9 @@ def figures_table(report: Report) -> Table:
             cells.append(_number(figures, f"{key}_1to5/mean", ".1f"))
         if "passed" in shown:
             cells.append(_number(figures, f"{key}/pass_rate", ".0%"))
-        counts = [str(int(figures.get(f"{key}/n_{count}", 0))) for count in _COUNTS]
-        table.add_row(key, *cells, *counts, style=_style(counts))
+        counts = [str(int(figures.get(f"{key}/{count}", 0))) for count in _COUNTS.values()]
+        is_measured = figures.get(f"{key}/n_measured") == figures.get(f"{key}/n_scored")
+        table.add_row(key, *cells, *counts, style=_style(counts, is_measured))
     return table
 
 
@@ -163,7 +151,7 @@ def _composite_lines(report: Report) -> list[str]:
         parts = " + ".join(unbroken(f"{share / total:.3g} {name}") for name, share in shares.items() if share)
         lines.append(f"{key} = {parts}" if total else key)
         coverage = report.metrics.get(f"{key}/coverage", 1.0)
-        if coverage < 1.0:
+        if coverage < 1.0 and f"{key}/mean" in report.metrics:
             lines.append(f"  on average {coverage:.0%} of these weights had a score; the rest counts in proportion")
     return lines
 
@@ -187,15 +175,21 @@ def _group_lines(report: Report) -> list[str]:
     return lines
 
 
+def _anytime_lines(report: Report) -> list[str]:
+    """The intervals that stay valid however often one looks."""
+    figures = report.metrics
+    return [
+        f"{key}: {figures[f'{key}/anytime_low']:.3f}–{figures[f'{key}/anytime_high']:.3f} however often one looks, "
+        f"over {int(figures[f'{key}/anytime_n'])} {'rows' if report.groups is None else 'groups'} of all looks"
+        for key in report.keys
+        if f"{key}/anytime_n" in figures
+    ]
+
+
 def _other_figures(report: Report) -> list[str]:
     """Figures of a whole run that are not a metric's mean, such as the share of rows with every document found."""
     names = [name for name in report.metrics if name.startswith("pct_")]
-    lines = [f"{name} = {report.metrics[name]:.1f}" for name in names]
-    for key in report.keys:
-        without = int(report.metrics.get(f"{key}/n_no_context", 0))
-        if without:
-            lines.append(f"{key}: {without} of {len(report)} rows had no context to verify")
-    return lines
+    return [f"{name} = {report.metrics[name]:.1f}" for name in names]
 
 
 def _number(figures: Mapping[str, float], name: str, form: str = ".3f") -> str:
@@ -207,11 +201,11 @@ def _interval(figures: Mapping[str, float], key: str) -> str:
     return _NONE if low is None or high is None else f"{low:.3f}–{high:.3f}"
 
 
-def _style(counts: Sequence[str]) -> str | None:
+def _style(counts: Sequence[str], is_measured: bool) -> str | None:
     scored, _, failed = counts
     if failed != "0":
         return "red"
-    return "dim" if scored == "0" else None
+    return "dim" if scored == "0" else None if is_measured else "yellow"
 
 
 def nearest_sentence(claim: str, chunks: Sequence[Chunk]) -> Evidence | None:
@@ -244,28 +238,22 @@ def worst_rows(report: Report, count: int, width: int) -> Iterator[Text]:
     """The ``count`` rows that scored lowest, as lines for a terminal of ``width`` columns."""
     from rich.text import Text
 
-    key = _deciding(report)
-    worst = report.worst(count, key) if key else []
+    worst = report.worst(count)
     if not worst:
         return
-    yield Text(f"The {len(worst)} lowest by {key}" if len(worst) > 1 else f"The lowest by {key}", style="bold")
+    by = report.worst_by
+    yield Text(f"The {len(worst)} lowest by {by}" if len(worst) > 1 else f"The lowest by {by}", style="bold")
     for row in worst:
+        key, lowest = report.lowest(row) or ("", 0.0)
         yield Text()
-        yield _heading(row, str(key), width)
-        yield from _components(row, str(key), width)
-        yield from _faults(row, str(key), width)
+        yield _heading(row, f"{lowest:.3f}" if key == by else f"{key} {lowest:.3f}", width)
+        yield from _components(row, key, width)
+        yield from _faults(row, key, width)
 
 
-def _deciding(report: Report) -> str | None:
-    scored = [key for key in report.keys if any(score.scored for score in report.scores(key))]
-    composites = [key for key in report.description.get("weights", {}) if key in scored]
-    return (composites or scored[::-1] or [None])[0]
-
-
-def _heading(row: Row, key: str, width: int) -> Text:
+def _heading(row: Row, value: str, width: int) -> Text:
     from rich.text import Text
 
-    value = f"{row.scores[key].value:.3f}"
     name = shorten(row.sample.id, 24)
     question = shorten(row.sample.question or "", width - len(name) - len(value) - 4)
     return Text.assemble((value, "bold"), "  ", (name, "cyan"), "  ", question)

@@ -15,6 +15,7 @@ from mlflow_ragmetrics.cli.options import (
     metrics,
     numbers,
     one_or_all,
+    share_or_numbers,
     suites,
 )
 
@@ -58,8 +59,9 @@ class Request:
     log: bool
     output: str | None
     fail_under: Mapping[str, float] | None
-    fail_on_error_rate: float | None
+    min_scored: Mapping[str, float] | None
     true_score: Mapping[str, str] | None
+    anytime: bool
     junit: str | None
     json_file: str | None
     by: Sequence[str]
@@ -187,13 +189,25 @@ _OUTCOME = (
         help="Exit code 1 when a mean, or a figure such as rag_score/ci_low, is lower.",
     ),
     click.option(
+        "--min-scored",
+        metavar="SHARE|METRIC=SHARE,…",
+        multiple=True,
+        callback=share_or_numbers,
+        help="Exit code 1 when fewer of all rows are measured [default: 0.95 of a metric with --fail-under].",
+    ),
+    click.option(
         "--true-score",
         metavar="METRIC=LABELS,…",
         multiple=True,
         callback=assignments,
         help="Correct a mean by people's labels, a column or a file, for gates such as faithfulness/true_low=0.8.",
     ),
-    click.option("--fail-on-error-rate", type=float, metavar="SHARE", help="Exit code 1 when more rows fail."),
+    click.option(
+        "--anytime",
+        is_flag=True,
+        help="Intervals that stay valid however often one looks, for gates such as faithfulness/anytime_low=0.8; each "
+        "run goes on from the last one of the experiment that measured the same.",
+    ),
     click.option("--junit", metavar="FILE", shell_complete=files, help="Write the gates as JUnit XML."),
     click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the gates as JSON."),
     click.option(

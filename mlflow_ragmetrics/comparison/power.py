@@ -34,7 +34,7 @@ class MetricPower:
 
     ``smallest`` is the smallest difference between two versions over these ``rows`` (in ``groups``, where they are
     grouped), ``None`` for fewer than six, and where no score differs from another. ``rows_needed`` and
-    ``groups_needed`` would show a difference of ``detect``. ``plans``: rows and repeats that would do the same, cheapest
+    ``groups_needed`` would show a difference of ``detect``. ``plans``: rows and repeats that would do as well, cheapest
     first, where repeats have said how far a judge differs from itself; their cost is in scores, or in money where a
     row's is known.
     """

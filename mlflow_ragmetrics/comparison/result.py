@@ -67,6 +67,7 @@ class Comparison:
     cluster-robust t below 40 of them, else bootstrap and sign flips of whole groups.
 
     ``unit`` is what the rows are called: questions, where each asks another. ``sides`` are the evaluations themselves.
+    ``seed``: of the resamples.
     """
 
     name_a: str
@@ -157,7 +158,8 @@ class Comparison:
 
         ``labels`` are those of A's answers and ``labels_b`` those of B's, as ``Report.true_score`` takes them; a column
         that both evaluations have is given once. Where the same rows are labelled for both, their differences are
-        what is estimated, which takes the fewest. Groups are those of the comparison.
+        what is estimated, which takes the fewest. Groups are those of the comparison. ``InvalidOptionError`` for an
+        unknown key, and where ``labels_b`` is wanting.
         """
         a, b = self._both("true_score")
         if labels_b is None and not (isinstance(labels, str) and all(labels in each.table.columns for each in (a, b))):

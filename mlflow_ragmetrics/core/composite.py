@@ -98,14 +98,16 @@ def _key(key: object) -> str:
 
 _FORMULA = """\
 Formula: weighted mean of the metrics that have a score, each brought to 0 to 1; the weights are normalised, and
-``details["coverage"]`` says how much of the weight had a score. Unscored: nothing that has weight has a score.
+``details["coverage"]`` says how much of the weight had a score. Unscored: less than ``min_coverage`` (default 0.5) of
+the weight has a score.
 
-Options: ``weights``, ``threshold``, ``key``, as in ``{0}(weights={1})``."""
+Options: ``weights``, ``threshold``, ``min_coverage``, ``key``, as in ``{0}(weights={1})``."""
 
 
 class _Options(TypedDict, total=False):
     weights: Weights
     threshold: float | None
+    min_coverage: float
     key: str
 
 
@@ -114,6 +116,7 @@ class Composite:
     """A weighted composite over other metrics of a suite, by their keys.
 
     ``name``: its own key. ``weights``: by the key of each metric. ``threshold``: the value from which it passes.
+    ``min_coverage``: the share of the weight that must have a score, else the composite has none.
     ``summary``: what it is, in a sentence. ``scaled``: the value is also shown on 1 to 5, as the white-paper family is.
     """
 
@@ -121,6 +124,7 @@ class Composite:
     weights: Weights
     scaled: bool = False
     threshold: float | None = None
+    min_coverage: float = 0.5
     summary: str = field(default="Weighted mean of other metrics, on 0 to 1.", compare=False)
 
     def __post_init__(self) -> None:
@@ -135,23 +139,25 @@ class Composite:
     @property
     def spelling(self) -> str:
         """How a suite's description shows it."""
-        return f"{self.name}(weights={dict(self.weights)!r})"
+        coverage = "" if self.min_coverage == 0.5 else f", min_coverage={self.min_coverage!r}"
+        return f"{self.name}(weights={dict(self.weights)!r}{coverage})"
 
     def __call__(self, **options: Unpack[_Options]) -> Composite:
-        """The same composite with other weights, another threshold or another key."""
-        unknown = sorted(set(options) - {"weights", "threshold", "key"})
+        """The same composite with other weights, another threshold, coverage or key."""
+        unknown = sorted(set(options) - _Options.__annotations__.keys())
         if unknown:
-            message = f"{self.name}: no option {unknown[0]!r}; a composite takes weights, threshold and key"
+            message = f"{self.name}: no option {unknown[0]!r}; a composite takes {', '.join(_Options.__annotations__)}"
             raise InvalidOptionError(message, param=unknown[0], metric=self.name)
         name, weights = options.get("key", self.name), options.get("weights", self.weights)
-        changed = composite(name, weights, threshold=options.get("threshold"))
+        coverage = options.get("min_coverage", self.min_coverage)
+        changed = composite(name, weights, threshold=options.get("threshold"), min_coverage=coverage)
         return replace(changed, scaled=self.scaled, summary=self.summary)
 
     def score(self, scores: Mapping[str, Score], spans: Mapping[str, Span], language: str = "en") -> Score:
         """The composite of one sample; ``spans`` gives the range of each metric that is not on 0–1."""
         present = {key: scores[key] for key in self.weights if key in scores}
         units = {key: _on_unit(score, spans.get(key, (0.0, 1.0))) for key, score in present.items()}
-        score = combine(units, self.weights)
+        score = self._marked(combine(units, self.weights), present)
         value = score.value
         return replace(
             score,
@@ -162,15 +168,26 @@ class Composite:
             judge=", ".join(dict.fromkeys(each.judge for each in present.values() if each.judge)) or None,
         )
 
+    def _marked(self, score: Score, present: Mapping[str, Score]) -> Score:
+        """Unscored where too little weight has a score; ``unmeasured`` names components that measured nothing."""
+        coverage = score.details["coverage"]
+        if score.value is not None and coverage < self.min_coverage - 1e-9:
+            reason = say("combine.coverage", share=100 * coverage, least=100 * self.min_coverage)
+            return replace(score, value=None, status="skipped", passed=None, reason=reason)
+        weighed = {key: each for key, each in present.items() if self.weights[key] > 0}
+        vain = [key for key, each in weighed.items() if each.status == "error" or (each.scored and not each.measured)]
+        return score.with_details(unmeasured=", ".join(vain)) if vain else score
+
 
 def _on_unit(score: Score, span: Span) -> Score:
     return score if score.value is None else replace(score, value=to_unit(score.value, span))
 
 
-def composite(name: str, weights: Weights, *, threshold: float | None = None) -> Composite:
+def composite(name: str, weights: Weights, *, threshold: float | None = None, min_coverage: float = 0.5) -> Composite:
     """A composite metric ``name`` over the metrics whose keys ``weights`` names, passed from ``threshold`` on.
 
-    ``InvalidOptionError`` for a name that is not an identifier, and for a weight or threshold that cannot be used.
+    Where less than ``min_coverage`` of the weight has a score, the composite has none. ``InvalidOptionError`` for a
+    name that is not an identifier, and for a weight, threshold or coverage that cannot be used.
 
     >>> composite("overall", {"faithfulness": 2, "rouge1_f1": 1}).key
     'overall'
@@ -179,4 +196,9 @@ def composite(name: str, weights: Weights, *, threshold: float | None = None) ->
         message = f"composite name {shown(name)} is not an identifier, such as my_score"
         raise InvalidOptionError(message, param="name", metric=shown(name))
     settings = check_options(name, Settings, {"threshold": threshold})
-    return Composite(name, check_weights(weights, name), threshold=settings.threshold)
+    number = isinstance(min_coverage, (int, float)) and not isinstance(min_coverage, bool)
+    if not number or not 0 <= min_coverage <= 1:
+        message = f"{name}: min_coverage={shown(min_coverage)} must be a number from 0 to 1"
+        raise InvalidOptionError(message, param="min_coverage", metric=name)
+    checked = check_weights(weights, name)
+    return Composite(name, checked, threshold=settings.threshold, min_coverage=float(min_coverage))

@@ -197,7 +197,16 @@ class Metric:
             reason=render(score.reason, language),
             items=_finished_items(score.items, sample, language),
             warnings=tuple((code, render(text, language)) for code, text in score.warnings),
+            details=self._marked(score),
         )
+
+    def _marked(self, score: Score) -> Mapping[str, Any]:
+        """The details, with ``unmeasured`` where a rule gave the value and nobody asked for that rule."""
+        details = score.details
+        if score.value is None or ("no_context" in self.given and details.get("no_context")):
+            return details
+        rule = "no_context" if details.get("no_context") else details.get("rule")
+        return {**details, "unmeasured": rule} if rule in ("no_context", "no_claims") else details
 
     def _field(self, sample: Sample, name: str) -> Any:
         if name in sample.invalid:

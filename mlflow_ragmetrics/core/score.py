@@ -42,6 +42,7 @@ class Item:
     ``kind`` says which of them, ``text`` what it says. ``verdict``: SUPPORTED, CONTRADICTED or NEUTRAL for claims and
     sentences, RELATED or UNRELATED for chunks, FOUND or NOT_FOUND for tokens and documents. ``reason`` is the judge's,
     ``evidence`` the passages that decided. ``support`` is graded, 0 to 1, where the judge grades; else ``None``.
+    ``judge`` names whose verdict it is where there are several judges.
     """
 
     kind: Kind
@@ -50,6 +51,7 @@ class Item:
     reason: str = ""
     support: float | None = None
     evidence: tuple[Evidence, ...] = ()
+    judge: str | None = None
 
     def changed(self, **fields: Any) -> Item:
         """The same item with other values in some fields, at half the cost of a new one."""
@@ -104,6 +106,14 @@ class Score:
     def scored(self) -> bool:
         """Whether there is a value."""
         return self.status == "ok"
+
+    @property
+    def measured(self) -> bool:
+        """Whether the value comes of a measurement, not of the rule for rows without context or without claims.
+
+        A composite is measured when each of its components is that has a weight and was not skipped.
+        """
+        return self.scored and not self.details.get("unmeasured")
 
     def changed(self, **fields: Any) -> Score:
         """The same score with other values in some fields, unchecked: ``replace`` checks, at ten times the cost."""

@@ -202,8 +202,9 @@ def merge_judges(
 ) -> Score:
     """One score out of one score (or failure) per judge.
 
-    Items, details and reason are those of the first judge that scored. A failed judge has no vote and is listed in
-    ``excluded_models``. With one judge its own reply error is raised; with ``several``, ``AllJudgesFailedError``.
+    Details and reason are those of the first judge that scored; with ``several``, items are those of all. A failed
+    judge has no vote and is listed in ``excluded_models``. With one judge its own reply error is raised; with
+    ``several``, ``AllJudgesFailedError``.
     """
     scores = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Score)}
     failures = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, JudgeError)}
@@ -218,7 +219,14 @@ def merge_judges(
         judges = say("judges.merged", n=len(voted), how=say(f"aggregate.{how}"), each=each)
         value = aggregate(list(voted.values()), how, tolerance)
         merged = merged.changed(value=value, reason=say("joined", first=merged.reason, second=judges))
-        merged = merged.with_details(agreement=agreement(list(voted.values())), n_judges=len(voted))
+        merged = merged.changed(
+            items=tuple(item.changed(judge=name) for name in voted for item in scores[name].items)
+        ).with_details(
+            agreement=agreement(list(voted.values())),
+            n_judges=len(voted),
+            judges_asked=len(outcomes),
+            within_tolerance=max(voted.values()) - min(voted.values()) <= tolerance + 1e-9,
+        )
     if not failures:
         return merged
     excluded = tuple((f"judge_failed:{name}", text) for name, text in zip(failures, _named(failures), strict=True))

@@ -72,7 +72,7 @@ def _supported(verified: Verified, states: States) -> Score:
 def _of_non_answer(answer: str, reference: str | None, question: str | None, states: States) -> Steps[Score]:
     counts = Verified().details
     if reference is None:
-        details = states.details("indistinct_answer", counts, no_context=False)
+        details = states.details("no_claims", counts, no_context=False)
         return Score(value=1.0, reason=say("faithfulness.nothing_claimed"), details=details)
     if states.reference == "clear":
         details = states.details("indistinct_answer", counts, no_context=False)

@@ -47,7 +47,9 @@ def lexical_factuality(answer: str, reference: str) -> Score:
         return Score(value=supported / len(items), reason=reason, items=items, details=counts)
     blank = not answer.strip()
     reason = say("lexical_factuality.blank" if blank else "lexical_factuality.no_claims")
-    return Score(value=0.0 if blank else 1.0, reason=reason, details=counts)
+    return Score(
+        value=0.0 if blank else 1.0, reason=reason, details=counts if blank else {**counts, "rule": "no_claims"}
+    )
 
 
 def _judged(claim: str, known: set[str]) -> Item:

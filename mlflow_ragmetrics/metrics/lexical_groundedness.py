@@ -61,7 +61,7 @@ def lexical_groundedness(
         value=grounded / len(items) if items else 1.0,
         reason=reason if items else say("lexical_groundedness.no_terms"),
         items=items,
-        details=counts,
+        details=counts if items else {**counts, "rule": "no_claims"},
     )
 
 

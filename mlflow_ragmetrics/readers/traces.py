@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["documents_of", "failure_of", "retrieved_documents", "record_of_trace"]
 
 
+_FILE_SEARCH = "file_search_call"
 _DOCUMENT = re.compile(r"retrieval\.documents\.(?P<number>\d{1,6})\.document\.(?P<name>\w+)")
 
 
@@ -28,12 +29,14 @@ def retrieved_documents(trace: Trace) -> list[Any] | None:
 
     Such a span is one of MLflow's (LangChain's retrievers), of OpenInference or of OpenTelemetry's GenAI conventions.
     Retrievers may lie at any depth; of a retriever within a retriever only the outer one counts, whose documents
-    are the outcome of both.
+    are the outcome of both. Without a retriever, what tools gave back counts where it is documents (not a mere text:
+    a calculator gives one too), and what a model's own file search found.
     """
     spans = {span.span_id: span for span in trace.data.spans}
     retrievers = [span for span in spans.values() if _retrieves(span) and not _is_within_retriever(span, spans)]
     if not retrievers:
-        return None
+        found = [_returned_documents(span) for span in sorted(spans.values(), key=lambda s: s.start_time_ns)]
+        return [each for documents in found for each in documents or ()] if any(f is not None for f in found) else None
     return [each for span in sorted(retrievers, key=lambda s: s.start_time_ns) for each in _documents_of_span(span)]
 
 
@@ -98,6 +101,32 @@ def _documents(outputs: Any) -> list[Any]:
     return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
 
 
+def _returned_documents(span: Span) -> list[Any] | None:
+    """The documents that a tool, or a model's file search, gave back; ``None`` where the span is of neither."""
+    attributes = span.attributes or {}
+    outputs = span.outputs if span.outputs is not None else _content(attributes.get("gen_ai.tool.call.result"))
+    if isinstance(outputs, Mapping) and isinstance(outputs.get("output"), list):  # OpenAI's Responses
+        calls = [each for each in outputs["output"] if isinstance(each, Mapping) and each.get("type") == _FILE_SEARCH]
+        results = [call["results"] for call in calls if isinstance(call.get("results"), list)]
+        return [each for result in results for each in result] if results else None
+    is_tool = span.span_type == "TOOL" or attributes.get("openinference.span.kind") == "TOOL"
+    if not is_tool and attributes.get("gen_ai.operation.name") != "execute_tool":
+        return None
+    if isinstance(outputs, Mapping):
+        names = ("artifact", "contexts", *ALIASES["contexts"], *ALIASES_BY_NATURE["contexts"], "results")
+        outputs = next((outputs[name] for name in names if isinstance(outputs.get(name), list)), None)
+    if not isinstance(outputs, list) or not outputs:
+        return None
+    return outputs if all(isinstance(each, Mapping) and are_texts([each]) for each in outputs) else None
+
+
+def _root_content(trace: Trace, *names: str) -> Any:
+    """The first of these attributes that the outermost span has: exporters that MLflow does not translate."""
+    root = next((span for span in trace.data.spans if span.parent_id is None), None)
+    attributes = (root.attributes if root is not None else None) or {}
+    return next((_content(attributes[name]) for name in names if attributes.get(name)), None)
+
+
 def record_of_trace(row: Any) -> dict[str, Any] | None:
     """A trace, or a row of the frame of traces, as a record; ``None`` for anything else.
 
@@ -111,9 +140,10 @@ def record_of_trace(row: Any) -> dict[str, Any] | None:
     expectations = {a.name: a.expectation.value for a in trace.info.assessments if a.expectation is not None}
     documents = retrieved_documents(trace)
     session = (trace.info.trace_metadata or {}).get(SESSION)
+    inputs, outputs = _content(trace.data.request), _content(trace.data.response)
     return {
-        "inputs": _content(trace.data.request),
-        "outputs": _content(trace.data.response),
+        "inputs": inputs if inputs is not None else _root_content(trace, "input.value", "gen_ai.input.messages"),
+        "outputs": outputs if outputs is not None else _root_content(trace, "output.value", "gen_ai.output.messages"),
         **({"contexts": documents} if documents is not None else {}),
         **({"expectations": expectations} if expectations else {}),
         **({SESSION: session} if session else {}),

@@ -50,8 +50,8 @@ def reference_in(value: object) -> object:
 def messages_of(value: object) -> tuple[Message, ...] | None:
     """``value`` as messages, those without text left out; ``None`` where it is not a list of messages.
 
-    A message is a mapping with ``role`` (or ``type``) and ``content``, an object with ``type`` and ``content``
-    (LangChain), or a pair of role and text; a pair of two other texts is a question and its answer.
+    A message is a ``Message``, a mapping with ``role`` (or ``type``) and ``content``, an object with ``type`` and
+    ``content`` (LangChain), or a pair of role and text; a pair of two other texts is a question and its answer.
 
     >>> messages_of([("human", "Hi"), {"role": "assistant", "content": "Hello"}])
     (Message(role='user', content='Hi'), Message(role='assistant', content='Hello'))
@@ -153,8 +153,10 @@ def _last_message(messages: Iterable[object], roles: frozenset[str]) -> object:
 
 
 def _role_and_content(message: object) -> tuple[object, object]:
-    if isinstance(message, Mapping):
-        return message.get("role", message.get("type")), message.get("content")
+    if isinstance(message, Message):
+        return message.role, message.content
+    if isinstance(message, Mapping):  # OpenTelemetry calls the content parts
+        return message.get("role", message.get("type")), message.get("content", message.get("parts"))
     return getattr(message, "type", None), getattr(message, "content", None)
 
 
@@ -180,8 +182,13 @@ def _message(role: str, content: object) -> Message:
 
 
 def _joined_parts(content: object) -> object:
-    """The text of a message whose content is a list of parts (``{"type": "text", "text": …}``)."""
+    """The text of a message whose content is a list of parts (``{"type": "text", "text": …}``, or ``content``)."""
     if not isinstance(content, (list, tuple)):
         return content
-    texts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+    texts = [
+        part.get("text", part.get("content") if part.get("type") == "text" else None)
+        if isinstance(part, Mapping)
+        else part
+        for part in content
+    ]
     return "\n".join(text for text in texts if isinstance(text, str)) or None

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import Protocol, Union
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from mlflow_ragmetrics.core.options import shown
@@ -15,8 +15,10 @@ from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 
 __all__ = [
+    "MIN_SCORED",
     "Check",
     "GateError",
+    "MinScored",
     "check_comparison",
     "check_figures",
     "check_names",
@@ -25,7 +27,14 @@ __all__ = [
     "to_junit",
 ]
 
-_FIGURES = ("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored", "true_mean", "true_low", "true_high")
+MIN_SCORED = 0.95
+MinScored = Union[float, Mapping[str, float]]
+"""The share of all rows that must be measured, or one per key and under ``""`` for all others."""
+
+_FIGURES = (
+    *("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored"),
+    *("true_mean", "true_low", "true_high", "anytime_low", "anytime_high"),
+)
 _VERDICTS = ("improved", "regressed", "unchanged", "too few rows to tell")
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -64,34 +73,52 @@ class Outcome(Protocol):
 
 
 def check_names(
-    keys: Sequence[str], fail_under: Mapping[str, float] | None = None, fail_on_error_rate: float | None = None
+    keys: Sequence[str], fail_under: Mapping[str, float] | None = None, min_scored: MinScored | None = None
 ) -> None:
     """``InvalidOptionError`` for limits that do not fit a report with these ``keys``."""
     for name, least in (fail_under or {}).items():
         _figure(keys, name)
         if not (isinstance(least, (int, float)) and -math.inf < least < math.inf):
             raise InvalidOptionError(f"fail_under {name}={shown(least)}: it must be a number", param="fail_under")
-    if fail_on_error_rate is not None and not 0 <= fail_on_error_rate <= 1:
-        message = f"fail_on_error_rate={fail_on_error_rate!r} must be between 0 and 1"
-        raise InvalidOptionError(message, param="fail_on_error_rate")
+    for key, share in _shares(min_scored).items():
+        if key and key not in keys:
+            message = f"min_scored {key}: {key!r} is not a metric here; there are {', '.join(keys) or 'none'}"
+            raise InvalidOptionError(message, param="min_scored")
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+            name = f"min_scored {key}" if key else "min_scored"
+            raise InvalidOptionError(f"{name}={shown(share)} must be a number from 0 to 1", param="min_scored")
 
 
 def check_figures(
     figures: Mapping[str, float],
     fail_under: Mapping[str, float] | None = None,
-    fail_on_error_rate: float | None = None,
+    min_scored: MinScored | None = None,
+    *,
+    keys: Sequence[str] = (),
+    rows: int = 0,
+    incomplete: str | None = None,
 ) -> list[Check]:
-    """One check for each limit of ``fail_under`` (``key`` for its mean, or ``key/figure``), and each metric's errors.
+    """One check for each limit of ``fail_under`` (``key`` for its mean, or ``key/figure``).
 
-    ``figures`` are a report's ``metrics``. A figure that could not be computed fails. A metric's error rate is
-    the share of its rows that failed, and must not exceed ``fail_on_error_rate``. ``InvalidOptionError`` for an unknown
-    metric or figure.
+    ``figures`` are a report's ``metrics``. A check passes where the figure reaches its limit and at least the share
+    ``min_scored`` (default 0.95; a mapping gives it by key, and under ``""`` for all others) of **all** rows was
+    measured, that is scored otherwise than by the rule for rows without context or without claims. Without a limit
+    ``min_scored`` is a check of its own, for the keys that it names, else for all. ``keys`` are further metrics that
+    were to be scored on these ``rows``; ``incomplete`` says why the evaluation is, which is a failed check.
+    ``InvalidOptionError`` for an unknown metric or figure.
     """
-    keys = [name.removesuffix("/n_scored") for name in figures if name.endswith("/n_scored")]
-    check_names(keys, fail_under, fail_on_error_rate)
-    checks = [_at_least(figures, _figure(keys, name), least) for name, least in (fail_under or {}).items()]
-    if fail_on_error_rate is not None:
-        checks += [_error_rate(figures, key, fail_on_error_rate) for key in keys]
+    known = list(dict.fromkeys([*keys, *(name.removesuffix("/n_scored") for name in figures if _is_count(name))]))
+    check_names(known, fail_under, min_scored)
+    shares = _shares(min_scored)
+    limits: dict[str, float | None] = {_figure(known, name): least for name, least in (fail_under or {}).items()}
+    limited = {name.partition("/")[0] for name in limits}
+    alone = [key for key in shares if key] or ([] if limited or min_scored is None else known)
+    limits |= {f"{key}/n_measured": None for key in alone if key not in limited}
+    checks = [] if incomplete is None else [Check("evaluation", False, f"the evaluation is not complete: {incomplete}")]
+    for name, least in limits.items():
+        key = name.partition("/")[0]
+        share = shares.get(key, shares.get("", MIN_SCORED))
+        checks.append(_check(figures, name, least, share, rows))
     return checks
 
 
@@ -144,22 +171,33 @@ def _figure(keys: Sequence[str], name: str) -> str:
     return f"{key}/{figure}"
 
 
-def _at_least(figures: Mapping[str, float], name: str, least: float) -> Check:
+def _is_count(name: str) -> bool:
+    return name.count("/") == 1 and name.endswith("/n_scored")
+
+
+def _shares(min_scored: MinScored | None) -> dict[str, float]:
+    if min_scored is None:
+        return {}
+    return dict(min_scored) if isinstance(min_scored, Mapping) else {"": min_scored}
+
+
+def _check(figures: Mapping[str, float], name: str, least: float | None, share: float, rows: int) -> Check:
+    key = name.partition("/")[0]
+    measured = figures.get(f"{key}/n_measured", 0.0)
+    total = sum(figures.get(f"{key}/{count}", 0.0) for count in ("n_scored", "n_skipped", "n_error")) or rows
+    enough = total > 0 and measured >= share * total - 1e-9
+    counted = f"{measured:.0f} of {total:.0f} rows were measured"
+    if not enough:
+        counted += f", and at least {share:.4g} of them must be"
+    if least is None:
+        return Check(name, enough, f"{key}: {counted}")
     value = figures.get(name)
     if value is None:
-        return Check(name, False, f"{name} could not be computed and must be at least {least:g}")
+        return Check(name, False, f"{name} could not be computed and must be at least {least:g}; {counted}")
     reached = passes(value, least)
-    mark = " (few groups)" if f"{name.partition('/')[0]}/few_groups" in figures else ""
-    outcome = "reaches" if reached else "must be at least"
-    return Check(name, reached, f"{name} is {value:.4f}{mark} and {outcome} {least:g}")
-
-
-def _error_rate(figures: Mapping[str, float], key: str, most: float) -> Check:
-    failed = figures.get(f"{key}/n_error", 0.0)
-    rows = failed + figures[f"{key}/n_scored"] + figures.get(f"{key}/n_skipped", 0.0)
-    rate = failed / rows if rows else 0.0
-    reason = f"{key}: {failed:.0f} of {rows:.0f} rows failed ({rate:.1%}); at most {most:.1%} may"
-    return Check(f"{key}/error_rate", rate <= most + 1e-9, reason)
+    mark = " (few groups)" if f"{key}/few_groups" in figures else ""
+    said = f"{name} is {value:.4f}{mark} and {'reaches' if reached else 'must be at least'} {least:g}"
+    return Check(name, reached and enough, f"{said}{'; ' if enough == reached else ', but '}{counted}")
 
 
 def _verdict(name: str) -> str:

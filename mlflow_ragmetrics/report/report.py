@@ -6,16 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Union
 
-from mlflow_ragmetrics.core.json_text import plain
+from mlflow_ragmetrics.core.json_text import as_json, plain
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.readers import digest
 from mlflow_ragmetrics.readers.groups import Groups, sample_groups, sample_slices
 from mlflow_ragmetrics.readers.labels import Labels
 from mlflow_ragmetrics.readers.results import results_of
-from mlflow_ragmetrics.report.gates import check_figures, raise_failures
+from mlflow_ragmetrics.report.anytime import AnytimeState
+from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
+from mlflow_ragmetrics.report.marks import banner, judge_lines, silence
+from mlflow_ragmetrics.report.panel import agreement_lines, panel_figures
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import summarize_rows
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
@@ -37,7 +41,8 @@ class Report:
 
     ``description`` says how it was made (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
     ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
-    where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found.
+    where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found, ``anytime`` the state that
+    ``with_anytime`` leaves for the next look. ``stopped`` says why it ended before every row was scored, where it did.
     """
 
     rows: Sequence[Row]
@@ -47,6 +52,8 @@ class Report:
     source: Union[str, Path, None] = None
     repeats: Mapping[str, float] = field(default_factory=dict)
     true_scores: tuple[TrueScore, ...] = ()
+    anytime: AnytimeState | None = None
+    stopped: Union[str, None] = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -72,10 +79,12 @@ class Report:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """What is logged as run metrics: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
+        """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
         scores = [row.scores for row in self.rows]
-        figures = {**summarize_rows(scores, self._group_names()), **retrieval_summary(scores), **self.repeats}
-        return figures | {name: value for each in self.true_scores for name, value in each.metrics.items()}
+        figures = {**summarize_rows(scores, self._group_names()), **panel_figures(scores)}
+        figures |= {**retrieval_summary(scores), **self.repeats}
+        figures |= {name: value for each in self.true_scores for name, value in each.metrics.items()}
+        return figures | (self.anytime.metrics if self.anytime is not None else {})
 
     @property
     def groups(self) -> str | None:
@@ -124,6 +133,24 @@ class Report:
         """
         return replace(self, true_scores=(*self.true_scores, self.true_score(key, labels, **options)))
 
+    def with_anytime(self, before: AnytimeState | Mapping[str, Any] | None = None) -> Report:
+        """The report with ``<key>/anytime_low`` and ``/anytime_high`` among its metrics, for scores from 0 to 1.
+
+        These intervals stay valid however often one looks and decides (Waudby-Smith and Ramdas 2023), so that nightly
+        gates and live runs raise false alarms in 5 % of cases ever, not each time. ``before`` is the ``anytime`` of the
+        last look, or its ``to_dict``; rows, or groups, that were counted before are not counted again, which a warning
+        says. ``InvalidDataError`` for another ``before``.
+        """
+        if not isinstance(before, AnytimeState):
+            before = AnytimeState() if before is None else AnytimeState.from_dict(before)
+        state = before.after(self.rows, self._group_names())
+        warnings = self.warnings
+        if state.repeated:
+            unit = "rows" if self.groups is None else "groups"
+            message = f"{state.repeated} {unit} were counted by an earlier look: the anytime intervals leave them out"
+            warnings = (*warnings, message)
+        return replace(self, anytime=state, warnings=warnings)
+
     def _group_names(self) -> list[str] | None:
         return None if self.groups is None else sample_groups((row.sample for row in self.rows), self.groups)
 
@@ -132,11 +159,43 @@ class Report:
         """16 hex digits that depend on the whole content of all samples."""
         return digest(row.sample for row in self.rows)
 
+    @cached_property
+    def incomplete(self) -> str | None:
+        """Why the figures are not those of a whole evaluation: it was stopped, or no judge answered; else ``None``."""
+        return self.stopped or silence(self.rows)
+
+    @property
+    def banner(self) -> list[str]:
+        """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
+        return [*banner(self.rows, self.metrics, self.incomplete), *agreement_lines(self.keys, self.metrics)]
+
+    @cached_property
+    def composites(self) -> list[str]:
+        """The keys of the weighted composites."""
+        return [key for key in self.keys if any("coverage" in score.details for score in self.scores(key))]
+
     def worst(self, count: int = 3, key: str | None = None) -> list[Row]:
-        """The ``count`` scored rows of lowest value: by ``key``, else by the composite, else by the last metric."""
-        key = key or next((k for k in reversed(self.keys) if any(s.scored for s in self.scores(k))), None)
-        scored = [row for row in self.rows if key is not None and row.scores[key].value is not None]
-        return sorted(scored, key=lambda row: row.scores[str(key)].value or 0.0)[:count]
+        """The ``count`` scored rows of lowest value: by ``key``, else by the composite, else by each row's lowest."""
+        found = [(lowest, row) for row in self.rows if (lowest := self.lowest(row, key)) is not None]
+        return [row for _, row in sorted(found, key=lambda each: (each[0][1], fmean(_values(each[1]))))[:count]]
+
+    def lowest(self, row: Row, key: str | None = None) -> tuple[str, float] | None:
+        """What ``worst`` goes by in this row: the metric and its value; ``None`` where that is not scored."""
+        key = key or self._ranking
+        values = {
+            name: score.value for name, score in row.scores.items() if name == key or (key is None and score.measured)
+        }
+        scored = [(value, name) for name, value in values.items() if value is not None]
+        return (min(scored)[1], min(scored)[0]) if scored else None
+
+    @property
+    def worst_by(self) -> str:
+        """What ``worst`` goes by, in words."""
+        return self._ranking or ("the lowest of the row's scores" if len(self.keys) > 1 else "".join(self.keys))
+
+    @cached_property
+    def _ranking(self) -> str | None:
+        return next((key for key in self.composites if any(score.scored for score in self.scores(key))), None)
 
     def to_html(self, title: str | None = None) -> str:
         """A self-contained page: summary, distributions, a table of rows, and each row's claims and chunks.
@@ -151,6 +210,7 @@ class Report:
             metrics=self.metrics,
             usage=plain(self.usage),
             warnings=self.warnings,
+            banner=[*self.banner, *judge_lines(self.rows, self.description.get("judge", []))],
         )
 
     def __repr__(self) -> str:
@@ -158,15 +218,19 @@ class Report:
         return f"<Report of {len(self)} rows: {', '.join(means)}>"
 
     def _repr_html_(self) -> str:
-        return report_cell(self.keys, self.metrics, self.warnings, len(self), self.worst())
+        banner = [*self.banner, *judge_lines(self.rows, self.description.get("judge", []))]
+        return report_cell(
+            self.keys, self.metrics, self.warnings, len(self), self.worst(), worst_by=self.worst_by, banner=banner
+        )
 
-    def check(self, *, fail_on_error_rate: float | None = None, **fail_under: float) -> None:
+    def check(self, *, min_scored: MinScored | None = None, **fail_under: float) -> None:
         """``GateError`` (an ``AssertionError``) when a mean is under its limit: ``report.check(faithfulness=0.8)``.
 
-        ``fail_on_error_rate``: the largest share of a metric's rows that may fail. Other figures than the mean are
-        named in full: ``report.check(**{"faithfulness/pass_rate": 0.9})``.
+        ``min_scored``: the share of all rows that must be measured, not left out, failed or scored by the rule for rows
+        without context (default 0.95); a mapping gives it by key, and under ``""`` for the others. Other figures than
+        the mean are named in full: ``report.check(**{"faithfulness/pass_rate": 0.9})``.
         """
-        raise_failures(check_figures(self.metrics, fail_under, fail_on_error_rate))
+        raise_failures(check_figures(self.metrics, fail_under, min_scored, rows=len(self), incomplete=self.incomplete))
 
     def log(self, *, plots: bool = True, **options: Any) -> str:
         """Write metrics, params, tags, tables, page and plots into the active MLflow run, or a new one; returns its id.
@@ -174,9 +238,13 @@ class Report:
         Further options are those of ``tracking.log_report``: ``run_id``, ``run_name``, ``tags``, ``traces``, ….
         """
         from mlflow_ragmetrics.tracking import log_report
+        from mlflow_ragmetrics.tracking.anytime import ANYTIME, ANYTIME_TAG, measurement_id
 
         drawn = self._plots() if plots else {}
         files = {"ragmetrics_report.html": self.to_html(), **drawn, **(options.pop("files", None) or {})}
+        if self.anytime is not None:
+            files[ANYTIME] = as_json(self.anytime.to_dict())
+            options["tags"] = {**(options.get("tags") or {}), ANYTIME_TAG: measurement_id(self.description)}
         return log_report(self, files=files, **options)
 
     def _plots(self) -> dict[str, bytes]:
@@ -187,3 +255,7 @@ class Report:
             if key in self.keys:
                 figures[f"ragmetrics_{key}.png"] = composite_plot(key, self.scores(key))
         return {name: png(figure) for name, figure in figures.items() if figure is not None}
+
+
+def _values(row: Row) -> list[float]:
+    return [score.value for score in row.scores.values() if score.value is not None]

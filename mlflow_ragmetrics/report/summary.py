@@ -26,10 +26,13 @@ _WORTH_A_WARNING = 1.1
 def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object] | None = None) -> dict[str, float]:
     """The figures of one metric over its rows.
 
-    Always ``n_scored``, ``n_skipped`` and ``n_error``; with at least one score ``mean``, with two ``ci_low`` and
-    ``ci_high`` (95 %, see ``statistics.intervals``); ``pass_rate`` over the scored rows where there is a threshold;
-    ``n_no_context`` where the metric looks at contexts; ``coverage`` (mean) for a composite. Numbers may be given in
-    place of scores; ``None`` and NaN count as skipped. Nothing is ever NaN.
+    Always ``n_scored``, ``n_skipped``, ``n_error`` and ``n_measured`` (the scored rows but for those that the rule for
+    rows without context or claims scored; see ``Score.measured``); with at least one score ``mean``, with two
+    ``ci_low`` and ``ci_high`` (95 %, see ``statistics.intervals``); ``pass_rate`` over the scored rows where there is a
+    threshold; ``n_no_context`` where the metric looks at contexts; ``n_unclaimed`` and ``n_unquoted``, rows with
+    sentences that no claim covers and rows with quotes that are not in the passages, where there are any; ``coverage``
+    (mean) for a composite. Numbers may be given in place of scores; ``None`` and NaN count as skipped. Nothing is ever
+    NaN.
 
     ``groups``: a name for each row that rows which belong together share, such as turns of one conversation; the
     interval then is that of ``statistics.clusters``, and ``n_groups``, ``design_effect`` (how many times larger the
@@ -142,16 +145,22 @@ def _mean(values: Sequence[float], interval: tuple[float, float] | None) -> dict
     return {"mean": fmean(values), **limits} if values else {}
 
 
+_OF_WARNING = {"n_unclaimed": "claims_missing", "n_unquoted": "quote_not_found"}
+
+
 def _counts(scores: Sequence[Score]) -> dict[str, float]:
     of_status = Counter(map(attrgetter("status"), scores))
     names = {"n_scored": "ok", "n_skipped": "skipped", "n_error": "error"}
     figures: dict[str, float] = {name: of_status[status] for name, status in names.items()}
+    figures["n_measured"] = sum(score.measured for score in scores)
     verdicts = [score.passed for score in scores if score.value is not None and score.passed is not None]
     if verdicts:
         figures["pass_rate"] = fmean(verdicts)
     without_context = [score.details["no_context"] for score in scores if "no_context" in score.details]
     if without_context:
         figures["n_no_context"] = sum(map(bool, without_context))
+    codes = Counter(code for score in scores for code in {code for code, _ in score.warnings})
+    figures |= {name: codes[code] for name, code in _OF_WARNING.items() if codes[code]}
     coverages = [score.details["coverage"] for score in scores if "coverage" in score.details]
     if coverages:
         figures["coverage"] = fmean(coverages)

@@ -11,6 +11,7 @@ from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.panel import judge_slugs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +43,9 @@ def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
             columns[f"{key}_support"] = pd.array([score.details.get("support") for score in scores], dtype="Float64")
         if any(score.model_scores for score in scores):
             columns[f"{key}_judge"] = pd.array([score.judge for score in scores], dtype=object)
+        for name, slug in judge_slugs(scores).items():
+            values = [score.model_scores.get(name) for score in scores]
+            columns[f"{key}_judge_{slug}"] = pd.array(values, dtype="Float64")
     return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
 
 
@@ -64,6 +68,8 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
     }
     frame = pd.DataFrame(columns, columns=list(ITEM_COLUMNS), dtype=object)
     frame["support"] = pd.array(columns["support"], dtype="Float64")
+    if any(item.judge for item in members):
+        frame["judge"] = [item.judge for item in members]
     return frame
 
 

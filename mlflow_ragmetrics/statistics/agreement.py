@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, logit, ndtri
 from scipy.stats import pearsonr, rankdata, spearmanr
 
-__all__ = ["Agreement", "Estimate", "agreement", "auroc", "correlation"]
+__all__ = ["Agreement", "Estimate", "agreement", "auroc", "correlation", "krippendorff_alpha"]
 
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 Values = np.ndarray[Any, Any]
@@ -135,6 +135,26 @@ def correlation(values: Values, grades: Values, kind: str) -> Estimate | None:
     spread = 1.0 if kind == "pearson" else 1.0 + found**2 / 2
     half = float(ndtri((1 + _LEVEL) / 2)) * np.sqrt(spread / (values.size - 3))
     return Estimate(found, float(np.tanh(np.arctanh(found) - half)), float(np.tanh(np.arctanh(found) + half)))
+
+
+def krippendorff_alpha(scores: Values) -> float | None:
+    """Krippendorff's α (2004) for interval data of a rows × judges array, NaN where a judge has no score.
+
+    1: the judges agree on every row; 0: as much as by chance. ``None`` where no two judges scored the same row, or
+    where all scores are equal, so that agreement says nothing.
+    """
+    values = np.asarray(scores, dtype=float)
+    values = values[(~np.isnan(values)).sum(axis=1) > 1] if values.size else values
+    if not values.size:
+        return None
+    judges = (~np.isnan(values)).sum(axis=1)
+    within = 2 * (judges * np.nansum(values**2, axis=1) - np.nansum(values, axis=1) ** 2)
+    pairable = values[~np.isnan(values)]
+    count = pairable.size
+    expected = 2 * (count * (pairable**2).sum() - pairable.sum() ** 2) / (count * (count - 1))
+    if np.ptp(pairable) == 0:
+        return None
+    return float(1 - (within / (judges - 1)).sum() / count / expected)
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import DatasetInput
 
-__all__ = ["Loggable", "dataset_input", "description_of", "figures_of", "package_version"]
+__all__ = ["Loggable", "dataset_input", "description_of", "figures_of", "package_version", "run_metrics_of"]
 
 _LISTS = ("contexts", "retrieved_doc_ids", "gold_doc_ids")
 
@@ -57,6 +57,10 @@ class Loggable(Protocol):
         """Run metrics by name."""
 
     @property
+    def incomplete(self) -> Union[str, None]:
+        """Why the figures are not those of a whole evaluation."""
+
+    @property
     def data_digest(self) -> str:
         """Hex digits that depend on the whole content."""
 
@@ -66,10 +70,39 @@ def package_version() -> str:
     return version("mlflow_ragmetrics")
 
 
+_LOGGED = {"mean", "ci_low", "ci_high", "n_scored", "pass_rate", "n_groups", "design_effect"}
+_LOGGED |= {"true_mean", "true_low", "true_high", "n_labelled"}
+_MARKS = {"n_error", "n_no_context", "n_unclaimed", "n_unquoted", "n_fewer_judges", "few_groups"}
+
+
 def figures_of(report: Loggable) -> dict[str, float]:
-    """The run metrics: the report's own and ``usage/*``; what is not finite is left out."""
+    """All figures: the report's own and ``usage/*``; what is not finite is left out."""
     figures = {**report.metrics, **{f"usage/{name}": value for name, value in report.usage.items()}}
     return {name: float(value) for name, value in figures.items() if value is not None and math.isfinite(value)}
+
+
+def run_metrics_of(report: Loggable) -> dict[str, float]:
+    """Those of the figures that are logged as MLflow metrics, so that a run's page can be read.
+
+    Of each key ``mean``, ``ci_low``, ``ci_high``, ``n_scored`` and, where there is one, ``pass_rate``; where they say
+    that something is missing, the marks ``n_error``, ``n_no_context``, ``n_unclaimed``, ``n_unquoted``,
+    ``n_fewer_judges``, ``few_groups``, ``n_measured`` and a composite's ``coverage``; ``<composite>_1to5/mean``; what
+    groups and labels add; the figures of retrieval under their own names, and ``usage/*``. The rest is in the artifact
+    ``rag_figures.json``.
+    """
+    figures = figures_of(report)
+    return {name: value for name, value in figures.items() if _is_logged(name, value, figures)}
+
+
+def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
+    key, _, figure = name.partition("/")
+    if not figure or key in ("usage", "repeat") or figure in ("repeat_sd", "flip_rate"):
+        return True
+    if key.endswith("_1to5") and f"{key}/n_scored" not in figures:
+        return f"{key.removesuffix('_1to5')}/coverage" in figures
+    if figure == "n_measured":
+        return value < figures[f"{key}/n_scored"]
+    return figure in _LOGGED or (figure in _MARKS and value != 0) or (figure == "coverage" and value < 1)
 
 
 def description_of(report: Loggable) -> dict[str, Any]:

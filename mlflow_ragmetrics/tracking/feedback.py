@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mlflow_ragmetrics.core.json_text import as_json, plain_text
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback
@@ -39,7 +40,10 @@ def feedback_of(key: str, score: Score, run_id: str | None = None) -> Feedback:
         value=score.value,
         error=error,
         rationale=f"skipped: {reason}" if score.status == "skipped" else reason,
-        source=AssessmentSource(source_type="LLM_JUDGE" if score.judge else "CODE", source_id=score.judge or key),
+        source=AssessmentSource(
+            source_type="CODE" if score.judge in (None, LexicalJudge.name) else "LLM_JUDGE",
+            source_id=score.judge or key,
+        ),
         metadata={**_metadata(score), **({} if run_id is None else {SOURCE_RUN: run_id})},
     )
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.statistics.anytime import ConfidenceSequence
 from mlflow_ragmetrics.tracking.feedback import feedback_of
 from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, RunWriter, explained, table_rows
 
@@ -95,6 +96,10 @@ class LiveRun:
         self._step = 0
         self._sums: dict[str, tuple[float, int]] = {}
         self._windows: dict[str, deque[float]] = {}
+        self.anytime = False
+        """Whether metrics have intervals that stay valid however often one looks."""
+        self._sequences: dict[str, ConfidenceSequence] = {}
+        self._off_scale: set[str] = set()  # keys with a score that is not from 0 to 1, which is what the bets are for
         self._errors: Counter[str] = Counter()
         folder = tempfile.mkdtemp(prefix="ragmetrics-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -124,6 +129,11 @@ class LiveRun:
             numbers = [value for value in values if isinstance(value, float)]
             self._sums[column] = (sum(numbers), len(numbers))
             self._windows[column] = deque(numbers[-WINDOW:], WINDOW)
+            if not all(0 <= value <= 1 for value in numbers):
+                self._off_scale.add(column)
+            elif self.anytime:
+                self._sequences[column] = ConfidenceSequence()
+                self._sequences[column].update(numbers)
             if column.endswith("_status"):
                 self._errors[column.removesuffix("_status")] = values.count("error")
 
@@ -135,6 +145,7 @@ class LiveRun:
     def next_metrics(self, scores: Mapping[str, Score], time_ms: int) -> list[Metric]:
         """The metrics of the next row: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
 
+        With ``anytime``, ``<key>/anytime_low`` and ``/anytime_high`` as well, for scores from 0 to 1.
         ``<key>/n_error`` counts the rows so far whose score is in error: a mean that stands still says so.
         """
         from mlflow.entities import Metric
@@ -152,8 +163,20 @@ class LiveRun:
             window = self._windows.setdefault(key, deque(maxlen=WINDOW))
             window.append(score.value)
             figures |= {key: score.value, f"{key}/mean": total / count, f"{key}/rolling_mean": fmean(window)}
+            if self.anytime:
+                figures |= self._anytime_interval(key, score.value)
         step, self._step = self._step, self._step + 1
         return [Metric(name, value, time_ms, step) for name, value in figures.items()]
+
+    def _anytime_interval(self, key: str, value: float) -> dict[str, float]:
+        if not 0 <= value <= 1:
+            self._off_scale.add(key)
+        if key in self._off_scale:
+            return {}
+        sequence = self._sequences.setdefault(key, ConfidenceSequence())
+        sequence.update(value)
+        low, high = sequence.interval()
+        return {f"{key}/anytime_low": low, f"{key}/anytime_high": high}
 
     def write_metrics(self, metrics: Sequence[Metric]) -> None:
         """Write metrics; the store knows those that it has already."""

@@ -7,10 +7,17 @@ from typing import Any
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.tracking.describe import Loggable, dataset_input, description_of, figures_of, package_version
-from mlflow_ragmetrics.tracking.run import COMPLETE, target_run
+from mlflow_ragmetrics.tracking.describe import (
+    Loggable,
+    dataset_input,
+    description_of,
+    figures_of,
+    package_version,
+    run_metrics_of,
+)
+from mlflow_ragmetrics.tracking.run import status_of, target_run
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
-from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, SUITE, Content, RunWriter, table_json
+from mlflow_ragmetrics.tracking.writer import CLAIMS, FIGURES, ROWS, STATUS_TAG, SUITE, Content, RunWriter, table_json
 
 __all__ = ["log_report"]
 
@@ -37,6 +44,8 @@ def log_report(
     ``dataset=False`` logs no dataset input and ``omit`` names metrics not to log, where somebody else logs them.
     Logging again, also after a failure, replaces tables and traces and sets the metrics anew. Where something cannot be
     written, a run made here ends FAILED, the tag ``ragmetrics.status`` says why, and a ``RagMetricsError`` is raised.
+    A report that is not complete (``report.incomplete``) is written whole, but the tag is not ``complete``, and a run
+    made here ends FAILED.
     """
     import mlflow
     from mlflow.entities import LoggedModelInput
@@ -52,12 +61,12 @@ def log_report(
         about: dict[str, Any] = {"model_id": model, "run_id": target}
         for each in datasets:
             about |= {"dataset_name": each.dataset.name, "dataset_digest": each.dataset.digest}
-        writer.figures({name: value for name, value in figures_of(report).items() if name not in omit}, **about)
+        writer.figures({name: value for name, value in run_metrics_of(report).items() if name not in omit}, **about)
         if feedback:
             log_feedback(report.rows, target)
         elif traces:
             log_traces(report.rows, target, model)
-        writer.tags({**(tags or {}), STATUS_TAG: COMPLETE})
+        writer.tags({**(tags or {}), STATUS_TAG: status_of(report.incomplete)})
     return target
 
 
@@ -66,5 +75,6 @@ def _own_files(report: Loggable) -> dict[str, Content]:
     return {
         ROWS: table_json(report.table),
         CLAIMS: table_json(report.items),
+        FIGURES: as_json(figures_of(report), indent=2),
         SUITE: redact(as_json(about, indent=2)),
     }

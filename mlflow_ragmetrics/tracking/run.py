@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from mlflow_ragmetrics.core.json_text import plain_text
+from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, few_attempts, reason_of, write_errors
+from mlflow_ragmetrics.tracking.writer import LONGEST_TAG, STATUS_TAG, RunWriter, few_attempts, reason_of, write_errors
 
-__all__ = ["COMPLETE", "target_run"]
+__all__ = ["COMPLETE", "status_of", "target_run"]
 
 COMPLETE = "complete"
+
+
+def status_of(incomplete: str | None) -> str:
+    """The value of the tag ``ragmetrics.status`` for a report that is written whole; ``incomplete`` is the report's."""
+    return COMPLETE if incomplete is None else redact(plain_text(f"incomplete: {incomplete}"))[:LONGEST_TAG]
 
 
 @contextmanager
 def target_run(run_id: str | None, run_name: str | None) -> Iterator[str]:
     """Yield the id of the run to write into.
 
-    A run made here ends with the block: FINISHED, or FAILED when the block raises. In either kind of run the tag
+    A run made here ends with the block: FINISHED, or FAILED when the block raises or leaves it with a status other than
+    ``complete``; the status of the user's own run is the user's. In either kind of run the tag
     ``ragmetrics.status`` then says what went wrong, without secrets, and the error goes on as a ``RagMetricsError``
     of one sentence (an interruption as it is). A named run that an earlier attempt left unfinished is finished.
     """
@@ -32,7 +40,7 @@ def target_run(run_id: str | None, run_name: str | None) -> Iterator[str]:
             is_unfinished = mlflow.get_run(run_id).data.tags.get(STATUS_TAG, COMPLETE) != COMPLETE
             yield run_id
             if is_unfinished:
-                mlflow.MlflowClient().set_terminated(run_id)
+                mlflow.MlflowClient().set_terminated(run_id, _ending(run_id))
     else:
         with _new_run(run_name) as new:
             yield new
@@ -54,7 +62,14 @@ def _new_run(run_name: str | None) -> Iterator[str]:
             mlflow.end_run("FAILED")
         raise
     with _failure_noted(run_id):
-        mlflow.end_run()
+        mlflow.end_run(_ending(run_id))
+
+
+def _ending(run_id: str) -> str:
+    import mlflow
+
+    status = mlflow.get_run(run_id).data.tags.get(STATUS_TAG, COMPLETE)
+    return "FINISHED" if status == COMPLETE else "FAILED"
 
 
 @contextmanager

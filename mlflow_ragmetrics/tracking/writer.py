@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLAIMS",
+    "FIGURES",
     "LONGEST_PARAM",
+    "LONGEST_TAG",
     "ROWS",
     "STATUS_TAG",
     "SUITE",
@@ -49,12 +51,13 @@ Content = Union[str, bytes, Callable[[Path], object]]
 ROWS = "rag_rows.json"
 CLAIMS = "rag_claims.json"
 SUITE = "ragmetrics_suite.json"
+FIGURES = "rag_figures.json"
 STATUS_TAG = "ragmetrics.status"
 LONGEST_PARAM = 6000
 _TABLES_TAG = "mlflow.loggedArtifacts"
 _METRICS_PER_BATCH = 900
 _PARAMS_PER_BATCH = 100
-_LONGEST_TAG = 5000
+LONGEST_TAG = 5000
 
 
 class RunWriter:
@@ -144,7 +147,7 @@ class RunWriter:
     def note_failure(self, reason: str) -> None:
         """Tag the run with what went wrong, where the store still takes that."""
         with suppress(*write_errors()), few_attempts():
-            self._client.set_tag(self.run_id, STATUS_TAG, f"failed: {reason}"[:_LONGEST_TAG])
+            self._client.set_tag(self.run_id, STATUS_TAG, f"failed: {reason}"[:LONGEST_TAG])
 
     def _mark_tables(self, names: Collection[str]) -> None:
         known = json.loads(self._client.get_run(self.run_id).data.tags.get(_TABLES_TAG, "[]"))

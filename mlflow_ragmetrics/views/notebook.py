@@ -16,6 +16,7 @@ _COLUMNS = {
     "1–5": ("{}_1to5/mean", "{:.1f}"),
     "passed": ("{}/pass_rate", "{:.0%}"),
     "scored": ("{}/n_scored", "{:.0f}"),
+    "measured": ("{}/n_measured", "{:.0f}"),
     "skipped": ("{}/n_skipped", "{:.0f}"),
     "failed": ("{}/n_error", "{:.0f}"),
     "groups": ("{}/n_groups", "{:.0f}"),
@@ -25,9 +26,19 @@ _COLUMNS = {
 
 
 def report_cell(
-    keys: Sequence[str], metrics: Mapping[str, float], warnings: Sequence[str], rows: int, worst: Sequence[Row]
+    keys: Sequence[str],
+    metrics: Mapping[str, float],
+    warnings: Sequence[str],
+    rows: int,
+    worst: Sequence[Row],
+    *,
+    worst_by: str = "",
+    banner: Sequence[str] = (),
 ) -> str:
-    """HTML for one cell; ``metrics`` are a report's run metrics, ``worst`` its rows to look at first."""
+    """HTML for one cell; ``metrics`` are a report's figures, ``worst`` its rows to look at first, by ``worst_by``.
+
+    ``banner`` are lines that must be read with the figures.
+    """
     return render(
         "views/notebook.html",
         keys=keys,
@@ -40,5 +51,6 @@ def report_cell(
         warnings=warnings,
         rows=rows,
         worst=worst,
-        worst_by=next((key for key, score in reversed(worst[0].scores.items()) if score.scored), "") if worst else "",
+        worst_by=worst_by,
+        banner=banner,
     )

@@ -1,6 +1,6 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
-const EMPTY = { verdict: null, reason: "", support: null, evidence: [] };  // an item of the data leaves these out
+const EMPTY = { verdict: null, reason: "", support: null, evidence: [], judge: null };  // an item of the data leaves these out
 for (const row of data.rows) {
   for (const score of Object.values(row.scores)) score.items = score.items.map((item) => ({ ...EMPTY, ...item }));
 }
@@ -20,9 +20,11 @@ const number = (value, digits = 3) => value === null || value === undefined ? "�
 const metric = (key, name) => data.metrics[key + "/" + name];
 const MEANING = { SUPPORTED: "supported", NEUTRAL: "not in the passages", CONTRADICTED: "contradicted" };
 const claims = (row) => Object.values(row.scores).flatMap((score) => score.items).filter((item) => item.kind === "claim");
-const firstClaims = (row) => data.keys.map((key) => claims({ scores: { key: row.scores[key] || { items: [] } } })).find((some) => some.length) || [];
-const deciding = Object.keys(data.description.weights || {}).find((key) => data.keys.includes(key)) || data.keys[data.keys.length - 1];
-const columns = [deciding, ...data.keys.filter((key) => key !== deciding)];
+const firstClaims = (row) => data.keys.map((key) => claims({ scores: { key: row.scores[key] || { items: [] } } })).map((some) => some.filter((item) => item.judge === some[0].judge)).find((some) => some.length) || [];
+const composite = data.keys.find((key) => metric(key, "coverage") !== undefined);
+const LOWEST = "";  // the order of rows where no composite ranks them: by the lowest of each row's scores
+const lowest = (row) => Math.min(...Object.values(row.scores).map((score) => score.value === null || score.unmeasured ? Infinity : score.value));
+const columns = composite === undefined ? data.keys : [composite, ...data.keys.filter((key) => key !== composite)];
 
 function histogram(values, low, high) {
   const bins = new Array(20).fill(0);
@@ -53,6 +55,7 @@ function summary() {
     usage.cost && `cost ${usage.cost.toFixed(4)}`,
     usage.wall_seconds && `${usage.wall_seconds.toFixed(1)} s`,
   ].filter(Boolean).join(" · ");
+  for (const line of data.banner) byId("banner").append(element("li", {}, line));
   for (const warning of data.warnings) byId("warnings").append(element("li", {}, warning));
   for (const key of data.keys) {
     const values = data.rows.map((row) => row.scores[key] && row.scores[key].value).filter((v) => v !== null && v !== undefined);
@@ -60,12 +63,14 @@ function summary() {
     const interval = metric(key, "ci_low") === undefined ? "" : `95 %: ${number(metric(key, "ci_low"))} to ${number(metric(key, "ci_high"))}`;
     const groups = metric(key, "n_groups"), effect = metric(key, "design_effect");
     const grouped = groups === undefined ? "" : ` over ${groups} groups` + (metric(key, "few_groups") ? " (few groups)" : "") + (effect === undefined ? "" : `, design effect ${number(effect, 1)}`);
-    const scaled = metric(key + "_1to5", "mean"), rate = metric(key, "pass_rate");
+    const scaled = metric(key + "_1to5", "mean"), rate = metric(key, "pass_rate"), measured = metric(key, "n_measured");
+    const short = measured !== undefined && measured < data.rows.length;
     byId("summary").append(element("div", { class: "card" },
       element("div", { class: "name" }, ...broken(key)),
       element("div", { class: "mean" }, number(metric(key, "mean")), scaled === undefined ? null : element("span", { class: "small" }, `  ${number(scaled, 1)} of 5`)),
       element("div", { class: "small" }, interval + grouped),
       element("div", { class: "small" }, counts.map((name) => `${metric(key, "n_" + name) || 0} ${name === "error" ? "failed" : name}`).join(" · ") + (rate === undefined ? "" : ` · ${(100 * rate).toFixed(0)} % pass`)),
+      short ? element("div", { class: "small short" }, `measured: ${measured} of ${data.rows.length} rows`) : null,
       values.length ? histogram(values, low, 1) : null));
   }
 }
@@ -83,7 +88,7 @@ function select() {
   const text = (row) => `${row.id}\n${row.question || ""}\n${row.answer || ""}`.toLowerCase();
   state.shown = data.rows.filter((row) => keep(row) && (!wanted || text(row).includes(wanted)));
   if (state.sort !== null) {
-    const value = (row) => state.sort === "id" || state.sort === "question" ? row[state.sort] || "" : (row.scores[state.sort] || {}).value;
+    const value = (row) => state.sort === LOWEST ? lowest(row) : state.sort === "id" || state.sort === "question" ? row[state.sort] || "" : (row.scores[state.sort] || {}).value;
     const sign = state.descending ? -1 : 1;
     state.shown.sort((first, second) => {
       const a = value(first), b = value(second);
@@ -119,7 +124,7 @@ function cell(score) {
   if (!score) return element("td", { class: "number unscored" }, "");
   if (score.value === null) return element("td", { class: "number unscored", title: score.reason }, score.status === "error" ? "failed" : score.status);
   const share = 100 * Math.min(1, Math.max(0, score.value)), bar = `background-size:${share.toFixed(0)}% 3px`;
-  return element("td", { class: "number bar" + (score.passed === false ? " failed" : ""), style: bar, title: score.reason }, number(score.value));
+  return element("td", { class: "number bar" + (score.unmeasured ? " unscored" : "") + (score.passed === false ? " failed" : ""), style: bar, title: score.reason }, number(score.value));
 }
 
 function draw() {
@@ -208,7 +213,7 @@ function scoreBlock(key, score, open) {
       link.addEventListener("click", (event) => { event.preventDefault(); byId("chunk-" + each.chunk)?.scrollIntoView({ block: "center" }); });
       return element("p", { class: "why" }, link, each.quote ? ` “${each.quote}”` : "");
     });
-    block.append(element("div", { class: "item" }, element("p", {}, element("span", { class: "badge " + item.verdict }, item.verdict || ""), " ", item.text,
+    block.append(element("div", { class: "item" }, element("p", {}, element("span", { class: "badge " + item.verdict, title: item.verdict || "" }, MEANING[item.verdict] || item.verdict || ""), item.judge === null ? "" : ` ${item.judge}:`, " ", item.text,
       item.support === null ? "" : element("span", { class: "why" }, ` support ${number(item.support, 2)}`)), element("p", { class: "why" }, item.reason), ...where));
   }
   return block;
@@ -241,6 +246,6 @@ byId("scroller").addEventListener("keydown", (event) => {
   event.preventDefault();
   choose(state.chosen + steps[event.key], true);
 });
-if (data.rows.length > 1) state.sort = deciding;
+if (data.rows.length > 1) state.sort = composite === undefined ? LOWEST : composite;
 headings();
 select();

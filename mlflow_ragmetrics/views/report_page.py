@@ -21,16 +21,19 @@ def report_page(
     metrics: Mapping[str, float],
     usage: Mapping[str, float],
     warnings: Sequence[str] = (),
+    banner: Sequence[str] = (),
 ) -> str:
     """The page of one evaluation: summary, distributions, a table of rows, and each row's claims and chunks.
 
-    All text of the data is carried as JSON and put on the page as text, so none of it can become markup or script.
+    ``banner`` are lines that must be read with the figures, ``warnings`` say what was left out. All text of the data is
+    carried as JSON and put on the page as text, so none of it can become markup or script.
     """
     data = {
         "description": dict(description),
         "metrics": dict(metrics),
         "usage": dict(usage),
         "warnings": list(warnings),
+        "banner": list(banner),
         "keys": list(dict.fromkeys(key for row in rows for key in row.scores)),
         "rows": [_row(row) for row in rows],
     }
@@ -57,7 +60,9 @@ def _row(row: Row) -> dict[str, Any]:
 
 
 def _score(score: Score) -> dict[str, Any]:
+    unmeasured = {} if score.measured or not score.scored else {"unmeasured": True}
     return {
+        **unmeasured,
         "value": score.value,
         "scaled": score.scaled,
         "status": score.status,
@@ -77,6 +82,8 @@ def _item(item: Item) -> dict[str, Any]:
         shown["reason"] = item.reason
     if item.support is not None:
         shown["support"] = item.support
+    if item.judge is not None:
+        shown["judge"] = item.judge
     if item.evidence:
         shown["evidence"] = [{"chunk": each.chunk, "quote": each.quote} for each in item.evidence]
     return shown

@@ -67,7 +67,7 @@ def test_tables_are_filled() -> None:
 def test_suites_as_preset_and_as_object_with_options() -> None:
     result = evaluate({"suite": "white_paper", "judge": "lexical", "weights": {"faithfulness": 1, "correctness": 1}})
     assert result.metrics["rag_score/mean"] > 0
-    assert result.metrics["faithfulness_1to5/mean"] >= 1
+    assert result.metrics["rag_score_1to5/mean"] >= 1
     assert "rouge1_f1/mean" in evaluate({"suite": rm.Suite(["rouge"])}).metrics
 
 
@@ -89,7 +89,7 @@ def test_traces_are_written_where_they_are_wanted() -> None:
 def test_columns_are_mapped() -> None:
     data = frame().rename(columns={"contexts": "what was found"})
     config = {"suite": ["faithfulness"], "columns": {"contexts": "what was found"}}
-    assert evaluate(config, data).metrics["faithfulness/n_no_context"] == 0
+    assert "faithfulness/n_no_context" not in evaluate(config, data).metrics
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_function_as_model(form: Any) -> None:
     data = frame()[["question", "reference"]]
     config = {"suite": ["faithfulness", "rouge"]}
     result = evaluate(config, data, model=chain, predictions="text")
-    assert result.metrics["faithfulness/n_no_context"] == 0
+    assert "faithfulness/n_no_context" not in result.metrics
     assert result.tables["rag_rows"]["answer"].tolist() == frame()["answer"].tolist()
 
 

@@ -190,20 +190,86 @@ def test_contexts_from_retriever_spans_at_any_depth_with_their_ids(judge: WordJu
     assert [chunk.id for chunk in row.sample.contexts or ()] == ["id-fact 1", "id-fact 2"]
 
 
-def test_a_row_whose_predict_function_failed_is_skipped_with_the_reason(suite: rm.Suite) -> None:
+def test_a_row_whose_predict_function_failed_is_an_error_that_is_counted(suite: rm.Suite) -> None:
     def chain(question: str) -> str:
         if question == "q1?":
             raise RuntimeError("index offline")
         return "fact 0"
 
-    result = evaluate(
-        [{k: row[k] for k in ("inputs", "expectations")} for row in rows()], [rm.scorer(suite)], predict_fn=chain
-    )
+    made = rm.scorer(suite)
+    data = [{k: row[k] for k in ("inputs", "expectations")} for row in rows()]
+    result = evaluate(data, [made], predict_fn=chain)
     for key in suite.keys:
         feedback = assessments(result)[key][1]
         assert feedback.value is None
-        assert "the predict function failed" in feedback.rationale
-        assert "index offline" in feedback.rationale
+        assert feedback.rationale == "the predict function failed: RuntimeError: index offline"
+        assert (feedback.error.error_code, feedback.error.error_message) == ("RuntimeError", "index offline")
+    figures = made.report(result).metrics
+    assert (figures["rouge1_f1/n_error"], figures["rouge1_f1/n_scored"]) == (1, 2)
+    if hasattr(result, "passed"):
+        assert not result.passed
+
+
+def test_a_metric_by_itself_gives_one_feedback() -> None:
+    made = rm.get_scorer("faithfulness", threshold=0.5)
+    given = {"question": "What?", "contexts": ["The tower is red."]}
+    feedback = made(inputs=given, outputs="The tower is red.")
+    assert (feedback.name, feedback.value, feedback.source.source_type) == ("faithfulness", 1.0, "CODE")
+    assert [each(inputs=given, outputs="Red.").name for each in rm.scorers(["coherence", "content_safety"])] == [
+        "coherence",
+        "content_safety",
+    ]
+
+
+def test_only_a_language_model_is_a_judge_to_mlflow(judge: WordJudge) -> None:
+    row = {"inputs": {"question": "q?", "contexts": ["fact 1"]}, "outputs": "fact 1"}
+    row["expectations"] = {"expected_response": "fact 1"}
+    metrics = ["faithfulness", "semantic_similarity", "rouge"]
+    kinds = {each.name: each.source.source_type for each in rm.scorer(rm.Suite(metrics, judge=judge))(**row)}
+    assert kinds == {"faithfulness": "LLM_JUDGE", "semantic_similarity": "CODE", "rouge1_f1": "CODE"}
+
+
+def test_get_scorer_refuses_options_of_neither_metric_nor_suite() -> None:
+    with pytest.raises(rm.InvalidOptionError, match="treshold"):
+        rm.get_scorer("faithfulness", treshold=0.5)
+    assert rm.get_scorer("faithfulness", language="ru", name_prefix="v2_").name == "v2_faithfulness"
+
+
+def test_thresholds_decide_what_passed() -> None:
+    data = [{"inputs": {"question": "What is it?"}, "outputs": "The tower is red and tall. It stands at the sea."}]
+    one = evaluate(data, [rm.get_scorer("coherence", threshold=0.6)])
+    if not hasattr(one, "passed"):
+        pytest.skip("this MLflow has no pass or fail")
+    assert one.passed
+    assert evaluate(data, rm.scorers(["coherence", "lexical_relevance(threshold=0)"])).passed
+    missed = evaluate(data, [rm.get_scorer("lexical_relevance", threshold=0.9)])
+    assert not missed.passed
+    assert "lexical_relevance" in missed.reason
+    many = rm.scorer(["coherence", "lexical_relevance(threshold=0.9)"])
+    result = evaluate(data, [many])
+    many.log(result)
+    assert result.reason.startswith("lexical_relevance")
+    assert "coherence" not in result.reason
+
+
+def test_a_predict_function_that_gives_a_list_of_one() -> None:
+    made = rm.get_scorer("coherence")
+    result = evaluate([{"inputs": {"question": "What?"}}], [made], predict_fn=lambda question: ["It is a red tower."])
+    assert result.metrics["coherence/mean"] == 1.0
+    message = [{"role": "assistant", "content": "It is a red tower."}]
+    assert made(outputs=message).value == made(outputs=[{"answer": "It is a red tower."}]).value == 1.0
+
+
+def test_unknown_contexts_are_not_scored_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    made = rm.get_scorer("faithfulness")
+    result = evaluate([{"inputs": {"question": "What?"}, "outputs": "It is red."}] * 2, [made])
+    assert "faithfulness/mean" not in result.metrics
+    said = [record.message for record in caplog.records if "faithfulness is skipped" in record.message]
+    assert len(said) == 1
+    assert "'contexts'" in said[0]
+    nothing = made(inputs={"question": "What?", "contexts": []}, outputs="It is red.")
+    assert nothing.value == 1.0
+    assert "No context to verify" in nothing.rationale
 
 
 def test_columns_name_entries_of_inputs_outputs_and_expectations(judge: WordJudge) -> None:

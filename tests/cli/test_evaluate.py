@@ -183,7 +183,7 @@ def test_it_is_said_where_the_rows_were_written(ragmetrics, written, rows):
 
 
 def test_a_low_score_without_claims_shows_its_reason(ragmetrics, written):
-    path = written([{"answer": "It is sunny. It is not sunny.", "reference": "Sun."}])
+    path = written([{"answer": "It is sunny. It is not sunny.", "reference": "It is sunny. It is not sunny."}])
     shown = ragmetrics("evaluate", path, "-m", "rouge", "-m", "coherence", "--no-log").stdout
     assert "2 sentences: " in shown
 

@@ -13,20 +13,20 @@ Rows = list[dict[str, Any]]
 
 
 def test_gates_are_written_as_junit_and_json(ragmetrics: Run, written: Write, rows: Rows, tmp_path: Path) -> None:
-    limits = ("--fail-under", "faithfulness=0.99", "--fail-on-error-rate", "0.02")
+    limits = ("--fail-under", "faithfulness=0.99", "--min-scored", "correctness=0.5")
     files = ("--junit", "gates.xml", "--json", "gates.json", "--no-log")
-    result = ragmetrics("evaluate", written(rows), "-m", "faithfulness", *limits, *files)
+    result = ragmetrics("evaluate", written(rows), "-m", "faithfulness", "-m", "correctness", *limits, *files)
     assert result.exit_code == 1
     (suite,) = ElementTree.fromstring((tmp_path / "gates.xml").read_text(encoding="utf-8"))
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     content = json.loads((tmp_path / "gates.json").read_text(encoding="utf-8"))
-    assert [check["name"] for check in content["checks"]] == ["faithfulness/mean", "faithfulness/error_rate"]
+    assert [check["name"] for check in content["checks"]] == ["faithfulness/mean", "correctness/n_measured"]
     assert [line for line in result.stderr.splitlines() if "Gate" in line] == [
         f"Gate not reached: {content['checks'][0]['reason']}"
     ]
 
 
-@pytest.mark.parametrize("option", [("--fail-on-error-rate", "2"), ("--junit", "no/where.xml")])
+@pytest.mark.parametrize("option", [("--min-scored", "2"), ("--junit", "no/where.xml")])
 def test_what_cannot_be_gated_is_refused_before_anything_is_scored(
     ragmetrics: Run, written: Write, rows: Rows, option: tuple[str, str]
 ) -> None:

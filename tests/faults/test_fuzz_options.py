@@ -90,7 +90,7 @@ def test_any_preset(preset: Any) -> None:
 
 
 _OPTIONS = ("--fail-under", "--columns", "--weights", "--thresholds", "--metric", "--suite", "--language", "--on",
-            "--fail-on-error-rate", "--worst", "--limit", "--concurrency", "--repeat", "--judge",
+            "--min-scored", "--worst", "--limit", "--concurrency", "--repeat", "--judge",
             "--output")  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import pytest
 from mlflow.entities import SpanType
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.readers.traces import record_of_trace
 from mlflow_ragmetrics.records.record import to_sample
 from mlflow_ragmetrics.tracking import trace_store
@@ -119,3 +120,77 @@ def test_documents_among_the_attributes_of_opentelemetry() -> None:
     record = record_of_trace(mlflow.get_trace(span.trace_id))
     assert record is not None
     assert to_sample(record).texts == ("found",)
+
+
+def sample_of(trace_id: str) -> Sample:
+    mlflow.flush_trace_async_logging()
+    record = record_of_trace(mlflow.get_trace(trace_id))
+    assert record is not None
+    return to_sample(record)
+
+
+def test_messages_with_parts_of_opentelemetry() -> None:
+    question = [{"role": "user", "parts": [{"type": "text", "content": "Why?"}]}]
+    answer = [
+        {"role": "assistant", "parts": [{"type": "reasoning", "content": "Hm"}, {"type": "text", "content": "So."}]}
+    ]
+    with mlflow.start_span("chat") as span:
+        span.set_attributes(
+            {"gen_ai.input.messages": json.dumps(question), "gen_ai.output.messages": json.dumps(answer)}
+        )
+    sample = sample_of(span.trace_id)
+    assert (sample.question, sample.answer, sample.contexts) == ("Why?", "So.", None)
+
+
+def test_inputs_and_outputs_among_the_attributes_of_openinference() -> None:
+    with mlflow.start_span("chain") as span:
+        span.set_attributes({"input.value": '{"question": "Why?"}', "output.value": "So."})
+    sample = sample_of(span.trace_id)
+    assert (sample.question, sample.answer) == ("Why?", "So.")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "texts"),
+    [
+        ([{"page_content": "It is red.", "metadata": {}}], ("It is red.",)),
+        ({"content": "red", "type": "tool", "artifact": [{"page_content": "It is red."}]}, ("It is red.",)),
+        ({"results": [{"text": "It is red.", "score": 0.5}]}, ("It is red.",)),
+        ("It is 7 degrees in Rome.", None),
+        ([{"temperature": 7}], None),
+    ],
+)
+def test_tools_that_retrieve(outputs: Any, texts: tuple[str, ...] | None) -> None:
+    with mlflow.start_span("ask") as root:
+        root.set_inputs({"question": "Why?"})
+        with mlflow.start_span("look_up", span_type="TOOL") as span:
+            span.set_outputs(outputs)
+        root.set_outputs("So.")
+    assert sample_of(root.trace_id).texts == texts
+
+
+def test_chat_completions_and_responses_of_openai() -> None:
+    with mlflow.start_span("Completions", span_type="CHAT_MODEL") as span:
+        span.set_inputs({"model": "m", "messages": [{"role": "user", "content": "Why?"}]})
+        span.set_outputs({"choices": [{"index": 0, "message": {"role": "assistant", "content": "So."}}]})
+    sample = sample_of(span.trace_id)
+    assert (sample.question, sample.answer, sample.contexts) == ("Why?", "So.", None)
+
+    found = {"type": "file_search_call", "results": [{"file_id": "f", "text": "It is red.", "score": 0.5}]}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Red."}]}
+    with mlflow.start_span("Responses", span_type="CHAT_MODEL") as span:
+        span.set_inputs({"model": "m", "input": "Which colour?"})
+        span.set_outputs({"output": [found, said]})
+    sample = sample_of(span.trace_id)
+    assert (sample.question, sample.answer, sample.texts) == ("Which colour?", "Red.", ("It is red.",))
+
+
+def test_traces_without_a_retriever_do_not_say_what_was_retrieved(suite: rm.Suite) -> None:
+    with mlflow.start_span("ask") as root:
+        root.set_inputs({"question": "Why?"})
+        root.set_outputs("So.")
+    mlflow.flush_trace_async_logging()
+    found = mlflow.search_traces(["0"], return_type="list")
+    with pytest.raises(rm.MissingFieldError, match="'contexts' and no row has it"):
+        rm.Suite(["faithfulness"]).evaluate(found, progress=False)
+    (row,) = rm.Suite(["faithfulness", "coherence"]).stream(found)
+    assert {key: score.status for key, score in row.scores.items()} == {"faithfulness": "skipped", "coherence": "ok"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.sample import Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.records.aliases import ALIASES, FIELD_OF, RECORD_FIELDS
 from mlflow_ragmetrics.records.record import content_id, to_sample, with_ids
@@ -274,3 +274,8 @@ def test_any_mapping_is_a_sample(record: dict[Any, Any]) -> None:
     assert all(chunk.text.strip() for chunk in sample.contexts or ())
     for field in ("references", "retrieved_doc_ids", "gold_doc_ids"):
         assert all(isinstance(each, str) for each in getattr(sample, field) or ())
+
+
+def test_messages_of_our_own_are_a_history() -> None:
+    turns = [Message("user", "before"), Message("assistant", "x")]
+    assert to_sample({"question": "why", "history": turns}).history == tuple(turns)

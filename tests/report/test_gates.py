@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import mlflow
@@ -17,18 +18,28 @@ from mlflow_ragmetrics.report.report import Report
 from tests.comparison.reports import noisy, report_of
 
 SCORES = [
-    Score(0.9, threshold=0.5),
-    Score(0.7, threshold=0.5),
-    Score(0.2, threshold=0.5),
+    Score(0.9, threshold=0.5, judge="model"),
+    Score(0.7, threshold=0.5, judge="model"),
+    Score(0.2, threshold=0.5, judge="model"),
     Score(error="JudgeError: off"),
 ]
 REPORT = Report([Row(Sample(id=str(n)), {"faithfulness": score}) for n, score in enumerate(SCORES)])
 
 
 def test_a_mean_that_reaches_its_limit_passes() -> None:
-    REPORT.check(faithfulness=0.6)
-    (check,) = check_figures(REPORT.metrics, {"faithfulness": 0.6})
-    assert check == Check("faithfulness/mean", True, "faithfulness/mean is 0.6000 and reaches 0.6")
+    REPORT.check(min_scored=0.75, faithfulness=0.6)
+    (check,) = check_figures(REPORT.metrics, {"faithfulness": 0.6}, 0.75)
+    said = "faithfulness/mean is 0.6000 and reaches 0.6; 3 of 4 rows were measured"
+    assert check == Check("faithfulness/mean", True, said)
+
+
+def test_a_mean_over_too_few_rows_does_not_pass() -> None:
+    said = r"0\.6000 and reaches 0\.6, but 3 of 4 rows were measured, and at least 0\.95 of them must be"
+    with pytest.raises(GateError, match=said):
+        REPORT.check(faithfulness=0.6)
+    REPORT.check(min_scored={"faithfulness": 0.75}, faithfulness=0.6)
+    with pytest.raises(GateError, match="3 of 4 rows"):
+        REPORT.check(min_scored={"": 0.8}, faithfulness=0.6)
 
 
 def test_a_mean_under_its_limit_fails_with_one_line() -> None:
@@ -40,13 +51,41 @@ def test_a_mean_under_its_limit_fails_with_one_line() -> None:
 
 def test_all_failed_gates_are_told() -> None:
     with pytest.raises(GateError) as failure:
-        REPORT.check(faithfulness=0.8, fail_on_error_rate=0.02)
-    assert [check.name for check in failure.value.checks] == ["faithfulness/mean", "faithfulness/error_rate"]
-    assert "1 of 4 rows failed (25.0%); at most 2.0% may" in str(failure.value)
+        REPORT.check(**{"faithfulness": 0.8, "faithfulness/pass_rate": 0.9})
+    assert [check.name for check in failure.value.checks] == ["faithfulness/mean", "faithfulness/pass_rate"]
+    assert str(failure.value).count("; 3 of 4 rows were measured, and at least 0.95 of them must be") == 2
 
 
-def test_the_error_rate_may_be_just_reached() -> None:
-    assert [check.passed for check in check_figures(REPORT.metrics, fail_on_error_rate=0.25)] == [True]
+def test_without_a_limit_the_measured_rows_are_a_gate_of_their_own() -> None:
+    (reached,) = check_figures(REPORT.metrics, min_scored=0.75)
+    assert reached == Check("faithfulness/n_measured", True, "faithfulness: 3 of 4 rows were measured")
+    (missed,) = check_figures(REPORT.metrics, min_scored={"faithfulness": 0.76})
+    assert not missed.passed
+    assert check_figures(REPORT.metrics) == []
+
+
+def test_a_metric_that_was_left_out_of_all_rows_is_not_reached() -> None:
+    (check,) = check_figures({}, {"correctness": 0.1}, keys=["correctness"], rows=5)
+    assert not check.passed
+    assert "could not be computed" in check.reason
+    assert "0 of 5 rows were measured" in check.reason
+
+
+def test_rows_that_a_rule_scored_are_not_measured() -> None:
+    suite = rm.Suite(["faithfulness"])
+    rows = [{"answer": "It is red.", "contexts": contexts} for contexts in ([], [], ["It is red."])]
+    report = suite.evaluate(rows)
+    assert [score.measured for score in report.scores("faithfulness")] == [False, False, True]
+    assert (report.metrics["faithfulness/n_scored"], report.metrics["faithfulness/n_measured"]) == (3, 1)
+    with pytest.raises(GateError, match="1 of 3 rows were measured"):
+        report.check(faithfulness=0.8)
+    chosen = rm.Suite([rm.faithfulness(no_context="vacuous")]).evaluate(rows)
+    chosen.check(faithfulness=0.8)
+
+
+def test_what_was_stopped_fails_its_check() -> None:
+    with pytest.raises(GateError, match="not complete: the key was refused"):
+        replace(REPORT, stopped="the key was refused").check(min_scored=0.5, faithfulness=0.5)
 
 
 def test_what_nothing_was_scored_for_is_not_reached() -> None:
@@ -54,7 +93,8 @@ def test_what_nothing_was_scored_for_is_not_reached() -> None:
     (check,) = check_figures(empty.metrics, {"faithfulness": 0.0})
     assert (check.passed, check.reason) == (
         False,
-        "faithfulness/mean could not be computed and must be at least 0",
+        "faithfulness/mean could not be computed and must be at least 0; "
+        "0 of 1 rows were measured, and at least 0.95 of them must be",
     )
 
 
@@ -71,9 +111,12 @@ def test_unknown_names_are_refused(limits: dict[str, float], said: str) -> None:
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan")])
-def test_an_error_rate_outside_its_range_is_refused(rate: float) -> None:
-    with pytest.raises(rm.InvalidOptionError, match="fail_on_error_rate"):
-        check_figures(REPORT.metrics, fail_on_error_rate=rate)
+def test_a_share_outside_its_range_is_refused(rate: float) -> None:
+    for given in (rate, {"faithfulness": rate}):
+        with pytest.raises(rm.InvalidOptionError, match="min_scored"):
+            check_figures(REPORT.metrics, min_scored=given)
+    with pytest.raises(rm.InvalidOptionError, match="'faith' is not a metric here"):
+        check_figures(REPORT.metrics, min_scored={"faith": 0.5})
 
 
 def test_a_comparison_fails_on_what_it_is_told_to() -> None:

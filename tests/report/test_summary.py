@@ -14,7 +14,7 @@ from mlflow_ragmetrics.report.summary import summarize_rows
 
 
 def test_nothing_scored_has_counts_and_no_mean() -> None:
-    assert rm.summarize([math.nan, None]) == {"n_scored": 0, "n_skipped": 2, "n_error": 0}
+    assert rm.summarize([math.nan, None]) == {"n_scored": 0, "n_skipped": 2, "n_error": 0, "n_measured": 0}
 
 
 def test_failed_rows_are_counted_apart() -> None:

@@ -40,7 +40,13 @@ def artifact(run_id: str, name: str) -> dict:
 def test_a_new_run_is_finished_and_holds_everything(report: rm.Report) -> None:
     run = mlflow.get_run(report.log(run_name="first", tags={"team": "search", "number": 3}, params={"k": 5}))
     assert (run.info.status, run.info.run_name) == ("FINISHED", "first")
-    assert run.data.metrics.items() >= report.metrics.items()
+    logged = {name for name in run.data.metrics if not name.startswith("usage/")}
+    assert logged < report.metrics.keys()
+    assert {name for name in logged if name.startswith("chunk_precision/")} == {
+        f"chunk_precision/{name}" for name in ("mean", "ci_low", "ci_high", "n_scored", "n_no_context")
+    }
+    figures = json.loads(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/rag_figures.json"))
+    assert figures.items() >= report.metrics.items()
     assert run.data.metrics["usage/wall_seconds"] > 0
     assert run.data.params.items() >= {"k": "5", "judge": "scripted", "language": "en", "n_rows": "3"}.items()
     assert json.loads(run.data.params["weights"]) == {"overall": {"faithfulness": 3.0, "rouge1_f1": 1.0}}
@@ -107,7 +113,7 @@ def test_the_file_is_named_without_the_path_of_this_machine(report: rm.Report, t
 def test_further_files_become_artifacts(report: rm.Report) -> None:
     run_id = report.log(plots=False, files={"report.html": "<p>привет</p>", "plot.png": b"\x89PNG"})
     names = {each.path for each in mlflow.MlflowClient().list_artifacts(run_id)}
-    ours = {"rag_rows.json", "rag_claims.json", "ragmetrics_suite.json", "ragmetrics_report.html"}
+    ours = {"rag_rows.json", "rag_claims.json", "rag_figures.json", "ragmetrics_suite.json", "ragmetrics_report.html"}
     assert names == {"report.html", "plot.png", *ours}
     assert mlflow.artifacts.load_text(f"runs:/{run_id}/report.html") == "<p>привет</p>"
 

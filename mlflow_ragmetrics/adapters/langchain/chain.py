@@ -13,6 +13,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, Union
 from uuid import uuid4
+from warnings import warn
 
 from langchain_core.runnables import Runnable
 
@@ -35,6 +36,7 @@ __all__ = ["input_maker", "Answered", "ask_all", "evaluate_chain"]
 
 _KEYS = ("question", "query", "input", *ALIASES["question"])
 _MESSAGES = "messages"
+_CHAIN_FAILED = "the chain failed"
 
 
 def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Callable[[Sample], Any]:
@@ -137,6 +139,7 @@ def _with_answer(sample: Sample, found: Sample) -> Sample:
         answer=found.answer,
         contexts=found.contexts,
         retrieved_doc_ids=found.retrieved_doc_ids,
+        history=sample.history if sample.history is not None else found.history,
         metadata={**sample.metadata, **found.metadata},
         invalid={**sample.invalid, **invalid},
     )
@@ -166,7 +169,8 @@ def evaluate_chain(
     else what its input schema asks for. ``output_key``, ``answer`` and ``contexts`` read odd outputs as in
     ``RagMetricsCallback``. At most ``concurrency`` calls of the chain are in flight; scoring goes on meanwhile.
 
-    A row on which the chain fails has the status ``error`` for every metric. ``log`` writes into the active MLflow
+    A row on which the chain fails has the status ``error`` for every metric; where it fails on all, a warning
+    and ``report.incomplete`` say so, and a run made here ends FAILED. ``log`` writes into the active MLflow
     run, else into a new one; ``feedback`` puts the scores also on the chain's MLflow traces. Before anything is run:
     ``MissingFieldError`` for a named metric whose field no row has, ``InvalidDataError``, ``InvalidOptionError``. After
     it: ``MissingFieldError``, with the ``report``, for one that needs contexts where no answer came with any.
@@ -195,12 +199,24 @@ def evaluate_chain(
             seconds=time.perf_counter() - began,
             before=before,
         )
+        failed = _failed_on_all(report)
+        if failed is not None:
+            warn(failed, stacklevel=2)
+            report = replace(report, stopped=failed)
         if run_id is not None:
             _log(report, run_id, chain, feedback)
         if refused is not None:
             refused.report = report
             raise refused
     return report
+
+
+def _failed_on_all(report: Report) -> str | None:
+    """What to say where the chain failed on every row, so that there is nothing to read in the report."""
+    failures = [next(iter(row.scores.values())) for row in report.rows]
+    if not all(score.reason.startswith(_CHAIN_FAILED) for score in failures):
+        return None
+    return f"{_CHAIN_FAILED} on all {len(failures)} rows; the first: {failures[0].error}"
 
 
 def _reduced(suite: Suite, samples: Sequence[Sample]) -> tuple[Suite, tuple[str, ...]]:
@@ -225,7 +241,7 @@ def _scored_group(group: Sequence[Answered], scoring: Suite) -> Iterator[Row]:
         if each.error is None:
             yield next(scored)
         else:
-            failure = Score(status="error", error=each.error, reason=f"the chain failed: {each.error}")
+            failure = Score(status="error", error=each.error, reason=f"{_CHAIN_FAILED}: {each.error}")
             yield Row(each.sample, dict.fromkeys(scoring.keys, failure))
 
 

@@ -47,6 +47,8 @@ class RagMetricsCallback(Recorder):
         log: write into MLflow; by default only where there is no ``sink``.
         run_id: the MLflow run to write into, else the one that is active at the call, else a new one.
         feedback: put the scores on the chain's own MLflow trace, where it is traced.
+        anytime: write ``<key>/anytime_low`` and ``/anytime_high`` as well, an interval of the mean that stays valid
+            however often one looks.
         trace_judge: let the judge's own model calls be traced (a ``ChatJudge`` only if it was made with ``trace``).
 
     One handler may serve many calls of many chains at once. ``counts`` says what became of them. A full queue, a
@@ -75,6 +77,7 @@ class RagMetricsCallback(Recorder):
         log: bool | None = None,
         run_id: str | None = None,
         feedback: bool = True,
+        anytime: bool = False,
         trace_judge: bool = False,
     ) -> None:
         super().__init__()
@@ -90,7 +93,7 @@ class RagMetricsCallback(Recorder):
         if log or (log is None and sink is None):
             from mlflow_ragmetrics.adapters.langchain.sink import MLflowSink
 
-            self._mlflow = MLflowSink(suite.describe(), self._counts, run_id=run_id, feedback=feedback)
+            self._mlflow = MLflowSink(suite.describe(), self._counts, run_id=run_id, feedback=feedback, anytime=anytime)
             takers.append(self._mlflow.take)
         scorer = Scorer(reading, suite if trace_judge else untraced_suite(suite), takers, self._counts)
         self._queue = BackgroundQueue(

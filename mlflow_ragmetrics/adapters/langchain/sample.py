@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, documents_in
-from mlflow_ragmetrics.core.sample import Chunk, Sample
-from mlflow_ragmetrics.records.aliases import ALIASES
-from mlflow_ragmetrics.records.messages import answer_in, question_in
+from mlflow_ragmetrics.core.sample import Chunk, Message, Sample
+from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
+from mlflow_ragmetrics.records.messages import answer_in, messages_in, messages_of, question_in
 from mlflow_ragmetrics.records.record import to_sample
 from mlflow_ragmetrics.records.values import chunks_of
 
@@ -51,6 +51,7 @@ class Reading:
             "question": question,
             "answer": self._answer(exchange),
             "contexts": self._contexts(exchange),
+            "history": _history_of(exchange),
             "reference": list(found.references or ()) or _looked_up(self.references, question, sample_id),
             "gold_doc_ids": found.gold_doc_ids
             if found.gold_doc_ids is not None
@@ -81,6 +82,20 @@ class Reading:
         if self.contexts is not None:
             return call_with(self.contexts, exchange.outputs, exchange.inputs)
         return chunks_in(exchange)
+
+
+def _history_of(exchange: Exchange) -> tuple[Message, ...] | None:
+    """The conversation: what the inputs call so, else the messages among the outputs (a graph with a memory gives all
+    of them), else those among the inputs. What was said before the question is told apart later.
+    """
+    inputs = exchange.inputs if isinstance(exchange.inputs, Mapping) else {}
+    named = (messages_of(inputs.get(name)) for name in ("history", *ALIASES_BY_NATURE["history"]))
+    spoken = next(filter(None, named), None)
+    if spoken:
+        return spoken
+    given, answered = messages_in(exchange.inputs) or (), messages_of(_messages(exchange.outputs)) or ()
+    is_whole = len(answered) > len(given) and any(message.role == "user" for message in answered)
+    return (answered if is_whole else given) or None
 
 
 def chunks_in(exchange: Exchange) -> tuple[Chunk, ...] | None:

@@ -72,11 +72,18 @@ class MLflowSink:
     """
 
     def __init__(
-        self, description: Mapping[str, object], counts: Counts, *, run_id: str | None = None, feedback: bool = True
+        self,
+        description: Mapping[str, object],
+        counts: Counts,
+        *,
+        run_id: str | None = None,
+        feedback: bool = True,
+        anytime: bool = False,
     ) -> None:
         self._description = description
         self._counts = counts
         self._feedback = feedback
+        self._anytime = anytime
         self._named_run = run_id
         self._last_active_run = _active_run()
         self._own_run: str | None = None
@@ -218,6 +225,7 @@ class MLflowSink:
             run_id = self._own_run = self._own_run or new_run("ragmetrics live", self._creation_id)
         if run_id not in self._live_runs:
             self._live_runs[run_id] = live_run(run_id)
+            self._live_runs[run_id].anytime |= self._anytime
         return self._live_runs[run_id]
 
 

@@ -68,12 +68,8 @@ class ChatJudge(Judge):
             _log.info("%s: its answers are not cached, as %s, which nothing identifies", self.name, error)
             return None
         prompts = f"prompts={self.prompts.version}/{self.prompts.digest[:12]}"
-        own = [
-            f"calls={self.options.calls}",
-            f"language={self.language}",
-            f"support={self.options.support_threshold:g}",
-        ]
-        return ";".join([identity, prompts, *own])
+        own = f"calls={self.options.calls};language={self.language};support={self.options.support_threshold:g}"
+        return ";".join([identity, prompts, own])
 
     def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
         """The calls to make now for one sample's pending questions; what is in none of them waits.

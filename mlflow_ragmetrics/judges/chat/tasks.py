@@ -523,8 +523,9 @@ def placeholder_of(question: Question[Any], calls: Calls) -> object:
     answer = _TASKS[type(question)].placeholder(question)
     if calls != "single" or not isinstance(question, Claims) or not question.passages:
         return answer
-    findings = _supported(Verify(tuple(answer), question.passages))
-    return Extraction(tuple(answer), (), findings, passages_digest(question.passages))
+    claims = tuple(dict.fromkeys(statements(question.text)))
+    findings = _supported(Verify(claims, question.passages))
+    return Extraction(claims, (), findings, passages_digest(question.passages))
 
 
 def pieces_of(question: Question[Any], calls: Calls) -> list[Question[Any]]:

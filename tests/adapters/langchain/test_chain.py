@@ -92,8 +92,11 @@ def test_a_chain_that_always_fails_is_a_report_of_errors() -> None:
     def fail(_: Any) -> str:
         raise ValueError("closed")
 
-    report = evaluated(RunnableLambda(fail), rm.Suite(["rouge"]))
-    assert report.metrics == {"rouge1_f1/n_scored": 0, "rouge1_f1/n_skipped": 0, "rouge1_f1/n_error": 10}
+    with pytest.warns(UserWarning, match="the chain failed on all 10 rows; the first: ValueError: closed"):
+        report = evaluated(RunnableLambda(fail), rm.Suite(["rouge"]))
+    counts = {"n_scored": 0, "n_skipped": 0, "n_error": 10, "n_measured": 0}
+    assert report.metrics == {f"rouge1_f1/{name}": count for name, count in counts.items()}
+    assert "failed on all 10 rows" in str(report.incomplete)
 
 
 def test_what_is_missing_is_said_before_the_chain_runs(suite: rm.Suite) -> None:

@@ -9,6 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from pydantic import BaseModel
 
+import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.sample import Reading, call_with
 
@@ -106,3 +107,31 @@ def test_call_with_gives_what_is_asked_for() -> None:
     assert call_with(lambda one, two: one + two, "a", "b") == "ab"
     assert call_with(lambda one, two="x": one + two, "a", "b") == "ax"
     assert call_with(len, "abc", "b") == 3
+
+
+HISTORY = (rm.Message("user", "before"), rm.Message("assistant", "x"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs"),
+    [
+        ({"messages": [HumanMessage("before"), AIMessage("x"), HumanMessage("why")]}, "so"),
+        ({"input": "why", "chat_history": [HumanMessage("before"), AIMessage("x")]}, {"answer": "so"}),
+        ({"input": "why", "chat_history": [("human", "before"), ("ai", "x")]}, {"answer": "so"}),
+        ([HumanMessage("before"), AIMessage("x"), HumanMessage("why")], AIMessage("so")),
+        (
+            {"messages": [HumanMessage("why")]},
+            {"messages": [HumanMessage("before"), AIMessage("x"), HumanMessage("why"), AIMessage("so")]},
+        ),
+    ],
+)
+def test_the_turns_before_the_question_are_the_history(inputs: Any, outputs: Any) -> None:
+    sample = read(inputs, outputs)
+    assert (sample.question, sample.answer, sample.history) == ("why", "so", HISTORY)
+
+
+def test_a_single_turn_has_no_history() -> None:
+    assert (
+        read({"messages": [HumanMessage("why")]}, {"messages": [HumanMessage("why"), AIMessage("so")]}).history is None
+    )
+    assert read("why", "so").history is None

@@ -1,0 +1,152 @@
+"""Runs in which little or nothing was measured, at every door: terminal, exit code, JUnit, page, MLflow run, Python."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import mlflow
+import pytest
+from click.testing import CliRunner, Result
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.cli import main
+from tests.judges.fake_models import FakeChatModel
+from tests.judges.misbehaving_server import Fault, misbehaving_server
+
+Rows = list[dict[str, Any]]
+
+
+def rows_of(count: int) -> Rows:
+    return [
+        {
+            "id": f"r{n}",
+            "question": f"How high is tower {n}?",
+            "answer": f"Tower {n} is {n} metres high.",
+            "reference": f"Tower {n} is {n} metres high.",
+            "contexts": [f"Tower {n} is {n} metres high."],
+        }
+        for n in range(count)
+    ]
+
+
+def evaluate(rows: Rows, *options: str) -> Result:
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    gates = ("--junit", "gates.xml", "--json", "gates.json", "--no-cache")
+    return CliRunner().invoke(main, ["evaluate", "rows.jsonl", *options, *gates])
+
+
+def failures() -> int:
+    (suite,) = ElementTree.fromstring(Path("gates.xml").read_text(encoding="utf-8"))
+    assert json.loads(Path("gates.json").read_text(encoding="utf-8"))["passed"] is (suite.get("failures") == "0")
+    return int(suite.get("failures") or 0)
+
+
+def last_run() -> Any:
+    (run,) = mlflow.search_runs(experiment_names=["ragmetrics"], output_format="list")
+    return run
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-refused")
+    monkeypatch.setenv("OPENAI_API_BASE", url)
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+
+
+LIMITS = ("--fail-under", "faithfulness=0.8,rag_score=0.8")
+
+
+def test_a_judge_that_refuses_every_call_passes_no_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(60)
+    rows[7]["contexts"] = []
+    with misbehaving_server(*[Fault(status=401)] * 400) as server:
+        refused(monkeypatch, server.url)
+        result = evaluate(rows, "-j", "openai:/gpt-4o-mini", *LIMITS)
+    assert result.exit_code == 3, result.output
+    assert failures() == 3
+    assert "0 of 60 rows were measured" in result.stderr
+    assert "Not complete: " in result.stdout
+    assert " ".join(result.output.split()).count("refused the key") == 1  # one cause, said once
+    run = last_run()
+    assert run.info.status == "FAILED"
+    assert run.data.tags["ragmetrics.status"].startswith("incomplete: ")
+    assert (run.data.metrics["faithfulness/n_error"], run.data.metrics["faithfulness/n_scored"]) == (59, 1)
+    assert run.data.metrics["faithfulness/n_no_context"] == 1
+    assert "rag_score/mean" not in run.data.metrics
+    page = mlflow.artifacts.load_text(f"{run.info.artifact_uri}/ragmetrics_report.html")
+    assert "Not complete: " in page
+    assert "60 of 60 rows failed" in page
+
+
+def test_rows_without_any_context_pass_no_gate() -> None:
+    result = evaluate(
+        [{**row, "contexts": []} for row in rows_of(20)], "-m", "faithfulness", *LIMITS[:1], "faithfulness=0.8"
+    )
+    assert result.exit_code == 1, result.output
+    assert failures() == 1
+    assert "faithfulness/mean is 1.0000 and reaches 0.8, but 0 of 20 rows were measured" in result.stderr
+    assert "20 of 20 rows had no context to verify: faithfulness" in result.stdout
+    run = last_run()
+    assert run.data.metrics["faithfulness/n_no_context"] == 20
+    assert run.data.tags["ragmetrics.status"] == "complete"
+
+
+def test_no_context_that_was_asked_for_is_a_measurement() -> None:
+    rows = [{**row, "contexts": []} for row in rows_of(20)]
+    asked = evaluate(rows, "-m", "faithfulness(no_context='vacuous')", "--no-log", "--fail-under", "faithfulness=0.8")
+    assert asked.exit_code == 0, asked.output
+    assert "Gate reached: faithfulness/mean is 1.0000 and reaches 0.8; 20 of 20 rows were measured" in asked.stdout
+
+
+def test_a_reference_in_one_of_sixty_rows_passes_no_gate() -> None:
+    rows = rows_of(60)
+    for row in rows[1:]:
+        del row["reference"]
+    gate = ("--suite", "white_paper", "--no-log", "--fail-under", "correctness=0.1")
+    result = evaluate(rows, *gate)
+    assert result.exit_code == 1, result.output
+    assert "1 of 60 rows were measured, and at least 0.95 of them must be" in result.stderr
+    assert "rag_score" in result.stdout
+    lowered = evaluate(rows, *gate, "--min-scored", "0.9,correctness=0.01")
+    assert lowered.exit_code == 0, lowered.output
+    assert "1 of 60 rows were measured" in lowered.stdout
+
+
+def test_a_spent_budget_ends_with_3_and_keeps_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    with misbehaving_server() as server:
+        refused(monkeypatch, server.url)
+        options = ("-m", "answer_relevance", "-j", "openai:/gpt-4o-mini", "--max-calls", "5", "--concurrency", "1")
+        result = evaluate(rows_of(8), *options, "--fail-under", "answer_relevance=0.99")
+    assert result.exit_code == 3, result.output
+    run = last_run()
+    assert run.data.metrics["answer_relevance/n_scored"] == 5
+    assert (run.info.status, run.data.tags["ragmetrics.status"][:12]) == ("FAILED", "incomplete: ")
+
+
+def test_a_users_own_run_only_gets_the_tag() -> None:
+    silent = FakeChatModel(reply=lambda said: "I would rather not.")
+    with mlflow.start_run() as active:
+        report = rm.Suite(["answer_relevance"], judge=silent).evaluate(rows_of(2))
+        report.log()
+    run = mlflow.get_run(active.info.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["ragmetrics.status"].startswith("incomplete: no judge answered")
+    with pytest.raises(rm.GateError, match="not complete"):
+        report.check(answer_relevance=0.0)
+    assert "Not complete: no judge answered" in report._repr_html_()
+
+
+def test_a_refused_key_in_python_is_one_short_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    with misbehaving_server(*[Fault(status=401)] * 200) as server:
+        refused(monkeypatch, server.url)
+        suite = rm.Suite.preset("white_paper", judge="openai:/gpt-4o-mini")
+        with pytest.raises(rm.JudgeError) as raised:
+            suite.evaluate(rows_of(10))
+    assert len("".join(traceback.format_exception(raised.value)).splitlines()) < 20
+    report = raised.value.report
+    assert len(report) == 10
+    run = mlflow.get_run(report.log())
+    assert run.info.status == "FAILED"
