@@ -50,6 +50,7 @@ class Request:
     no_cache: bool
     concurrency: int | None
     max_calls: int | None
+    max_cost: float | None
     repeat: int
     dry_run: bool
     tracking_uri: str | None
@@ -157,6 +158,12 @@ _SUITE = (
     ),
     click.option("--no-cache", is_flag=True, help="No cache, whatever the suite's file says."),
     click.option("--max-calls", type=click.IntRange(min=1), metavar="N", help="Stop after so many calls to a model."),
+    click.option(
+        "--max-cost",
+        type=click.FloatRange(min=0),
+        metavar="DOLLARS",
+        help="Stop before the calls cost more; needs prices in the suite's file.",
+    ),
     click.option(
         "--repeat", type=click.IntRange(min=1), default=1, metavar="N", help="Ask N times and say how far that differs."
     ),

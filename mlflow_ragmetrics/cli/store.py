@@ -26,7 +26,6 @@ def open_store(tracking_uri: str | None) -> None:
     """
     from mlflow_ragmetrics.cli.store import destination_of, reaching, silence_mlflow
 
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     silence_mlflow()
     import mlflow
 
@@ -135,6 +134,7 @@ def reaching(destination: Destination) -> Iterator[None]:
 def silence_mlflow() -> None:
     """No migration notes, hints and links of MLflow among our own lines."""
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     import mlflow  # sets up its loggers when it is imported, so they can only be silenced after
 
     for name in (mlflow.__name__, "alembic"):

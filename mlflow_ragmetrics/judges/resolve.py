@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JudgeLike", "Panel", "judges_of"]
 
+_URI = re.compile(r"[A-Za-z][\w-]+:\S")
 JudgeLike = Union[str, Judge, Any]
 
 
@@ -56,7 +58,7 @@ def judges_of(
 def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
     if isinstance(judge, str) and judge == "lexical":
         return _lexical(language)
-    is_uri = isinstance(judge, str) and (":/" in judge or judge == "databricks")
+    is_uri = isinstance(judge, str) and (_URI.match(judge) is not None or judge == "databricks")
     if not isinstance(judge, str) and isinstance(judge, AnswersQuestions):
         return as_judge(judge)
     if is_uri or isinstance(judge, _ChatModel):

@@ -36,6 +36,7 @@ def weakest_claim(
     Without context and for indistinct answers it holds what holds for ``faithfulness``. Unscored: no answer at all.
 
     Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text), ``no_context``.
+    Source: this project; the claims and verdicts are those of Es et al., "RAGAS", 2024.
 
     Example:
     >>> import mlflow_ragmetrics as rm

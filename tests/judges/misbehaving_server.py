@@ -44,6 +44,8 @@ class Script:
     rejects_schemas: bool = False
     in_flight: int = 0
     most_in_flight: int = 0
+    open: int = 0
+    most_open: int = 0
     url: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -67,6 +69,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.script.lock:
+            self.script.open += 1
+            self.script.most_open = max(self.script.most_open, self.script.open)
         try:
             with self._in_flight():  # until the reply begins: who has it may ask again before this thread goes on
                 fault = self.script.next_fault(request)
@@ -77,6 +82,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(request, fault)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
+        finally:
+            with self.script.lock:
+                self.script.open -= 1
 
     @contextmanager
     def _in_flight(self) -> Iterator[None]:
@@ -122,7 +130,8 @@ def _completion(request: dict[str, Any], fault: Fault) -> bytes:
     said = request["messages"]
     content = fault.content
     if content is None and fault.refusal is None:
-        content = json.dumps(dutiful_reply(said[0]["content"], said[1]["content"]))
+        system, _, data = said[0]["content"].rpartition("\n\n[") if len(said) == 1 else (said[0]["content"], "", "")
+        content = json.dumps(dutiful_reply(system, f"[{data}" if data else said[1]["content"]))
     message = {"role": "assistant", "content": content, "refusal": fault.refusal}
     tokens = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
     return json.dumps(

@@ -16,9 +16,10 @@ from langchain_core.runnables import RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.retry import RunnableRetry
 
-__all__ = ["FurtherRequests", "bare_model", "rate_limiter_of", "with_structure", "without"]
+__all__ = ["OLLAMA_NAMES", "FurtherRequests", "bare_model", "is_ollama", "rate_limiter_of", "with_structure", "without"]
 
 _COUNTS_ATTEMPTS = ("ChatGoogleGenerativeAI", "ChatVertexAI", "ChatMistralAI")
+OLLAMA_NAMES = {"max_tokens": "num_predict", "temperature": "temperature", "seed": "seed"}
 _CANNOT = (TypeError, NotImplementedError, ValueError)
 
 
@@ -34,6 +35,11 @@ def bare_model(model: Any) -> tuple[Any, dict[str, Any]]:
 def rate_limiter_of(model: Any) -> BaseRateLimiter | None:
     """The limiter that a chat model waits for inside its calls, where waiting would pass for a slow reply."""
     return model.rate_limiter if isinstance(model, BaseChatModel) else None
+
+
+def is_ollama(model: Any) -> bool:
+    """Whether a model takes the options of a call as its own fields, and the size of its window among them."""
+    return isinstance(model, BaseChatModel) and {"num_ctx", "num_predict"} <= type(model).model_fields.keys()
 
 
 def without(model: Any, field: str) -> Any:

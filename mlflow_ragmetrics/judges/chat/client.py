@@ -10,7 +10,14 @@ from typing import Any
 
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
-from mlflow_ragmetrics.judges.chat.bare import FurtherRequests, rate_limiter_of, with_structure, without
+from mlflow_ragmetrics.judges.chat.bare import (
+    OLLAMA_NAMES,
+    FurtherRequests,
+    is_ollama,
+    rate_limiter_of,
+    with_structure,
+    without,
+)
 from mlflow_ragmetrics.judges.chat.breaker import Breaker
 from mlflow_ragmetrics.judges.chat.failures import failure_of, may_be_charged
 from mlflow_ragmetrics.judges.chat.limits import Budget, RateLimiter, Request, Usage, tokens_in
@@ -29,6 +36,7 @@ _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_pred
 _SLICE = 0.25
 _LONG_PROMPT = 1000
 _TRUNCATED = 0.4
+_SMALLEST_WINDOW = 4096
 
 
 class ModelClient:
@@ -46,12 +54,14 @@ class ModelClient:
         self._call_options = call_options
         self._timeout, self._trace = options.timeout, options.trace
         self._manner = Manner(structured=options.structured)
-        self._made: dict[tuple[str, Manner], Any] = {}
+        self._made: dict[tuple[object, ...], Any] = {}
         self._limiter = RateLimiter(options.requests_per_minute, options.tokens_per_minute)
         self._breaker = Breaker(name)
         self._retry = Retry(options.retries, sleep=self._sleep)
         self._budget = Budget(name, options.max_calls, options.max_cost)
         self._warned = False
+        self._is_ollama = is_ollama(model)
+        self._window = _SMALLEST_WINDOW
 
     def reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], **options: Any) -> Reply:
         """The reply to ``messages``; a ``JudgeError`` where none came, fatal where none ever will."""
@@ -111,11 +121,15 @@ class ModelClient:
         begin_another: Callable[[], None],
     ) -> Reply:
         keys = schema["properties"]
-        model = self._model_for(manner, schema)
+        sent = manner.arguments(arguments)
+        settings = self._settings_for(messages, sent) if self._is_ollama else {}
+        if settings:
+            sent = {name: value for name, value in sent.items() if name not in OLLAMA_NAMES}
+        model = self._model_for(manner, schema, settings)
         config: dict[str, Any] = {"callbacks": [FurtherRequests(begin_another)]}
         if not self._trace:
             config["run_name"] = "ragmetrics judge"
-        call = partial(self._invoke, model, manner, list(messages), config, manner.arguments(arguments))
+        call = partial(self._invoke, model, manner, list(messages), config, sent)
         try:
             return read_reply(run_in_thread(call, self._timeout), keys)
         except ThreadTimeoutError as error:
@@ -144,15 +158,31 @@ class ModelClient:
         with untraced():
             return asked()
 
-    def _model_for(self, manner: Manner, schema: Mapping[str, Any]) -> Any:
-        key = (",".join(schema["properties"]) if manner.structured else "", manner)
+    def _model_for(self, manner: Manner, schema: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
+        key = (",".join(schema["properties"]) if manner.structured else "", manner, *settings.items())
         if key not in self._made:
             model = self._model if manner.temperature else without(self._model, "temperature")
+            model = model.model_copy(update=settings) if settings else model
             self._made[key] = (with_structure(model, schema) or model) if manner.structured else model
         return self._made[key]
 
+    def _settings_for(self, messages: Sequence[ChatMessage], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """What Ollama's model takes as fields: the options of the call, and a context window that holds the prompt.
+
+        Left to itself Ollama cuts long prompts short in silence. The window grows by doubling and never shrinks, as the
+        model is loaded anew whenever it changes.
+        """
+        settings = {field: arguments[name] for name, field in OLLAMA_NAMES.items() if name in arguments}
+        if self._model.num_ctx is not None:
+            return settings
+        wanted = sum(len(text.encode()) for _, text in messages) // 3 + most_tokens_of(self._model, arguments)
+        while self._window < wanted:
+            self._window *= 2
+        return {**settings, "num_ctx": self._window}
+
     def _check_window(self, messages: Sequence[ChatMessage]) -> None:
-        window = (getattr(self._model, "profile", None) or {}).get("max_input_tokens")
+        window = getattr(self._model, "num_ctx", None)
+        window = window or (getattr(self._model, "profile", None) or {}).get("max_input_tokens")
         prompt = sum(tokens_in(text) for _, text in messages)
         if isinstance(window, int) and window and prompt > window:
             message = f"{self.name}: the question has about {prompt:,} tokens and the model takes {window:,}; use one"

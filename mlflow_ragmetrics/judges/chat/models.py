@@ -29,6 +29,8 @@ _PACKAGES = {
     "bedrock_converse": "langchain-aws",
 }
 _DEFAULTS: dict[str, Any] = {"temperature": 0.0, "max_tokens": 1000}
+_REASONING = re.compile(r"^(o\d|gpt-[5-9])")
+_REASONING_TOKENS = 8000  # thoughts count as tokens of the reply
 _THROUGH_MLFLOW = ("endpoints", "gateway", "databricks")
 _URI = re.compile(r"^(?P<provider>[A-Za-z][\w-]+):/{0,2}(?P<model>[^\s/]\S*)$")
 
@@ -90,6 +92,18 @@ def _call_options(options: JudgeOptions) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
+def _made_with(provider: str, model: str, options: JudgeOptions) -> dict[str, Any]:
+    """What a provider's class is made with; only the retries and the waiting here hold, not its own."""
+    wanted = {**_DEFAULTS, **_call_options(options)}
+    if provider in ("openai", "azure_openai") and _REASONING.match(model):  # these refuse any temperature
+        wanted = {"max_tokens": _REASONING_TOKENS, **_call_options(options)}
+    if provider == "ollama":
+        wanted["num_predict"] = wanted.pop("max_tokens")
+        return wanted if options.timeout is None else {**wanted, "client_kwargs": {"timeout": options.timeout}}
+    wanted["max_retries"] = 1 if provider.startswith("google") else 0  # there 0 stands for the default
+    return wanted if options.timeout is None else {**wanted, "timeout": options.timeout}
+
+
 def _through_langchain(uri: str, provider: str, model: str, options: JudgeOptions) -> Any:
     package = _PACKAGES.get(provider, f"langchain-{provider.replace('_', '-')}")
     try:
@@ -97,13 +111,11 @@ def _through_langchain(uri: str, provider: str, model: str, options: JudgeOption
     except ImportError as error:
         message = f"the judge {redact(uri)!r} needs langchain and {package}: pip install langchain {package}"
         raise MissingExtraError(message) from error
-    made_with = {**_DEFAULTS, **_call_options(options), "max_retries": 0, "timeout": options.timeout}
+    made_with = _made_with(provider, model, options)
     if options.base_url:
         made_with["base_url"] = options.base_url
     if options.api_key is not None:
         made_with["api_key"] = options.api_key.get_secret_value()
-    if options.timeout is None:
-        del made_with["timeout"]
     try:
         return init_chat_model(model, model_provider=provider, **made_with)
     except ImportError as error:

@@ -12,7 +12,9 @@ __all__ = ["Problem", "Reply", "parse_object", "read_reply", "reply_in_error"]
 
 _CUT = {"length", "max_tokens", "max_output_tokens", "model_length"}
 _FILTERED = {"content_filter", "refusal", "safety", "recitation", "prohibited_content", "blocklist"}
-_THINKING = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_THOUGHT = re.compile(r"^.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_THINKING = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
+_FENCED = re.compile(r"```[A-Za-z]*\s*(\{.*?\})\s*```", re.DOTALL)
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _WASTED = 10
 _COUNTED_AT_ONCE = 64
@@ -51,19 +53,24 @@ def read_reply(message: Any, keys: Collection[str] = ()) -> Reply:
 
     ``keys`` are those that the object wanted may have.
     """
-    text = _THINKING.sub("", _text_of(message)).strip()
+    said = _text_of(message).strip()
+    text = said if _is_object(said) else _THOUGHT.sub("", said).strip()
     calls = getattr(message, "tool_calls", None) or []
-    data = calls[0].get("args") if calls else parse_object(text, keys)
     facts = getattr(message, "response_metadata", None) or {}
     ended = str(facts.get("finish_reason") or facts.get("stop_reason") or facts.get("done_reason") or "").lower()
     extra = getattr(message, "additional_kwargs", None) or {}
     refused = bool(extra.get("refusal")) or ended in _FILTERED or _has_refusal_block(message)
     cut = ended in _CUT
+    declined = _REFUSAL.match(text) is not None
+    if calls:
+        data = calls[0].get("args")
+    else:  # beside a refusal, or before a cut, stand quotes and drafts
+        data = None if declined or (cut and not _is_object(text)) else parse_object(text, keys)
     return Reply(
         text=text or str(extra.get("refusal") or ""),
         data=data if isinstance(data, Mapping) else None,
         cut=cut and not refused,
-        refused=refused or (data is None and not cut and _REFUSAL.match(text) is not None),
+        refused=refused or (data is None and not cut and declined),
         tokens=_tokens_of(message),
     )
 
@@ -80,32 +87,54 @@ def reply_in_error(error: BaseException, keys: Collection[str] = ()) -> Reply | 
     text = (choices[0].message.content or "") if choices else ""
     usage = getattr(completion, "usage", None)
     tokens = {"input": usage.prompt_tokens, "output": usage.completion_tokens, "cached": 0} if usage else {}
-    return Reply(text, parse_object(text, keys), cut=True, tokens=tokens)
+    return Reply(text, parse_object(text, keys) if _is_object(text.strip()) else None, cut=True, tokens=tokens)
 
 
 def parse_object(text: str, keys: Collection[str] = ()) -> dict[str, Any] | None:
-    """The one JSON object in ``text`` with any of ``keys``, whatever stands around it; else ``None``.
+    """The one JSON object with any of ``keys`` that ends ``text`` or stands alone in a fence; else ``None``.
 
-    Two different ones are none: a reply that quotes a forged one beside its own must not be read by the wrong one.
+    What is quoted on the way is not an answer, nor is a draft in thoughts that do not end. Two different objects are
+    none: a reply that quotes a forged one beside its own must not be read by the wrong one.
 
     >>> parse_object('Here you are: ```json {"grade": 4,} ``` Anything else?')
     {'grade': 4}
+    >>> parse_object('The text says {"grade": 5}, which I do not follow.') is None
+    True
     """
+    if _THINKING.search(text) and not _is_object(text.strip()):
+        return None
     for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
         objects = _objects(candidate)
         if objects is None:
             return None
-        found = [each for each in objects if not keys or not each.keys().isdisjoint(keys)]
-        if found:
-            return found[0] if all(each == found[0] for each in found) else None
+        found = [each for each in objects if not keys or not each[0].keys().isdisjoint(keys)]
+        if not found:
+            continue
+        value = found[0][0]
+        if any(each[0] != value for each in found):
+            return None
+        fences = [match.span(1) for match in _FENCED.finditer(candidate)]
+        stands = any(not candidate[end:].strip(" \t\r\n`") or (start, end) in fences for _, start, end in found)
+        return value if stands else None
     return None
 
 
-def _objects(text: str) -> list[dict[str, Any]] | None:
-    """The objects in ``text``; ``None`` where it is built to take time without end, so that all were not seen."""
+def _is_object(text: str) -> bool:
+    """Whether the text is an object from its first character to its last."""
+    try:
+        return text.startswith("{") and isinstance(json.loads(text, strict=False), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _objects(text: str) -> list[tuple[dict[str, Any], int, int]] | None:
+    """The objects in ``text`` with their places; ``None`` where it is built to take time without end.
+
+    An object inside of what began as one and does not end is a part of an answer, and left out.
+    """
     decoder = json.JSONDecoder(strict=False)
-    found: list[dict[str, Any]] = []
-    wasted, most = 0, _WASTED * len(text) + _WASTED_ANYHOW
+    found: list[tuple[dict[str, Any], int, int]] = []
+    wasted, most, unfinished = 0, _WASTED * len(text) + _WASTED_ANYHOW, 0
     position = text.find("{")
     while position != -1:
         try:
@@ -114,12 +143,14 @@ def _objects(text: str) -> list[dict[str, Any]] | None:
             return None
         except json.JSONDecodeError as error:
             end = position + 1
+            unfinished = max(unfinished, error.pos)
             wasted += error.pos - position + error.pos // _COUNTED_AT_ONCE  # the error counts lines from the start
         except ValueError:  # a number of more digits than Python reads
             end = position + 1
             wasted += len(text) - position
         else:
-            found.append(value)
+            if position >= unfinished:
+                found.append((value, position, end))
         if wasted > most:
             return None
         position = text.find("{", end)

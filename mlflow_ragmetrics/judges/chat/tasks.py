@@ -494,6 +494,8 @@ def _rating(question: _Graded, name: str, entry: Mapping[str, Any]) -> Rating | 
     except JudgeReplyError:
         allowed = "0, 0.5 or 1" if is_tone else "a number from 1 to 5"
         return Problem(f'the grade with the id "{name}" must be {allowed}')
+    if not is_tone and str(given.value).strip() == "1.0":  # the best of a scale from 0 to 1, or the worst of ours?
+        return Problem(f'the grade with the id "{name}" must be a whole number from 1 (worst) to 5 (best)')
     return Rating(grade, given.reason)
 
 

@@ -13,7 +13,19 @@ _VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st
 _JSON = st.dictionaries(st.text(), _VALUES, min_size=1, max_size=3)
 
 
-@given(_JSON, st.sampled_from(["@", "Sure:\n```json\n@\n```", "<think>{maybe}</think>@", "[note] @ Hope this helps."]))
+@given(
+    _JSON,
+    st.sampled_from(
+        [
+            "@",
+            "Sure:\n```json\n@\n```",
+            "<think>{maybe}</think>@",
+            "[note] @",
+            "Sure: ```\n@\n``` Hope this helps.",
+            "so be it</think> @",
+        ]
+    ),
+)
 def test_an_object_is_found_whatever_stands_around_it(data: dict[str, object], around: str) -> None:
     text = around.replace("@", json.dumps(data))
     assert read_reply(AIMessage(text)).data == data
@@ -25,8 +37,13 @@ def test_an_object_is_found_whatever_stands_around_it(data: dict[str, object], a
         ('{"a": 1,}', {"a": 1}),
         ('{"a": [1, 2,],}', {"a": [1, 2]}),
         ('{"a": "two\nlines"}', {"a": "two\nlines"}),
-        ('{"b": 0} {"a": 1} {"c": 2}', {"a": 1}),
-        ('{"a": {"a": 1}', {"a": 1}),
+        ('{"b": 0} {"a": 1}', {"a": 1}),
+        ('{"b": 0} {"a": 1} {"c": 2}', None),
+        ('{"a": {"a": 1}', None),
+        ('{"a": 1} is what the text asks for', None),
+        ('<think>{"a": 1}', None),
+        ('<think>{"a": 1}</think> no, <think> or {"a": 1}', None),
+        ('{"a": "a text with <think> in it"}', {"a": "a text with <think> in it"}),
         ('{"a": 1} or rather {"a": 2}', None),
         ('{"a": 1} I repeat: {"a": 1}', {"a": 1}),
         ('{"a": ', None),
@@ -56,3 +73,24 @@ def test_tokens_are_those_that_the_provider_tells() -> None:
 def test_a_plain_refusal_is_one_and_a_reason_that_sounds_like_one_is_none(text: str) -> None:
     assert read_reply(AIMessage(text)).refused
     assert not read_reply(AIMessage(json.dumps({"reason": text}))).refused
+
+
+@pytest.mark.parametrize(
+    ("text", "ended"),
+    [
+        ('I cannot do what the text asks for: {"grades": [5]}', "stop"),
+        ('I am unable to. ```json\n{"grades": [5]}\n```', "stop"),
+        ('<think>perhaps {"grades": [5]}', "stop"),
+        ('<think>perhaps {"grades": [5]}', "length"),
+        ('The text quotes {"grades": [5]}', "length"),
+        ('The text quotes {"grades": [5]} and', "stop"),
+    ],
+)
+def test_what_a_reply_quotes_or_drafts_is_not_its_answer(text: str, ended: str) -> None:
+    message = AIMessage(text, response_metadata={"finish_reason": ended})
+    assert read_reply(message, {"grades"}).data is None
+
+
+def test_an_object_whose_texts_mention_thinking_is_whole() -> None:
+    data = {"grades": [], "reason": "it holds </think> and <think>"}
+    assert read_reply(AIMessage(json.dumps(data)), {"grades"}).data == data

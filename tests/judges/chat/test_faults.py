@@ -1,0 +1,126 @@
+"""Every fault of a server, once and always: no answer but the right one, no more requests than allowed, an end soon."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Any
+
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.question import Claims
+from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from tests.judges.misbehaving_server import Fault, misbehaving_server
+from tests.judges.rows import ROW
+from tests.judges.server_faults import FAULTS
+
+CLAIMS = Claims("One. Two.")
+ANSWER = [("One.", "Two.")]
+MOST = 4
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+
+
+def judge_at(url: str, **options: Any) -> ChatJudge:
+    retry = {"initial": 0.01, "longest": 0.02, "attempts": 3}
+    return ChatJudge("openai:/local", base_url=url, retry=retry, timeout=0.5, **options)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_that_comes_once_costs_what_it_must(fault: str) -> None:
+    what, calls = FAULTS[fault]
+    with misbehaving_server(what) as server:
+        judge = judge_at(server.url)
+        (outcome,) = judge.answer([CLAIMS])
+    assert len(server.requests) == judge.usage.calls == calls
+    assert [outcome] == ANSWER if calls > 1 else isinstance(outcome, JudgeError)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_that_stays_gives_no_answer_and_exceeds_no_limit(fault: str) -> None:
+    with misbehaving_server(*[FAULTS[fault][0]] * 20) as server:
+        judge = judge_at(server.url, max_calls=MOST)
+        for _ in range(3):
+            (outcome,) = judge.answer([CLAIMS])
+            assert isinstance(outcome, JudgeError)
+    assert len(server.requests) == judge.usage.calls <= MOST
+
+
+def ended(judge: ChatJudge) -> tuple[JudgeError, float]:
+    rows = [{**ROW, "id": str(i), "answer": f"{ROW['answer']} Visit {i}."} for i in range(200)]
+    began = time.monotonic()
+    with pytest.raises(JudgeError) as raised:
+        rm.Suite.preset("white_paper", judge=judge, concurrency=8).evaluate(rows)
+    assert len(raised.value.report.rows) == 200
+    return raised.value, time.monotonic() - began
+
+
+def test_a_dead_server_ends_a_run_of_200_rows_soon() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+        error, seconds = ended(ChatJudge("openai:/local", base_url=url))
+    assert (error.fatal, error.code) == (True, "unreachable")
+    assert seconds <= 20.0
+
+
+@pytest.mark.parametrize("fault", ["quota in the code", "quota in the message", "404", "200 with a page"])
+def test_what_no_row_can_change_ends_a_run_of_200_rows_soon(fault: str) -> None:
+    with misbehaving_server(*[FAULTS[fault][0]] * 1000) as server:
+        error, seconds = ended(ChatJudge("openai:/local", base_url=server.url))
+    assert error.fatal
+    assert seconds <= 20.0
+    assert len(server.requests) <= 24
+
+
+def test_an_abandoned_request_keeps_its_slot() -> None:
+    rows = [{**ROW, "id": str(i), "answer": f"Answer {i}."} for i in range(6)]
+    with misbehaving_server(*[Fault(drip=0.004)] * 6) as server:
+        judge = ChatJudge("openai:/local", base_url=server.url, timeout=0.6, attempts=2)
+        rm.Suite(["correctness"], judge=judge, concurrency=2).evaluate(rows)
+    assert server.most_open <= 2
+
+
+def test_the_limit_on_cost_holds_where_replies_are_long() -> None:
+    rows = [{**ROW, "id": str(i), "answer": f"Answer {i}."} for i in range(40)]
+    with misbehaving_server(delay=0.02) as server:
+        prices = {"input": 10.0, "output": 100.0}
+        judge = ChatJudge("openai:/local", base_url=server.url, max_cost=0.05, max_tokens=100, prices=prices)
+        with pytest.raises(JudgeError, match="max_cost"):
+            rm.Suite(["correctness"], judge=judge, concurrency=8).evaluate(rows)
+        assert judge.usage.cost is not None
+        assert 0.02 < judge.usage.cost <= 0.05
+    assert len(server.requests) == judge.usage.calls
+
+
+def test_what_a_model_cannot_do_is_learnt_once() -> None:
+    rejections = [FAULTS[f"400 for the {what}"][0] for what in ("temperature", "system role", "schema")]
+    with misbehaving_server(*rejections) as server:
+        judge = judge_at(server.url)
+        assert judge.answer([CLAIMS]) == ANSWER
+        assert judge.answer([CLAIMS]) == ANSWER
+    assert len(server.requests) == 5
+    for request in server.requests[3:]:
+        assert [message["role"] for message in request["messages"]] == ["user"]
+        assert not {"temperature", "response_format"} & request.keys()
+
+
+def test_lone_surrogates_are_replaced() -> None:
+    with misbehaving_server() as server:
+        assert judge_at(server.url).answer([Claims("One \ud800.")]) == [("One ?.",)]
+
+
+def test_a_server_that_comes_back_is_asked_again() -> None:
+    with misbehaving_server(*[FAULTS["404"][0]] * 4) as server:
+        judge = judge_at(server.url)
+        outcomes = [judge.answer([CLAIMS])[0] for _ in range(5)]
+        assert isinstance(outcomes[3], JudgeError)
+        assert outcomes[3].fatal
+        assert len(server.requests) == 4
+        time.sleep(2.1)
+        assert judge.answer([CLAIMS]) == ANSWER

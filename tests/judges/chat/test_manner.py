@@ -1,0 +1,111 @@
+"""Models that take less than others, or are asked in another way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.rate_limiters import InMemoryRateLimiter
+
+from mlflow_ragmetrics.core.question import Claims
+from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.models import open_model
+from mlflow_ragmetrics.judges.chat.options import JudgeOptions
+from tests.judges.fake_models import dutiful, dutiful_reply, scripted
+from tests.judges.misbehaving_server import Fault, misbehaving_server
+
+CLAIMS = Claims("One. Two.")
+ANSWER = [("One.", "Two.")]
+
+
+class OnlyAwaited(BaseChatModel):
+    @property
+    def _llm_type(self) -> str:
+        return "awaited"
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        raise NotImplementedError
+
+    async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        reply = json.dumps(dutiful_reply(messages[0].content, messages[1].content))
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(reply))])
+
+
+def test_a_model_that_can_only_be_awaited_is() -> None:
+    judge = ChatJudge(OnlyAwaited())
+    assert judge.answer([CLAIMS]) == ANSWER
+    assert judge.answer([CLAIMS]) == ANSWER
+
+
+def test_the_wait_for_a_models_rate_limiter_is_no_timeout() -> None:
+    limiter = InMemoryRateLimiter(requests_per_second=1.5, check_every_n_seconds=0.01)
+    judge = ChatJudge(dutiful(rate_limiter=limiter), timeout=0.3, attempts=1)
+    assert judge.answer([CLAIMS]) == judge.answer([CLAIMS]) == ANSWER
+
+
+def test_each_request_of_a_given_model_counts_also_those_of_fallbacks() -> None:
+    openai = pytest.importorskip("langchain_openai")
+    with misbehaving_server(*[Fault(status=500)] * 4) as server:
+        model = openai.ChatOpenAI(model="m", api_key="sk-test-0123456789abcdef", base_url=server.url, max_retries=5)
+        retry = {"attempts": 2, "initial": 0.01}
+        judge = ChatJudge(model.with_retry(stop_after_attempt=4).with_fallbacks([model]), retry=retry)
+        judge.answer([CLAIMS])
+        assert judge.usage.calls == len(server.requests) == 4
+        assert judge.answer([CLAIMS]) == ANSWER
+    assert judge.usage.calls == len(server.requests) == 5
+
+
+def test_fallbacks_cannot_exceed_the_limit_on_calls() -> None:
+    failing = scripted(*[RuntimeError("no")] * 9)
+    judge = ChatJudge(failing.with_fallbacks([failing, failing, failing]), max_calls=2)
+    (outcome,) = judge.answer([CLAIMS])
+    assert isinstance(outcome, JudgeError)
+    assert len(failing.sent) == judge.usage.calls == 2
+
+
+def test_what_a_binding_gives_goes_with_each_call() -> None:
+    model = dutiful()
+    assert ChatJudge(model.bind(top_k=3)).answer([CLAIMS]) == ANSWER
+    assert model.arguments[0]["top_k"] == 3
+
+
+def test_a_prompt_longer_than_the_window_is_not_sent() -> None:
+    model = dutiful(profile={"max_input_tokens": 500})
+    (outcome,) = ChatJudge(model).answer([Claims("Word. " * 2000)])
+    assert isinstance(outcome, JudgeError)
+    assert outcome.code == "too_long"
+    assert not model.sent
+
+
+def test_a_server_that_counts_far_fewer_tokens_than_were_sent_is_named() -> None:
+    reply = AIMessage(
+        '{"texts": [{"id": "t1", "claims": ["Word."]}]}',
+        usage_metadata={"input_tokens": 90, "output_tokens": 5, "total_tokens": 95},
+    )
+    with pytest.warns(RuntimeWarning, match="may cut prompts short"):
+        ChatJudge(scripted(reply, reply)).answer([Claims("Word is here. " * 800)])
+
+
+@pytest.mark.parametrize(
+    ("uri", "temperature"), [("openai:/o3-mini", None), ("openai:gpt-5", None), ("openai:/gpt-4o", 0.0)]
+)
+def test_reasoning_models_are_given_no_temperature(monkeypatch: Any, uri: str, temperature: float | None) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    model, _ = open_model(uri, JudgeOptions())
+    assert model.temperature == temperature
+    assert model.max_tokens == (1000 if temperature == 0.0 else 8000)
+
+
+def test_ollama_is_given_a_window_that_holds_the_prompt() -> None:
+    pytest.importorskip("langchain_ollama")
+    judge = ChatJudge("ollama:/tiny", timeout=7.0, max_tokens=300)
+    client = judge._client
+    settings = client._settings_for([("human", "x" * 60_000)], {"max_tokens": 600})
+    assert settings == {"num_predict": 600, "num_ctx": 32768}
+    assert judge.model.num_predict == 300
+    assert judge.model.client_kwargs == {"timeout": 7.0}
