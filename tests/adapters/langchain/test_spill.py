@@ -142,3 +142,14 @@ def test_a_full_buffer_is_due_however_long_the_table_is() -> None:
     ):
         sink._write()
     assert seen == [True]
+
+
+def test_a_folder_that_others_can_reach_is_not_used(tmp_path: Path) -> None:
+    folder = SpillOptions.of(True).folder
+    assert folder is not None
+    assert folder.parent == tmp_path
+    folder.mkdir(mode=0o700)
+    assert SpillOptions.of(True).folder == folder
+    folder.chmod(0o777)
+    assert SpillOptions.of(True).folder not in (folder, None)
+    assert SpillOptions.of(False).folder is None
