@@ -540,3 +540,23 @@ class _SemanticSimilarity(Metric):
         """The same metric with these options in place of those it has."""
 
 semantic_similarity: _SemanticSimilarity
+
+class _WeakestClaim(Metric):
+    """Graded support of the answer's least supported claim: one claim that nothing backs makes an answer unfaithful."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        no_context: Literal["vacuous", "floor", "skip"] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _WeakestClaim:
+        """The same metric with these options in place of those it has."""
+
+weakest_claim: _WeakestClaim

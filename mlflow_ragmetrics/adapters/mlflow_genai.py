@@ -20,7 +20,7 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.readers import read_samples
-from mlflow_ragmetrics.readers.traces import failure_of, retrieved_documents
+from mlflow_ragmetrics.readers.traces import failure_of, retrieved_documents, session_of
 from mlflow_ragmetrics.records.messages import mapping_of
 from mlflow_ragmetrics.records.record import to_sample
 from mlflow_ragmetrics.registry import MetricLike, metric_of
@@ -188,7 +188,7 @@ class _Entry:
 
 
 def _sample_of(row: Mapping[str, Any], trace: Trace | None, columns: Mapping[str, str]) -> Sample:
-    record = dict(row)
+    record = {**row, **(session_of(trace) if trace is not None else {})}
     outputs = record["outputs"]
     if isinstance(outputs, list) and len(outputs) == 1 and isinstance(outputs[0], (str, Mapping)):
         record["outputs"] = _only_output(outputs)

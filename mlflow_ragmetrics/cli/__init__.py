@@ -1,17 +1,21 @@
 """The command ``ragmetrics``: evaluate a file, and look up what there is to evaluate with.
 
 Exit codes: 0 done, 1 a gate not reached, 2 a mistake in what was given or nothing scored, 3 no judge answered or the
-judges gave out, 130 stopped.
+judges gave out, 130 stopped by Ctrl-C, 143 by SIGTERM.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib import import_module
+from types import FrameType
 from typing import IO, Any, TextIO
 
 import click
@@ -34,6 +38,31 @@ _COMMANDS = {
     "init": ("init", "Write a commented suite.yaml to start from."),
 }
 _STOPPED = 130
+_TERMINATED = 143
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, as Kubernetes and ``timeout`` send it: it ends a command as Ctrl-C does."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is noted in the run on the way out is not interrupted again
+    raise _Terminated
+
+
+@contextmanager
+def _terminating() -> Iterator[None]:
+    """While this lasts SIGTERM raises; where somebody else handles or ignores it, nothing changes."""
+    is_ours = (
+        threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    )
+    if is_ours:
+        signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class _Refusal(click.ClickException):
@@ -77,12 +106,13 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _terminating():
+                return super().invoke(ctx)
         except RagMetricsError as error:
             raise _Refusal(str(error)) from None
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             click.echo("Stopped before the end; nothing more was written.", err=True)
-            ctx.exit(_STOPPED)
+            ctx.exit(_TERMINATED if isinstance(error, _Terminated) else _STOPPED)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -22,7 +22,16 @@ from mlflow_ragmetrics.errors import JudgeError, RagMetricsError
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-__all__ = ["Check", "check_extras", "check_judge", "check_versions", "check_pool", "check_store", "command"]
+__all__ = [
+    "Check",
+    "check_extras",
+    "check_judge",
+    "check_versions",
+    "check_pool",
+    "check_runs",
+    "check_store",
+    "command",
+]
 
 _EXTRA = re.compile(r"extra == ['\"](?P<name>[\w-]+)['\"]")
 _DEVELOPMENT = ("test", "lint", "dev", "docs")
@@ -122,6 +131,33 @@ def check_store(destination: Destination) -> Check:
     return Check("ok", subject, f"answers; {len(experiments)} experiments")
 
 
+def check_runs(destination: Destination) -> Iterator[Check]:
+    """The runs that a process left half written when it was killed, the newest 20 of them."""
+    import mlflow
+
+    from mlflow_ragmetrics.tracking.unfinished import abandoned_runs
+
+    path = destination.sqlite_path
+    if path is not None and not path.exists():
+        return
+    before = mlflow.get_tracking_uri()
+    try:
+        with reaching(destination):
+            mlflow.set_tracking_uri(destination.uri)
+            experiments = [each.experiment_id for each in mlflow.search_experiments(max_results=1000)]
+            found = abandoned_runs(experiments, live=True)
+    except RagMetricsError:  # check_store says so
+        return
+    finally:
+        mlflow.set_tracking_uri(before)
+    for run in found[:20]:
+        advice = "log it again with report.log(run_id=…), or delete it; ragmetrics evaluate marks it as failed"
+        finding = f"{run.info.run_id} was left half written by a process that was ended; {advice}"
+        yield Check("note", f"run {run.info.run_name}", finding)
+    if len(found) > 20:
+        yield Check("note", "runs", f"{len(found) - 20} more were left half written")
+
+
 def check_pool(destination: Destination) -> Iterator[Check]:
     """Whether ``mlflow.genai.evaluate`` may have more threads than the store has connections: rows get lost then.
 
@@ -161,7 +197,7 @@ _MARKS = {"ok": ("✓", "green"), "note": ("•", "yellow"), "fault": ("✗", "r
 @click.option("--judge", "-j", metavar="JUDGE", help="Ask this judge one question too; a language model bills it.")
 @click.pass_context
 def command(context: click.Context, tracking_uri: str | None, judge: str | None) -> None:
-    """Check versions, extras, the MLflow store, its connection pool, and with --judge one call to a judge.
+    """Check versions, extras, the MLflow store with its unfinished runs and its pool, and with --judge a judge.
 
     \b
     Examples:
@@ -186,13 +222,15 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
 
 
 def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
-    from mlflow_ragmetrics.cli.doctor import check_extras, check_judge, check_pool, check_store, check_versions
     from mlflow_ragmetrics.cli.store import destination_of
 
     yield from check_versions()
     yield from check_extras()
     destination = destination_of(tracking_uri, None)
-    yield check_store(destination)
+    store = check_store(destination)
+    yield store
+    if store.level == "ok":
+        yield from check_runs(destination)
     yield from check_pool(destination)
     if judge is not None:
         yield check_judge(judge)

@@ -62,7 +62,7 @@ def command(context: click.Context, /, **options: Any) -> None:
       2  a mistake in what was given, or nothing could be scored
       3  no judge answered, or a refused key or a spent budget ended it;
          what was done is logged
-      130  stopped
+      130  stopped by Ctrl-C; 143 by SIGTERM
     """
     context.exit(_exit_code(Request(**options)))
 
@@ -82,7 +82,7 @@ def _exit_code(request: Request) -> int:
     check_names(suite.keys, *limits)
     destination = destination_of(request.tracking_uri, request.experiment) if request.log else None
     report = _report(request, rows_of(request), suite, destination)
-    unwritten = write_report(report, request.output) if request.output else None
+    unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas) if request.output else None
     show(report, suite, request.worst, request.by)
     if request.output and unwritten is None:
         click.echo(f"Wrote {request.output}")
@@ -116,6 +116,7 @@ def _report(request: Request, rows: Rows, suite: Suite, destination: Destination
         raise InvalidOptionError(message, param="anytime")
     if destination is not None:
         destination.open()
+        _mark_abandoned(destination)
     report = _evaluated(suite, rows.samples, request, groups)
     _check_scored(report, rows.source)
     for key, labels in (request.true_score or {}).items():
@@ -125,6 +126,21 @@ def _report(request: Request, rows: Rows, suite: Suite, destination: Destination
 
         report = report.with_anytime(last_state(report.description))
     return replace(report, source=rows.source, warnings=(*report.warnings, *rows.warnings))
+
+
+def _mark_abandoned(destination: Destination) -> None:
+    """Runs that a process left half written when it was killed do not stay at "writing"."""
+    from mlflow import MlflowClient
+
+    from mlflow_ragmetrics.cli.store import reaching
+    from mlflow_ragmetrics.tracking.unfinished import mark_abandoned
+
+    with reaching(destination):
+        experiment = MlflowClient().get_experiment_by_name(destination.experiment)
+        for run in mark_abandoned(experiment.experiment_id) if experiment is not None else ():
+            name = clean(run.info.run_name or "")
+            message = f"Note: the run {name} ({run.info.run_id}) was left half written by a process that was ended"
+            click.echo(f"{message}; it is marked as failed.", err=True)
 
 
 def _evaluated(suite: Suite, samples: Sequence[Sample], request: Request, groups: str | None) -> Report:

@@ -78,16 +78,17 @@ def check_output(output: str | None) -> None:
         raise InvalidOptionError(f"--output {output}: {what}", param="output")
 
 
-def write_report(report: Report, output: str) -> RagMetricsError | None:
+def write_report(report: Report, output: str, *, keep_formulas: bool = False) -> RagMetricsError | None:
     """The rows as CSV (lists as JSON), JSON records, JSON lines or Parquet, or the page, by the file's ending.
 
+    In CSV a cell that a spreadsheet would take for a formula gets a quote before it, unless ``keep_formulas``.
     Returns why it could not be written, or ``None``: what was scored can be shown and logged nevertheless. The file
     appears under its name when it is whole.
     """
     path = Path(output)
     partial = path.with_name(f"{path.name}.partial")
     try:
-        _write(report, partial, path.suffix.lower())
+        _write(report, partial, path.suffix.lower(), keep_formulas)
         os.replace(partial, path)
     except OSError as error:
         return RagMetricsError(f"cannot write --output {output}: {os.strerror(error.errno) if error.errno else error}")
@@ -97,15 +98,31 @@ def write_report(report: Report, output: str) -> RagMetricsError | None:
     return None
 
 
-def _write(report: Report, path: Path, kind: str) -> None:
+def _write(report: Report, path: Path, kind: str, keep_formulas: bool) -> None:
     if kind == ".parquet":
         report.table.to_parquet(path, index=False)
     elif kind == ".html":
         path.write_text(report.to_html(), encoding="utf-8")
     elif kind == ".csv":
-        _flat(report).to_csv(path, index=False)
+        table = _flat(report)
+        (table if keep_formulas else _without_formulas(table)).to_csv(path, index=False)
     else:
         report.table.to_json(path, orient="records", lines=kind == ".jsonl", force_ascii=False, compression=None)
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def _without_formulas(table: pd.DataFrame) -> pd.DataFrame:
+    """The texts that spreadsheets take for formulas, with a quote before them, as OWASP advises; also in the header."""
+    for name in table.columns:
+        if any(isinstance(value, str) and value.startswith(_FORMULA) for value in table[name]):
+            table[name] = table[name].map(_quoted)
+    return table.rename(columns=_quoted)
+
+
+def _quoted(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def _flat(report: Report) -> pd.DataFrame:

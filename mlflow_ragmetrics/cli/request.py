@@ -58,6 +58,7 @@ class Request:
     run_name: str | None
     log: bool
     output: str | None
+    keep_formulas: bool
     fail_under: Mapping[str, float] | None
     min_scored: Mapping[str, float] | None
     true_score: Mapping[str, str] | None
@@ -180,6 +181,9 @@ _OUTCOME = (
         metavar="FILE",
         shell_complete=files,
         help="Write the rows to a .csv, .json, .jsonl or .parquet file, or an .html page.",
+    ),
+    click.option(
+        "--keep-formulas", is_flag=True, help="Write .csv cells that begin with = + - @ as they are, unquoted."
     ),
     click.option(
         "--fail-under",

@@ -26,7 +26,6 @@ def open_store(tracking_uri: str | None) -> None:
     """
     from mlflow_ragmetrics.cli.store import destination_of, reaching, silence_mlflow
 
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     silence_mlflow()
     import mlflow
 
@@ -39,6 +38,9 @@ def open_store(tracking_uri: str | None) -> None:
 _STORE = "sqlite:///mlflow.db"
 _EXPERIMENT = "ragmetrics"
 _SQLITE = re.compile(r"sqlite:///(?P<path>[^?]+)(?:\?.*)?")
+_HALF_MADE = re.compile(
+    r"no such (?:table|column)|already exists|duplicate column|out-of-date database schema|Can't locate revision"
+)
 _RETRIES = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 
 
@@ -116,10 +118,13 @@ def reaching(destination: Destination) -> Iterator[None]:
     try:
         yield
     except (MlflowException, SQLAlchemyError, OSError, ImportError, ValueError) as error:
-        message = (
-            f"cannot use the MLflow store {destination.shown} ({reason_of(error)}); "
-            "give another with --tracking-uri, or --no-log to only show the figures"
-        )
+        advice = "give another with --tracking-uri, or --no-log to only show the figures"
+        if destination.sqlite_path is not None and _HALF_MADE.search(str(error)):
+            advice = (
+                "its tables look half made, as by a process that was killed, or are those of another MLflow; move the "
+                f"file away, or run: mlflow db upgrade {destination.shown}"
+            )
+        message = f"cannot use the MLflow store {destination.shown} ({reason_of(error)}); {advice}"
         raise InvalidOptionError(message, param="tracking_uri") from None
     finally:
         for name in added:
@@ -129,6 +134,7 @@ def reaching(destination: Destination) -> Iterator[None]:
 def silence_mlflow() -> None:
     """No migration notes, hints and links of MLflow among our own lines."""
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     import mlflow  # sets up its loggers when it is imported, so they can only be silenced after
 
     for name in (mlflow.__name__, "alembic"):

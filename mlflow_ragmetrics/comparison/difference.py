@@ -12,7 +12,7 @@ from mlflow_ragmetrics.statistics.clusters import BOOTSTRAP_GROUPS
 from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.intervals import paired_intervals
 from mlflow_ragmetrics.statistics.power import about, power_of
-from mlflow_ragmetrics.statistics.significance import cluster_t_tests, effect_size, holm, sign_flip_tests
+from mlflow_ragmetrics.statistics.significance import cluster_t_tests, effect_size, holm, rows_needed, sign_flip_tests
 from mlflow_ragmetrics.views.text import number, signed
 
 __all__ = ["ALPHA", "TOLERANCE", "Difference", "Passes", "Verdict", "adjust", "differences_of"]
@@ -165,7 +165,7 @@ def differences_of(
     matrix = np.column_stack([b - a for a, b in scores.values()])
     intervals = paired_intervals(matrix, groups=groups, resamples=resamples, seed=seed)
     p_values: list[float | None] = [*sign_flip_tests(matrix, groups=groups, resamples=resamples, seed=seed + 1)]
-    powers = power_of(matrix, groups=groups)
+    needed = _rows_needed(matrix, groups, tolerance)
     found = [_difference(key, a, b, tolerance) for key, (a, b) in scores.items()]
     if groups is not None:
         by_t = cluster_t_tests(matrix, groups)
@@ -178,12 +178,20 @@ def differences_of(
                 design_effect=grouping.design_effect,
                 few_groups=grouping.few_groups,
             )
-    for place, (interval, p_value, power) in enumerate(zip(intervals, p_values, powers, strict=True)):
+    for place, (interval, p_value, rows) in enumerate(zip(intervals, p_values, needed, strict=True)):
         low, high = interval or (None, None)
         known = None if interval is None else p_value
-        needed = power.rows_needed(tolerance) if power is not None and tolerance > 0 else None
-        found[place] = replace(found[place], low=low, high=high, p_value=known, needed=needed)
+        found[place] = replace(found[place], low=low, high=high, p_value=known, needed=rows)
     return adjust(found) if adjusted else found
+
+
+def _rows_needed(matrix: Values, groups: Sequence[str] | None, tolerance: float) -> list[int | None]:
+    if tolerance == 0:
+        return [None] * matrix.shape[1]
+    if groups is not None:
+        return [None if each is None else each.rows_needed(tolerance) for each in power_of(matrix, groups=groups)]
+    columns = [np.sort(column[~np.isnan(column)]) for column in matrix.T]
+    return [rows_needed(float(each.std(ddof=1)), tolerance) if each.size > 1 else None for each in columns]
 
 
 def adjust(differences: Sequence[Difference]) -> list[Difference]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -46,9 +46,13 @@ def pair(a: Results, b: Results) -> Pairing:
 
     ``InvalidDataError`` when no row has a partner.
     """
-    pairing = _by("id", a, _ids(a.table), b, _ids(b.table))
+    ids_a, ids_b = _ids(a.table), _ids(b.table)
+    pairing = _by("id", a, ids_a, b, ids_b)
     if not len(pairing):
         pairing = _by("content", a, _contents(a.table), b, _contents(b.table))
+        if ids_a and ids_b:
+            note = f"{a.name} and {b.name} share no id: their rows are paired by question and reference"
+            pairing = replace(pairing, warnings=(note, *pairing.warnings))
     if not len(pairing):
         message = f"{a.name} and {b.name} have no row in common, by id or by question; compare runs over the same data"
         raise InvalidDataError(message)

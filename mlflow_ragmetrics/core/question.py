@@ -161,7 +161,7 @@ class Claims(Question[Union[tuple[str, ...], Extraction]]):
         return {self.role: (self.text,)}
 
     def fits(self, answer: tuple[str, ...] | Extraction) -> bool:
-        """Whether an ``Extraction`` that was judged has a verdict on each claim."""
+        """Whether ``answer``, where it is an ``Extraction`` with verdicts, has one on each claim."""
         return (
             not isinstance(answer, Extraction) or answer.judged_by is None or len(answer.findings) == len(answer.claims)
         )

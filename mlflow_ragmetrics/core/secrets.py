@@ -11,7 +11,7 @@ import binascii
 import os
 import re
 
-__all__ = ["keep_secret", "redact"]
+__all__ = ["for_log", "keep_secret", "redact"]
 
 _NAMED = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _REDACTED = "[redacted]"
@@ -112,6 +112,14 @@ def redact(text: str) -> str:
     text = _BASIC.sub(_without_credentials, text)
     text = _ASSIGNED.sub(_without_value, text)
     return _SHAPED.sub(_REDACTED, text)
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+
+
+def for_log(text: str) -> str:
+    """``text`` on one line, without control characters and secrets: no text can look like a line of the log's own."""
+    return redact(_CONTROL.sub(" ", text))
 
 
 def _without_credentials(match: re.Match[str]) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.question import Steps, Tone, ask
+from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.shared.claims import Verified, read_tone, verified_claims
-from mlflow_ragmetrics.shared.non_answers import Indistinct, NoContext, States, has_context, states_of, without_context
+from mlflow_ragmetrics.shared.claims import Verified
+from mlflow_ragmetrics.shared.grounding import GroundingRules, grounded
+from mlflow_ragmetrics.shared.non_answers import Indistinct, NoContext, States
 
 __all__ = ["faithfulness"]
 
@@ -49,12 +50,8 @@ def faithfulness(
     'The contexts support 1 of 2 claims of the answer
     (0 contradicted, 1 not covered).'
     """
-    states = states_of(answer, reference, indistinct)
-    if contexts is None or not has_context(contexts):
-        return without_context(no_context, 1.0, states.details("no_context", Verified().details))
-    if states.answer == "indistinct":
-        return (yield from _of_non_answer(answer, reference, question, states))
-    return _supported((yield from verified_claims(answer, contexts, question=question, history=history)), states)
+    checks = GroundingRules(indistinct, no_context)
+    return (yield from grounded(_supported, answer, question, reference, contexts, history, checks))
 
 
 def _supported(verified: Verified, states: States) -> Score:
@@ -67,17 +64,3 @@ def _supported(verified: Verified, states: States) -> Score:
         details=states.details(rule, verified.details, no_context=False),
         warnings=verified.warnings,
     )
-
-
-def _of_non_answer(answer: str, reference: str | None, question: str | None, states: States) -> Steps[Score]:
-    counts = Verified().details
-    if reference is None:
-        details = states.details("no_claims", counts, no_context=False)
-        return Score(value=1.0, reason=say("faithfulness.nothing_claimed"), details=details)
-    if states.reference == "clear":
-        details = states.details("indistinct_answer", counts, no_context=False)
-        return Score(value=0.0, reason=say("faithfulness.indistinct"), details=details)
-    rating = yield from ask(Tone(answer, reference, question))
-    tone = read_tone(rating, "faithfulness")
-    codes = {1.0: "faithfulness.tone_cautious", 0.5: "faithfulness.tone_neutral", 0.0: "faithfulness.tone_misleading"}
-    return Score(value=tone, reason=say(codes[tone]), details=states.details("tone", counts, no_context=False))

@@ -22,7 +22,10 @@ __all__ = ["NEVER_BLANK", "is_delimited", "read_file"]
 Row = dict[str, Any]
 
 _BATCH_ROWS = 1024
-_LARGEST_CELL = 2**31 - 1
+_BATCH_BYTES = 32 * 2**20
+_MIB = 2**20
+_LIMITS = {"RAGMETRICS_MAX_LINE_MB": 64, "RAGMETRICS_MAX_CELL_MB": 64, "RAGMETRICS_MAX_EXPANDED_MB": 1024}
+"""How much one line, one cell, and what a compressed file holds at once may take, unless the environment says so."""
 NEVER_BLANK = ("question", "reference", "contexts")
 """Fields whose empty cell in a text table says nothing; empty lists of ids are as good as ``[]``."""
 _MISSING_IF_EMPTY = frozenset(
@@ -83,10 +86,51 @@ def _read_parquet(file: Path) -> Iterator[Row]:
         raise MissingExtraError(f"{file} needs pyarrow to be read: pip install pyarrow.") from error
     try:
         with pyarrow.parquet.ParquetFile(file) as table:
-            for batch in table.iter_batches(batch_size=_BATCH_ROWS):
+            _check_expansion(file, table.metadata)
+            first = next(table.iter_batches(batch_size=1), None)
+            size = 0 if first is None else first.nbytes
+            if size > _limit("RAGMETRICS_MAX_CELL_MB") * max(1, table.metadata.num_columns):
+                raise _too_long(f"{file}, row 1", "a cell", "RAGMETRICS_MAX_CELL_MB")
+            # values that are stored once may stand in every row: a batch is sized by what a row takes in memory
+            rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, size)))
+            for batch in table.iter_batches(batch_size=rows):
                 yield from batch.to_pylist()
+    except InvalidDataError:
+        raise
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # also texts that are not UTF-8
         raise InvalidDataError(f"{file} cannot be read as Parquet: {error}.") from error
+
+
+def _check_expansion(file: Path, metadata: Any) -> None:
+    """Refuse a file of which one part, read as a whole, would fill the memory."""
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if max((group.column(n).total_uncompressed_size for n in range(group.num_columns)), default=0) > _limit(
+            "RAGMETRICS_MAX_EXPANDED_MB"
+        ):
+            raise _too_long(str(file), f"a column of its row group {number + 1}", "RAGMETRICS_MAX_EXPANDED_MB")
+
+
+def _limit(name: str) -> int:
+    """A limit in bytes."""
+    given = os.environ.get(name, "")
+    return (int(given) if given.isdecimal() else _LIMITS[name]) * _MIB
+
+
+def _too_long(place: str, what: str, name: str) -> InvalidDataError:
+    return InvalidDataError(
+        f"{place}: {what} is longer than {_limit(name) // _MIB} MB; {name} in the environment sets it."
+    )
+
+
+def _bounded_lines(stream: TextIO, file: Path) -> Iterator[str]:
+    """The lines of a file, none of them longer than the limit: a small file may expand to one that fills the memory."""
+    longest, number = _limit("RAGMETRICS_MAX_LINE_MB"), 1
+    while line := stream.readline(longest + 1):
+        if len(line) > longest:
+            raise _too_long(f"{file}, line {number}", "the line", "RAGMETRICS_MAX_LINE_MB")
+        yield line
+        number += 1
 
 
 def _read_text(file: Path, read: Callable[[TextIO, Path], Iterator[Row]]) -> Iterator[Row]:
@@ -111,7 +155,7 @@ def _read_delimited(stream: TextIO, file: Path, delimiter: str) -> Iterator[Row]
 
     An empty question, reference or contexts is missing; an empty answer is what the chain answered.
     """
-    reader = csv.reader(stream, delimiter=delimiter, strict=True)
+    reader = csv.reader(_bounded_lines(stream, file), delimiter=delimiter, strict=True)
     lines = _cells(reader, file)
     header = next(lines, None)
     if header is None:
@@ -130,12 +174,15 @@ def _read_delimited(stream: TextIO, file: Path, delimiter: str) -> Iterator[Row]
 
 
 def _cells(reader: Any, file: Path) -> Iterator[list[str]]:
-    """The reader's non-blank lines, with cells of any size: the module's limit is lifted only while a line is read."""
+    """The reader's non-blank lines, with cells up to our limit, which is the module's only while a line is read."""
     while True:
-        limit = csv.field_size_limit(_LARGEST_CELL)
+        limit = csv.field_size_limit(_limit("RAGMETRICS_MAX_CELL_MB"))
         try:
             cells = next(reader, None)
         except csv.Error as error:
+            if "field limit" in str(error):
+                place = f"{file}, line {reader.line_num}"
+                raise _too_long(place, "a cell", "RAGMETRICS_MAX_CELL_MB") from error
             raise InvalidDataError(
                 f"{file}, line {reader.line_num}: {error}; cells with quotes need quotes around them, doubled inside."
             ) from error
@@ -149,7 +196,7 @@ def _cells(reader: Any, file: Path) -> Iterator[list[str]]:
 
 def _read_json_lines(stream: TextIO, file: Path) -> Iterator[Row]:
     """One object per line; blank lines are skipped."""
-    for number, line in enumerate(stream, start=1):
+    for number, line in enumerate(_bounded_lines(stream, file), start=1):
         if line.strip():
             place = f"{file}, line {number}"
             yield _checked(_parsed(line, place), place)
@@ -157,7 +204,10 @@ def _read_json_lines(stream: TextIO, file: Path) -> Iterator[Row]:
 
 def _read_json(stream: TextIO, file: Path) -> Iterator[Row]:
     """A list of objects, or a table as MLflow logs it: ``{"columns": […], "data": [[…], …]}``."""
-    text = stream.read()
+    most = _limit("RAGMETRICS_MAX_EXPANDED_MB") if file.suffix.lower() == ".gz" else -1
+    text = stream.read(most + 1 if most >= 0 else -1)
+    if 0 <= most < len(text):
+        raise _too_long(str(file), "what it expands to", "RAGMETRICS_MAX_EXPANDED_MB")
     if not text.strip():
         return
     content = _parsed(text, str(file))

@@ -17,7 +17,7 @@ from mlflow_ragmetrics.records.values import are_texts
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace
 
-__all__ = ["documents_of", "failure_of", "retrieved_documents", "record_of_trace"]
+__all__ = ["documents_of", "failure_of", "retrieved_documents", "record_of_trace", "session_of"]
 
 
 _FILE_SEARCH = "file_search_call"
@@ -44,6 +44,12 @@ def documents_of(sample: Sample) -> list[dict[str, Any]]:
     """The retrieved chunks in the form in which MLflow shows the documents of a retriever span."""
     chunks = sample.contexts or ()
     return [plain({"page_content": c.text, "metadata": dict(c.metadata), "id": c.id}) for c in chunks]
+
+
+def session_of(trace: Trace) -> dict[str, str]:
+    """The conversation that the trace belongs to, as an entry of a record's metadata; empty where it has none."""
+    session = (trace.info.trace_metadata or {}).get(SESSION)
+    return {SESSION: session} if session else {}
 
 
 def failure_of(trace: Trace) -> str | None:
@@ -139,14 +145,13 @@ def record_of_trace(row: Any) -> dict[str, Any] | None:
         return None
     expectations = {a.name: a.expectation.value for a in trace.info.assessments if a.expectation is not None}
     documents = retrieved_documents(trace)
-    session = (trace.info.trace_metadata or {}).get(SESSION)
     inputs, outputs = _content(trace.data.request), _content(trace.data.response)
     return {
         "inputs": inputs if inputs is not None else _root_content(trace, "input.value", "gen_ai.input.messages"),
         "outputs": outputs if outputs is not None else _root_content(trace, "output.value", "gen_ai.output.messages"),
         **({"contexts": documents} if documents is not None else {}),
         **({"expectations": expectations} if expectations else {}),
-        **({SESSION: session} if session else {}),
+        **session_of(trace),
         "trace_id": trace.info.trace_id,
     }
 

@@ -42,10 +42,10 @@ def way_out(field: str, samples: Sequence[Sample]) -> str:
     unused = unused_columns(samples)
     name = likely_contexts(samples) if field == "contexts" else None
     more = f", and {len(unused) - _MOST_NAMED} more" if len(unused) > _MOST_NAMED else ""
-    there = f"unused columns: {', '.join(unused[:_MOST_NAMED])}{more}" if unused else "all columns are in use"
+    there = f" (unused columns: {', '.join(unused[:_MOST_NAMED])}{more})" if unused else ""
     if name is None:
-        return f"add it, or name its column with columns={{{field!r}: …}} or --columns {field}=COLUMN ({there})"
-    return f"if it is {name!r}, say so with columns={{{field!r}: {name!r}}} or --columns {field}={name} ({there})"
+        return f"add it, or name its column with columns={{{field!r}: …}} or --columns {field}=COLUMN{there}"
+    return f"if it is {name!r}, say so with columns={{{field!r}: {name!r}}} or --columns {field}={name}{there}"
 
 
 def _columns(samples: Iterable[Sample]) -> Mapping[str, list[Any]]:

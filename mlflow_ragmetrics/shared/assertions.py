@@ -11,8 +11,8 @@ from mlflow_ragmetrics.shared.non_answers import is_non_answer
 __all__ = ["asserts", "statements"]
 
 _MARKER = re.compile(r"\s*(?:[-*•–—]|#+|\(?\d{1,3}[.)]|\|)\s+(?=\S)")
-_HEADING = re.compile(r"\s*(?:#|\*\*[^*]+\*\*:?\s*$)|.*[:：]\s*\**\s*$")
-_QUESTION = re.compile(r"[?？][\s\"'»”’)\]]*$")
+_BOLD = re.compile(r"\*\*[^*]+\*\*")
+_CLOSING = " \t\"'»”’)]"
 _COURTESY = re.compile(
     r"\W*(?:hello|hi|hey|dear|good (?:morning|afternoon|evening|day)|thanks|thank you|you(?:['’]re| are) welcome|sure|"
     r"certainly|of course|great question|good question|i hope (?:this|that|it)|hope (?:this|that) helps|"
@@ -40,18 +40,23 @@ def asserts(sentence: str) -> bool:
     >>> [asserts(each) for each in ("It is red.", "Is it?", "Hello!", "Two ways:", "I don't know.", "Yes.")]
     [True, False, False, False, False, True]
     """
-    if not has_content(sentence) or _QUESTION.search(sentence) or _HEADING.match(sentence):
+    if not has_content(sentence) or sentence.rstrip(_CLOSING).endswith(("?", "？")) or _is_heading(sentence):
         return False
     if _COURTESY.match(sentence) and len(sentence.split()) <= _LONGEST_COURTESY:
         return False
     return not is_non_answer(normalize("NFKC", sentence))
 
 
+def _is_heading(line: str) -> bool:
+    plain = line.strip()
+    return plain.startswith("#") or plain.rstrip("* ").endswith((":", "：")) or _BOLD.fullmatch(plain) is not None
+
+
 def _blocks(text: str) -> Iterator[str]:
     """Lines that belong together: a paragraph, an item of a list, a heading."""
     lines: list[str] = []
     for line in text.splitlines():
-        if lines and (not line.strip() or _MARKER.match(line) or _HEADING.match(lines[-1])):
+        if lines and (not line.strip() or _MARKER.match(line) or _is_heading(lines[-1])):
             yield " ".join(lines)
             lines = []
         lines += [line.strip()] if line.strip() else []

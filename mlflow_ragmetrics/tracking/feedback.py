@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -10,13 +12,15 @@ from mlflow_ragmetrics.core.json_text import as_json, plain_text
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.tracking.writer import few_attempts
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback
 
-__all__ = ["SOURCE_RUN", "assessments_of", "feedback_of"]
+__all__ = ["SOURCE_RUN", "assessments_of", "feedback_of", "remove_assessment", "write_assessment"]
 
 SOURCE_RUN = "mlflow.assessment.sourceRunId"
+_ABSENT = "RESOURCE_DOES_NOT_EXIST"
 
 
 def feedback_of(key: str, score: Score, run_id: str | None = None) -> Feedback:
@@ -48,6 +52,43 @@ def feedback_of(key: str, score: Score, run_id: str | None = None) -> Feedback:
     )
 
 
+def write_assessment(trace_id: str, assessment: Assessment, identity: str) -> None:
+    """Put an assessment onto a trace, once, however often this is called with the same ``identity``.
+
+    The store knows it by an id that is made here, so that a request whose reply was lost can be sent again.
+    """
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    assessment_id = assessment.assessment_id = _assessment_id(trace_id, identity)
+    try:
+        with few_attempts():  # a server refuses what it has already by an error after which MLflow tries for minutes
+            mlflow.log_assessment(trace_id=trace_id, assessment=assessment)
+    except MlflowException as error:
+        if error.error_code == _ABSENT:
+            raise
+        with suppress(MlflowException):
+            if mlflow.get_assessment(trace_id, assessment_id) is not None:
+                return
+        raise
+
+
+def remove_assessment(trace_id: str, assessment_id: str) -> None:
+    """Remove an assessment; one that is gone, as after a reply that was lost, is removed."""
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    try:
+        mlflow.delete_assessment(trace_id=trace_id, assessment_id=assessment_id)
+    except MlflowException as error:
+        if error.error_code != _ABSENT:
+            raise
+
+
+def _assessment_id(trace_id: str, identity: str) -> str:
+    return f"a-{hashlib.sha256(f'{trace_id} {identity}'.encode()).hexdigest()[:32]}"
+
+
 @lru_cache(maxsize=1)
 def _takes_no_value() -> bool:
     from mlflow.entities import Feedback
@@ -60,8 +101,11 @@ def _takes_no_value() -> bool:
     return True
 
 
-def assessments_of(row: Row, run_id: str) -> list[Assessment]:
-    """The scores of ``row`` as feedback of ``run_id``, and its reference as expectation."""
+def assessments_of(row: Row, run_id: str, trace_id: str | None = None) -> list[Assessment]:
+    """The scores of ``row`` as feedback of ``run_id``, and its reference as expectation.
+
+    For a new trace they get ids, so that a store which is sent the trace twice has them once.
+    """
     from mlflow.entities import AssessmentSource, Expectation
 
     found: list[Assessment] = [feedback_of(key, score, run_id) for key, score in row.scores.items()]
@@ -70,6 +114,9 @@ def assessments_of(row: Row, run_id: str) -> list[Assessment]:
         value = plain_text(row.sample.reference)
         metadata = {SOURCE_RUN: run_id}
         found.append(Expectation(name="expected_response", value=value, source=source, metadata=metadata))
+    if trace_id is not None:
+        for number, assessment in enumerate(found):
+            assessment.assessment_id = _assessment_id(trace_id, f"{number} {run_id}")
     return found
 
 

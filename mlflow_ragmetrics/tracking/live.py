@@ -2,73 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
+import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.statistics.anytime import ConfidenceSequence
-from mlflow_ragmetrics.tracking.feedback import feedback_of
-from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, RunWriter, explained, table_rows
+from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
+from mlflow_ragmetrics.tracking.parts import Parts
+from mlflow_ragmetrics.tracking.table import GrowingTable
+from mlflow_ragmetrics.tracking.writer import (
+    CLAIMS,
+    ROWS,
+    WRITER_TAG,
+    RunWriter,
+    explained,
+    table_rows,
+    this_process,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Metric
 
-__all__ = ["GrowingTable", "LiveRun", "TraceAbsentError", "add_feedback", "end_run", "live_run", "new_run"]
-
-
-class GrowingTable:
-    """Rows on disk, one per line, from which a table in the form of MLflow's ``log_table`` is made.
-
-    Adding rows does not read those before: parsing a long table would hold up the whole interpreter.
-    """
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.name = name
-        self.columns: list[str] = []
-        self.rows = 0
-        self._lines = folder / f"{name}.lines"
-        self._lines.touch()
-
-    def extend(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Add rows that have these columns; columns that the rows here or those rows lack are null there."""
-        fresh = [name for name in columns if name not in self.columns]
-        if fresh and self.rows:
-            self._widen(len(fresh))
-        self.columns += fresh
-        places = {name: place for place, name in enumerate(columns)}
-        self._add([row[places[name]] if name in places else None for name in self.columns] for row in rows)
-
-    def write(self, path: Path) -> None:
-        """Write the table as the file ``path``."""
-        with path.open("w", encoding="utf-8") as target, self._lines.open(encoding="utf-8") as lines:
-            target.write('{"columns": ' + as_json(self.columns) + ', "data": [\n')
-            target.write(lines.readline())
-            for line in lines:
-                target.write("," + line)
-            target.write("]}")
-
-    def _add(self, rows: Iterable[Sequence[Any]]) -> None:
-        with self._lines.open("a", encoding="utf-8") as lines:
-            for row in rows:
-                lines.write(as_json(row) + "\n")
-                self.rows += 1
-
-    def _widen(self, by: int) -> None:
-        wider = self._lines.with_suffix(".wider")
-        with self._lines.open(encoding="utf-8") as lines, wider.open("w", encoding="utf-8") as target:
-            for line in lines:
-                target.write(line.rstrip("\n").removesuffix("]") + ", null" * by + "]\n")
-        shutil.move(wider, self._lines)
+__all__ = ["LiveRun", "TraceAbsentError", "add_feedback", "end_run", "live_run", "new_run"]
 
 
 WINDOW = 50
@@ -102,8 +68,9 @@ class LiveRun:
         self._off_scale: set[str] = set()  # keys with a score that is not from 0 to 1, which is what the bets are for
         self._errors: Counter[str] = Counter()
         folder = tempfile.mkdtemp(prefix="ragmetrics-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        weakref.finalize(self, _remove_own, folder, os.getpid())
         self._tables = [GrowingTable(Path(folder), name) for name in (ROWS, CLAIMS)]
+        self._parts = Parts(self._writer, self._tables, Path(folder))
 
     @property
     def rows(self) -> int:
@@ -114,17 +81,14 @@ class LiveRun:
         """Write what explains the run as params, and go on from the rows that it has already."""
         with explained(self.run_id):
             self._writer.params(description)
-            for table in self._tables:
-                stored = None if table.rows else self._writer.table(table.name)
-                if stored is not None:
-                    table.extend(stored["columns"], stored["data"])
-                    if table.name == ROWS:
-                        self._continue_from(stored)
+            stored = self._parts.register()[ROWS]
+        if stored is not None:
+            self._continue_from(stored)
         self.published = self.rows
         self.begun = True
 
     def _continue_from(self, table: Mapping[str, Any]) -> None:
-        self._step = self.rows
+        self._step = len(table["data"])
         for column, values in zip(table["columns"], zip(*table["data"], strict=True), strict=False):
             numbers = [value for value in values if isinstance(value, float)]
             self._sums[column] = (sum(numbers), len(numbers))
@@ -193,12 +157,45 @@ class LiveRun:
         if self.published == self.rows:
             return
         with explained(self.run_id):
-            self._writer.files({table.name: table.write for table in self._tables}, tables=(ROWS, CLAIMS))
+            everything = self._parts.publish()
+            if everything is not None:
+                self._writer.metrics(self._means(everything))
         self.published = self.rows
+
+    def leave(self) -> None:
+        """Say that this process writes here no more."""
+        if self.begun:
+            with explained(self.run_id):
+                self._parts.leave()
+
+    def _means(self, everything: GrowingTable) -> list[Metric]:
+        """``<key>/mean`` over the rows of all processes, a step after the last of them."""
+        from mlflow.entities import Metric
+
+        means = {key: everything.mean(key) for key in self._sums if key in everything.columns}
+        now = int(time.time() * 1000)
+        return [Metric(f"{key}/mean", mean, now, everything.rows) for key, mean in means.items() if mean is not None]
+
+
+def _remove_own(folder: str, process: int) -> None:
+    """Remove a temporary folder, but not that of the parent in a forked process."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 _LIVE_RUNS: weakref.WeakValueDictionary[str, LiveRun] = weakref.WeakValueDictionary()
 _LIVE_RUNS_LOCK = threading.Lock()
+
+
+def _forget_parents_runs() -> None:
+    """A forked process has live runs of its own: other parts, other folders, and locks that nobody holds."""
+    global _LIVE_RUNS_LOCK
+    _LIVE_RUNS_LOCK = threading.Lock()
+    _LIVE_RUNS.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parents_runs)
 
 
 def live_run(run_id: str) -> LiveRun:
@@ -221,13 +218,22 @@ def new_run(name: str, creation_id: str) -> str:
     created = f"tags.`{_CREATION_TAG}` = '{creation_id}'"
     with explained("(new)"):
         found = mlflow.search_runs(filter_string=created, output_format="list", max_results=1)
-        if found:
-            run_id = str(found[0].info.run_id)
-        else:
-            with mlflow.start_run(run_name=name, tags={_CREATION_TAG: creation_id}) as run:
-                run_id = str(run.info.run_id)
+        run_id = str(found[0].info.run_id) if found else _created(name, creation_id, created)
         mlflow.MlflowClient().update_run(run_id, status="RUNNING")
     return run_id
+
+
+def _created(name: str, creation_id: str, created: str) -> str:
+    """The id of a run made now; where another process made one for the same handler at the same time, of the first."""
+    import mlflow
+
+    with mlflow.start_run(run_name=name, tags={_CREATION_TAG: creation_id, WRITER_TAG: this_process()}) as run:
+        run_id = str(run.info.run_id)
+    found = mlflow.search_runs(filter_string=created, output_format="list")
+    first = min(found, key=lambda each: (each.info.start_time, each.info.run_id), default=run)
+    if first.info.run_id != run_id:
+        mlflow.MlflowClient().delete_run(run_id)
+    return str(first.info.run_id)
 
 
 def end_run(run_id: str, failure: str | None = None) -> None:
@@ -236,8 +242,8 @@ def end_run(run_id: str, failure: str | None = None) -> None:
         RunWriter(run_id).end(failure)
 
 
-def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = None) -> None:
-    """Put ``score`` on the trace as the feedback ``key``.
+def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = None, time_ms: int = 0) -> None:
+    """Put ``score`` on the trace as the feedback ``key``; a second time only where ``time_ms`` is another one.
 
     Raises:
         TraceAbsentError: the store has no such trace, even after MLflow has exported what was under way.
@@ -250,7 +256,7 @@ def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = Non
     with explained(run_id or "(none)"):
         for is_exported in (False, True):
             try:
-                mlflow.log_assessment(trace_id=trace_id, assessment=assessment)
+                write_assessment(trace_id, assessment, f"{run_id} {key} {time_ms}")
                 return
             except MlflowException as error:
                 if error.error_code != "RESOURCE_DOES_NOT_EXIST":

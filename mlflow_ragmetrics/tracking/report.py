@@ -15,9 +15,20 @@ from mlflow_ragmetrics.tracking.describe import (
     package_version,
     run_metrics_of,
 )
-from mlflow_ragmetrics.tracking.run import status_of, target_run
+from mlflow_ragmetrics.tracking.run import WRITING, status_of, target_run
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
-from mlflow_ragmetrics.tracking.writer import CLAIMS, FIGURES, ROWS, STATUS_TAG, SUITE, Content, RunWriter, table_json
+from mlflow_ragmetrics.tracking.writer import (
+    CLAIMS,
+    FIGURES,
+    ROWS,
+    STATUS_TAG,
+    SUITE,
+    WRITER_TAG,
+    Content,
+    RunWriter,
+    table_json,
+    this_process,
+)
 
 __all__ = ["log_report"]
 
@@ -53,7 +64,7 @@ def log_report(
     model = model_id or mlflow.get_active_model_id()
     with target_run(run_id, run_name) as target:
         writer = RunWriter(target)
-        writer.tags({STATUS_TAG: "writing", "ragmetrics.version": package_version()})
+        writer.tags({STATUS_TAG: WRITING, WRITER_TAG: this_process(), "ragmetrics.version": package_version()})
         writer.params({**description_of(report), **(params or {})})
         datasets = [dataset_input(report)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])

@@ -8,11 +8,21 @@ from contextlib import contextmanager, suppress
 from mlflow_ragmetrics.core.json_text import plain_text
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.tracking.writer import LONGEST_TAG, STATUS_TAG, RunWriter, few_attempts, reason_of, write_errors
+from mlflow_ragmetrics.tracking.writer import (
+    LONGEST_TAG,
+    STATUS_TAG,
+    WRITER_TAG,
+    RunWriter,
+    few_attempts,
+    reason_of,
+    this_process,
+    write_errors,
+)
 
-__all__ = ["COMPLETE", "status_of", "target_run"]
+__all__ = ["COMPLETE", "WRITING", "status_of", "target_run"]
 
 COMPLETE = "complete"
+WRITING = "writing"
 
 
 def status_of(incomplete: str | None) -> str:
@@ -51,7 +61,8 @@ def _new_run(run_name: str | None) -> Iterator[str]:
     import mlflow
 
     try:
-        run_id = str(mlflow.start_run(run_name=run_name).info.run_id)
+        tags = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}
+        run_id = str(mlflow.start_run(run_name=run_name, tags=tags).info.run_id)
     except write_errors() as error:
         raise RagMetricsError(f"no run could be begun in MLflow: {reason_of(error)}") from error
     try:

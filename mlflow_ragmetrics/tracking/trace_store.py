@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.core.json_text import as_json, plain, plain_text
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.readers.traces import documents_of
-from mlflow_ragmetrics.tracking.feedback import assessments_of
+from mlflow_ragmetrics.tracking.feedback import assessments_of, write_assessment
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, TraceInfo
@@ -85,8 +85,8 @@ def write_traces_publicly(rows: Sequence[Row], target: TraceTarget) -> list[str]
     # spans are exported in the background, from a queue that drops what does not fit
     mlflow.flush_trace_async_logging()
     for row, trace_id in zip(rows, ids, strict=True):
-        for assessment in assessments_of(row, target.run_id):
-            mlflow.log_assessment(trace_id=trace_id, assessment=assessment)
+        for number, assessment in enumerate(assessments_of(row, target.run_id)):
+            write_assessment(trace_id, assessment, f"{number} {target.run_id}")
     return ids
 
 
@@ -161,7 +161,7 @@ def _log_spans(client: TracingClient, experiment_id: str, spans: Sequence[list[S
 def _info(row: Row, target: TraceTarget, trace_id: str, root_id: str) -> TraceInfo:
     from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
-    assessments = assessments_of(row, target.run_id)
+    assessments = assessments_of(row, target.run_id, trace_id)
     for assessment in assessments:
         assessment.trace_id, assessment.span_id = trace_id, root_id
     request, response = as_json({"question": row.sample.question}), as_json(row.sample.answer)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of
+from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of, remove_assessment, write_assessment
 from mlflow_ragmetrics.tracking.trace_store import (
     TRACES_TAG,
     TraceTarget,
@@ -21,7 +23,7 @@ from mlflow_ragmetrics.tracking.trace_store import (
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["log_feedback", "log_traces"]
+__all__ = ["log_feedback", "log_traces", "remove_traces"]
 
 _TRACES_PER_BATCH = 100
 _RUN_TYPE = "mlflow.runType"
@@ -41,7 +43,7 @@ def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) ->
     run = client.get_run(run_id)
     experiment_id = run.info.experiment_id
     if _RUN_TYPE in run.data.tags:
-        _remove_traces(client, experiment_id, run_id)
+        remove_traces(client, experiment_id, run_id)
     client.set_tag(run_id, _RUN_TYPE, "genai_evaluate")  # before the traces: whatever ends this, they are found again
     write = write_traces_directly if can_write_directly() else write_traces_publicly
     target = TraceTarget(experiment_id, run_id, model_id)
@@ -52,7 +54,7 @@ def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) ->
     except (MlflowException, NotImplementedError) as error:
         if ids:
             raise
-        _remove_traces(client, experiment_id, run_id)
+        remove_traces(client, experiment_id, run_id)
         client.delete_tag(run_id, _RUN_TYPE)
         warnings.warn(f"no traces were written, since this store does not take them: {error}", stacklevel=3)
         return []
@@ -75,11 +77,27 @@ def log_feedback(rows: Sequence[Row], run_id: str) -> list[str]:
     for trace_id, row in traced.items():
         for earlier in client.get_trace(trace_id).info.assessments:
             if earlier.name in row.scores and (earlier.metadata or {}).get(SOURCE_RUN) == run_id:
-                mlflow.delete_assessment(trace_id=trace_id, assessment_id=str(earlier.assessment_id))
+                remove_assessment(trace_id, str(earlier.assessment_id))
         for key, score in row.scores.items():
-            mlflow.log_assessment(trace_id=trace_id, assessment=feedback_of(key, score, run_id))
+            _insistently(partial(write_assessment, trace_id, feedback_of(key, score, run_id), f"{run_id} {key}"))
     _link(client, list(traced), run_id)
     return list(traced)
+
+
+def _insistently(action: Callable[[], None]) -> None:
+    """Try again for some seconds where the store fails, as MLflow itself does with other requests."""
+    from mlflow.exceptions import MlflowException
+
+    for pause in (0.1, 0.3, 1, 3, 9, None):
+        try:
+            action()
+        except MlflowException as error:
+            status: int = error.get_http_status_code()  # type: ignore[no-untyped-call]
+            if pause is None or status not in (408, 429, 500, 502, 503, 504):
+                raise
+            time.sleep(pause)
+        else:
+            return
 
 
 def _link(client: MlflowClient, ids: Sequence[str], run_id: str) -> None:
@@ -88,7 +106,8 @@ def _link(client: MlflowClient, ids: Sequence[str], run_id: str) -> None:
             client.link_traces_to_run(trace_ids=batch, run_id=run_id)
 
 
-def _remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None:
+def remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None:
+    """Remove the traces that were written for a run."""
     import mlflow
 
     mine = f"tags.`{TRACES_TAG}` = '{run_id}'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import platform
 import re
 import tempfile
 import time
@@ -32,6 +33,7 @@ __all__ = [
     "ROWS",
     "STATUS_TAG",
     "SUITE",
+    "WRITER_TAG",
     "Content",
     "RunWriter",
     "explained",
@@ -41,6 +43,7 @@ __all__ = [
     "reason_of",
     "table_json",
     "table_rows",
+    "this_process",
     "write_errors",
 ]
 
@@ -53,6 +56,7 @@ CLAIMS = "rag_claims.json"
 SUITE = "ragmetrics_suite.json"
 FIGURES = "rag_figures.json"
 STATUS_TAG = "ragmetrics.status"
+WRITER_TAG = "ragmetrics.writer"
 LONGEST_PARAM = 6000
 _TABLES_TAG = "mlflow.loggedArtifacts"
 _METRICS_PER_BATCH = 900
@@ -87,6 +91,14 @@ class RunWriter:
         entries = [RunTag(name, plain_text(str(value))) for name, value in tags.items()]
         self._client.log_batch(self.run_id, tags=entries, synchronous=True)
 
+    def present_tags(self) -> dict[str, str]:
+        """The tags of the run as they are in the store."""
+        return dict(self._client.get_run(self.run_id).data.tags)
+
+    def delete_tag(self, name: str) -> None:
+        """Take a tag away."""
+        self._client.delete_tag(self.run_id, name)
+
     def params(self, params: Mapping[str, object]) -> None:
         """Write params; of those that the run has already, see ``new_params``."""
         from mlflow.entities import Param
@@ -119,6 +131,7 @@ class RunWriter:
         with tempfile.TemporaryDirectory() as folder:
             for name, content in files.items():
                 path = Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
                 if callable(content):
                     content(path)
                 else:
@@ -130,7 +143,8 @@ class RunWriter:
 
     def table(self, name: str) -> dict[str, Any] | None:
         """The table ``name`` (``columns`` and ``data``) as the run has it; ``None`` where it has none."""
-        if not any(artifact.path == name for artifact in self._client.list_artifacts(self.run_id)):
+        parent = name.rpartition("/")[0] or None
+        if not any(artifact.path == name for artifact in self._client.list_artifacts(self.run_id, parent)):
             return None
         with tempfile.TemporaryDirectory() as folder:
             path = self._client.download_artifacts(self.run_id, name, folder)
@@ -154,6 +168,15 @@ class RunWriter:
         missing = [table for name in names if (table := {"path": name, "type": "table"}) not in known]
         if missing:
             self._client.set_tag(self.run_id, _TABLES_TAG, json.dumps([*known, *missing]))
+
+
+def this_process(number: int | None = None) -> str:
+    """Which process writes: machine, number, and where that can be known the time at which it began."""
+    number = number or os.getpid()
+    began = ""
+    with suppress(OSError, IndexError):
+        began = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19]
+    return f"{platform.node()} {number} {began}"
 
 
 def params_of(given: Mapping[str, object]) -> dict[str, str]:

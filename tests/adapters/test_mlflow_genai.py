@@ -311,3 +311,12 @@ def test_a_suite_with_other_weights_is_another_scorer_to_mlflow(judge: WordJudge
     if digests == [None, None]:
         pytest.skip("this MLflow does not record its scorers")
     assert len(set(digests)) == 2
+
+
+def test_scorers_of_one_metric_can_be_combined_by_mlflow() -> None:
+    if not hasattr(mlflow.genai, "make_scorer_ensemble"):
+        pytest.skip("this MLflow combines no scorers")
+    members = rm.scorers(["coherence", "content_safety"])
+    both = mlflow.genai.make_scorer_ensemble(name="both", scorers=members, ensemble_fn="mean")
+    result = evaluate([{"inputs": {"question": "What?"}, "outputs": "It is a red tower."}], [both])
+    assert result.metrics["both/mean"] == 1.0

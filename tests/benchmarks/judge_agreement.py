@@ -95,16 +95,14 @@ def record(entry: Entry) -> Row:
 def grounding(model: RelayModel, method: str, entries: Sequence[Entry]) -> list[Scores]:
     """The ratio of supported claims, their mean support and the weakest claim's, for each answer."""
     judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=4000)
-    report = rm.Suite(["faithfulness"], judge=judge).evaluate([record(entry) for entry in entries], progress=False)
-    return [_supports(row.scores["faithfulness"]) for row in report.rows]
+    suite = rm.Suite(["faithfulness", "weakest_claim"], judge=judge)
+    report = suite.evaluate([record(entry) for entry in entries], progress=False)
+    return [_supports(row.scores["faithfulness"], row.scores["weakest_claim"]) for row in report.rows]
 
 
-def _supports(score: rm.Score) -> Scores:
-    if score.value is None:
-        return {"ratio": None, "mean": None, "weakest": None}
-    graded = [item.support if item.support is not None else item.verdict == "SUPPORTED" for item in score.items]
-    supports = [float(each) for each in graded] or [1.0]
-    return {"ratio": score.value, "mean": float(np.mean(supports)), "weakest": min(supports)}
+def _supports(faithfulness: rm.Score, weakest: rm.Score) -> Scores:
+    mean = faithfulness.value if not faithfulness.items else faithfulness.details.get("support")
+    return {"ratio": faithfulness.value, "mean": mean, "weakest": weakest.value}
 
 
 def correctness(model: RelayModel, method: str, entries: Sequence[Entry]) -> list[Scores]:

@@ -30,3 +30,15 @@ def test_a_password_is_not_shown():
     shown = Destination("postgresql://me:hunter22@host/mlflow", "any").command()
     assert "hunter22" not in shown
     assert "host/mlflow" in shown
+
+
+def test_a_store_that_a_kill_left_half_made_is_explained(ragmetrics, tmp_path):
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "half.db") as connection:
+        connection.execute("CREATE TABLE experiments (experiment_id INTEGER)")
+        connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32))")
+    result = ragmetrics("doctor", "--tracking-uri", "sqlite:///half.db")
+    assert result.exit_code == 1
+    assert "half made, as by a process that was killed" in " ".join(result.stdout.split())
+    assert "mlflow db upgrade sqlite:///half.db" in " ".join(result.stdout.split())

@@ -84,6 +84,11 @@ def test_the_environment_names_the_experiment(ragmetrics, written, rows, monkeyp
             ["-m", "rouge"],
             ["answers.jsonl", "rouge1_f1", "'reference'", "--columns"],
         ),
+        (
+            ['{"answer": "It is red.", "note": 1, "blurbs": ["It is red, they say."]}'],
+            ["-m", "faithfulness"],
+            ["answers.jsonl", "faithfulness needs the field 'contexts'", "--columns contexts=blurbs", "note, blurbs"],
+        ),
         (['{"answer": "a"}'], ["--suite", "lexical", "-m", "correctness"], ["correctness", "'reference'"]),
         (['{"answer": "a"}'], ["-m", "rogue"], ["'rogue'", "did you mean 'rouge'"]),
         (['{"answer": "a"}'], ["-m", "recall"], ["ambiguous", "context_recall"]),

@@ -51,6 +51,7 @@ def test_without_ids_of_their_own_rows_are_paired_by_content(ids: list[str] | No
 def test_ids_that_have_nothing_in_common_give_way_to_content() -> None:
     found = pair(results(id=["a1"], question=["q"]), results(id=["b1"], question=["q"]))
     assert (found.by, len(found)) == ("content", 1)
+    assert "share no id: their rows are paired by question and reference" in found.warnings[0]
 
 
 def test_repeated_content_is_paired_in_order() -> None:

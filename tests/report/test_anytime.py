@@ -106,4 +106,7 @@ def test_runs_of_an_experiment_go_on_from_each_other(tmp_path: Path, monkeypatch
     output = night(20, "--fail-under", "coherence/anytime_low=0.99")
     assert "Gate not reached: coherence/anytime_low" in output
     mlflow.set_tracking_uri(store)
-    assert "--log" in CliRunner().invoke(main, ["evaluate", "night.jsonl", "--anytime", "--no-log"]).output
+    assert (
+        "--log"
+        in CliRunner().invoke(main, ["evaluate", "night.jsonl", "-m", "coherence", "--anytime", "--no-log"]).output
+    )

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import atexit
 import logging
+import multiprocessing.util
+import os
 import random
+import sys
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
+from mlflow_ragmetrics.adapters.langchain.recorder import Capture, Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import Known, Reading
 from mlflow_ragmetrics.adapters.langchain.scoring import Counts, Scored, Scorer, untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
@@ -49,10 +53,16 @@ class RagMetricsCallback(Recorder):
         feedback: put the scores on the chain's own MLflow trace, where it is traced.
         anytime: write ``<key>/anytime_low`` and ``/anytime_high`` as well, an interval of the mean that stays valid
             however often one looks.
+        buffer_size: scored answers that wait for MLflow in memory; further ones go to disk, and are dropped only where
+            that is full too.
+        spill: the folder for these, ``True`` for one among the temporary files, readable by its owner only, ``False``
+            for none; ``spill_bytes``: how much of it. What is there when a process ends, the next handler for the same
+            store writes.
         trace_judge: let the judge's own model calls be traced (a ``ChatJudge`` only if it was made with ``trace``).
 
-    One handler may serve many calls of many chains at once. ``counts`` says what became of them. A full queue, a
-    failing judge or a dead MLflow server never reaches the chain.
+    One handler may serve many calls of many chains at once; handlers of one suite, made in each call, share one run,
+    as do the processes that are forked from one. ``counts`` says what became of the calls. A full queue, a failing
+    judge or a dead MLflow server never reaches the chain.
 
     Raises:
         InvalidOptionError: for an option that cannot be used.
@@ -78,11 +88,14 @@ class RagMetricsCallback(Recorder):
         run_id: str | None = None,
         feedback: bool = True,
         anytime: bool = False,
+        buffer_size: int = 5000,
+        spill: bool | str | os.PathLike[str] = True,
+        spill_bytes: int = 256 * 2**20,
         trace_judge: bool = False,
     ) -> None:
         super().__init__()
         suite = Suite.of(suite)
-        _check(sample_rate, queue_size, when_full, workers)
+        _check(sample_rate, when_full, queue_size=queue_size, workers=workers, buffer_size=buffer_size)
         reading = Reading(input_key, output_key, question, answer, contexts, references, gold_doc_ids)
         self._sample_rate = sample_rate
         self._counts = Counts(("seen", "scored", "dropped", "failed", "skipped"))
@@ -91,22 +104,45 @@ class RagMetricsCallback(Recorder):
         if sink is not None:
             takers.append(lambda scored: sink(scored.row.sample, scored.row.scores))
         if log or (log is None and sink is None):
-            from mlflow_ragmetrics.adapters.langchain.sink import MLflowSink
+            from mlflow_ragmetrics.adapters.langchain.sink import shared_sink
+            from mlflow_ragmetrics.adapters.langchain.spill import SpillOptions
 
-            self._mlflow = MLflowSink(suite.describe(), self._counts, run_id=run_id, feedback=feedback, anytime=anytime)
-            takers.append(self._mlflow.take)
-        scorer = Scorer(reading, suite if trace_judge else untraced_suite(suite), takers, self._counts)
-        self._queue = BackgroundQueue(
-            scorer.work, busy=self.capture.is_open, size=queue_size, when_full=when_full, workers=workers
-        )
+            where = SpillOptions.of(spill, spill_bytes)
+            self._mlflow = shared_sink(
+                suite.describe(),
+                run_id=run_id,
+                feedback=feedback,
+                anytime=anytime,
+                buffer_size=buffer_size,
+                spill=where,
+            )
+            self._mlflow.use(self, self._counts)
+            takers.append(partial(self._mlflow.take, counts=self._counts))
+        self._scorer = Scorer(reading, suite if trace_judge else untraced_suite(suite), takers, self._counts)
+        self._queue_options: _QueueOptions = {"size": queue_size, "when_full": when_full, "workers": workers}
+        self._queue = self._new_queue()
         _HANDLERS.add(self)
+        _flush_when_process_ends()
+
+    def _new_queue(self) -> BackgroundQueue[Exchange]:
+        # its threads hold the handler, so that one made for a single call lives until that call is scored
+        return BackgroundQueue(self._score, busy=self.capture.is_open, **self._queue_options)
+
+    def _score(self, exchanges: Sequence[Exchange]) -> None:
+        self._scorer.work(exchanges)
+
+    def _after_fork(self) -> None:
+        """Begin anew in a forked process: calls and counts so far are the parent's, and so are the locks."""
+        self.capture = Capture()
+        self._counts.reset()
+        self._queue = self._new_queue()
 
     @property
     def counts(self) -> dict[str, int]:
         """Calls ``seen``; of these ``scored``, ``dropped`` (full queue), ``failed`` (the chain, or its scoring: a score
         in error) and ``skipped`` (not sampled, without an answer, as a stream that was left, or without any field that
-        the metrics need). Where they go to MLflow, also the answers ``unwritten`` so far, ``lost`` because too many
-        waited, and ``withheld`` from a trace that is not known.
+        the metrics need). Answers that go to MLflow are ``written``, ``unwritten`` so far, or ``lost`` because too many
+        waited; ``withheld`` counts those whose trace is not known.
         """
         return self._counts.snapshot()
 
@@ -135,7 +171,7 @@ class RagMetricsCallback(Recorder):
         scored = self._queue.wait(timeout)
         if not scored:
             _logger.warning("answers are still being scored after %g seconds", timeout)
-        written = self._mlflow is None or self._mlflow.flush(max(0.0, deadline - time.monotonic()))
+        written = self._mlflow is None or self._mlflow.flush(max(0.0, deadline - time.monotonic()), self._counts)
         return scored and written
 
     def close(self, timeout: float = 30.0) -> bool:
@@ -143,7 +179,7 @@ class RagMetricsCallback(Recorder):
         done = self.flush(timeout)
         self._queue.close()
         if self._mlflow is not None:
-            self._mlflow.close()
+            self._mlflow.release(self)
         return done
 
     def __enter__(self) -> RagMetricsCallback:
@@ -160,17 +196,47 @@ _HANDLERS: weakref.WeakSet[RagMetricsCallback] = weakref.WeakSet()
 
 @atexit.register
 def _flush_all() -> None:
-    """Give what is still under way a last chance when the interpreter ends, within a bound."""
+    """Give what is still under way a last chance when the process ends, within a bound."""
     deadline = time.monotonic() + _EXIT_SECONDS
     for handler in list(_HANDLERS):
         handler.close(max(0.0, deadline - time.monotonic()))
+    sinks = sys.modules.get("mlflow_ragmetrics.adapters.langchain.sink")
+    if sinks is not None:
+        sinks.close_sinks(deadline)
 
 
-def _check(sample_rate: float, queue_size: int, when_full: str, workers: int) -> None:
+_ends_noted_in: int | None = None
+
+
+def _flush_when_process_ends() -> None:
+    """The processes of ``multiprocessing`` do not call what ``atexit`` registers, but have finalizers of their own."""
+    global _ends_noted_in
+    if multiprocessing.parent_process() is not None and _ends_noted_in != os.getpid():
+        _ends_noted_in = os.getpid()
+        multiprocessing.util.Finalize(None, _flush_all, exitpriority=10)
+
+
+def _after_fork() -> None:
+    for handler in list(_HANDLERS):
+        handler._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+multiprocessing.util.register_after_fork(_HANDLERS, lambda _: _flush_when_process_ends())
+
+
+class _QueueOptions(TypedDict):
+    size: int
+    when_full: WhenFull
+    workers: int
+
+
+def _check(sample_rate: float, when_full: str, **numbers: int) -> None:
     if not 0 <= sample_rate <= 1:
         raise InvalidOptionError(f"sample_rate={sample_rate!r} must lie in 0 to 1", param="sample_rate")
     if when_full not in ("drop", "block"):
         raise InvalidOptionError(f"when_full={when_full!r} is not one of drop, block", param="when_full")
-    for name, value in (("queue_size", queue_size), ("workers", workers)):
+    for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InvalidOptionError(f"{name}={value!r} must be a whole number from 1", param=name)

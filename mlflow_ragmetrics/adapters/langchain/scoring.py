@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.judge import Embedding, Judge
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.secrets import for_log, redact
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.chat.untraced import untraced
 from mlflow_ragmetrics.suite import Suite
@@ -73,6 +73,11 @@ class Counts:
         """Change the count of ``name``."""
         with self._lock:
             self._counts[name] += change
+
+    def reset(self) -> None:
+        """All counts from 0, as in a forked process: those so far are the parent's."""
+        self._lock = Lock()
+        self._counts = Counter(dict.fromkeys(self._counts, 0))
 
     def snapshot(self) -> dict[str, int]:
         """All counts as they are now."""
@@ -161,7 +166,7 @@ class Scorer:
     def _warn_once(self, message: str, subject: str | None = None) -> None:
         if (subject or message) not in self._warned_of:
             self._warned_of.add(subject or message)
-            _logger.warning(message)
+            _logger.warning("%s", for_log(message))
 
 
 def cause_of(score: Score) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,7 +14,10 @@ from uuid import uuid4
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.scoring import Counts, Scored
+from mlflow_ragmetrics.adapters.langchain.spill import Packed, Spill, SpillOptions, packed_answer, unpacked_answer
+from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.secrets import for_log
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
@@ -22,9 +27,9 @@ from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedb
 if TYPE_CHECKING:
     from mlflow.entities import Metric
 
-__all__ = ["MLflowSink"]
+__all__ = ["BUFFER", "Answer", "MLflowSink", "close_sinks", "shared_sink"]
 
-_BUFFER = 5000
+BUFFER = 5000
 _PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 _SHORTEST_PAUSE_AFTER_FAILURE = 0.1
@@ -32,22 +37,24 @@ _IDLE_SECONDS = 5.0
 _FEWEST_ROWS = 20
 _LONGEST_WAIT = 30.0
 _FEEDBACK_ATTEMPTS = 3
+_LONGEST_LAST_WRITE = 3.0
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
-class _Answer:
+class Answer:
     """A scored answer, and how far it is written: its metrics, its row in the tables, the feedback on its trace.
 
     ``run_id`` is ``None`` where it belongs to the run that the sink makes. ``metrics`` are made once, so that writing
     them again writes the same points; ``row`` is its place in the run's tables, once it has one; ``feedback`` is what
-    is not on the trace yet.
+    is not on the trace yet. ``counts`` are those of the handler that it came from.
     """
 
     scored_row: Row
     run_id: str | None
     trace_id: str | None
     feedback: dict[str, Score]
+    counts: Counts
     came: float = field(default_factory=time.monotonic)
     time_ms: int = field(default_factory=lambda: int(time.time() * 1000))
     metrics: list[Metric] | None = None
@@ -62,105 +69,222 @@ class MLflowSink:
     """Writes into the run ``run_id``, else the one active at the call, else the one active before, else a new run.
 
     A run is active in one thread only: the calls that a server makes in its other threads belong to the run that the
-    handler was made in, or saw last. ``feedback``: also onto the chain's trace.
+    handler was made in, or saw last. ``feedback``: also onto the chain's trace. Handlers that write the same share one
+    sink, and with it the run that it makes (``shared_sink``).
 
-    An answer that was taken is in one of three places: it waits in ``_waiting``, oldest first; the thread is writing
-    it (``_writing``), after which it is written or waits again; or a full buffer gave it up, the oldest first.
+    An answer that was taken is in one of four places: it waits in ``_waiting``, oldest first; the thread is writing
+    it (``_writing``), after which it is written or waits again; it is in ``spill``, on disk, because ``buffer_size``
+    answers wait already; or it was dropped, because that is full too.
 
-    It counts ``unwritten`` answers (the first two), ``lost`` ones that were given up, and ``withheld`` answers whose
-    trace is not known.
+    Of each handler it counts ``written``, ``unwritten`` (the first three places) and ``lost`` (dropped) answers, which
+    add up to those taken, and ``withheld`` answers whose trace is not known.
     """
 
     def __init__(
         self,
         description: Mapping[str, object],
-        counts: Counts,
         *,
         run_id: str | None = None,
         feedback: bool = True,
         anytime: bool = False,
+        buffer_size: int = BUFFER,
+        spill: Spill | None = None,
     ) -> None:
         self._description = description
-        self._counts = counts
         self._feedback = feedback
         self._anytime = anytime
         self._named_run = run_id
+        self._buffer_size = buffer_size
         self._last_active_run = _active_run()
-        self._own_run: str | None = None
         self._creation_id = uuid4().hex
+        self._users: weakref.WeakSet[object] = weakref.WeakSet()
+        self._all = Counts(("written", "unwritten", "lost", "withheld"))
+        self._spill = spill
+        self._renew()
+        if spill is not None:
+            for entry in spill.left_behind():
+                self._resume(entry)
+
+    def _renew(self) -> None:
+        """Begin with nothing: at first, and in a forked process, where what waits belongs to the parent."""
+        self._own_run: str | None = None
         self._live_runs: dict[str, LiveRun] = {}
         self._changed = threading.Condition()
-        self._waiting: list[_Answer] = []
-        self._writing: list[_Answer] = []
+        self._waiting: list[Answer] = []
+        self._writing: list[Answer] = []
+        self._spilled_counts: dict[str, Counts] = {}
+        self._dropping = 0
         self._failure: str | None = None
         self._flushing = 0
         self._closed = False
         self._thread: ThreadTask | None = None
-        counts.add_names(("unwritten", "lost", "withheld"))
+
+    def after_fork(self) -> None:
+        """Become the sink of a forked process; it goes on in the parent's run, in a part of its own."""
+        self._renew()
+        self._all.reset()
+        if self._spill is not None:
+            self._spill.after_fork()
+
+    def use(self, handler: object, counts: Counts) -> None:
+        """Count a handler among those that this sink serves."""
+        counts.add_names(("written", "unwritten", "lost", "withheld"))
+        self._users.add(handler)
 
     def prepare(self, exchange: Exchange) -> None:
         """Note the run that is active in the chain's thread; called there, when the chain ends."""
         self._last_active_run = _active_run() or self._last_active_run
         exchange.tracking_run = self._named_run or self._last_active_run
 
-    def take(self, scored: Scored) -> None:
+    def take(self, scored: Scored, counts: Counts) -> None:
         """Take a scored answer, without waiting for the store."""
         exchange = scored.exchange
         feedback: dict[str, Score] = {}
         if self._feedback and exchange.trace_id is not None:
             feedback = {key: score for key, score in scored.row.scores.items() if score.status != "skipped"}
         if self._feedback and not exchange.traceable:
-            self._counts.add("withheld")
+            counts.add("withheld")
+        answer = Answer(scored.row, exchange.tracking_run, exchange.trace_id, feedback, counts)
         with self._changed:
-            self._waiting.append(_Answer(scored.row, exchange.tracking_run, exchange.trace_id, feedback))
-            self._counts.add("unwritten")
-            self._give_up_oldest()
-            if self._thread is None or not self._thread.alive:  # it is not in a forked process
-                self._thread = start_thread(self._run, name="ragmetrics-mlflow")
-            self._changed.notify_all()
+            if self._closed:
+                self._count(answer, lost=1)
+                return
+            self._keep(answer)
+            self._start()
 
-    def flush(self, timeout: float) -> bool:
+    def flush(self, timeout: float, counts: Counts | None = None) -> bool:
         """Write all that waits; False, and a warning that says how much is left, when the store did not take it."""
+        counts = counts or self._all
         deadline = time.monotonic() + timeout
         with self._changed:
             self._flushing += 1
-            self._changed.notify_all()
-            while self._unwritten and (left := deadline - time.monotonic()) > 0:
+            if self._unwritten:
+                self._start()
+            while counts.snapshot()["unwritten"] and (left := deadline - time.monotonic()) > 0:
                 self._changed.wait(left)
             self._flushing -= 1
-            unwritten, reason = self._unwritten, self._failure or "there was not enough time"
-        lost, withheld = (self._counts.snapshot()[name] for name in ("lost", "withheld"))
-        if unwritten or lost:
+            reason = self._failure or "there was not enough time"
+        said = counts.snapshot()
+        if said["unwritten"] or said["lost"]:
             message = "%d scored answers are not written into MLflow and wait, %d were given up: %s"
-            _logger.warning(message, unwritten, lost, reason)
-        if withheld:
-            _logger.warning("the feedback on %d answers was withheld: their traces are not known", withheld)
-        return not unwritten
+            _logger.warning(message, said["unwritten"], said["lost"], for_log(reason))
+        if said["withheld"]:
+            _logger.warning("the feedback on %d answers was withheld: their traces are not known", said["withheld"])
+        return not said["unwritten"]
+
+    def release(self, handler: object) -> None:
+        """A handler writes no more; close, unless there are others."""
+        self._users.discard(handler)
+        if not self._users:
+            self.close()
 
     def close(self) -> None:
-        """Give up on what still waits, and end the run that was made here: as failed where it lacks answers."""
+        """Put what still waits on disk, or give it up, and end the run that was made here: as failed where it lacks
+        answers.
+        """
         with self._changed:
+            if self._closed:
+                return
             self._closed = True
-            absent = self._unwritten + self._counts.snapshot()["lost"]
             self._changed.notify_all()
+            _forget(self)
+            self._changed.wait_for(lambda: not self._writing, _LONGEST_LAST_WRITE)
+            kept, given_up = self._put_aside()
+        if kept and self._spill is not None:
+            _logger.warning("%d scored answers wait in %s, to be written by the next handler", kept, self._spill.folder)
+        if given_up:
+            _logger.warning("%d scored answers were given up: they could not be written into MLflow", given_up)
+        self._leave_runs(kept + self._all.snapshot()["lost"])
+
+    def _leave_runs(self, absent: int) -> None:
+        try:
+            for live in self._live_runs.values():
+                if live.lock.acquire(timeout=1):
+                    try:
+                        live.leave()
+                    finally:
+                        live.lock.release()
+        except RagMetricsError as error:
+            _logger.warning("%s", for_log(str(error)))
         if self._own_run is None:
             return
         run_id, self._own_run, self._creation_id = self._own_run, None, uuid4().hex
         try:
             end_run(run_id, f"{absent} scored answers are not written" if absent else None)
         except RagMetricsError as error:
-            _logger.warning("%s", error)
+            _logger.warning("%s", for_log(str(error)))
 
     @property
     def _unwritten(self) -> int:
-        return len(self._waiting) + len(self._writing)
+        return self._all.snapshot()["unwritten"]
 
-    def _give_up_oldest(self) -> None:
-        """Keep no more than the buffer holds; the caller holds the lock."""
-        surplus = max(0, len(self._waiting) - _BUFFER)
-        del self._waiting[:surplus]
-        self._counts.add("lost", surplus)
-        self._counts.add("unwritten", -surplus)
+    def _count(self, answer: Answer, **changes: int) -> None:
+        for name, change in changes.items():
+            answer.counts.add(name, change)
+            self._all.add(name, change)
+
+    def _start(self) -> None:
+        """See that the thread runs; the caller holds the lock."""
+        if self._thread is None or not self._thread.alive:  # it is not in a forked process
+            self._thread = start_thread(self._run, name="ragmetrics-mlflow")
+        self._changed.notify_all()
+
+    def _keep(self, answer: Answer) -> None:
+        """Let an answer wait: in memory, else on disk, else drop it; the caller holds the lock."""
+        if len(self._waiting) + len(self._writing) < self._buffer_size and not (self._spill and len(self._spill)):
+            self._waiting.append(answer)
+            self._count(answer, unwritten=1)
+        elif self._spill is not None and self._put_on_disk(answer):
+            self._count(answer, unwritten=1)
+        else:
+            if not self._dropping:
+                _logger.warning("the buffer for MLflow is full: answers are dropped from now on (they are counted)")
+            self._dropping += 1
+            self._count(answer, lost=1)
+            return
+        if self._dropping:
+            _logger.warning("answers are no longer dropped; %d were", self._dropping)
+            self._dropping = 0
+
+    def _put_on_disk(self, answer: Answer) -> bool:
+        if self._spill is None:
+            return False
+        run_id = answer.run_id or self._own_run
+        key = self._spill.append(packed(answer, run_id))
+        if key is not None:
+            self._spilled_counts[key] = answer.counts
+        return key is not None
+
+    def _put_aside(self) -> tuple[int, int]:
+        """What waits when the sink closes goes to disk: how many are there now, and how many were given up."""
+        given_up = 0
+        left, self._waiting, self._writing = [*self._writing, *self._waiting], [], []
+        for answer in left:
+            if not answer.written and not self._put_on_disk(answer):
+                given_up += 1
+                self._count(answer, lost=1, unwritten=-1)
+        if self._spill is None:
+            return 0, given_up
+        kept = len(self._spill)
+        self._spill.close()
+        return kept, given_up
+
+    def _resume(self, entry: Packed) -> None:
+        """Take an answer that a process before this one left on disk."""
+        answer = unpacked(entry, Counts(("written", "unwritten", "lost", "withheld")))
+        if answer is not None:
+            with self._changed:
+                self._keep(answer)
+                self._start()
+
+    def _refill(self) -> None:
+        """Take answers from disk where there is room for them in memory; the caller holds the lock."""
+        while self._spill and len(self._waiting) < self._buffer_size and (found := self._spill.pop()) is not None:
+            key, entry = found
+            counts = self._spilled_counts.pop(key, None)
+            answer = unpacked(entry, counts or Counts(("written", "unwritten", "lost", "withheld")))
+            if answer is not None:
+                self._waiting.append(answer)
 
     def _run(self) -> None:
         """Write until nothing has come for a while; where the store fails, try again after longer and longer pauses."""
@@ -186,11 +310,13 @@ class MLflowSink:
     def _end_writing(self) -> None:
         """Put back what is not written."""
         with self._changed:
-            unwritten = [answer for answer in self._writing if not answer.written]
-            self._counts.add("unwritten", len(unwritten) - len(self._writing))
-            self._counts.add("withheld", sum(answer.withheld for answer in self._writing if answer.written))
-            self._waiting, self._writing = unwritten + self._waiting, []
-            self._give_up_oldest()
+            for answer in self._writing:
+                if answer.written:
+                    self._count(answer, written=1, unwritten=-1, withheld=int(answer.withheld))
+            self._waiting = [answer for answer in self._writing if not answer.written] + self._waiting
+            self._writing = []
+            if not self._closed:
+                self._refill()
             self._changed.notify_all()
 
     def _rest(self, seconds: float) -> None:
@@ -203,7 +329,7 @@ class MLflowSink:
 
     def _write(self) -> None:
         """Write the answers into their runs: a run that cannot be written holds up no other."""
-        by_run: dict[str | None, list[_Answer]] = {}
+        by_run: dict[str | None, list[Answer]] = {}
         for answer in self._writing:
             by_run.setdefault(answer.run_id, []).append(answer)
         failures: list[str] = []
@@ -213,11 +339,12 @@ class MLflowSink:
                 with live.lock:
                     if not live.begun:
                         live.begin(self._description)
-                    _write_answers(answers, live, everything=self._flushing > 0)
+                    full = len(answers) >= self._buffer_size // 2
+                    _write_answers(answers, live, everything=self._flushing > 0 or full)
             except RagMetricsError as error:
                 failures.append(str(error))
         if failures and self._failure is None:
-            _logger.warning("%s; it will be tried again", failures[0])
+            _logger.warning("%s; it will be tried again", for_log(failures[0]))
         self._failure = failures[0] if failures else None
 
     def _live_run(self, run_id: str | None) -> LiveRun:
@@ -229,7 +356,63 @@ class MLflowSink:
         return self._live_runs[run_id]
 
 
-def _write_answers(answers: Sequence[_Answer], live: LiveRun, *, everything: bool) -> None:
+_SINKS: dict[str, MLflowSink] = {}
+_SINKS_LOCK = threading.Lock()
+
+
+def shared_sink(
+    description: Mapping[str, object],
+    *,
+    run_id: str | None,
+    feedback: bool,
+    anytime: bool,
+    buffer_size: int,
+    spill: SpillOptions,
+) -> MLflowSink:
+    """The sink of all handlers of this process that write the same, until it is closed."""
+    import mlflow
+
+    place = [mlflow.get_tracking_uri(), run_id, None if run_id else _active_run()]
+    spilling = [spill.folder and str(spill.folder), spill.most_bytes]
+    key = as_json([description, *place, feedback, anytime, buffer_size, *spilling])
+    with _SINKS_LOCK:
+        if key not in _SINKS:
+            opened = None if spill.folder is None else Spill(spill, str(place[0]))
+            _SINKS[key] = MLflowSink(
+                description,
+                run_id=run_id,
+                feedback=feedback,
+                anytime=anytime,
+                buffer_size=buffer_size,
+                spill=opened,
+            )
+        return _SINKS[key]
+
+
+def _forget(sink: MLflowSink) -> None:
+    for key in [key for key, each in list(_SINKS.items()) if each is sink]:
+        _SINKS.pop(key, None)
+
+
+def close_sinks(deadline: float) -> None:
+    """Flush and close what handlers that nobody closed have left."""
+    for sink in list(_SINKS.values()):
+        sink.flush(max(0.0, deadline - time.monotonic()))
+        sink.close()
+
+
+def _after_fork() -> None:
+    global _SINKS_LOCK
+    _SINKS_LOCK = threading.Lock()
+    for sink in list(_SINKS.values()):
+        sink.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _write_answers(answers: Sequence[Answer], live: LiveRun, *, everything: bool) -> None:
     """Write what is left of ``answers``: metrics, rows of the tables (in batches, unless ``everything``), feedback.
 
     Where it raises, the answers know how far it came, and it may be called again.
@@ -253,7 +436,7 @@ def _write_answers(answers: Sequence[_Answer], live: LiveRun, *, everything: boo
         answer.written = answer.row is not None and not answer.feedback
 
 
-def _are_due(unlisted: Sequence[_Answer], listed: int) -> bool:
+def _are_due(unlisted: Sequence[Answer], listed: int) -> bool:
     """Whether rows go into the table now. It is rewritten as a whole: the longer it is, the more rows wait for it."""
     waited = time.monotonic() - unlisted[0].came
     return len(unlisted) >= max(_FEWEST_ROWS, listed // 10) or (
@@ -261,12 +444,33 @@ def _are_due(unlisted: Sequence[_Answer], listed: int) -> bool:
     )
 
 
-def _give_feedback(answer: _Answer, live: LiveRun) -> None:
+def packed(answer: Answer, run_id: str | None) -> Packed:
+    """What of an answer has to be kept on disk."""
+    metrics = None if answer.metrics is None else [(m.key, m.value, m.timestamp, m.step) for m in answer.metrics]
+    return packed_answer(answer.scored_row, run_id, answer.trace_id, list(answer.feedback), answer.time_ms, metrics)
+
+
+def unpacked(entry: Packed, counts: Counts) -> Answer | None:
+    """The answer that was packed; ``None``, and a line in the log, where it cannot be read."""
+    from mlflow.entities import Metric
+
+    row = unpacked_answer(entry)
+    if row is None:
+        _logger.warning("a scored answer on disk cannot be read; it is left out")
+        return None
+    feedback = {key: row.scores[key] for key in entry["feedback"] if key in row.scores}
+    answer = Answer(row, entry["run_id"], entry["trace_id"], feedback, counts, time_ms=entry["time_ms"])
+    if entry["metrics"] is not None:
+        answer.metrics = [Metric(*each) for each in entry["metrics"]]
+    return answer
+
+
+def _give_feedback(answer: Answer, live: LiveRun) -> None:
     """Put the scores on the trace; give up after a few attempts where there is none, or the store takes no feedback."""
     try:
         while answer.feedback and answer.trace_id is not None:
             key = next(iter(answer.feedback))
-            add_feedback(answer.trace_id, key, answer.feedback[key], live.run_id)
+            add_feedback(answer.trace_id, key, answer.feedback[key], live.run_id, answer.time_ms)
             del answer.feedback[key]
     except RagMetricsError as error:
         if not isinstance(error, TraceAbsentError):

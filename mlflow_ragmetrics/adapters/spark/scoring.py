@@ -50,7 +50,9 @@ def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str
     if not any(name in names for name in MLFLOW_COLUMNS):
         given: dict[str, Any] = {field: () for field in FIELDS if field in fields}
         references = given.pop("reference", None)
-        check_presence(suite.selection, [Sample(references=None if references is None else ("",), **given)])
+        unused = [name for name in names if name not in RECORD_NAMES and name not in mapping.values()]
+        row = Sample(references=None if references is None else ("",), metadata=dict.fromkeys(unused), **given)
+        check_presence(suite.selection, [row])
     if any("metadata" in (*each.definition.required, *each.definition.optional) for each in suite.metrics):
         return tuple(names)
     wanted = {*RECORD_NAMES, *_BESIDE_FIELDS, *mapping.values()}

@@ -11,7 +11,7 @@ __all__ = ["found_in"]
 
 _QUOTES = re.compile("[\"'`´‘’‚‛“”„‟«»‹›′″]")
 _DASHES = re.compile("[-‐‑‒–—―−]+")
-_ELLIPSIS = re.compile(r"[\[(]?\s*(?:…|\.{3,}|\. \. \.)\s*[\])]?")
+_ELLIPSIS = re.compile(r"[\[(]?(?:…|\.\.\.|\. \. \.)[\])]?")
 _EDGES = " \t\r\n.,;:!?"
 
 

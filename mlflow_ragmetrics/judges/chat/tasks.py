@@ -520,9 +520,8 @@ def _all_related(question: RelatedChunks) -> tuple[Related, ...]:
 
 def placeholder_of(question: Question[Any], calls: Calls) -> object:
     """An answer of the usual length: each sentence is a claim, each claim is supported."""
-    answer = _TASKS[type(question)].placeholder(question)
     if calls != "single" or not isinstance(question, Claims) or not question.passages:
-        return answer
+        return _TASKS[type(question)].placeholder(question)
     claims = tuple(dict.fromkeys(statements(question.text)))
     findings = _supported(Verify(claims, question.passages))
     return Extraction(claims, (), findings, passages_digest(question.passages))

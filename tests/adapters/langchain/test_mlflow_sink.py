@@ -133,25 +133,24 @@ def test_a_dead_store_is_counted_and_named(
     assert handler.counts["unwritten"] == 0
 
 
-def test_a_full_buffer_gives_up_the_oldest_and_counts_it(
+def test_a_full_buffer_drops_the_newest_and_counts_it(
     suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dead(*_: Any, **__: Any) -> Any:
         raise MlflowException("no route to the server")
 
-    monkeypatch.setattr("mlflow_ragmetrics.adapters.langchain.sink._BUFFER", 3)
-    with mlflow.start_run() as run, rm.RagMetricsCallback(suite) as handler:
+    with mlflow.start_run() as run, rm.RagMetricsCallback(suite, buffer_size=3, spill=False) as handler:
         with monkeypatch.context() as patch:
             patch.setattr(mlflow.MlflowClient, "log_batch", dead)
             for question in QUESTIONS[:5]:
                 plain.invoke(question, {"callbacks": [handler]})
             assert not handler.flush(1.0)
             counts = handler.counts
-            assert (counts["scored"], counts["unwritten"], counts["lost"]) == (5, 3, 2)
+            assert (counts["scored"], counts["written"], counts["unwritten"], counts["lost"]) == (5, 0, 3, 2)
         assert handler.flush(30)
-        assert (handler.counts["unwritten"], handler.counts["lost"]) == (0, 2)
+        assert (handler.counts["written"], handler.counts["unwritten"], handler.counts["lost"]) == (3, 0, 2)
     table = mlflow.load_table("rag_rows.json", [run.info.run_id])
-    assert sorted(table["question"]) == QUESTIONS[2:5]
+    assert sorted(table["question"]) == QUESTIONS[:3]
 
 
 def test_waiting_for_a_dead_store_is_no_busy_loop(suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch) -> None:

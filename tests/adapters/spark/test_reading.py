@@ -6,9 +6,12 @@ import pyarrow as pa
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.spark.scoring import columns_read, records_of
+from mlflow_ragmetrics.adapters.spark.recipe import Recipe
+from mlflow_ragmetrics.adapters.spark.scoring import Scoring, columns_read, records_of
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.records.record import to_sample
+
+from .needs import needs_spark
 
 MAP = pa.map_(pa.string(), pa.string())
 DOCUMENT = pa.struct({"page_content": pa.string(), "metadata": MAP})
@@ -70,6 +73,11 @@ def test_a_field_may_have_any_of_its_names_or_lie_in_a_holder(names: list[str]) 
 def test_a_field_that_no_column_holds_is_refused_before_anything_runs() -> None:
     with pytest.raises(MissingFieldError, match="needs the field 'reference'"):
         columns_read(rm.Suite(["rouge"]), ["answer", "gold"], None)
+    with pytest.raises(MissingFieldError, match=r"field 'contexts' .* \(unused columns: blurbs\)"):
+        columns_read(rm.Suite(["faithfulness"]), ["answer", "blurbs"], None)
+    columns_read(rm.Suite(["faithfulness"]), ["answer", "blurbs"], {"contexts": "blurbs"})
+    columns_read(rm.Suite(["faithfulness(no_context='floor')"]), ["answer"], None)
+    columns_read(rm.Suite.preset("white_paper"), ["answer", "question"], None)
     columns_read(rm.Suite.preset("lexical"), ["answer", "question"], None)
     columns_read(rm.Suite(["context_recall"]), ["contexts", "gold_doc_ids"], None)
 
@@ -84,3 +92,11 @@ def test_names_given_twice_or_mapped_to_nothing_are_refused() -> None:
 def test_columns_that_count_by_their_values_are_read_too() -> None:
     names = ["answer", "docs", "chat_history", "other"]
     assert columns_read(rm.Suite(["faithfulness"]), names, None) == ("answer", "docs", "chat_history")
+
+
+@needs_spark
+def test_unknown_contexts_are_skipped_and_empty_ones_are_not() -> None:
+    scoring = Scoring(Recipe.of("faithfulness", {}), None, (), False)
+    found = scoring.score([{"answer": "It is red.", "contexts": each} for each in (None, float("nan"), [], " ")])
+    assert found.column("faithfulness").to_pylist() == [None, None, 1.0, 1.0]
+    assert found.column("faithfulness_no_context").to_pylist() == [False, False, True, True]

@@ -1,0 +1,145 @@
+"""Several processes and several handlers that write into one run: its tables hold the answers of all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+
+_BEGIN = """
+import os, sys, time
+import mlflow
+import mlflow_ragmetrics as rm
+from langchain_core.runnables import RunnableLambda
+
+@rm.metric
+def own_number(answer: str) -> float:
+    return int("".join(c for c in answer if c.isdigit()) or 0) / 1000
+
+suite = rm.Suite([own_number], judge=rm.ScriptedJudge())
+chain = RunnableLambda(lambda question: question)
+mlflow.search_experiments()
+"""
+
+
+def run(tmp_path: Path, program: str) -> subprocess.CompletedProcess[str]:
+    script = tmp_path / "program.py"
+    script.write_text(_BEGIN + textwrap.dedent(program))
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    return subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=240, check=False, env=environment
+    )
+
+
+def answers() -> list[str]:
+    """The answers in the tables of all runs."""
+    runs = mlflow.search_runs(output_format="list")
+    return sorted(answer for run in runs for answer in mlflow.load_table("rag_rows.json", [run.info.run_id])["answer"])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.parametrize("given", ["", "run_id=mlflow.start_run().info.run_id"], ids=["own run", "run_id"])
+def test_forked_workers_share_the_run(given: str, tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        f"""
+        handler = rm.RagMetricsCallback(suite, {given})
+        for n in range(3):
+            chain.invoke(f"parent {{n}}", {{"callbacks": [handler]}})
+        workers = []
+        for worker in range(3):
+            pid = os.fork()
+            if not pid:
+                time.sleep(0.3 * worker)
+                for n in range(5):
+                    chain.invoke(f"worker {{worker}} {{n}}", {{"callbacks": [handler]}})
+                done = handler.close(60)
+                counts = handler.counts
+                print(done, counts["seen"], counts["written"], counts["unwritten"], counts["lost"], flush=True)
+                os._exit(0)
+            workers.append(pid)
+        for pid in workers:
+            os.waitpid(pid, 0)
+        for n in range(3, 6):
+            chain.invoke(f"parent {{n}}", {{"callbacks": [handler]}})
+        print(handler.close(60), handler.counts["written"])
+        """,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split("\n")) == ["", *["True 5 5 0 0"] * 3, "True 6"], done.stdout + done.stderr
+    expected = [f"parent {n}" for n in range(6)] + [f"worker {w} {n}" for w in range(3) for n in range(5)]
+    (found,) = mlflow.search_runs(output_format="list")
+    assert answers() == sorted(expected)
+    assert found.info.status == "FINISHED" or given
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_of_multiprocessing_flush_at_their_end(method: str, tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        f"""
+        import multiprocessing
+
+        def work(run_id, worker):
+            handler = rm.RagMetricsCallback(suite, run_id=run_id)
+            for n in range(5):
+                chain.invoke(f"worker {{worker}} {{n}}", {{"callbacks": [handler]}})
+
+        if __name__ == "__main__":
+            with mlflow.start_run() as run:
+                pass
+            context = multiprocessing.get_context("{method}")
+            workers = [context.Process(target=work, args=(run.info.run_id, n)) for n in range(2)]
+            for each in workers:
+                each.start()
+            for each in workers:
+                each.join()
+        """,
+    )
+    assert done.returncode == 0, done.stderr
+    assert answers() == sorted(f"worker {w} {n}" for w in range(2) for n in range(5)), done.stderr
+
+
+def test_handlers_made_in_each_call_are_kept_and_share_one_run(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        for n in range(20):
+            chain.invoke(f"question {n}", {"callbacks": [rm.RagMetricsCallback(suite)]})
+        """,
+    )
+    assert done.returncode == 0, done.stderr
+    (found,) = mlflow.search_runs(output_format="list")
+    assert found.info.status == "FINISHED"
+    assert len(answers()) == 20
+
+
+def test_two_live_runs_of_one_run_hold_all_rows_in_any_order() -> None:
+    import pandas as pd
+
+    from mlflow_ragmetrics.tracking.live import LiveRun, new_run
+
+    run_id = new_run("live", "parts")
+    first, second, third = (LiveRun(run_id) for _ in range(3))
+    none = pd.DataFrame({"id": []})
+
+    def write(live: LiveRun, *names: str) -> None:
+        if not live.begun:
+            live.begin({"suite": "custom"})
+        live.append(pd.DataFrame({"id": list(names)}), none)
+        live.publish()
+
+    write(first, "a", "b")
+    write(second, "c")
+    write(first, "d")
+    write(third, "e")
+    write(second, "f", "g")
+    third.leave()
+    table: Any = mlflow.artifacts.load_dict(f"runs:/{run_id}/rag_rows.json")
+    assert sorted(row[0] for row in table["data"]) == list("abcdefg")

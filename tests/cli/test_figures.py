@@ -1,0 +1,105 @@
+"""Groups, slices, power and true scores on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mlflow_ragmetrics.cli import main
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(main, list(arguments))
+    return done.exit_code, " ".join(done.output.split())
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two versions' answers in eight conversations on two topics, evaluated into a.parquet and b.parquet."""
+    monkeypatch.chdir(tmp_path)
+    for name, good in (("a", 3), ("b", 7)):
+        rows = [
+            {
+                "id": str(n),
+                "question": f"What about {n}?",
+                "answer": f"Cat {n} sleeps at noon." if n * 7 % 8 < good else "No. It. Is. Not. Yes. No.",
+                "talk": f"c{n // 4}",
+                "topic": "ab"[n % 2],
+                "human": int(n * 7 % 8 < good) if n < 12 else None,
+            }
+            for n in range(32)
+        ]
+        Path(f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        code, text = run("evaluate", f"{name}.jsonl", "-m", "coherence", "--no-log", "-o", f"{name}.parquet")
+        assert code == 0, text
+
+
+@pytest.mark.usefixtures("files")
+def test_groups_slices_true_scores_and_gates_of_an_evaluation() -> None:
+    code, text = run(
+        *("evaluate", "a.jsonl", "-m", "coherence", "--no-log", "--groups", "talk", "--by", "topic"),
+        *("--true-score", "coherence=human", "--fail-under", "coherence/true_low=0.99,coherence/ci_low=0.99"),
+    )
+    assert code == 1
+    assert "Intervals are those over 8 groups (talk)" in text
+    assert "few groups: the interval may cover less than 95 %" in text
+    assert "p (Holm)" in text
+    assert "12 labels in 3 groups (few groups) of 32 rows" in text
+    assert "Gate not reached: coherence/true_low is" in text
+    assert "(few groups) and must be at least 0.99" in text
+
+
+@pytest.mark.usefixtures("files")
+def test_mapped_columns_can_be_groups() -> None:
+    arguments = (
+        "evaluate",
+        "a.jsonl",
+        "-m",
+        "coherence",
+        "--no-log",
+        "--columns",
+        "reference=talk",
+        "--groups",
+        "talk",
+    )
+    code, text = run(*arguments)
+    assert code == 0
+    assert "over 8 groups (reference)" in text
+
+
+@pytest.mark.usefixtures("files")
+def test_names_that_no_row_has_are_refused_before_scoring() -> None:
+    for option, value in (("--groups", "chat"), ("--by", "colour"), ("--true-score", "coherence=nobody")):
+        code, text = run("evaluate", "a.jsonl", "-m", "coherence", "--no-log", option, value)
+        assert code == 2, text
+        assert "no row has" in text
+    code, text = run("evaluate", "a.jsonl", "-m", "coherence", "--no-log", "--true-score", "rouge=human")
+    assert code == 2, text
+
+
+@pytest.mark.usefixtures("files")
+def test_a_comparison_over_groups_by_topic_and_by_labels() -> None:
+    arguments = ("compare", "a.parquet", "b.parquet", "--groups", "talk", "--by", "topic", "--allow-different")
+    code, text = run(*arguments, "--true-score", "coherence=human", "--html", "page.html")
+    assert code == 0, text
+    assert "b is better on coherence (+0." in text
+    assert "32 questions in 8 groups (few groups))" in text
+    assert "topic metric" in text
+    assert "coherence: true score" in text
+    assert "(few groups)" in Path("page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("files")
+def test_power_of_one_run_and_of_two() -> None:
+    code, text = run("power", "a.parquet", "--detect", "0.03", "--groups", "talk", "--json", "power.json")
+    assert code == 0, text
+    assert "0.03 would take about" in text
+    (record,) = json.loads(Path("power.json").read_text(encoding="utf-8"))
+    assert (record["metric"], record["groups"]) == ("coherence", 8)
+    code, text = run("power", "a.parquet", "b.parquet")
+    assert code == 0, text
+    assert "assumed" not in text
+    assert run("power", "a.parquet", "a.parquet", "a.parquet")[0] == 2

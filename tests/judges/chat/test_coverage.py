@@ -1,0 +1,158 @@
+"""Claims held against their text: what no claim covers is asked once more, then it is said."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.question import Claims, Extraction
+from mlflow_ragmetrics.errors import JudgeReplyError
+from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from tests.judges.fake_models import FakeChatModel, dutiful, dutiful_reply, scripted
+
+TEXT = "It is red. Shall I go on? It was built in 1889."
+RED, BUILT = {"claim": "It is red.", "sentences": [1]}, {"claim": "It was built in 1889.", "sentences": [3]}
+
+
+def claims(*entries: Any, none: tuple[int, ...] = ()) -> str:
+    return json.dumps({"texts": [{"id": "t1", "claims": list(entries), "none": list(none)}]})
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        claims(RED, BUILT, none=(2,)),
+        claims(RED, BUILT),
+        claims(RED, none=(2, 3)),
+        claims("It is red.", "The thing was built in 1889."),
+        claims({"claim": "It is red and built in 1889.", "sentences": ["1", 3]}),
+    ],
+)
+def test_a_list_that_covers_the_text_is_final(reply: str) -> None:
+    model = scripted(reply)
+    (found,) = ChatJudge(model).answer([Claims(TEXT)])
+    assert isinstance(found, tuple)
+    assert len(model.sent) == 1
+
+
+def test_sentences_without_a_claim_are_asked_for_once_more() -> None:
+    model = scripted(claims(RED), claims(RED, BUILT))
+    judge = ChatJudge(model)
+    assert judge.answer([Claims(TEXT)]) == [("It is red.", "It was built in 1889.")]
+    assert "sentence 3 of t1" in model.sent[1][-1].content
+    assert judge.usage.snapshot()["repairs"] == 0  # the form was right
+
+
+def test_what_is_left_out_twice_is_a_warning() -> None:
+    model = scripted(claims(RED), claims(RED))
+    (found,) = ChatJudge(model).answer([Claims(TEXT)])
+    assert found == Extraction(("It is red.",), ("It was built in 1889.",))
+
+    verdict = {"id": "c1", "quotes": [], "reason": "So.", "support": 90, "verdict": "SUPPORTED"}
+    model = scripted(claims(RED), claims(RED), json.dumps({"verdicts": [verdict]}))
+    score = rm.score("faithfulness", {"answer": TEXT, "contexts": ["It is red."]}, judge=model)
+    assert (score.value, score.details["unclaimed"]) == (1.0, 1)
+    ((code, text),) = score.warnings
+    assert code == "claims_missing"
+    assert "“It was built in 1889.”" in text
+
+
+def test_a_second_reply_that_is_worse_or_unusable_does_not_count() -> None:
+    one = claims(RED, {"claim": "Two.", "sentences": []})
+    for again in (claims({"claim": "…", "sentences": [1]}), "I have checked it."):
+        (found,) = ChatJudge(scripted(one, again)).answer([Claims(TEXT)])
+        assert found.claims == ("It is red.", "Two.")
+
+
+@pytest.mark.parametrize("reply", [claims(), claims(none=(1, 2, 3))])
+def test_a_text_that_asserts_something_and_has_no_claim_is_an_error(reply: str) -> None:
+    (failure,) = ChatJudge(scripted(reply, reply)).answer([Claims(TEXT)])
+    assert isinstance(failure, JudgeReplyError)
+    assert failure.code == "claims_missing"
+    record = {"answer": TEXT, "contexts": ["It is red."]}
+    assert rm.score("faithfulness", record, judge=scripted(reply, reply), on_missing="skip").value is None
+
+
+def test_a_text_that_asserts_nothing_needs_no_claim() -> None:
+    text = "Hello! Shall I go on?"
+    model = scripted(claims(none=(1, 2)))
+    score = rm.score("faithfulness", {"answer": text, "contexts": ["It is red."]}, judge=model)
+    assert (score.value, score.details["rule"]) == (1.0, "no_claims")
+    assert ChatJudge(scripted(claims())).answer([Claims(text)]) == [()]
+
+
+def test_the_short_reply_is_read_with_its_question() -> None:
+    model = dutiful()
+    record = {"question": "Is it red?", "answer": "Yes.", "contexts": ["It is red."], "history": HISTORY}
+    rm.score("faithfulness", record, judge=model)
+    first, second = (messages[1].content for messages in model.sent)
+    assert "question]\nIs it red?" in first
+    assert "history]\nuser: Look at the barn." in first
+    assert "question]\nIs it red?" in second
+    assert "Look at the barn." not in second  # what was talked about is no evidence
+
+
+HISTORY = [{"role": "user", "content": "Look at the barn."}, {"role": "assistant", "content": "I do."}]
+
+
+def test_a_replaced_prompt_of_the_old_form_still_works(tmp_path: Any) -> None:
+    (tmp_path / "claims.txt").write_text("Split each text into claims.", encoding="utf-8")
+    (tmp_path / "claims_form.txt").write_text('{"texts":[{"id":"t1","claims":["…"]}]}', encoding="utf-8")
+    model = scripted(claims("It is red.", "It was built in 1889."))
+    assert ChatJudge(model, prompts=tmp_path).answer([Claims(TEXT)]) == [("It is red.", "It was built in 1889.")]
+
+
+SUPPORT = {"quotes": [{"passage": "p1", "text": "is red"}], "reason": "So.", "support": 80, "verdict": "SUPPORTED"}
+RECORD = {"answer": TEXT, "contexts": ["It is red.", "It is tall."]}
+
+
+def test_in_single_claims_and_verdicts_are_one_call() -> None:
+    none = {"quotes": [], "reason": "Nothing.", "support": 20, "verdict": "NEUTRAL"}
+    model = scripted(claims({**RED, **SUPPORT}, {**BUILT, **none}))
+    suite = rm.Suite(["faithfulness", "weakest_claim", "fact_recall"], judge=rm.ChatJudge(model, calls="single"))
+    scores = suite.evaluate([RECORD]).rows[0].scores
+    assert {key: score.value for key, score in scores.items()} == {
+        "faithfulness": 0.5,
+        "weakest_claim": 0.2,
+        "fact_recall": 0.5,
+    }
+    assert scores["faithfulness"].items[0].evidence[0].quote == "is red"
+    assert len(model.sent) == 1
+
+
+def test_in_single_claims_judged_by_other_passages_are_verified_by_these() -> None:
+    model = dutiful()
+    suite = rm.Suite(["faithfulness"], judge=rm.ChatJudge(model, calls="single"))
+    report = suite.evaluate([RECORD, {**RECORD, "contexts": ["Another passage."]}], progress=False)
+    assert [row.scores["faithfulness"].value for row in report.rows] == [1.0, 1.0]
+    assert "Another passage." in model.sent[-1][1].content
+
+
+def test_in_single_answers_are_kept_on_disk_with_their_verdicts(tmp_path: Any) -> None:
+    model = dutiful()
+    for _ in range(2):
+        suite = rm.Suite(["faithfulness"], judge=rm.ChatJudge(model, calls="single"), cache=tmp_path / "cache.db")
+        score = suite.evaluate([RECORD]).rows[0].scores["faithfulness"]
+        assert [item.support for item in score.items] == [0.9] * 3
+    assert len(model.sent) == 1
+
+
+def test_in_single_a_long_text_is_asked_about_in_pieces_that_hold_all_of_it() -> None:
+    text = " ".join(f"Sentence number {number} is here." for number in range(1, 31))
+    model = FakeChatModel(reply=lambda said: json.dumps(dutiful_reply(said[0].content, said[1].content)))
+    record = {"answer": text, "contexts": ["It is red."]}
+    score = rm.score("faithfulness", record, judge=rm.ChatJudge(model, calls="single"))
+    assert [item.text for item in score.items] == [f"Sentence number {number} is here." for number in range(1, 31)]
+    assert len(model.sent) == 3
+    assert "history]\nbefore this text: Sentence number 1 is here." in model.sent[1][1].content
+
+
+def test_in_single_texts_on_other_passages_can_be_asked_together() -> None:
+    asked = [Claims("One.", passages=("a",)), Claims("Two.", passages=("b", "c"))]
+    model = dutiful()
+    answers = ChatJudge(model, calls="single").answer(asked)
+    assert [answer.claims for answer in answers] == [("One.",), ("Two.",)]
+    assert "t2 on p2-p3]" in model.sent[0][1].content

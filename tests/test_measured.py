@@ -1,0 +1,189 @@
+"""The promise: a run that was starved of something never looks better than before without a mark, at any door."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from langchain_core.messages import BaseMessage
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.report.gates import check_figures, to_junit
+from mlflow_ragmetrics.tracking.describe import run_metrics_of
+from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
+from tests.judges.fake_models import FakeChatModel, blocks_in, dutiful_reply
+
+Rows = list[dict[str, Any]]
+Reply = Callable[[list[BaseMessage]], str]
+COUNT = 6
+ROWS: Rows = [
+    {
+        "id": f"r{n}",
+        "question": f"How high is tower {n}?",
+        "answer": f"Tower {n} is {n}1 metres high. A wrong lake lies beside it.",
+        "reference": f"Tower {n} is {n}1 metres high. It was built of wrong stone in 19{n}1.",
+        "contexts": [f"Tower {n} is {n}1 metres high.", "Something else happened far away."],
+        "retrieved_doc_ids": [f"d{n}", "other"],
+        "gold_doc_ids": [f"d{n}", "missed"],
+    }
+    for n in range(COUNT)
+]
+
+
+def truthful(said: list[BaseMessage]) -> str:
+    """As ``dutiful_reply``, but claims with "wrong" are not supported, one passage is related, and grades are 3."""
+    system, data = str(said[0].content), str(said[1].content)
+    reply = dutiful_reply(system, data)
+    lines = [line for _, text in blocks_in(data) for line in text.splitlines()]
+    wrong = {line.split(":")[0] for line in lines if ": " in line and ("wrong" in line or "know" in line)}
+    for verdict in reply.get("verdicts", []):
+        if verdict["id"] in wrong:
+            verdict |= {"verdict": "NEUTRAL", "support": 5}
+    for passage in reply.get("related", [])[1:]:
+        passage["related"] = False
+    for grade in reply.get("grades", []):
+        grade["grade"] = min(grade["grade"], 3)
+    return json.dumps(reply)
+
+
+def without(field: str, every: int = 1) -> Callable[[Rows], Rows]:
+    return lambda rows: [
+        {k: v for k, v in row.items() if k != field or n % every} if n % every == 0 else row
+        for n, row in enumerate(rows)
+    ]
+
+
+def emptied(field: str, empty: Any, every: int = 1) -> Callable[[Rows], Rows]:
+    return lambda rows: [row | {field: empty} if n % every == 0 else row for n, row in enumerate(rows)]
+
+
+STARVED_ROWS: dict[str, Callable[[Rows], Rows]] = {
+    "no reference": without("reference"),
+    "every other reference": without("reference", 2),
+    "no contexts": without("contexts"),
+    "every other context": without("contexts", 2),
+    "empty contexts": emptied("contexts", []),
+    "every third context empty": emptied("contexts", [], 3),
+    "blank contexts": emptied("contexts", ["", "  "]),
+    "no answer": without("answer"),
+    "every other answer": without("answer", 2),
+    "blank answers": emptied("answer", ""),
+    "non-answers": emptied("answer", "I don't know."),
+    "no question": without("question"),
+    "no gold": without("gold_doc_ids"),
+    "empty gold": emptied("gold_doc_ids", []),
+    "nothing retrieved": emptied("retrieved_doc_ids", []),
+}
+
+
+def every_other(reply: Reply) -> Reply:
+    calls = iter(range(10**6))
+    return lambda said: truthful(said) if next(calls) % 2 else reply(said)
+
+
+def refusing(said: list[BaseMessage]) -> Any:
+    return RuntimeError("the connection was closed")
+
+
+def claimless(said: list[BaseMessage]) -> str:
+    reply = json.loads(truthful(said))
+    for text in reply.get("texts", []):
+        text["claims"] = []
+    return json.dumps(reply)
+
+
+def claims_of_what_is_right(said: list[BaseMessage]) -> str:
+    reply = json.loads(truthful(said))
+    for text in reply.get("texts", []):
+        text["claims"] = [claim for claim in text["claims"] if "wrong" not in claim["claim"]]
+    return json.dumps(reply)
+
+
+def half(said: list[BaseMessage]) -> str:
+    return truthful(said)[: len(truthful(said)) // 2]
+
+
+STARVED_REPLIES: dict[str, Reply] = {
+    "dead": refusing,
+    "dies every other time": every_other(refusing),
+    "empty": lambda said: "",
+    "empty every other time": every_other(lambda said: ""),
+    "an empty object": lambda said: "{}",
+    "refused": lambda said: "I cannot help with that.",
+    "cut in half": half,
+    "no claims": claimless,
+    "half of the claims": claims_of_what_is_right,
+}
+PRESETS = ("white_paper", "lexical", "response", "retrieval", "full")
+
+
+def evaluated(preset: str, rows: Rows, reply: Reply = truthful) -> rm.Report | None:
+    judge = rm.ChatJudge(FakeChatModel(reply=reply), name="chat", attempts=1)
+    try:
+        return rm.Suite.preset(preset, judge=judge).evaluate(rows, progress=False)
+    except rm.JudgeError as error:
+        return error.report
+    except rm.MissingFieldError:
+        return None  # nothing of the preset can be scored: an error at every door
+
+
+@cache
+def before(preset: str) -> rm.Report:
+    report = evaluated(preset, ROWS)
+    assert report is not None
+    assert report.incomplete is None
+    assert all(score.measured for row in report.rows for score in row.scores.values())
+    return report
+
+
+def check_promise(preset: str, starved: rm.Report | None) -> None:
+    if starved is None:
+        return
+    whole = before(preset)
+    keys = [key for key in whole.keys if f"{key}/mean" in starved.metrics]
+    better = [key for key in keys if starved.metrics[f"{key}/mean"] > whole.metrics[f"{key}/mean"] + 1e-9]
+    logged = run_metrics_of(starved)
+    for key in whole.keys:
+        measured = starved.metrics.get(f"{key}/n_measured", 0)
+        limit = {key: whole.metrics[f"{key}/mean"]}
+        checks = check_figures(starved.metrics, limit, keys=whole.keys, rows=COUNT, incomplete=starved.incomplete)
+        passed = all(check.passed for check in checks)
+        assert not passed or (measured >= 0.95 * COUNT and starved.incomplete is None), key
+        (cases,) = ElementTree.fromstring(to_junit(checks))
+        assert (cases.get("failures") == "0") is passed
+        assert f"{measured:.0f} of {COUNT} rows were measured" in checks[-1].reason
+        if key in keys and measured < COUNT:
+            line = next(line for line in starved.banner if line.startswith("Measured rows"))
+            assert f"{key} {measured:.0f}" in line
+            marks = ("n_measured", "n_error", "n_no_context")
+            assert logged[f"{key}/n_scored"] < COUNT or any(f"{key}/{mark}" in logged for mark in marks), key
+    for key in better:  # whatever made it better must be said
+        marked = starved.metrics[f"{key}/n_measured"] < COUNT or logged.get(f"{key}/coverage", 1) < 1
+        assert marked or any(f"{key}/{mark}" in logged for mark in ("n_unclaimed", "n_unquoted")), key
+    page, cell = starved.to_html(), starved._repr_html_()
+    for line in (*starved.banner, *starved.warnings):
+        assert json.dumps(line)[1:-1].replace("'", "\\u0027").replace("<", "\\u003c").replace(">", "\\u003e") in page
+        assert line[:20].replace("'", "&#39;") in cell
+    assert (status_of(starved.incomplete) == COMPLETE) is (starved.incomplete is None)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("starve", STARVED_ROWS)
+def test_starved_rows_never_look_better_without_a_mark(preset: str, starve: str) -> None:
+    check_promise(preset, evaluated(preset, STARVED_ROWS[starve](ROWS)))
+
+
+@pytest.mark.parametrize("preset", ["white_paper", "response", "full"])
+@pytest.mark.parametrize("starve", STARVED_REPLIES)
+def test_a_starved_judge_never_looks_better_without_a_mark(preset: str, starve: str) -> None:
+    starved = evaluated(preset, ROWS, STARVED_REPLIES[starve])
+    assert starved is not None
+    check_promise(preset, starved)
+    if starve in ("dead", "empty", "an empty object", "refused", "cut in half"):
+        assert starved.incomplete is not None
+        with pytest.raises(rm.GateError):
+            starved.check(**{starved.keys[0]: 0.0})
