@@ -31,6 +31,7 @@ _PACKAGES = {
 _DEFAULTS: dict[str, Any] = {"temperature": 0.0, "max_tokens": 1000}
 _REASONING = re.compile(r"^(o\d|gpt-[5-9])")
 _REASONING_TOKENS = 8000  # thoughts count as tokens of the reply
+_KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:API_KEY|TOKEN)\b")
 _THROUGH_MLFLOW = ("endpoints", "gateway", "databricks")
 _URI = re.compile(r"^(?P<provider>[A-Za-z][\w-]+):/{0,2}(?P<model>[^\s/]\S*)$")
 
@@ -121,5 +122,10 @@ def _through_langchain(uri: str, provider: str, model: str, options: JudgeOption
     except ImportError as error:
         raise MissingExtraError(f"the judge {redact(uri)!r} needs {package}: pip install {package}") from error
     except Exception as error:  # a provider's own check of its options or key
-        message = f"the judge {redact(uri)!r} cannot be made: {redact(' '.join(str(error).split()))[:300]}"
+        said = redact(" ".join(str(error).split()))[:300]
+        variable = _KEY_VARIABLE.search(said)
+        if variable is not None and options.api_key is None:
+            message = f"the judge {redact(uri)!r} needs a key: set the environment variable {variable[0]}"
+            raise InvalidOptionError(message, param="model") from error
+        message = f"the judge {redact(uri)!r} cannot be made: {said}"
         raise InvalidOptionError(message, param="model") from error

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.rate_limiters import InMemoryRateLimiter
 from langchain_core.runnables import RunnableLambda
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from mlflow_ragmetrics.judges.chat.identity import UnidentifiedError, identity_of
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
@@ -102,7 +102,10 @@ def test_every_field_that_reaches_the_request_changes_the_key_and_no_other_does(
         if field in BY_THE_CLIENT or field in ("client", "root_client", "bedrock_client", "llm"):
             continue
         now = getattr(model, field)
-        other: Any = {"another": 1} if isinstance(now, dict) else 7 if "timeout" in field else "another"
+        special: dict[str, Any] = {"timeout": 7, "proxy": "http://p:1", "headers": {"x": "1"}}
+        fitting = next((value for part, value in special.items() if part in field), "another")
+        fitting = SecretStr("another") if field in SECRETS else fitting
+        other: Any = {"another": 1} if isinstance(now, dict) else fitting
         copy = model.model_copy(update={field: InMemoryRateLimiter() if field == "rate_limiter" else other})
         (changing if identity_of("judge", copy, {}) != key else not_changing).add(field)
     assert not_changing <= SECRETS | NOT_SENT
