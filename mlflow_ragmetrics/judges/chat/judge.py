@@ -13,13 +13,14 @@ from mlflow_ragmetrics.core.question import Extraction, Finding, Outcome, Questi
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.client import ModelClient
+from mlflow_ragmetrics.judges.chat.evidence import decided
 from mlflow_ragmetrics.judges.chat.identity import UnidentifiedError, identity_of
 from mlflow_ragmetrics.judges.chat.limits import Usage
 from mlflow_ragmetrics.judges.chat.message import ChatMessage, ChatRequest, Incomplete, Prompts, Result, fenced
 from mlflow_ragmetrics.judges.chat.models import name_of, open_model
 from mlflow_ragmetrics.judges.chat.options import Calls, judge_options
 from mlflow_ragmetrics.judges.chat.reply import Problem, Reply
-from mlflow_ragmetrics.judges.chat.tasks import decided, joined, no_task, pieces_of, request_of, task_of
+from mlflow_ragmetrics.judges.chat.tasks import joined, no_task, pieces_of, request_of, task_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Problem", "Reply", "parse_object", "read_reply", "reply_in_error"]
+__all__ = ["array_of", "entries_by_id", "text_in", "Problem", "Reply", "parse_object", "read_reply", "reply_in_error"]
 
 _CUT = {"length", "max_tokens", "max_output_tokens", "model_length"}
 _FILTERED = {"content_filter", "refusal", "safety", "recitation", "prohibited_content", "blocklist"}
@@ -178,3 +178,33 @@ def _tokens_of(message: Any) -> dict[str, int]:
     cached = (usage.get("input_token_details") or {}).get("cache_read") or 0
     sent, received = usage.get("input_tokens") or 0, usage.get("output_tokens") or 0
     return {"input": int(sent), "output": int(received), "cached": int(cached)}
+
+
+_TEXT = {"type": "string"}
+
+
+def array_of(**properties: Any) -> dict[str, Any]:
+    """The schema of an array of objects that have exactly these properties; ``str`` stands for a text."""
+    shapes = {name: _TEXT if shape is str else shape for name, shape in properties.items()}
+    entry = {"type": "object", "properties": shapes, "required": list(shapes), "additionalProperties": False}
+    return {"type": "array", "items": entry}
+
+
+def entries_by_id(data: Mapping[str, Any], key: str, asked: Sequence[str]) -> dict[str, Mapping[str, Any]] | Problem:
+    """The entries of the array ``key`` by id, provided that the ids are exactly those asked, each once."""
+    entries = data.get(key)
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+        return Problem(f'"{key}" must be a list of objects')
+    ids = [str(entry.get("id", "")).strip() for entry in entries]
+    missing = [each for each in asked if each not in ids]
+    if missing:
+        return Problem(f'"{key}" has no entry with the id {", ".join(missing[:5])}')
+    if len(ids) != len(asked):
+        return Problem(f'"{key}" must have one entry for each of {", ".join(asked)} and no other')
+    return dict(zip(ids, entries, strict=True))
+
+
+def text_in(entry: Mapping[str, Any], name: str) -> str:
+    """The text under ``name`` on one line, or ``""``."""
+    value = entry.get(name)
+    return " ".join(value.split()) if isinstance(value, str) else ""

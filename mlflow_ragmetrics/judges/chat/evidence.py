@@ -1,0 +1,342 @@
+"""Claims of texts, verdicts on them and related passages, as parts of a message and as read from its reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Union
+
+from mlflow_ragmetrics.core.question import (
+    Claims,
+    Extraction,
+    Finding,
+    Related,
+    RelatedChunks,
+    Verify,
+    passages_digest,
+)
+from mlflow_ragmetrics.core.score import passes
+from mlflow_ragmetrics.core.text import terms
+from mlflow_ragmetrics.judges.chat.message import Block, Doubt, Incomplete, Part
+from mlflow_ragmetrics.judges.chat.quotes import found_in
+from mlflow_ragmetrics.judges.chat.reply import Problem, array_of, entries_by_id, text_in
+from mlflow_ragmetrics.shared.assertions import asserts, statements
+
+__all__ = ["claims_part", "decided", "evidence_part", "single_part"]
+
+_NUMBERS = {"type": "array", "items": {"type": "integer"}}
+_CLAIMS_SCHEMA = {"texts": array_of(id=str, claims=array_of(claim=str, sentences=_NUMBERS), none=_NUMBERS)}
+_QUOTES = array_of(passage=str, text=str)
+_VERDICT = {"type": "string", "enum": ["SUPPORTED", "CONTRADICTED", "NEUTRAL"]}
+_JUDGED = {"quotes": _QUOTES, "reason": str, "support": {"type": "number"}, "verdict": _VERDICT}
+_VERDICTS = array_of(id=str, **_JUDGED)
+_SINGLE_SCHEMA = {"texts": array_of(id=str, claims=array_of(claim=str, sentences=_NUMBERS, **_JUDGED), none=_NUMBERS)}
+_RELATED = array_of(passage=str, quote=str, reason=str, related={"type": "boolean"})
+_Evidence = Union[Verify, RelatedChunks]
+_Extracted = Union[Extraction, Incomplete, Problem]
+_COVERED = 1 / 3
+
+
+def claims_part(questions: Sequence[Claims]) -> Part:
+    """One text per question, ``t1`` and on, its sentences numbered. Repeated and blank claims are dropped."""
+    ids = [f"t{number}" for number in range(1, len(questions) + 1)]
+
+    def read(data: Mapping[str, Any]) -> dict[Claims, _Extracted]:
+        entries = entries_by_id(data, "texts", ids)
+        if isinstance(entries, Problem):
+            return dict.fromkeys(questions, entries)
+        return {
+            question: _extracted(question, each, entries[each]) for each, question in zip(ids, questions, strict=True)
+        }
+
+    blocks = [*_situation(questions), *_texts(questions)]
+    return Part(tuple(questions), ("claims", "claims_form"), tuple(blocks), _CLAIMS_SCHEMA, read)
+
+
+def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
+    """Claims and the verdicts on them in one reply; every question is about the same passages."""
+    claims = [question for question in questions if isinstance(question, Claims)]
+    related = [question for question in questions if isinstance(question, RelatedChunks)]
+    if not claims or not claims[0].passages:
+        return evidence_part(related) if related else claims_part(claims)
+    layout = _Layout()
+    for question in claims:
+        layout.place(question.passages)
+    for chunks in (question.chunks for question in related):
+        layout.place(chunks)
+    texts = _texts(claims)
+    ids = {block.label: question for block, question in zip(texts, claims, strict=True)}
+    if len(layout.first_passage) > 1:
+        texts = [
+            Block(f"{each} on {layout.span(question.passages)}", block.text)
+            for (each, question), block in zip(ids.items(), texts, strict=True)
+        ]
+    named = {question.text: each for each, question in ids.items()}
+    pointed = [
+        Block(f"text: {named[each.text]}") if each.text in named else Block("text", each.text) for each in related
+    ]
+    blocks = [*_situation(claims), *layout.blocks, *texts, *pointed]
+
+    def read(data: Mapping[str, Any]) -> dict[Any, Any]:
+        entries = entries_by_id(data, "texts", list(ids))
+        if isinstance(entries, Problem):
+            found: dict[Any, Any] = dict.fromkeys(claims, entries)
+        else:
+            found = {question: _extracted(question, each, entries[each], layout) for each, question in ids.items()}
+        return {**found, **{each: _related(data, each, layout) for each in related}}
+
+    prompts = ("claims", "verify", "single_form", *["related"] * bool(related))
+    schema = {**_SINGLE_SCHEMA, **({"related": _RELATED} if related else {})}
+    return Part(tuple(questions), prompts, tuple(blocks), schema, read)
+
+
+def _situation(questions: Sequence[Claims | Verify]) -> list[Block]:
+    """What the texts are about: the turns before the question, and the question."""
+    history = next((each.history for each in questions if isinstance(each, Claims) and each.history), ())
+    asked = dict.fromkeys(each.question for each in questions if each.question)
+    blocks = [Block("history", "\n".join(history))] if history else []
+    return [*blocks, *[Block("question", text) for text in asked]]
+
+
+def _texts(questions: Sequence[Claims]) -> list[Block]:
+    return [
+        Block(f"t{place}", "\n".join(f"{number}: {each}" for number, each in enumerate(statements(question.text), 1)))
+        for place, question in enumerate(questions, 1)
+    ]
+
+
+def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _Layout | None = None) -> _Extracted:
+    """The claims of one text, with their verdicts where the passages have a ``layout``."""
+    given = entry.get("claims")
+    if not isinstance(given, list):
+        return Problem('"claims" must be a list')
+    entries: dict[str, Mapping[str, Any]] = {}
+    for each in given:  # a prompt of one's own may ask for plain strings
+        named = each if isinstance(each, Mapping) else {"claim": each}
+        if not isinstance(named.get("claim"), str):
+            return Problem("each claim must be a statement in words")
+        claim = text_in(named, "claim")
+        if claim and not any(map(str.isalnum, claim)):  # small models give the form's own "…" back
+            return Problem("each claim must be a statement in words")
+        if claim:
+            entries.setdefault(claim, named)
+    findings: list[Finding] = []
+    doubts: list[Doubt] = []
+    if layout is not None:
+        scale = _scale(entries.values())
+        for number, named in enumerate(entries.values(), 1):
+            finding = _finding(named, f"claim {number} of {text}", question.passages, layout, scale)
+            if isinstance(finding, Problem):
+                return finding
+            findings.append(finding)
+            doubts += _doubts(finding, f"claim {number} of {text}")
+    unclaimed = _unclaimed(question.text, entries, entry.get("none"))
+    if unclaimed:
+        places = ", ".join(map(str, unclaimed))
+        doubts.append(f"sentence {places} of {text} has no claim and is not under none")
+    lines = statements(question.text)
+    missing = tuple(lines[number - 1] for number in unclaimed)
+    if not entries and not missing:
+        missing = tuple(filter(asserts, lines))
+        doubts += [f"{text} asserts something, so it has claims"] * bool(missing)
+    judged_by = None if layout is None else passages_digest(question.passages)
+    answer = Extraction(tuple(entries), missing, tuple(findings), judged_by)
+    return Incomplete(answer, tuple(doubts)) if doubts else answer
+
+
+def _unclaimed(text: str, claims: Mapping[str, Mapping[str, Any]], none: object) -> list[int]:
+    """The numbers of the sentences that assert something and are neither in a claim nor named as none.
+
+    Where claims come without numbers, a sentence is covered by a claim that has a third of its terms.
+    """
+    named = set(_integers(none))
+    numbered = [set(_integers(entry.get("sentences"))) for entry in claims.values()]
+    named.update(*numbered)
+    told = [set(terms(claim)) for claim, numbers in zip(claims, numbered, strict=True) if not numbers]
+    missing = []
+    for number, sentence in enumerate(statements(text), 1):
+        if number in named or not asserts(sentence):
+            continue
+        own = set(terms(sentence))
+        if not any(len(own & each) >= _COVERED * len(own) for each in told):
+            missing.append(number)
+    return missing
+
+
+def _integers(given: object) -> list[int]:
+    if not isinstance(given, list):
+        return []
+    return [
+        int(each) for each in given if isinstance(each, (int, str)) and str(each).isdecimal() and len(str(each)) < 8
+    ]
+
+
+@dataclass
+class _Layout:
+    """Which ids passages and claims have in one message."""
+
+    first_passage: dict[tuple[str, ...], int] = field(default_factory=dict)
+    first_claim: dict[Verify, int] = field(default_factory=dict)
+    blocks: list[Block] = field(default_factory=list)
+    passages: int = 0
+    claims: int = 0
+
+    def place(self, passages: tuple[str, ...]) -> None:
+        """Put passages into the message where they are not there yet."""
+        if passages not in self.first_passage:
+            self.first_passage[passages] = self.passages + 1
+            self.blocks += [Block(f"p{self.passages + i}", text) for i, text in enumerate(passages, 1)]
+            self.passages += len(passages)
+
+    def list_claims(self, question: Verify) -> None:
+        """Put the claims of a question into the message, one a line, so that none can pass for several."""
+        self.first_claim[question] = self.claims + 1
+        lines = [f"c{self.claims + i}: {' '.join(claim.split())}" for i, claim in enumerate(question.claims, 1)]
+        self.blocks.append(Block(f"claims on {self.span(question.passages)}", "\n".join(lines)))
+        self.claims += len(lines)
+
+    def claim_ids(self, question: Verify) -> list[str]:
+        """The ids of a question's claims, in order."""
+        first = self.first_claim[question]
+        return [f"c{number}" for number in range(first, first + len(question.claims))]
+
+    def passage_of(self, label: object, passages: tuple[str, ...]) -> int:
+        """The number, from 1, that the passage with this label has in its question; 0 for none of them."""
+        digits = str(label).strip().lstrip("pP")
+        number = int(digits) - self.first_passage[passages] + 1 if digits.isdecimal() and len(digits) < 8 else 0
+        return number if 1 <= number <= len(passages) else 0
+
+    def span(self, passages: tuple[str, ...]) -> str:
+        """The ids of passages, first to last."""
+        first = self.first_passage[passages]
+        return f"p{first}" if len(passages) == 1 else f"p{first}-p{first + len(passages) - 1}"
+
+
+def evidence_part(questions: Sequence[_Evidence]) -> Part:
+    """Passages ``p1`` and on, claims ``c1`` and on; at most one question about related chunks."""
+    verify = [question for question in questions if isinstance(question, Verify)]
+    related = [question for question in questions if isinstance(question, RelatedChunks)]
+    layout = _Layout(blocks=_situation(verify))
+    for question in questions:
+        layout.place(question.passages if isinstance(question, Verify) else question.chunks)
+    for question in verify:
+        layout.list_claims(question)
+    layout.blocks += [Block(*_text_of(question, verify, layout)) for question in related]
+
+    def read(data: Mapping[str, Any]) -> dict[_Evidence, Any]:
+        return {**_read_verdicts(data, verify, layout), **{each: _related(data, each, layout) for each in related}}
+
+    prompts = (*["verify", "verify_form"] * bool(verify), *["related"] * bool(related))
+    schema = {**({"verdicts": _VERDICTS} if verify else {}), **({"related": _RELATED} if related else {})}
+    return Part(tuple(questions), prompts, tuple(layout.blocks), schema, read)
+
+
+def _text_of(question: RelatedChunks, verify: Sequence[Verify], layout: _Layout) -> tuple[str, str]:
+    """The text that chunks are related to; where its claims are in the message already, only a pointer to them."""
+    same = [each for each in verify if each.passages == question.chunks and each.role == question.role and each.claims]
+    if len(same) != 1:
+        return "text", question.text
+    ids = layout.claim_ids(same[0])
+    return f"text: claims {ids[0]}-{ids[-1]}", ""
+
+
+def _read_verdicts(data: Mapping[str, Any], verify: Sequence[Verify], layout: _Layout) -> dict[_Evidence, Any]:
+    asked = [each for question in verify for each in layout.claim_ids(question)]
+    entries = entries_by_id(data, "verdicts", asked) if verify else {}
+    if isinstance(entries, Problem):
+        return dict.fromkeys(verify, entries)
+    return {question: _findings(question, entries, layout) for question in verify}
+
+
+def _findings(
+    question: Verify, entries: Mapping[str, Mapping[str, Any]], layout: _Layout
+) -> tuple[Finding, ...] | Incomplete | Problem:
+    findings: list[Finding] = []
+    doubts: list[Doubt] = []
+    scale = _scale(entries.values())
+    for each in layout.claim_ids(question):
+        finding = _finding(entries[each], each, question.passages, layout, scale)
+        if isinstance(finding, Problem):
+            return finding
+        findings.append(finding)
+        doubts += _doubts(finding, each)
+    return Incomplete(tuple(findings), tuple(doubts)) if doubts else tuple(findings)
+
+
+def _scale(entries: Iterable[Mapping[str, Any]]) -> float:
+    """1 where the supports of a reply are fractions, though asked for from 0 to 100; else 100."""
+    given = [(each.get("support"), str(each.get("verdict"))) for each in entries]
+    pairs = [(value, said) for value, said in given if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    fractions = any(0 < value < 1 or (value == 1 and said.upper().startswith("SUPPORTED")) for value, said in pairs)
+    return 1.0 if fractions and all(value <= 1 for value, _ in pairs) else 100.0
+
+
+def _finding(
+    entry: Mapping[str, Any], claim: str, passages: tuple[str, ...], layout: _Layout, scale: float
+) -> Finding | Problem:
+    verdict = text_in(entry, "verdict").rstrip(".").upper()
+    if verdict not in _VERDICT["enum"]:
+        return Problem(f"the verdict on {claim} must be SUPPORTED, CONTRADICTED or NEUTRAL")
+    support: float | None = None
+    if entry.get("support") is not None:  # a prompt of one's own may ask for verdicts only
+        support = _percentage(entry["support"])
+        if support is None or not 0 <= support <= scale:
+            return Problem(f"the support of {claim} must be a number from 0 to 100")
+        support = round(support / scale, 4)
+    quotes: dict[int, str] = {}
+    given = entry.get("quotes")
+    claimed = 0
+    for quote in given if isinstance(given, list) else []:
+        text = text_in(quote, "text").strip(" \"'“”«»…") if isinstance(quote, Mapping) else ""
+        claimed += any(map(str.isalnum, text))
+        number = layout.passage_of(quote.get("passage"), passages) if isinstance(quote, Mapping) else 0
+        if number:
+            found = text if found_in(passages[number - 1], text) else ""
+            quotes[number] = quotes.get(number) or found
+    unquoted = claimed > 0 and not any(quotes.values())
+    return Finding(verdict, text_in(entry, "reason"), support, tuple(quotes.items()), unquoted)
+
+
+def _percentage(given: object) -> float | None:
+    try:
+        return None if isinstance(given, bool) else float(str(given).strip().rstrip("%"))
+    except ValueError:
+        return None
+
+
+def _doubts(finding: Finding, claim: str) -> list[Doubt]:
+    if finding.verdict == "CONTRADICTED" and finding.support is not None and finding.support >= 0.5:
+        return [f"{claim} is CONTRADICTED and yet has a support of 50 or more"]
+    if finding.unquoted and finding.verdict == "SUPPORTED":
+        return [f"no passage has the words quoted for {claim}: copy them exactly"]
+    return []
+
+
+def decided(finding: Finding, threshold: float) -> Finding:
+    """The finding with the verdict that its support means: SUPPORTED from ``threshold`` on, never below."""
+    verdict = finding.verdict
+    if finding.support is not None:
+        below = verdict if verdict == "CONTRADICTED" else "NEUTRAL"
+        verdict = "SUPPORTED" if passes(finding.support, threshold) else below
+    return replace(finding, verdict=verdict, unquoted=finding.unquoted and verdict == "SUPPORTED")
+
+
+def _related(data: Mapping[str, Any], question: RelatedChunks, layout: _Layout) -> tuple[Related, ...] | Problem:
+    entries = data.get("related")
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+        return Problem('"related" must be a list of objects')
+    judged: dict[int, Related | None] = {}
+    for entry in entries:
+        number = layout.passage_of(entry.get("passage"), question.chunks)
+        if not number:
+            return Problem('"related" must name passages by the ids that they have above, and no others')
+        said = str(entry.get("related", True)).strip().casefold()
+        if said not in ("true", "false"):
+            return Problem('"related" must be true or false for each passage')
+        quote = text_in(entry, "quote").strip(" \"'“”«»…")
+        quote = quote if found_in(question.chunks[number - 1], quote) else ""
+        judged.setdefault(number, Related(number, quote, text_in(entry, "reason")) if said == "true" else None)
+    lists_all = any("related" in entry for entry in entries)  # a prompt of one's own may ask for the related ones only
+    if (lists_all or not entries) and len(judged) < len(question.chunks):
+        return Problem('"related" must have an entry for each passage')
+    return tuple(each for each in judged.values() if each is not None)
