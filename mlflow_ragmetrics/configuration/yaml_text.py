@@ -27,7 +27,8 @@ def _text_of(file: Path) -> str:
 def _parsed(text: str, name: str) -> Any:
     try:
         return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2024-13-45
+    # beside its own errors, PyYAML lets out those of what it calls, for 2024-13-45, !!bool x and the like
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
         raise InvalidDataError(f"the suite {name!r} is not YAML: {' '.join(str(error).split())}") from None
 
 

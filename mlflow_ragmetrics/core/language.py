@@ -17,7 +17,7 @@ LANGUAGES = ("en", "ru")
 
 def check_language(language: str, metric: str | None = None) -> str:
     """``language`` itself; ``InvalidOptionError`` where there are no explanations in it."""
-    if language not in LANGUAGES:
+    if not isinstance(language, str) or language not in LANGUAGES:
         message = f"language={language!r} is not supported; explanations exist in {' and '.join(LANGUAGES)}"
         raise InvalidOptionError(f"{metric}: {message}" if metric else message, param="language", metric=metric)
     return language

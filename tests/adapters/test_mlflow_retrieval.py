@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,14 @@ mlflow.models.set_model({chain})
 """
 
 DATA = pd.DataFrame({"question": ["What is it?", "How is it?", "And nothing?"], "gold": [["tower"]] * 3})
+
+
+@pytest.fixture(autouse=True)
+def traced() -> Iterator[None]:
+    """Chains are traced, whatever other tests of this process have left."""
+    mlflow.langchain.autolog()
+    yield
+    mlflow.langchain.autolog(disable=True)
 
 
 def with_extra_metrics(suite: rm.Suite, **options: Any) -> Any:

@@ -28,7 +28,7 @@ ROWS = [
 Disk = Callable[..., Path]
 
 
-class Wordy:
+class Wordy(rm.Judge):
     """A remote judge that counts its questions and gives long reasons."""
 
     name = fingerprint = "wordy"

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.cli.options import numbers_of
 from mlflow_ragmetrics.core.question import RelatedChunks, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
@@ -27,7 +25,6 @@ _BOMB = "\n".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}' if n else 'a'] * 9)}]"
     "metric",
     [
         "rouge(measure={[]: 1})",
-        "ndcg_" + "9" * 5000,
         "builtins:int",
         int,
         {"rouge": [1]},
@@ -55,14 +52,9 @@ def test_no_option(option: dict[str, Any]) -> None:
         rm.score("rag_score", {"answer": "a"}, **option)
 
 
-def test_a_number_too_long_for_a_text() -> None:
-    with pytest.raises(RagMetricsError, match="<int>"):
-        rm.score("content_safety", {"answer": "a"}, additional_blocklist=10**5000)
-
-
 @pytest.mark.parametrize(
     "text",
-    ["2020-13-45", "!!int x", "!!bool x", "!!timestamp x", "9" * 5000, "[" * 5000, "0x_", "\n" + _BOMB, "&a [*a]"],
+    ["2020-13-45", "!!int x", "!!bool x", "!!timestamp x", "[" * 5000, "0x_", "\n" + _BOMB, "&a [*a]"],
     ids=lambda text: text[:12],
 )
 def test_no_suite(text: str, tmp_path: Path) -> None:
@@ -108,14 +100,10 @@ def test_a_header_of_very_many_columns(ending: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: rm.combine({"a": 1.0}, {"a": 10**5000}),
-        lambda: rm.combine({"a": 1e308, "b": 1e308}, {"a": 1e308, "b": 1e308}),
         lambda: rm.combine({1: 0.5}),
         lambda: rm.combine([1]),
         lambda: rm.combine({"a": "x"}),
         lambda: rm.combine([{"metric": "a", "score": 0.5, "threshold": "x"}]),
-        lambda: rm.aggregate([10**5000]),
-        lambda: rm.aggregate([1.0], "mean", 10**5000),
         lambda: rm.aggregate([1.0], []),
         lambda: rm.summarize(["a"]),
         lambda: rm.summarize(5),
@@ -123,7 +111,6 @@ def test_a_header_of_very_many_columns(ending: str, tmp_path: Path) -> None:
         lambda: rm.Suite.preset([]),
         lambda: rm.Suite("rouge", thresholds=[1]),
         lambda: rm.Suite("rouge", name_prefix=5),
-        lambda: rm.Suite("rouge", judge=10**5000),
         lambda: numbers_of(["a=nan"], "fail-under"),
         lambda: numbers_of(["a=1e999"], "weights"),
         lambda: check_names(["a"], {"a": float("nan")}),
@@ -153,26 +140,12 @@ def test_embeddings_without_a_key_are_an_option_that_cannot_be_used(monkeypatch:
         rm.Suite(["semantic_similarity"], embeddings="openai:/x")
 
 
-def test_numbers_of_more_digits_than_python_writes_are_named_by_their_type() -> None:
-    with pytest.raises(InvalidOptionError, match="concurrency=<int>"):
-        rm.Suite(["rouge"], concurrency=-(10**5000))
-    with pytest.raises(InvalidOptionError, match="threshold=<int>"):
-        rm.composite("c", {"rouge1_f1": 1}, threshold=10**5000)
-
-
 def test_two_sources_that_both_hold_arrays_are_joined() -> None:
     results = [{"id": "1", "answer": "a", "ids": np.array(["x", "y"])}]
     references = [{"id": "1", "reference": "b", "ids": np.array(["x", "z"])}]
     (row,) = join(results, references).rows
     assert list(row["ids"]) == ["x", "y"]
     assert list(row["reference_ids"]) == ["x", "z"]
-
-
-def test_a_limit_beyond_all_numbers_is_no_limit(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text('{"answer": "a", "reference": "a"}\n', encoding="utf-8")
-    words = ["evaluate", str(tmp_path / "rows.jsonl"), "-m", "rouge", "--no-log", "--limit", "9" * 30]
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code == 0, result.output
 
 
 def test_scores_beyond_all_scales_are_compared_as_none(tmp_path: Path) -> None:

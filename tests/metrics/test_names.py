@@ -33,6 +33,7 @@ TABLE = {
     "chunk_precision": ("RAG Answer Evaluation Framework", {"answer"}, ("judge",), None),
     "fact_recall": ("RAG Answer Evaluation Framework", {"answer"}, ("judge",), None),
     "answer_relevance": ("RAG Answer Evaluation Framework", {"question", "answer"}, ("judge",), None),
+    "weakest_claim": ("", {"answer"}, ("judge",), None),
 }
 ALIASES = {
     "RougeScoreEvaluator": "rouge",

@@ -94,7 +94,7 @@ def test_columns_that_count_by_their_values_are_read_too() -> None:
     assert columns_read(rm.Suite(["faithfulness"]), names, None) == ("answer", "docs", "chat_history")
 
 
-@needs_spark
+@needs_spark[1]
 def test_unknown_contexts_are_skipped_and_empty_ones_are_not() -> None:
     scoring = Scoring(Recipe.of("faithfulness", {}), None, (), False)
     found = scoring.score([{"answer": "It is red.", "contexts": each} for each in (None, float("nan"), [], " ")])
