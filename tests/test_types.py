@@ -54,7 +54,7 @@ def brevity(answer: str, *, limit: int = 20) -> float:
 @rm.metric
 def first_passage_suffices(answer: str, contexts: Sequence[str]) -> rm.Steps[rm.Score]:
     claims = yield from rm.ask(rm.Claims(answer))
-    findings = yield from rm.ask(rm.Verify(claims, (contexts[0],)))
+    findings = yield from rm.ask(rm.Verify(tuple(claims), (contexts[0],)))
     return rm.Score(value=sum(each.verdict == "SUPPORTED" for each in findings) / len(claims))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, cast, get_args, get_origin
 
@@ -121,6 +121,8 @@ class Rating:
 class Extraction:
     """The claims of a text, with what a judge can say besides: a plain tuple of claims is as good an answer.
 
+    Iterating gives the claims, as a tuple of them does.
+
     ``unclaimed`` are sentences that assert something and that no claim covers, though the judge was asked for them
     again. ``findings``, where there are any, are the verdicts on the claims by the passages with the digest
     ``judged_by``.
@@ -130,6 +132,12 @@ class Extraction:
     unclaimed: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     judged_by: str | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.claims)
+
+    def __len__(self) -> int:
+        return len(self.claims)
 
     def findings_on(self, passages: Sequence[str]) -> tuple[Finding, ...] | None:
         """The verdicts on the claims by these very passages, or ``None`` where they are still to be asked for."""
