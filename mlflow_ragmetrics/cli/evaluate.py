@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -216,14 +217,15 @@ def rows_of(request: Request) -> Rows:
     """The rows, at most ``limit``; ``InvalidOptionError`` where files are given in a way that means nothing."""
     from mlflow_ragmetrics.readers import join, read_samples
 
+    limit = None if request.limit is None else min(request.limit, sys.maxsize)
     results = request.results or request.data
     if results is None or (request.data and request.results) or (request.results and not request.reference):
         message = "give one file, as in ragmetrics evaluate FILE, or two to be joined: --results FILE --reference FILE"
         raise InvalidOptionError(message, param="data")
     if request.reference is None:
-        return Rows(list(islice(read_samples(results, request.columns), request.limit)), results)
+        return Rows(list(islice(read_samples(results, request.columns), limit)), results)
     joined = join(results, request.reference, on=request.on)
-    samples = list(islice(read_samples(joined.rows, request.columns), request.limit))
+    samples = list(islice(read_samples(joined.rows, request.columns), limit))
     return Rows(samples, results, (joined.warning,) if joined.warning else ())
 
 
