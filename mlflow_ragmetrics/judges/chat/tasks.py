@@ -106,23 +106,30 @@ _Graded = Union[Grade, Tone]
 
 
 def grades_part(questions: Sequence[_Graded]) -> Part:
-    """Grades of one answer: at most one question per aspect, all about the same texts."""
-    ids = {question.aspect if isinstance(question, Grade) else "tone": question for question in questions}
+    """Grades of one answer: one question per aspect, or one per reference, all about the same other texts."""
     grades = [question for question in questions if isinstance(question, Grade)]
+    aspects = {question.aspect if isinstance(question, Grade) else "tone": question for question in questions}
+    references = tuple(question.reference for question in grades if question.reference is not None)
+    several = len(aspects) < len(questions)
+    ids = {f"{grade.aspect}_{number}": grade for number, grade in enumerate(grades, 1)} if several else aspects
     prompts: list[Prompt] = []
     if any(question.rubric is None for question in grades):
         prompts.append("grades")
     if any(question.rubric is not None for question in grades):
         prompts.append("rubrics")
-    for name, question in ids.items():
+    for name, question in aspects.items():
         own = question.rubric if isinstance(question, Grade) else None
         prompts.append(name if own is None else Instruction(f"{name}: {own.strip()}"))
+    if several:
+        prompts.append("references")
     forms = ",".join(f'{{"id":"{name}","reason":"…","grade":…}}' for name in ids)
     prompts.append(Instruction(f'{{"grades":[{forms}]}}'))
     blocks = []
     for name in ("question", "reference", "contexts", "answer"):
         texts = next((each for question in questions if (each := question.named_texts().get(name))), ())
         labels = [f"p{number}" for number in range(1, len(texts) + 1)] if name == "contexts" else [name]
+        if name == "reference" and several:
+            texts, labels = references, [f"reference {number}" for number in range(1, len(references) + 1)]
         blocks += [Block(label, text) for label, text in zip(labels, texts, strict=False)]
 
     def read(data: Mapping[str, Any]) -> dict[_Graded, Rating | Problem]:
@@ -148,7 +155,9 @@ def _rating(question: _Graded, name: str, entry: Mapping[str, Any]) -> Rating | 
 
 
 def _grades_conflict(question: Grade, other: Grade) -> bool:
-    """Whether both ask for one aspect, or name different texts."""
+    """Whether both ask for one aspect, or name different texts; one grade by each of several references is none."""
+    if replace(question, reference=other.reference) == other:
+        return question.rubric is not None or None in (question.reference, other.reference)
     pairs = [
         (question.question, other.question),
         (question.reference, other.reference),

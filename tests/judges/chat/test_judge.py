@@ -212,3 +212,12 @@ def test_an_unknown_option_is_refused_by_name() -> None:
     with pytest.raises(InvalidOptionError, match="time_out") as raised:
         ChatJudge(FakeChatModel(reply=None), time_out=3)
     assert raised.value.param == "time_out"
+
+
+def test_several_references_are_one_call_and_the_best_counts() -> None:
+    grades = [{"id": f"correctness_{number}", "reason": "So.", "grade": 2 * number} for number in (1, 2)]
+    model = scripted(json.dumps({"grades": grades}))
+    record = {"question": "Who?", "answer": "Anna.", "reference": ["Bob", "Anna"]}
+    score = rm.score("correctness", record, judge=rm.ChatJudge(model))
+    assert (score.value, score.details["matched_reference"]) == (0.75, "Anna")
+    assert "reference 2]\nAnna\n" in model.sent[0][1].content
