@@ -96,7 +96,7 @@ def record(entry: Entry) -> Row:
 
 def grounding(model: RelayModel, method: str, entries: Sequence[Entry]) -> list[Scores]:
     """The ratio of supported claims, their mean support and the weakest claim's, for each answer."""
-    judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=4000)
+    judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=16_000)
     suite = rm.Suite(["faithfulness", "weakest_claim"], judge=judge)
     report = suite.evaluate([record(entry) for entry in entries], progress=False)
     return [_supports(row.scores["faithfulness"], row.scores["weakest_claim"]) for row in report.rows]
@@ -109,7 +109,7 @@ def _supports(faithfulness: rm.Score, weakest: rm.Score) -> Scores:
 
 def correctness(model: RelayModel, method: str, entries: Sequence[Entry]) -> list[Scores]:
     """The grade of each answer against its reference, 0 to 1."""
-    judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=4000)
+    judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=16_000)
     report = rm.Suite(["correctness"], judge=judge).evaluate([record(entry) for entry in entries], progress=False)
     return [{"grade": row.scores["correctness"].value} for row in report.rows]
 
