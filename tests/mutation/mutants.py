@@ -119,7 +119,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("shared", "shared/rouge/overlap.py", "2 * self.precision * self.recall / (", "self.precision * self.recall / ("),
     ("shared", "shared/non_answers.py", "return all(is_non_answer", "return any(is_non_answer"),
     ("shared", "shared/non_answers.py", "or _CONTRASTS.intersection(rest)", ""),
-    ("shared", "shared/non_answers.py", "if text is None or not has_content(text):", "if text is None:"),
+    ("shared", "shared/non_answers.py", "return text is None or all(", "return text is not None and all("),
     ("shared", "shared/claims.py", "1 <= grade <= 5", "0 <= grade <= 5"),
     ("shared", "shared/claims.py", 'verdict or "NEUTRAL"', 'verdict or "SUPPORTED"'),
     ("shared", "shared/claims.py", "if passages is None or 1 <= number <= passages", "if True"),
