@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ _MORE_TOKENS = 4
 _ENOUGH_TOKENS = 8000  # more than this is asked for only of a model that is made for it
 _USUAL_TOKENS = 1000
 _SPARE = 2  # what is allowed and not written costs nothing; what is cut is paid for twice
+_TOO_MANY_TOKENS = re.compile(r"max_\w*tokens|num_predict|context|token limit", re.IGNORECASE)
 _LONGEST_ECHO = 8000
 _SHOWN = 160
 _MOST_DOUBTS = 12
@@ -122,13 +124,12 @@ class ChatJudge(Judge):
 
     def _ask(self, request: ChatRequest, needed: int) -> dict[Question[Any], Outcome]:
         messages = self.messages(request)
-        first, most = self.allowances(needed)
-        allowed = {} if first == self._client.longest_reply else {"max_tokens": first}
-        reply = self._client.reply(messages, request.schema, **allowed)
+        allowed, most = self.allowances(needed)
+        reply = self._reply(messages, request.schema, allowed)
         results = _read(request, reply)
-        if reply.cut and _problem_in(results) and (first or 0) < most:
-            allowed = {"max_tokens": most}
-            reply = self._client.reply(messages, request.schema, **allowed)
+        if reply.cut and _problem_in(results) and (allowed or 0) < min(most, self._most_tokens):
+            allowed = most
+            reply = self._reply(messages, request.schema, allowed)
             results = _read(request, reply)
         problem = _problem_in(results)
         doubts = _doubts_in(results)
@@ -137,7 +138,7 @@ class ChatJudge(Judge):
             turn = self.prompts.repair(problem) if problem else self.prompts.again("; ".join(doubts[:_MOST_DOUBTS]))
             more: list[ChatMessage] = [("ai", reply.text[:_LONGEST_ECHO] or "{}"), ("human", turn)]
             try:
-                reply = self._client.reply([*messages, *more], request.schema, **allowed)
+                reply = self._reply([*messages, *more], request.schema, allowed)
                 again = _read(request, reply)
             except JudgeError:
                 if problem:
@@ -145,6 +146,20 @@ class ChatJudge(Judge):
                 again = results
             results = {question: _better(result, again[question]) for question, result in results.items()}
         return {question: self._outcome(result, reply) for question, result in results.items()}
+
+    def _reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], allowed: int | None) -> Reply:
+        """A reply of so many tokens at most; a model that refuses as many is from then on given its own limit."""
+        limit = self._client.longest_reply
+        if allowed == limit or allowed is None or allowed > self._most_tokens:
+            return self._client.reply(messages, schema)
+        try:
+            return self._client.reply(messages, schema, max_tokens=allowed)
+        except JudgeError as error:
+            if error.code not in ("http_400", "http_422") or not _TOO_MANY_TOKENS.search(str(error)):
+                raise
+            reply = self._client.reply(messages, schema)
+            self._most_tokens = self._room.reply = limit or _USUAL_TOKENS
+            return reply
 
     def _outcome(self, result: Result, reply: Reply) -> Outcome:
         if isinstance(result, Problem):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage
+from pydantic import Field
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import (
@@ -100,6 +101,28 @@ def test_wordy_verdicts_are_split_until_they_fit_and_that_is_remembered() -> Non
     (again,) = judge.answer([Verify(CLAIMS[::-1], CHUNKS[:5])])
     assert isinstance(again, tuple)
     assert sum(len(re.findall(r"^c\d+: ", sent[1].content, re.MULTILINE)) for sent in model.sent) == 100  # none twice
+
+
+class Small(Exception):
+    status_code = 400
+
+
+def test_a_model_that_refuses_long_replies_is_asked_for_short_ones() -> None:
+    class Modest(Writer):
+        refused: list[int] = Field(default_factory=list)
+
+        def _generate(self, messages: list[BaseMessage], *given: Any, **kwargs: Any) -> Any:
+            if (kwargs.get("max_tokens") or 0) > LIMIT:
+                self.refused.append(kwargs["max_tokens"])
+                raise Small("max_tokens is too large: this model's maximum context length is 2048 tokens")
+            return super()._generate(messages, *given, **kwargs)
+
+    model = Modest(words=200)
+    judge = ChatJudge(model)
+    for question in (Verify(CLAIMS, CHUNKS[:5]), Verify(CLAIMS[::-1], CHUNKS[:5])):
+        (found,) = judge.answer([question])
+        assert [finding.verdict for finding in found] == ["SUPPORTED"] * 100
+    assert len(model.refused) <= 2  # with structure and without, and never again
 
 
 def test_one_verdict_that_never_fits_is_an_error_and_no_score() -> None:
