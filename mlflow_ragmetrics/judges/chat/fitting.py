@@ -20,6 +20,8 @@ Measure = Callable[[_Questions], int]
 """The tokens of the prompt that asks questions in one call, rather too many than too few."""
 _LONGEST = 8.0  # one reply without end must not put every claim into a call of its own
 
+_SHORT_PROMPT = 2000
+
 
 class Room:
     """The tokens that a reply may have (``reply``) and those of a prompt (``prompt``; ``None``: nobody knows).
@@ -43,6 +45,10 @@ class Room:
         for kind in {type(each) for each in questions if known_task(each).divide is not None}:
             self._lengths[kind] = min(_LONGEST, 2 * self._lengths.get(kind, 1.0))
 
+    def was_too_long(self, prompt: int) -> None:
+        """Note that a prompt of so many tokens was refused for its length; short ones are never taken for too long."""
+        self.prompt = max(_SHORT_PROMPT, min(prompt, self.prompt or prompt) * 3 // 4)
+
 
 def answers_in_calls(questions: _Questions, room: Room, measure: Measure, ask: Ask) -> dict[Question[Any], Outcome]:
     """An outcome for each question: all are asked in one call where that fits, else divided until it does.
@@ -53,10 +59,14 @@ def answers_in_calls(questions: _Questions, room: Room, measure: Measure, ask: A
     pieces, calls = _calls(whole, room, measure)
     if _is_whole(calls, whole):
         outcomes = ask(whole)
-        if not any(map(_is_cut, outcomes.values())):
+        if any(map(_is_cut, outcomes.values())):
+            room.was_cut(whole)
+            pieces, calls = _calls(whole, room, measure, least=2)
+        elif any(isinstance(each, JudgeError) and each.code == "too_long" for each in outcomes.values()):
+            room.was_too_long(measure(whole))
+            pieces, calls = _calls(whole, room, measure)
+        else:
             return outcomes
-        room.was_cut(whole)
-        pieces, calls = _calls(whole, room, measure, least=2)
         if _is_whole(calls, whole):
             if len(whole) == 1:
                 return outcomes

@@ -37,6 +37,8 @@ _ENOUGH_TOKENS = 8000  # more than this is asked for only of a model that is mad
 _USUAL_TOKENS = 1000
 _SPARE = 2  # what is allowed and not written costs nothing; what is cut is paid for twice
 _TOO_MANY_TOKENS = re.compile(r"max_\w*tokens|num_predict|context|token limit", re.IGNORECASE)
+_TOO_LONG = re.compile(r"context[ _](?:length|size|window)|too long|too many (?:input )?tokens|n_ctx", re.IGNORECASE)
+_REFUSED = ("http_400", "http_413", "http_422")
 _LONGEST_ECHO = 8000
 _SHOWN = 160
 _MOST_DOUBTS = 12
@@ -120,6 +122,8 @@ class ChatJudge(Judge):
         try:
             return self._ask(request_of(questions, self.options.calls), self._room.needed(questions))
         except JudgeError as error:
+            if error.code in _REFUSED and _TOO_LONG.search(str(error)):
+                error = JudgeReplyError(str(error), code="too_long")
             return dict.fromkeys(questions, error)
 
     def _ask(self, request: ChatRequest, needed: int) -> dict[Question[Any], Outcome]:
@@ -155,7 +159,7 @@ class ChatJudge(Judge):
         try:
             return self._client.reply(messages, schema, max_tokens=allowed)
         except JudgeError as error:
-            if error.code not in ("http_400", "http_422") or not _TOO_MANY_TOKENS.search(str(error)):
+            if error.code not in _REFUSED or not _TOO_MANY_TOKENS.search(str(error)):
                 raise
             reply = self._client.reply(messages, schema)
             self._most_tokens = self._room.reply = limit or _USUAL_TOKENS

@@ -166,6 +166,27 @@ def test_passages_beyond_the_window_are_read_in_groups(calls: Any) -> None:
     assert all(any(chunk in sent[1].content for sent in model.sent) for chunk in chunks)
 
 
+def test_a_window_that_nobody_told_is_learnt_from_its_refusal() -> None:
+    class Short(Writer):
+        refused: list[int] = Field(default_factory=list)
+
+        def _generate(self, messages: list[BaseMessage], *given: Any, **kwargs: Any) -> Any:
+            if (size := sum(len(each.content) for each in messages) // 4) > 4000:
+                self.refused.append(size)
+                raise Small("This model's maximum context length is 4000 tokens")
+            return super()._generate(messages, *given, **kwargs)
+
+    chunks = tuple(f"{each} {'word ' * 100}" for each in CHUNKS)
+    model = Short()
+    judge = ChatJudge(model)
+    for claims in (CLAIMS[:5], CLAIMS[5:10]):
+        (found,) = judge.answer([Verify(claims, chunks)])
+        assert [finding.verdict for finding in found] == ["SUPPORTED"] * 5
+    assert len(model.refused) < 20
+    (failure,) = ChatJudge(model).answer([Verify(CLAIMS[:1], ("word " * 9000,))])
+    assert failure.code == "too_long"
+
+
 def test_one_passage_beyond_the_window_is_an_error_before_anything_is_sent() -> None:
     model = Writer(profile={"max_input_tokens": 2000})
     (failure,) = ChatJudge(model).answer([Verify(CLAIMS[:1], ("word " * 3000,))])
