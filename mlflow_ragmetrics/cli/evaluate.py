@@ -134,7 +134,7 @@ def _mark_abandoned(destination: Destination) -> None:
     from mlflow import MlflowClient
 
     from mlflow_ragmetrics.cli.store import reaching
-    from mlflow_ragmetrics.tracking.unfinished import mark_abandoned
+    from mlflow_ragmetrics.tracking.run import mark_abandoned
 
     with reaching(destination):
         experiment = MlflowClient().get_experiment_by_name(destination.experiment)

@@ -18,8 +18,7 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.statistics.anytime import ConfidenceSequence
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
-from mlflow_ragmetrics.tracking.parts import Parts
-from mlflow_ragmetrics.tracking.table import GrowingTable
+from mlflow_ragmetrics.tracking.live_tables import GrowingTable, Parts
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
     ROWS,
