@@ -19,13 +19,13 @@ from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.statistics.anytime import ConfidenceSequence
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
 from mlflow_ragmetrics.tracking.live_tables import GrowingTable, Parts
+from mlflow_ragmetrics.tracking.tables import table_rows
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
     ROWS,
     WRITER_TAG,
     RunWriter,
     explained,
-    table_rows,
     this_process,
 )
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
 
-__all__ = ["embedded_json", "report_page"]
+__all__ = ["MOST_ROWS", "embedded_json", "report_page"]
+
+_PLACE = "the rows of this page"
+MOST_ROWS = 20_000
+"""How many rows a page shows: MLflow shows files of up to 50 MB, and browsers have their limits too."""
 
 
 def report_page(
@@ -22,22 +26,34 @@ def report_page(
     usage: Mapping[str, float],
     warnings: Sequence[str] = (),
     banner: Sequence[str] = (),
-) -> str:
-    """The page of one evaluation: summary, distributions, a table of rows, and each row's claims and chunks.
+    shown: Sequence[Row] | None = None,
+) -> Iterator[str]:
+    """The page of one evaluation, in pieces: summary, distributions, a table of rows, each row's claims and chunks.
 
-    ``banner`` are lines that must be read with the figures, ``warnings`` say what was left out. All text of the data is
-    carried as JSON and put on the page as text, so none of it can become markup or script.
+    ``shown`` are the rows to show where these are not all, which the page then says. ``banner`` are lines that must be
+    read with the figures, ``warnings`` say what was left out. All text of the data is carried as JSON and put on the
+    page as text, so none of it can become markup or script.
     """
+    shown = rows if shown is None else shown
+    if len(shown) < len(rows):
+        left_out = f"This page shows {len(shown):,} of {len(rows):,} rows: the worst ones and a random sample."
+        banner = [f"{left_out} The figures are those of all rows, and the run's tables hold all.", *banner]
     data = {
+        "total": len(rows),
         "description": dict(description),
         "metrics": dict(metrics),
         "usage": dict(usage),
         "warnings": list(warnings),
         "banner": list(banner),
         "keys": list(dict.fromkeys(key for row in rows for key in row.scores)),
-        "rows": [_row(row) for row in rows],
     }
-    return render("views/report.html", title=title, data=embedded_json(data))
+    before, after = render("views/report.html", title=title, data=embedded_json({**data, "rows": [_PLACE]})).rsplit(
+        f'"{_PLACE}"', 1
+    )
+    yield before
+    for number, row in enumerate(shown):
+        yield ("," if number else "") + embedded_json(_row(row))
+    yield after
 
 
 def embedded_json(data: Any) -> str:
