@@ -16,7 +16,7 @@ from mlflow_ragmetrics.cache import open_store
 from mlflow_ragmetrics.core.aggregate import check_aggregate
 from mlflow_ragmetrics.core.composite import Composite, Weights
 from mlflow_ragmetrics.core.judge import Judge
-from mlflow_ragmetrics.core.language import check_language
+from mlflow_ragmetrics.core.language import check_language, render
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
@@ -32,6 +32,7 @@ from mlflow_ragmetrics.readers.groups import sample_groups
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report.panel import panel_warnings
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report.stream import Stream
 from mlflow_ragmetrics.report.summary import grouping_of
 from mlflow_ragmetrics.selection import PRESETS, Preset, Selection, Thresholds, check_presence, select
 from mlflow_ragmetrics.views.progress import Progress, progress_of
@@ -313,15 +314,36 @@ class Suite:
         usage = counts | ({} if cached is None else {"cached": cached}) | {"wall_seconds": seconds}
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
         said = (*warnings, *more, *panel_warnings(rows))
+        said = tuple(render(warning, self.language) for warning in said)
         return Report(rows=rows, description=description, warnings=said, usage=usage, source=source)
 
-    async def aevaluate(self, data: Data, **options: Any) -> Report:
+    async def aevaluate(
+        self,
+        data: Data,
+        *,
+        columns: Mapping[str, str] | None = None,
+        progress: Union[bool, Progress, None] = None,
+        repeat: int = 1,
+        groups: str | None = None,
+    ) -> Report:
         """``evaluate`` in a worker thread, for callers in an event loop; it ends when the task is cancelled."""
-        return await run_beside(self.evaluate, data, **options)
+        return await run_beside(self.evaluate, data, columns=columns, progress=progress, repeat=repeat, groups=groups)
 
-    def stream(self, data: Data, *, columns: Mapping[str, str] | None = None) -> Iterator[Row]:
-        """Yield each row once it is scored, in order, with bounded memory; a repeated id is noticed for 20,000 rows."""
-        return self._engine(self.selection).rows(read_samples(data, columns, remembered=20_000))
+    def stream(self, data: Data, *, columns: Mapping[str, str] | None = None, groups: str | None = None) -> Stream:
+        """Yield each row once it is scored, in order, with bounded memory; a repeated id is noticed for 20,000 rows.
+
+        The ``summary`` of what is returned has the figures of the rows that have passed, under the names of
+        ``Report.metrics``, what must be read with them, and ``check`` for gates. ``groups`` as in ``evaluate``.
+        """
+        engine = self._engine(self.selection)
+        groups = _checked_groups(groups) or self.groups
+        return Stream(
+            engine.rows(read_samples(data, columns, remembered=20_000)),
+            keys=self.keys,
+            groups={name: field for field, name in (columns or {}).items()}.get(groups or "", groups),
+            language=self.language,
+            stopped=lambda: engine.stopped,
+        )
 
     def score_samples(self, samples: Iterable[Sample], *, strict: bool = False) -> Iterator[Row]:
         """Score samples; ``strict`` raises what would leave a score missing or in error."""

@@ -18,7 +18,7 @@ from mlflow_ragmetrics.readers.labels import Labels
 from mlflow_ragmetrics.readers.results import results_of
 from mlflow_ragmetrics.report.anytime import AnytimeState
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import banner, judge_lines, silence
+from mlflow_ragmetrics.report.marks import Failures, count_lines, failure_lines, judge_lines
 from mlflow_ragmetrics.report.panel import agreement_lines, panel_figures
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import summarize_rows
@@ -162,12 +162,32 @@ class Report:
     @cached_property
     def incomplete(self) -> str | None:
         """Why the figures are not those of a whole evaluation: it was stopped, or no judge answered; else ``None``."""
-        return self.stopped or silence(self.rows)
+        return self.stopped or self._failures.silence
+
+    @cached_property
+    def _failures(self) -> Failures:
+        return Failures(self.rows)
+
+    @property
+    def language(self) -> str:
+        """In which language the report explains itself."""
+        return str(self.description.get("language", "en"))
+
+    @property
+    def failures(self) -> list[str]:
+        """Why the figures are not those of a whole evaluation, and what failed on how many rows: the banner's head."""
+        return failure_lines(self._failures.causes, len(self), self.incomplete, self.language)
 
     @property
     def banner(self) -> list[str]:
         """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
-        return [*banner(self.rows, self.metrics, self.incomplete), *agreement_lines(self.keys, self.metrics)]
+        counted = count_lines(self.keys, self.metrics, len(self), self.language)
+        return [*self.failures, *counted, *agreement_lines(self.keys, self.metrics)]
+
+    @property
+    def judged_by(self) -> list[str]:
+        """Who judged, and how far that can be trusted; nothing where no judge was asked."""
+        return judge_lines(self._failures.asked, self.description.get("judge", []), self.language)
 
     @cached_property
     def composites(self) -> list[str]:
@@ -210,7 +230,7 @@ class Report:
             metrics=self.metrics,
             usage=plain(self.usage),
             warnings=self.warnings,
-            banner=[*self.banner, *judge_lines(self.rows, self.description.get("judge", []))],
+            banner=[*self.banner, *self.judged_by],
         )
 
     def __repr__(self) -> str:
@@ -218,7 +238,7 @@ class Report:
         return f"<Report of {len(self)} rows: {', '.join(means)}>"
 
     def _repr_html_(self) -> str:
-        banner = [*self.banner, *judge_lines(self.rows, self.description.get("judge", []))]
+        banner = [*self.banner, *self.judged_by]
         return report_cell(
             self.keys, self.metrics, self.warnings, len(self), self.worst(), worst_by=self.worst_by, banner=banner
         )
