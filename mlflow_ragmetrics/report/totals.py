@@ -25,7 +25,6 @@ MARKS = ("n_unclaimed", "n_unquoted", "n_fewer_judges")
 
 _COUNTS = ("n_scored", "n_skipped", "n_error", "n_measured", "n_no_context")
 _AVERAGES = ("mean", "pass_rate", "coverage")
-_CODES = {"claims_missing": "n_unclaimed", "quote_not_found": "n_unquoted"}
 
 
 @dataclass(frozen=True)
@@ -118,14 +117,11 @@ class RunningTotals:
 
     def add(self, score: Score, group: str | None = None) -> None:
         """Take one more score, of a row of this group."""
-        status = "scored" if score.scored else str(score.status)
-        self._counts[f"n_{status}"] += 1
+        self._counts["n_scored"] += score.scored
         self._counts["n_measured"] += score.measured
         if "no_context" in score.details:
-            self._counts["n_no_context"] += bool(score.details["no_context"])
-        for code in {code for code, _ in score.warnings} & _CODES.keys():
-            self._counts[_CODES[code]] += 1
-        self._counts["n_fewer_judges"] += len(score.model_scores) < score.details.get("judges_asked", 0)
+            self._counts["n_no_context"] += 0  # where a metric looks at contexts, the count stands there though it is 0
+        self._counts.update(score.marks)
         averaged = {"1to5": score.scaled, "coverage": score.details.get("coverage")}
         averaged["pass_rate"] = None if score.value is None else score.passed
         for name, number in averaged.items():

@@ -21,6 +21,7 @@ from mlflow_ragmetrics.core.secrets import for_log
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.report.marks import Failures
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
 from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
 
@@ -115,6 +116,7 @@ class MLflowSink:
         self._spilled_counts: dict[str, Counts] = {}
         self._dropping = 0
         self._failure: str | None = None
+        self._failures: dict[str | None, Failures] = {}
         self._flushing = 0
         self._closed = False
         self._thread: ThreadTask | None = None
@@ -149,6 +151,7 @@ class MLflowSink:
             if self._closed:
                 self._count(answer, lost=1)
                 return
+            self._failures.setdefault(answer.run_id, Failures()).add(scored.row)
             self._keep(answer)
             self._start()
 
@@ -197,11 +200,13 @@ class MLflowSink:
         self._leave_runs(kept + self._all.snapshot()["lost"])
 
     def _leave_runs(self, absent: int) -> None:
+        """End the run that was made here; a run in which no judge answered says so, whoever it belongs to."""
+        silences = {run_id: failures.silence for run_id, failures in self._failures.items()}
         try:
             for live in self._live_runs.values():
                 if live.lock.acquire(timeout=1):
                     try:
-                        live.leave()
+                        live.leave(silences.get(live.run_id))
                     finally:
                         live.lock.release()
         except RagMetricsError as error:
@@ -209,8 +214,9 @@ class MLflowSink:
         if self._own_run is None:
             return
         run_id, self._own_run, self._creation_id = self._own_run, None, uuid4().hex
+        lacks = f"{absent} scored answers are not written" if absent else None
         try:
-            end_run(run_id, f"{absent} scored answers are not written" if absent else None)
+            end_run(run_id, lacks or silences.get(None))
         except RagMetricsError as error:
             _logger.warning("%s", for_log(str(error)))
 
