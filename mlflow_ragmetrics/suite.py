@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Union
 from typing_extensions import Unpack
 
 from mlflow_ragmetrics.cache import open_store
-from mlflow_ragmetrics.core.aggregate import check_aggregate
-from mlflow_ragmetrics.core.composite import Composite, Weights
+from mlflow_ragmetrics.core.composite import Composite, Weights, check_aggregate
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.language import check_language, render
 from mlflow_ragmetrics.core.metric import Metric
@@ -30,10 +29,9 @@ from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.readers.groups import sample_groups
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
-from mlflow_ragmetrics.report.panel import panel_warnings
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.stream import Stream
-from mlflow_ragmetrics.report.summary import grouping_of
+from mlflow_ragmetrics.report.summary import grouping_of, panel_warnings
 from mlflow_ragmetrics.selection import PRESETS, Preset, Selection, Thresholds, check_presence, select
 from mlflow_ragmetrics.views.progress import Progress, progress_of
 

@@ -1,10 +1,12 @@
-"""One judge during one evaluation: each question is asked once, however many programs wait for its answer."""
+"""One judge during one evaluation: each question is asked once, and its cost is charged to who asked."""
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
@@ -12,10 +14,43 @@ from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
 from mlflow_ragmetrics.core.question import Embed, Outcome, Question
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Job, Run
-from mlflow_ragmetrics.engine.usage import CALLER, ChargesCaller, Expenses
 from mlflow_ragmetrics.errors import JudgeError
 
-__all__ = ["Embedder", "JudgeSession", "Store", "answer_call"]
+__all__ = ["CALLER", "ChargesCaller", "Embedder", "Expenses", "JudgeSession", "Store", "answer_call", "charge"]
+
+
+class Expenses:
+    """Counts by name, added up by the threads that work for one caller."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def update(self, counts: Mapping[str, float]) -> None:
+        """Add to the counts of these names."""
+        with self._lock:
+            self._counts.update(counts)
+
+    def counts(self) -> Counter[str]:
+        """All counts so far."""
+        with self._lock:
+            return Counter(self._counts)
+
+
+CALLER: ContextVar[Expenses | None] = ContextVar("ragmetrics_expenses", default=None)
+"""Whom judges' requests are charged to in this context."""
+
+
+def charge(counts: Mapping[str, float]) -> None:
+    """Add to what the caller of this context has to pay, if there is one."""
+    caller = CALLER.get()
+    if caller is not None:
+        caller.update(counts)
+
+
+class ChargesCaller:
+    """A judge's meter that charges each request to ``CALLER`` as well, so that one caller's share of it is known."""
+
 
 _REMEMBERED = 20_000
 

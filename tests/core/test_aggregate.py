@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.aggregate import agreement
+from mlflow_ragmetrics.core.composite import agreement
 from mlflow_ragmetrics.core.language import render
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import merge_judges

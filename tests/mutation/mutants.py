@@ -66,10 +66,10 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     ("report", "report/summary.py", "sum(map(bool, without_context))", "len(without_context)"),
     # several judges, composites, thresholds, keys
-    ("core", "core/aggregate.py", "number >= 0.5 for number", "number > 0.5 for number"),
-    ("core", "core/aggregate.py", "> len(numbers) else 0.0", ">= len(numbers) else 0.0"),
-    ("core", "core/aggregate.py", "> tolerance + 1e-9", "> tolerance - 1e-9"),
-    ("core", "core/aggregate.py", "return 1.0 - statistics.fmean(abs", "return statistics.fmean(abs"),
+    ("core", "core/composite.py", "number >= 0.5 for number", "number > 0.5 for number"),
+    ("core", "core/composite.py", "> len(numbers) else 0.0", ">= len(numbers) else 0.0"),
+    ("core", "core/composite.py", "> tolerance + 1e-9", "> tolerance - 1e-9"),
+    ("core", "core/composite.py", "return 1.0 - statistics.fmean(abs", "return statistics.fmean(abs"),
     ("engine", "engine/program.py", "if not several and type(first)", "if type(first)"),
     (
         "core",
