@@ -287,7 +287,12 @@ class Suite:
 
         reports = [evaluated(stored=False) for _ in range(repeat)]
         usage = sum((Counter(report.usage) for report in reports), Counter())
-        return replace(reports[0], repeats=repeatability(reports), usage=usage)
+        repeats = repeatability(reports)
+        for key in reports[0].keys:  # of a row that was not measured each time, nothing is known of the repeats
+            times = zip(*(report.scores(key) for report in reports), strict=True)
+            repeats[f"{key}/repeat_n_measured"] = float(sum(all(s.measured for s in scores) for scores in times))
+        stopped = next((report.incomplete for report in reports if report.incomplete is not None), None)
+        return replace(reports[0], repeats=repeats, usage=usage, stopped=stopped)
 
     def report(
         self,

@@ -43,7 +43,8 @@ def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagSco
 
     Fields come from ``inputs``, ``outputs`` and ``expectations``, contexts from there or from the retriever spans of
     the trace; ``columns`` maps sample fields to other names inside those. MLflow logs the means, the scorer beside them
-    how many rows failed, were skipped or not measured (``<key>/n_error``, …); ``log(result)`` of the scorer adds intervals, counts, params and tables to the run, and the thresholds to ``result.passed``.
+    how many rows failed, were skipped or not measured (``<key>/n_error``, …); ``log(result)`` of the scorer adds
+    intervals, counts, params and tables to the run, and the thresholds to ``result.passed``.
     """
     suite = Suite.of(suite)
     name = suite.keys[0] if len(suite.keys) == 1 else "ragmetrics"

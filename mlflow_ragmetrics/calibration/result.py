@@ -42,8 +42,7 @@ class Calibration:
     ``at_default`` is the agreement at the threshold in use, ``at_chosen`` at the best one on the same rows, which
     flatters it: ``gain`` is what it gains on rows that it was not chosen on. What needs labels of two kinds is ``None``
     for grades, ``gain`` also with fewer than ten rows of a kind. ``judge`` and ``cost`` (dollars per thousand rows) are
-    there where they are known. Groups count in ``gain`` only: the intervals of κ, AUROC and the correlations take the
-    rows as independent.
+    there where they are known. All intervals are those over groups where rows have them.
     """
 
     key: str

@@ -126,6 +126,7 @@ def _report(request: Request, rows: Rows, suite: Suite, destination: Destination
         from mlflow_ragmetrics.tracking.anytime import last_state
 
         report = report.with_anytime(last_state(report.description))
+    report = report.with_slices(*request.by)
     return replace(report, source=rows.source, warnings=(*report.warnings, *rows.warnings))
 
 

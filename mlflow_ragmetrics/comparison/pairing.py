@@ -142,10 +142,17 @@ def measurement_differences(a: Results, b: Results) -> list[str]:
 
 
 def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
-    """Warnings where ``allow_different``, else an ``InvalidOptionError``, when judge, prompts or suite differ."""
+    """Warnings where ``allow_different``, else an ``InvalidOptionError``, when judge, prompts or suite differ.
+
+    Judges that nothing identifies are not known to be the same: that is a warning.
+    """
     phrases = measurement_differences(a, b)
     unknown = [each.name for each in (a, b) if not any(entry in each.description for entry in _MEASURE)]
     warnings = [f"{name} does not say which judge and suite scored it" for name in unknown]
+    nameless = sorted(set(_unidentified(a)) & set(_unidentified(b)))
+    if nameless:
+        told = f"{a.name} and {b.name} were judged by {', '.join(nameless)}, of which no version or prompts are known"
+        warnings.append(f"{told}: whether that is the same judge cannot be told, nor whether a difference is its own")
     if not phrases:
         return warnings
     found = f"{a.name} and {b.name} were not measured alike: {'; '.join(phrases)}"
@@ -153,6 +160,12 @@ def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
         message = f"{found}; score both with one suite, or pass allow_different=True (--allow-different)"
         raise InvalidOptionError(message, param="allow_different")
     return [*warnings, found]
+
+
+def _unidentified(results: Results) -> list[str]:
+    """The judges of which nothing tells one version from another."""
+    versions = results.description.get("judge_versions")
+    return [name for name, version in versions.items() if not version] if isinstance(versions, dict) else []
 
 
 def _same(results: Results, entry: str) -> Any:

@@ -42,6 +42,7 @@ class Report:
     ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
     where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found, ``anytime`` the state that
     ``with_anytime`` leaves for the next look. ``stopped`` says why it ended before every row was scored, where it did.
+    ``slices`` are the columns of ``with_slices``.
     """
 
     rows: Sequence[Row]
@@ -53,6 +54,7 @@ class Report:
     true_scores: tuple[TrueScore, ...] = ()
     anytime: AnytimeState | None = None
     stopped: Union[str, None] = None
+    slices: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -100,6 +102,16 @@ class Report:
         """
         samples = [row.sample for row in self.rows]
         return slices_frame(self.rows, sample_slices(samples, column), self._group_names())
+
+    def with_slices(self, *columns: str) -> Report:
+        """The report whose run also holds the figures ``by`` each of these columns, in ``rag_slices.json``.
+
+        ``InvalidOptionError`` where no row has one of them.
+        """
+        samples = [row.sample for row in self.rows]
+        for column in columns:
+            sample_slices(samples, column)
+        return replace(self, slices=(*self.slices, *columns))
 
     def true_score(
         self,
@@ -261,6 +273,10 @@ class Report:
 
         drawn = self._plots() if plots else {}
         files = {"ragmetrics_report.html": self.to_html(), **drawn, **(options.pop("files", None) or {})}
+        if self.slices:
+            tables = [self.by(column).assign(by=column) for column in self.slices]
+            records = [record for table in tables for record in table.to_dict("records")]
+            files["rag_slices.json"] = as_json(plain(records), indent=2)
         if self.anytime is not None:
             files[ANYTIME] = as_json(self.anytime.to_dict())
             options["tags"] = {**(options.get("tags") or {}), ANYTIME_TAG: measurement_id(self.description)}

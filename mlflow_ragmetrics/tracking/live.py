@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.score import Score
@@ -113,8 +114,8 @@ class LiveRun:
         """The metrics of the next row: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
 
         With ``anytime``, ``<key>/anytime_low`` and ``/anytime_high`` as well, for scores from 0 to 1.
-        ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` and the like (``Score.marks``) count the rows so far that the
-        mean leaves out or that were not measured.
+        ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` and the like (``Score.marks``) count the rows so far that
+        the mean leaves out or that were not measured.
         """
         from mlflow.entities import Metric
 
@@ -164,10 +165,16 @@ class LiveRun:
                 self._writer.metrics(self._means(everything))
         self.published = self.rows
 
-    def leave(self, incomplete: str | None = None) -> None:
-        """Say that this process writes here no more, and why the figures are ``incomplete``, where they are."""
+    def leave(self, incomplete: str | None = None, calls: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Say that this process writes here no more, and why the figures are ``incomplete``, where they are.
+
+        ``calls``: how many were ``seen``, and how many of them the figures lack, for whatever reason; where there are
+        such, they are written as ``calls/seen``, ``calls/skipped``, ….
+        """
         if self.begun:
             with explained(self.run_id):
+                if any(number for name, number in calls.items() if name != "seen"):
+                    self._writer.figures({f"calls/{name}": number for name, number in calls.items() if number})
                 if incomplete is not None:
                     self._writer.tags({STATUS_TAG: status_of(incomplete)})
                 self._parts.leave()

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ _FEWEST_ROWS = 20
 _LONGEST_WAIT = 30.0
 _FEEDBACK_ATTEMPTS = 3
 _LONGEST_LAST_WRITE = 3.0
+_CALLS = ("seen", "dropped", "failed", "skipped")
 _logger = logging.getLogger(__name__)
 
 
@@ -117,6 +119,7 @@ class MLflowSink:
         self._dropping = 0
         self._failure: str | None = None
         self._failures: dict[str | None, Failures] = {}
+        self._calls: Counter[str] = Counter()
         self._flushing = 0
         self._closed = False
         self._thread: ThreadTask | None = None
@@ -175,8 +178,10 @@ class MLflowSink:
             _logger.warning("the feedback on %d answers was withheld: their traces are not known", said["withheld"])
         return not said["unwritten"]
 
-    def release(self, handler: object) -> None:
-        """A handler writes no more; close, unless there are others."""
+    def release(self, handler: object, counts: Counts) -> None:
+        """A handler writes no more, and this became of its calls; close, unless there are others."""
+        if handler in self._users:
+            self._calls.update({name: number for name, number in counts.snapshot().items() if name in _CALLS})
         self._users.discard(handler)
         if not self._users:
             self.close()
@@ -206,7 +211,7 @@ class MLflowSink:
             for live in self._live_runs.values():
                 if live.lock.acquire(timeout=1):
                     try:
-                        live.leave(silences.get(live.run_id))
+                        live.leave(silences.get(live.run_id), self._calls)
                     finally:
                         live.lock.release()
         except RagMetricsError as error:
