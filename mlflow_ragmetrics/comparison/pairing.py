@@ -16,7 +16,7 @@ from mlflow_ragmetrics.readers.results import Results
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Pairing", "pair", "check_alike", "measurement_differences"]
+__all__ = ["Pairing", "check_alike", "is_true", "measured", "measurement_differences", "pair"]
 
 _NAMED = 5
 
@@ -119,6 +119,18 @@ def _numbers(column: pd.Series[Any]) -> np.ndarray[Any, Any]:
 
     values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
     return np.where(np.abs(values) <= LARGEST, values, np.nan)
+
+
+def measured(results: Results, key: str, column: str | None = None) -> pd.Series[Any]:
+    """The scores of ``key``, or a column beside them, but for those that a rule gave, as for rows without context."""
+    ruled = f"{key}_measured"
+    values = results.table[column or key]
+    return values if ruled not in results.table.columns else values.where(is_true(results.table[ruled]))
+
+
+def is_true(column: pd.Series[Any]) -> pd.Series[bool]:
+    """Truth as it was written, also in CSV."""
+    return column.astype(str).str.lower().eq("true")
 
 
 _MEASURE = {

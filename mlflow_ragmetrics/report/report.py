@@ -98,7 +98,8 @@ class Report:
         ``column`` is a field or a metadata field; rows without a value are no slice. ``slice``, ``metric``, ``rows``
         (scored ones), ``mean``, ``ci_low``, ``ci_high``; ``p_holm`` tells whether the slice differs from all other rows
         (Welch's test, over groups where the report has them), adjusted by Holm over slices and metrics; ``mark`` is
-        ``few rows`` or ``few groups`` below ten (effective) ones. ``InvalidOptionError`` where no row has the column.
+        ``few rows`` or ``few groups`` below ten (effective) ones, and how many were measured where that are not all.
+        ``InvalidOptionError`` where no row has the column.
         """
         samples = [row.sample for row in self.rows]
         return slices_frame(self.rows, sample_slices(samples, column), self._group_names())

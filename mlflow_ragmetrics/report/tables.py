@@ -24,7 +24,8 @@ ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", 
 def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
     """One row per sample: id, fields, metadata, and for each key ``<key>``, ``_passed``, ``_status``, ``_reason``, ….
 
-    Scores are nullable ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``.
+    Scores are nullable ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``. ``_measured`` is there
+    where some score comes of a rule, such as that for rows without context.
     """
     import pandas as pd
 
@@ -39,6 +40,8 @@ def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
             columns[f"{key}_passed"] = pd.array([score.passed for score in scores], dtype="boolean")
         columns[f"{key}_status"] = [score.status for score in scores]
         columns[f"{key}_reason"] = [plain_text(score.error or score.reason) for score in scores]
+        if any(score.scored and not score.measured for score in scores):
+            columns[f"{key}_measured"] = [score.measured for score in scores]
         if any(score.details.get("support") is not None for score in scores):
             columns[f"{key}_support"] = pd.array([score.details.get("support") for score in scores], dtype="Float64")
         if any(score.model_scores for score in scores):
