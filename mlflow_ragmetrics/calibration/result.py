@@ -121,7 +121,7 @@ class Calibration:
         if gain is None:
             if self.at_default is None:
                 return "Labels are grades: no threshold is chosen; say which grades are good with good_from."
-            return f"{default}; fewer than ten rows of a kind are labelled, too few to choose another."
+            return f"{default}; fewer than ten rows, or groups, of a kind are labelled, too few to choose another."
         interval = f"gain {gain.gain:+.3f}, 95 % interval {gain.low:+.3f} to {gain.high:+.3f}"
         if gain.beats_default:
             held_out = f"balanced accuracy {gain.held_out:.3f} instead of {gain.default:.3f}"
