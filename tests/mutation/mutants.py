@@ -48,6 +48,11 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     # reports and gates
     ("report", "report/gates.py", "rate <= most + 1e-9", "rate < most"),
+    ("report", "report/marks.py", "text = general if cause.rows == 1 else cause.text", "text = cause.text"),
+    ("report", "report/totals.py", "term * step * (count - 2)", "term * step * count"),
+    ("report", "report/slices.py", "if measured[key] < scored.size", "if False"),
+    ("comparison", "comparison/pairing.py", "else values.where(is_true(results.table[ruled]))", "else values"),
+    ("comparison", "report/gates.py", "_OF_REPEATS.get(figure, figure)", "figure"),
     ("report", "report/gates.py", "reached = passes(value, least)", "reached = value > least"),
     ("report", "report/gates.py", "each.verdict not in wanted", "each.verdict in wanted"),
     ("report", "report/gates.py", "rows = failed + figures", "rows = figures"),
@@ -108,7 +113,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # what several metrics share
     ("shared", "shared/retrieval.py", "1.0 / math.log2(rank + 1)", "1.0 / math.log2(rank + 2)"),
     ("shared", "shared/retrieval.py", "_ideal(min(k, len(match.gold)))", "_ideal(len(match.gold))"),
-    ("shared", "shared/retrieval.py", 'row["correct_docs_count"] == row["gold_docs_count"]', "True"),
+    ("shared", "shared/retrieval.py", 'counts["correct_docs_count"] == counts["gold_docs_count"]', "True"),
     (
         "shared",
         "shared/rouge/overlap.py",

@@ -186,3 +186,11 @@ def test_slices_are_in_the_run() -> None:
     assert records[0]["mean"] == pytest.approx(report.by("topic")["mean"][0])
     with pytest.raises(rm.InvalidOptionError, match="no row has 'tipoc'"):
         report.with_slices("tipoc")
+
+
+def test_a_slice_says_how_many_of_its_rows_were_measured() -> None:
+    rows = [
+        {"answer": "It is red.", "contexts": ["It is red."] if n % 2 else [], "topic": "ab"[n % 2]} for n in range(24)
+    ]
+    marks = rm.Suite(["faithfulness"]).evaluate(rows, progress=False).by("topic")["mark"].tolist()
+    assert marks == ["0 measured", ""]
