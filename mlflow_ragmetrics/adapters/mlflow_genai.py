@@ -15,7 +15,7 @@ from pydantic import PrivateAttr
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score, passes
+from mlflow_ragmetrics.core.score import Better, Score, passes
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
@@ -130,7 +130,7 @@ class _SharedRows:
         self._before = suite.spent
         self._warned_of: set[str] = set()
         thresholds = {suite.name_prefix + metric.key: metric.threshold for metric in suite.metrics}
-        self.criteria = {key: _criterion(thresholds.get(key)) for key in suite.keys}
+        self.criteria = {key: _criterion(thresholds.get(key), suite.better.get(key, True)) for key in suite.keys}
 
     def __deepcopy__(self, memo: Any) -> _SharedRows:
         return self
@@ -175,9 +175,9 @@ class _SharedRows:
                 _logger.warning("%s is skipped: %s", key, score.reason)
 
 
-def _criterion(threshold: float | None) -> Callable[[Any], bool]:
+def _criterion(threshold: float | None, better: Better) -> Callable[[Any], bool]:
     """Whether a feedback's value passes: where there is no threshold, there is nothing to fail."""
-    return lambda value: threshold is None or (isinstance(value, (int, float)) and passes(value, threshold))
+    return lambda value: threshold is None or (isinstance(value, (int, float)) and passes(value, threshold, better))
 
 
 class _Entry:

@@ -49,6 +49,7 @@ _DROPPABLE = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows")
 _WORDS: dict[Verdict, str] = {
     "improved": "{b} is better on ",
     "regressed": "{b} is worse on ",
+    "changed": "{b} differs from {a} on ",
     "unchanged": "{b} is within {tolerance:g} of {a} on ",
 }
 
@@ -110,7 +111,7 @@ class Comparison:
 
     @property
     def verdict(self) -> dict[str, Verdict]:
-        """By metric: improved, regressed, unchanged or too few rows to tell."""
+        """By metric: improved, regressed, changed (where neither side is better), unchanged or too few rows to tell."""
         return {each.key: each.verdict for each in self.differences}
 
     @cached_property
@@ -211,6 +212,7 @@ class Comparison:
                 seed=self.seed,
                 groups=None if groups is None else groups[here].tolist(),
                 adjusted=False,
+                better={each.key: each.higher_is_better for each in self.differences},
             )
             owners += [name] * len(scores)
         return list(zip(owners, adjust(found), strict=True))

@@ -11,6 +11,7 @@ from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.readers.results import BETTER
 from mlflow_ragmetrics.report.panel import judge_slugs
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", 
 def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
     """One row per sample: id, fields, metadata, and for each key ``<key>``, ``_passed``, ``_status``, ``_reason``, ….
 
-    Scores are nullable ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``.
+    Scores are nullable ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``. ``<key>_better`` is
+    there where it is not "higher": "lower" or "neither".
     """
     import pandas as pd
 
@@ -37,6 +39,9 @@ def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
             columns[f"{key}_1to5"] = pd.array([score.scaled for score in scores], dtype="Float64")
         if any(score.threshold is not None for score in scores):
             columns[f"{key}_passed"] = pd.array([score.passed for score in scores], dtype="boolean")
+        better = next((score.higher_is_better for score in scores if score.higher_is_better is not True), True)
+        if better is not True:
+            columns[f"{key}_better"] = [BETTER[better]] * len(scores)
         columns[f"{key}_status"] = [score.status for score in scores]
         columns[f"{key}_reason"] = [plain_text(score.error or score.reason) for score in scores]
         if any(score.details.get("support") is not None for score in scores):

@@ -65,7 +65,8 @@ def composite_plot(name: str, scores: Sequence[Score]) -> Figure | None:
         return None
     figure = _figure(6.0, 0.9 + 0.45 * len(parts))
     axes = figure.add_subplot(1, 1, 1)
-    labels = [f"{key} × {weights[key]:g}" for key in parts]
+    inverted = {key for score in scores for key in score.details.get("inverted", ())}
+    labels = [f"{f'1 − {key}' if key in inverted else key} × {weights[key]:g}" for key in parts]
     bars = axes.barh(labels, [sum(column) / len(column) for column in parts.values()], color=_BARS)
     axes.bar_label(bars, fmt="%.3f", padding=3, fontsize=8)
     axes.set_xlim(0, 1.12)
