@@ -515,7 +515,7 @@ class _NoiseSensitivityIrrelevant(Metric):
 noise_sensitivity_irrelevant: _NoiseSensitivityIrrelevant
 
 class _NoiseSensitivityRelevant(Metric):
-    """Share of the answer's claims that are wrong and come from a passage with facts of the reference; lower is better."""
+    """Share of the answer's claims that are wrong and come from a passage with facts of the reference."""
 
     def __call__(  # type: ignore[override]
         self,

@@ -49,7 +49,7 @@ def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> No
 
 def _notes(report: Report) -> Iterator[tuple[str, str]]:
     """What the table does not say, each with its style."""
-    for lines in (_composite_lines, _side_lines, _group_lines, _anytime_lines, _other_figures):
+    for lines in (_composite_lines, _cause_lines, _side_lines, _group_lines, _anytime_lines, _other_figures):
         yield from ((line, "dim") for line in lines(report))
     yield from ((clean(true_score), "") for true_score in report.true_scores)
     yield from ((f"Warning: {clean(warning)}", "yellow") for warning in report.warnings)
@@ -157,6 +157,12 @@ def _composite_lines(report: Report) -> list[str]:
     return lines
 
 
+def _cause_lines(report: Report) -> list[str]:
+    """How many rows have each diagnosis."""
+    counts = [f"{cause} {number}" for cause, number in report.causes.items() if number]
+    return [f"Diagnosis: {', '.join(map(unbroken, counts))}"] if counts else []
+
+
 def _side_lines(report: Report) -> list[str]:
     """Which metrics are better the lower, and which have no better side."""
     words = {False: "lower is better", None: "neither side is better"}
@@ -250,12 +256,15 @@ def worst_rows(report: Report, count: int, width: int) -> Iterator[Text]:
     if not worst:
         return
     by = report.worst_by
+    reasons = {id(row): each.reason for row, each in zip(report.rows, report.diagnoses, strict=False)}
     number = f"{len(worst)} " if len(worst) > 1 else ""
     yield Text(f"The {number}{report.worst_word} by {by}", style="bold")
     for row in worst:
         key, lowest = report.lowest(row) or ("", 0.0)
         yield Text()
         yield _heading(row, f"{lowest:.3f}" if key == by else f"{key} {lowest:.3f}", width)
+        if id(row) in reasons:
+            yield from _indented(clean(reasons[id(row)]), width)
         yield from _components(row, key, width)
         yield from _faults(row, key, width)
 

@@ -24,11 +24,11 @@ def noise_sensitivity_relevant(
     *,
     indistinct: Indistinct = "rules",
 ) -> Steps[Score]:
-    """Share of the answer's claims that are wrong and come from a passage with facts of the reference; lower is better.
+    """Share of the answer's claims that are wrong and come from a passage with facts of the reference.
 
     Formula: claims of the answer that the reference does not support and a relevant passage does / claims of the
-    answer; a passage is relevant when it supports a claim of the reference. 0 to 1. Each claim is an item: the
-    reference's verdict on it, and as evidence every passage that holds it. Beside ``faithfulness``,
+    answer; lower is better. A passage is relevant when it supports a claim of the reference. 0 to 1. Each claim is an
+    item: the reference's verdict on it, and as evidence every passage that holds it. Beside ``faithfulness``,
     ``factual_correctness`` and ``fact_recall(target="reference")`` it costs no question. A reference that says less
     than a good answer may makes true claims count as wrong.
 

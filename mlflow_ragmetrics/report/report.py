@@ -32,6 +32,8 @@ from mlflow_ragmetrics.views.report_page import report_page
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mlflow_ragmetrics.report.diagnosis import Diagnosis
+
 __all__ = ["Report"]
 
 
@@ -75,8 +77,37 @@ class Report:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row per sample: id, fields, ``<key>``, ``<key>_1to5``, ``_passed``, ``_status``, ``_reason``, …."""
-        return rows_frame(self.rows)
+        """One row per sample: id, fields, ``<key>``, ``<key>_1to5``, ``_passed``, ``_status``, ``_reason``, ….
+
+        ``diagnosis`` and ``diagnosis_reason`` say which part failed, where the suite has the metrics that tell.
+        """
+        found = self.diagnoses
+        named: dict[str, list[str]] = {
+            "diagnosis": [each.cause for each in found],
+            "diagnosis_reason": [each.reason for each in found],
+        }
+        return rows_frame(self.rows, named if found else None)
+
+    @cached_property
+    def diagnoses(self) -> list[Diagnosis]:
+        """Which part failed, row by row; empty where the suite lacks the metrics that tell."""
+        if not any(key.endswith("context_utilization") for key in self.keys):
+            return []
+        from mlflow_ragmetrics.report.diagnosis import Diagnosis, diagnose
+
+        language = str(self.description.get("language", "en"))
+        found = [diagnose(row.scores, language) for row in self.rows]
+        unknown = Diagnosis("not measured", "")
+        return [each or unknown for each in found] if any(found) else []
+
+    @property
+    def causes(self) -> dict[str, int]:
+        """How many rows have each diagnosis; empty where there is none."""
+        if not self.diagnoses:
+            return {}
+        from mlflow_ragmetrics.report.diagnosis import count_causes
+
+        return count_causes(each.cause for each in self.diagnoses)
 
     @cached_property
     def items(self) -> pd.DataFrame:
@@ -89,6 +120,7 @@ class Report:
         scores = [row.scores for row in self.rows]
         figures = {**summarize_rows(scores, self._group_names()), **panel_figures(scores)}
         figures |= {**retrieval_summary(scores), **self.repeats}
+        figures |= {f"diagnosis/n_{cause.replace(' ', '_')}": count for cause, count in self.causes.items()}
         figures |= {name: value for each in self.true_scores for name, value in each.metrics.items()}
         return figures | (self.anytime.metrics if self.anytime is not None else {})
 
@@ -232,6 +264,8 @@ class Report:
             usage=plain(self.usage),
             warnings=self.warnings,
             banner=[*self.banner, *judge_lines(self.rows, self.description.get("judge", []))],
+            diagnoses=[(each.cause, each.reason) for each in self.diagnoses],
+            causes=self.causes,
         )
 
     def __repr__(self) -> str:
@@ -292,12 +326,14 @@ class Report:
         return log_report(self, files=files, **options)
 
     def _plots(self) -> dict[str, bytes]:
-        from mlflow_ragmetrics.views.plots import composite_plot, distribution_plot, png
+        from mlflow_ragmetrics.views.plots import causes_plot, composite_plot, distribution_plot, png
 
         figures = {"ragmetrics_scores.png": distribution_plot({key: self.scores(key) for key in self.keys})}
         for key in self.description.get("weights", {}):
             if key in self.keys:
                 figures[f"ragmetrics_{key}.png"] = composite_plot(key, self.scores(key))
+        if self.causes:
+            figures["ragmetrics_diagnosis.png"] = causes_plot({"": self.causes})
         return {name: png(figure) for name, figure in figures.items() if figure is not None}
 
 

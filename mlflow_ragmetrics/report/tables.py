@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +22,11 @@ __all__ = ["ITEM_COLUMNS", "items_frame", "rows_frame"]
 ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence")
 
 
-def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
+def rows_frame(rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
     """One row per sample: id, fields, metadata, and for each key ``<key>``, ``_passed``, ``_status``, ``_reason``, ….
 
     Scores are nullable ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``. ``<key>_better`` is
-    there where it is not "higher": "lower" or "neither".
+    there where it is not "higher": "lower" or "neither". ``more`` are further columns, in place of the data's own.
     """
     import pandas as pd
 
@@ -51,7 +51,10 @@ def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
         for name, slug in judge_slugs(scores).items():
             values = [score.model_scores.get(name) for score in scores]
             columns[f"{key}_judge_{slug}"] = pd.array(values, dtype="Float64")
-    return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
+    columns |= more or {}
+    return pd.concat(
+        [frame.drop(columns=list(more or ()), errors="ignore"), pd.DataFrame(columns, index=frame.index)], axis=1
+    )
 
 
 def items_frame(rows: Sequence[Row]) -> pd.DataFrame:

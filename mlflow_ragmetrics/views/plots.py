@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["composite_plot", "distribution_plot", "png"]
+__all__ = ["causes_plot", "composite_plot", "distribution_plot", "png"]
 
 _BARS = "#3b7dd8"
+_OTHER = "#d9822b"
 _MEAN = "#1b1f24"
 _COLUMNS = 3
 _BINS = 20
@@ -73,6 +74,33 @@ def composite_plot(name: str, scores: Sequence[Score]) -> Figure | None:
     axes.invert_yaxis()
     axes.set_title(f"{name}: mean of its parts", fontsize=10)
     axes.tick_params(labelsize=8)
+    return figure
+
+
+def causes_plot(causes: Mapping[str, Mapping[str, int]]) -> Figure | None:
+    """How many rows have each diagnosis: a bar for each, or for two evaluations, named, one beside the other.
+
+    Diagnoses that no row has are left out; ``None`` when there is none.
+    """
+    shown = list(dict.fromkeys(cause for counts in causes.values() for cause, number in counts.items() if number))
+    if not shown:
+        return None
+    order = [cause for cause in next(iter(causes.values())) if cause in shown]
+    figure = _figure(6.0, 0.9 + 0.4 * len(order) * len(causes))
+    axes = figure.add_subplot(1, 1, 1)
+    height = 0.8 / len(causes)
+    for place, (name, counts) in enumerate(causes.items()):
+        at = [row + (place - (len(causes) - 1) / 2) * height for row in range(len(order))]
+        colour = (_BARS, _OTHER)[place % 2] if len(causes) > 1 else _BARS
+        bars = axes.barh(at, [counts.get(cause, 0) for cause in order], height, color=colour, label=name)
+        axes.bar_label(bars, padding=3, fontsize=8)
+    axes.set_yticks(range(len(order)), order, fontsize=9)
+    axes.set_xlim(0, 1.15 * max(number for counts in causes.values() for number in counts.values()))
+    axes.invert_yaxis()
+    axes.set_title("Diagnosis: which part failed, rows", fontsize=10)
+    axes.tick_params(labelsize=8)
+    if len(causes) > 1:
+        axes.legend(fontsize=8)
     return figure
 
 
