@@ -67,6 +67,8 @@ from mlflow_ragmetrics.report.arrow import write_parquet as write_parquet
 from mlflow_ragmetrics.report.gates import GateError as GateError
 from mlflow_ragmetrics.report.report import Report as Report
 from mlflow_ragmetrics.report.summary import summarize as summarize
+from mlflow_ragmetrics.robustness.stress import Stress as Stress
+from mlflow_ragmetrics.robustness.stress import stress as stress
 from mlflow_ragmetrics.scoring import score as score
 from mlflow_ragmetrics.shared.non_answers import is_indistinct as is_indistinct
 from mlflow_ragmetrics.shared.rouge.table import rouge_table as rouge_table

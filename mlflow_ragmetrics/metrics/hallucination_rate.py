@@ -44,7 +44,8 @@ def hallucination_rate(
     ...     "contexts": ["The tower is red."],
     ... }
     >>> rm.score("hallucination_rate", record).reason
-    'No passage holds 1 of 2 claims of the answer, and the reference does not support it.'
+    'No passage holds 1 of 2 claims of the answer, and the reference
+    does not support it.'
     """
     texts = Texts.of(answer, reference, contexts, question, history, indistinct)
     return (yield from rate_of_answer(texts, "hallucination_rate", _hallucinated))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["causes_plot", "composite_plot", "distribution_plot", "png"]
+__all__ = ["causes_plot", "composite_plot", "distribution_plot", "png", "shares_plot"]
 
 _BARS = "#3b7dd8"
 _OTHER = "#d9822b"
@@ -101,6 +101,27 @@ def causes_plot(causes: Mapping[str, Mapping[str, int]]) -> Figure | None:
     axes.tick_params(labelsize=8)
     if len(causes) > 1:
         axes.legend(fontsize=8)
+    return figure
+
+
+def shares_plot(
+    shares: Mapping[str, tuple[float, float | None, float | None]], title: str, marked: str = ""
+) -> Figure | None:
+    """Shares from 0 to 1 as bars with their intervals; those whose name begins with ``marked`` in another colour."""
+    if not shares:
+        return None
+    figure = _figure(6.4, 0.9 + 0.38 * len(shares))
+    axes = figure.add_subplot(1, 1, 1)
+    for place, (name, (share, low, high)) in enumerate(shares.items()):
+        axes.barh(place, share, color=_OTHER if marked and name.startswith(marked) else _BARS)
+        if low is not None and high is not None:
+            axes.hlines(place, low, high, color=_MEAN, linewidth=1.5)
+        axes.text(1.02, place, f"{share:.2f}", va="center", fontsize=8)
+    axes.set_yticks(range(len(shares)), list(shares), fontsize=9)
+    axes.set_xlim(0, 1.12)
+    axes.invert_yaxis()
+    axes.set_title(title, fontsize=10)
+    axes.tick_params(labelsize=8)
     return figure
 
 
