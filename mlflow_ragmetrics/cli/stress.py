@@ -34,6 +34,7 @@ __all__ = ["command"]
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     data: str,
     columns: Mapping[str, str] | None,
     limit: int | None,

@@ -10,6 +10,7 @@ from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.shared.checked_claims import Texts, is_held, is_right, reference_facts
+from mlflow_ragmetrics.shared.claims import joined, to_do
 from mlflow_ragmetrics.shared.non_answers import Indistinct
 
 __all__ = ["context_utilization"]
@@ -46,7 +47,8 @@ def context_utilization(
     ...     "contexts": ["The tower is red.", "The tower opened in 1889."],
     ... }
     >>> rm.score("context_utilization", record).reason
-    'The answer states 1 of 2 facts that the passages hold.'
+    'The answer states 1 of 2 facts that the passages hold. State what the
+    answer lacks: “It opened in 1889.”'
     """
     texts = Texts.of(answer, reference, contexts, question, history, indistinct)
     found = texts.unusable(answer_too=False)
@@ -60,7 +62,10 @@ def context_utilization(
     counts = {"stated": stated, "held": len(held), "total": len(facts.items)}
     return Score(
         value=stated / len(held),
-        reason=say("checked.context_utilization", n=len(held), stated=stated),
+        reason=joined(
+            say("checked.context_utilization", n=len(held), stated=stated),
+            to_do("not_in_answer", [item for item in held if not is_right(item)]),
+        ),
         items=facts.items,
         details=texts.states.details("judged", counts, no_context=False),
         warnings=facts.warnings,

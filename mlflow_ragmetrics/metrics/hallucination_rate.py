@@ -45,7 +45,8 @@ def hallucination_rate(
     ... }
     >>> rm.score("hallucination_rate", record).reason
     'No passage holds 1 of 2 claims of the answer, and the reference
-    does not support it.'
+    does not support it. Leave out or correct what the reference does not
+    support: “The bridge is green.”'
     """
     texts = Texts.of(answer, reference, contexts, question, history, indistinct)
     return (yield from rate_of_answer(texts, "hallucination_rate", _hallucinated))
@@ -84,7 +85,7 @@ def self_knowledge(
     0.5
     """
     texts = Texts.of(answer, reference, contexts, question, history, indistinct)
-    return (yield from rate_of_answer(texts, "self_knowledge", _known))
+    return (yield from rate_of_answer(texts, "self_knowledge", _known, faults=False))
 
 
 def _hallucinated(item: Item, relevant: Sequence[int]) -> bool:

@@ -10,7 +10,7 @@ from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.question import Role, Steps, together
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.shared.claims import Verified, Warnings, verified_claims
+from mlflow_ragmetrics.shared.claims import Verified, Warnings, joined, to_do, verified_claims
 from mlflow_ragmetrics.shared.non_answers import Indistinct, States, has_context, states_of, without_context
 
 __all__ = [
@@ -141,9 +141,12 @@ Counted = Callable[[Item, Sequence[int]], bool]
 """Whether a claim of the answer counts; the numbers are those of the passages that hold a fact of the reference."""
 
 
-def rate_of_answer(texts: Texts, code: str, counted: Counted, *, by_relevance: bool = False) -> Steps[Score]:
+def rate_of_answer(
+    texts: Texts, code: str, counted: Counted, *, by_relevance: bool = False, faults: bool = True
+) -> Steps[Score]:
     """The share of the answer's claims that are ``counted``; the sentence stands under ``checked.<code>``.
 
+    ``faults``: those that count are to be corrected, and the reason names them.
     ``by_relevance``: it matters which passages hold a fact of the reference, which is then asked as well. Unscored:
     nothing to check, and where it matters a judge that does not say which passages hold a wrong claim or a fact.
     """
@@ -162,7 +165,8 @@ def rate_of_answer(texts: Texts, code: str, counted: Counted, *, by_relevance: b
         if not all(held_by(item.evidence) for item in (*facts, *wrong)):
             return texts.unscored("unnamed_passages", checked)
         relevant = held_by(each for item in facts for each in item.evidence)
-    number = sum(counted(item, relevant) for item in checked.items)
+    found_claims = [item for item in checked.items if counted(item, relevant)]
+    number = len(found_claims)
     counts: Mapping[str, Any] = {
         "counted": number,
         "total": len(checked.items),
@@ -172,7 +176,10 @@ def rate_of_answer(texts: Texts, code: str, counted: Counted, *, by_relevance: b
     }
     return Score(
         value=number / len(checked.items),
-        reason=say(f"checked.{code}", n=len(checked.items), counted=number),
+        reason=joined(
+            say(f"checked.{code}", n=len(checked.items), counted=number),
+            to_do("not_in_reference", found_claims) if faults else None,
+        ),
         items=checked.items,
         details=texts.states.details("judged", counts, no_context=False),
         warnings=checked.warnings,
