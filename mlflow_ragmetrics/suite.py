@@ -19,6 +19,7 @@ from mlflow_ragmetrics.core.language import check_language, render
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Row, ScoringRules
@@ -178,7 +179,7 @@ class Suite:
 
     @classmethod
     def preset(cls, name: str, /, *, also: Iterable[MetricLike] = (), **options: Unpack[SuiteKeywords]) -> Suite:
-        """The suite ``white_paper``, ``lexical``, ``response``, ``retrieval`` or ``full``.
+        """The suite ``white_paper``, ``lexical``, ``response``, ``retrieval``, ``diagnose`` or ``full``.
 
         ``also``: further metrics; one with the key of a metric of the preset takes its place. Metrics of the preset
         whose fields no row has are skipped with a warning, not refused.
@@ -231,6 +232,11 @@ class Suite:
         """The keys of all scores, prefix included, in order."""
         own = [*(metric.key for metric in self.metrics), *(composite.key for composite in self.composites)]
         return [self.name_prefix + key for key in own]
+
+    @property
+    def better(self) -> dict[str, Better]:
+        """Of the keys of which higher is not better: ``False`` where lower is, ``None`` where neither is."""
+        return {self.name_prefix + key: side for key, side in self.selection.better.items()}
 
     def evaluate(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.readers.results import BETTER
 from mlflow_ragmetrics.report.summary import judge_slugs
 
 if TYPE_CHECKING:
@@ -21,11 +22,12 @@ __all__ = ["ITEM_COLUMNS", "items_frame", "rows_frame"]
 ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence")
 
 
-def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
+def rows_frame(rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
     """One row per sample: id, fields, metadata, and for each key ``<key>``, ``_passed``, ``_status``, ``_reason``, ….
 
     Scores are nullable ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``. ``_measured`` is there
-    where some score comes of a rule, such as that for rows without context.
+    where some score comes of a rule, such as that for rows without context, ``<key>_better`` where it is not "higher":
+    "lower" or "neither". ``more`` are further columns, in place of the data's own.
     """
     import pandas as pd
 
@@ -38,6 +40,9 @@ def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
             columns[f"{key}_1to5"] = pd.array([score.scaled for score in scores], dtype="Float64")
         if any(score.threshold is not None for score in scores):
             columns[f"{key}_passed"] = pd.array([score.passed for score in scores], dtype="boolean")
+        better = next((score.higher_is_better for score in scores if score.higher_is_better is not True), True)
+        if better is not True:
+            columns[f"{key}_better"] = [BETTER[better]] * len(scores)
         columns[f"{key}_status"] = [score.status for score in scores]
         columns[f"{key}_reason"] = [plain_text(score.error or score.reason) for score in scores]
         if any(score.scored and not score.measured for score in scores):
@@ -49,7 +54,10 @@ def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
         for name, slug in judge_slugs(scores).items():
             values = [score.model_scores.get(name) for score in scores]
             columns[f"{key}_judge_{slug}"] = pd.array(values, dtype="Float64")
-    return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
+    columns |= more or {}
+    return pd.concat(
+        [frame.drop(columns=list(more or ()), errors="ignore"), pd.DataFrame(columns, index=frame.index)], axis=1
+    )
 
 
 def items_frame(rows: Sequence[Row]) -> pd.DataFrame:

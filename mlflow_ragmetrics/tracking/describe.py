@@ -91,8 +91,8 @@ def run_metrics_of(report: Measured) -> dict[str, float]:
     Of each key ``mean``, ``ci_low``, ``ci_high``, ``n_scored`` and, where there is one, ``pass_rate``; where they say
     that something is missing, the marks ``n_error``, ``n_no_context``, ``n_unclaimed``, ``n_unquoted``,
     ``n_fewer_judges``, ``few_groups``, ``n_measured`` and a composite's ``coverage``; ``<composite>_1to5/mean``; what
-    groups and labels add; the figures of retrieval under their own names, and ``usage/*``. The rest is in the artifact
-    ``rag_figures.json``.
+    groups and labels add; the figures of retrieval under their own names, ``diagnosis/*`` and ``usage/*``. The rest is
+    in the artifact ``rag_figures.json``.
     """
     figures = figures_of(report)
     return {name: value for name, value in figures.items() if _is_logged(name, value, figures)}
@@ -100,7 +100,7 @@ def run_metrics_of(report: Measured) -> dict[str, float]:
 
 def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
     key, _, figure = name.partition("/")
-    if not figure or key in ("usage", "repeat") or figure in ("repeat_sd", "flip_rate"):
+    if not figure or key in ("usage", "repeat", "diagnosis") or figure in ("repeat_sd", "flip_rate"):
         return True
     if key.endswith("_1to5") and f"{key}/n_scored" not in figures:
         return f"{key.removesuffix('_1to5')}/coverage" in figures

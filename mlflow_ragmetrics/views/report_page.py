@@ -22,21 +22,29 @@ def report_page(
     usage: Mapping[str, float],
     warnings: Sequence[str] = (),
     banner: Sequence[str] = (),
+    diagnoses: Sequence[tuple[str, str]] = (),
+    causes: Mapping[str, int] | None = None,
 ) -> str:
     """The page of one evaluation: summary, distributions, a table of rows, and each row's claims and chunks.
 
-    ``banner`` are lines that must be read with the figures, ``warnings`` say what was left out. All text of the data is
+    ``banner`` are lines that must be read with the figures, ``warnings`` say what was left out. ``diagnoses`` are cause
+    and sentence of each row, ``causes`` how often each cause occurs, where there are any. All text of the data is
     carried as JSON and put on the page as text, so none of it can become markup or script.
     """
-    data = {
+    data: dict[str, Any] = {
         "description": dict(description),
         "metrics": dict(metrics),
         "usage": dict(usage),
         "warnings": list(warnings),
         "banner": list(banner),
         "keys": list(dict.fromkeys(key for row in rows for key in row.scores)),
+        "lower": sorted({key for row in rows for key, score in row.scores.items() if score.higher_is_better is False}),
+        "neither": sorted({key for row in rows for key, score in row.scores.items() if score.higher_is_better is None}),
+        "causes": dict(causes or {}),
         "rows": [_row(row) for row in rows],
     }
+    for row, diagnosis in zip(data["rows"], diagnoses, strict=False):
+        row["diagnosis"] = diagnosis
     return render("views/report.html", title=title, data=embedded_json(data))
 
 

@@ -34,6 +34,12 @@ TABLE = {
     "fact_recall": ("RAG Answer Evaluation Framework", {"answer"}, ("judge",), None),
     "answer_relevance": ("RAG Answer Evaluation Framework", {"question", "answer"}, ("judge",), None),
     "weakest_claim": ("", {"answer"}, ("judge",), None),
+    "relevant_chunk_precision": ("RAGChecker", {"reference", "contexts"}, ("judge",), None),
+    "context_utilization": ("RAGChecker", {"answer", "reference", "contexts"}, ("judge",), None),
+    "noise_sensitivity_relevant": ("RAGChecker", {"answer", "reference", "contexts"}, ("judge",), None),
+    "noise_sensitivity_irrelevant": ("RAGChecker", {"answer", "reference", "contexts"}, ("judge",), None),
+    "hallucination_rate": ("RAGChecker", {"answer", "reference", "contexts"}, ("judge",), None),
+    "self_knowledge": ("RAGChecker", {"answer", "reference", "contexts"}, ("judge",), None),
 }
 ALIASES = {
     "RougeScoreEvaluator": "rouge",

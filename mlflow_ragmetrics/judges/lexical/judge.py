@@ -29,7 +29,7 @@ from mlflow_ragmetrics.judges.lexical.terms import Term, is_longer_than
 
 __all__ = ["LexicalJudge"]
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300

@@ -31,6 +31,7 @@ _WIDTH: Final = 3
 _BESIDE: Final = 2
 _MIDDLE: Final = 0.45
 _STEEPNESS: Final = 12.0
+_NEARLY: Final = 0.8
 
 
 @dataclass(frozen=True)
@@ -201,8 +202,8 @@ _LONGEST_COMPARED: Final = 100
 class Judgement:
     """What wording says of a claim; ``support`` is lower than the coverage where the passages disagree.
 
-    ``quoted``: the sentences that support the claim, or the one that contradicts it. ``doubt``: the word that lowers
-    the support of a claim which no sentence contradicts, and why.
+    ``quoted``: the sentences that support the claim, of every passage that does, or the one that contradicts it.
+    ``doubt``: the word that lowers the support of a claim which no sentence contradicts, and why.
     """
 
     verdict: Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL"]
@@ -239,6 +240,30 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_P
         support, doubt = _DOUBTED * support, ("number", coverage.stray_numbers[0].text)
     if support < threshold:
         return Judgement("NEUTRAL", support, coverage, doubt=doubt)
-    others = zip(coverage.places[1:], evidence[1:], strict=True)
-    agreeing = [number for number, place in others if find_disagreement(content, place.terms) is None]
+    home = [place for place in coverage.places[1:] if source.places[place].passage == evidence[0].passage]
+    others = [*home, *_elsewhere(coverage, source, most)]
+    agreeing = [place for place in others if find_disagreement(content, source.places[place].terms) is None]
     return Judgement("SUPPORTED", support, coverage, quoted=(*coverage.places[:1], *agreeing))
+
+
+def _elsewhere(coverage: Coverage, source: Source, most: int) -> list[int]:
+    """The best sentence of each other passage that holds nearly as much of the claim, and all of its numbers."""
+    keys = [term.key for term in coverage.found]
+    masks = _masks_by_place(keys, source, most)
+    numbers = sum(1 << bit for bit, term in enumerate(coverage.found) if term.number)
+    windows: dict[int, tuple[int, int]] = {}
+    for place in masks:
+        window, passage = _window_mask(place, masks, source), source.places[place].passage
+        if window & numbers == numbers:
+            windows[passage] = max(windows.get(passage, (0, 0)), (window.bit_count(), -place))
+    home = source.places[coverage.places[0]].passage
+    enough = _NEARLY * max((count for count, _ in windows.values()), default=0)
+    found = [(passage, -start) for passage, (count, start) in sorted(windows.items()) if count >= enough]
+    return [
+        max(
+            (each for each in range(start, start + _WIDTH) if each in masks and source.places[each].passage == passage),
+            key=lambda place: masks[place].bit_count(),
+        )
+        for passage, start in found
+        if passage != home
+    ]
