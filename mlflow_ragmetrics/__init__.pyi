@@ -238,6 +238,24 @@ class _ContextRecall(Metric):
 
 context_recall: _ContextRecall
 
+class _ContextSufficiency(Metric):
+    """How likely it is that the retrieved contexts suffice to answer the question."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _ContextSufficiency:
+        """The same metric with these options in place of those it has."""
+
+context_sufficiency: _ContextSufficiency
+
 class _Correctness(Metric):
     """How well the answer agrees with the reference, as a judge grades it from 1 to 5."""
 
@@ -500,6 +518,25 @@ class _RecallK(Metric):
         """The same metric with these options in place of those it has."""
 
 recall_k: _RecallK
+
+class _Refusal(Metric):
+    """Whether the chain answers where it can and declines where it cannot."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _Refusal:
+        """The same metric with these options in place of those it has."""
+
+refusal: _Refusal
 
 class _Rouge(Metric):
     """Overlap of the answer with the reference in words, word pairs or word order."""

@@ -27,6 +27,7 @@ __all__ = [
     "RelatedChunks",
     "Related",
     "Steps",
+    "Sufficiency",
     "Tone",
     "Verify",
     "ask",
@@ -210,6 +211,24 @@ class RelatedChunks(Question[tuple[Related, ...]]):
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
         """The text, under its role, and the chunks."""
         return {self.role: (self.text,), "contexts": self.chunks}
+
+
+@dataclass(frozen=True)
+class Sufficiency(Question[Finding]):
+    """Do the passages hold what is needed to answer ``question``? ``history``: the user's turns before it.
+
+    Answer: a ``Finding`` whose ``support`` is 0 to 1 (how many of a hundred careful readers would say that they do) and
+    whose quotes are what an answer would rest on.
+    """
+
+    question: str
+    passages: tuple[str, ...]
+    history: tuple[str, ...] = ()
+    kind: ClassVar[str] = "sufficiency"
+
+    def named_texts(self) -> Mapping[str, tuple[str, ...]]:
+        """Question, history and passages."""
+        return {"question": (self.question,), "history": self.history, "contexts": self.passages}
 
 
 _ASPECTS = ("correctness", "answer_relevance")

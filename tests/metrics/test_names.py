@@ -34,6 +34,8 @@ TABLE = {
     "fact_recall": ("RAG Answer Evaluation Framework", {"answer"}, ("judge",), None),
     "answer_relevance": ("RAG Answer Evaluation Framework", {"question", "answer"}, ("judge",), None),
     "weakest_claim": ("", {"answer"}, ("judge",), None),
+    "refusal": ("UAEval4RAG", {"question", "answer"}, ("judge",), None),
+    "context_sufficiency": ("Joren", {"question", "contexts"}, ("judge",), None),
 }
 ALIASES = {
     "RougeScoreEvaluator": "rouge",

@@ -17,6 +17,7 @@ from mlflow_ragmetrics.core.question import (
     Rating,
     Related,
     RelatedChunks,
+    Sufficiency,
     Tone,
     Verify,
     passages_digest,
@@ -26,6 +27,7 @@ from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, s
 from mlflow_ragmetrics.judges.chat.message import Block, ChatRequest, Instruction, Part, Prompt
 from mlflow_ragmetrics.judges.chat.options import Calls
 from mlflow_ragmetrics.judges.chat.reply import Problem, array_of, entries_by_id, text_in
+from mlflow_ragmetrics.judges.chat.sufficiency import sufficiency_part
 from mlflow_ragmetrics.shared.assertions import statements
 from mlflow_ragmetrics.shared.claims import read_grade, read_tone
 
@@ -277,3 +279,9 @@ register_task(
     ),
 )
 register_task(Tone, Task(grades_part, placeholder=lambda question: Rating(0.5, _REASON)))
+register_task(
+    Sufficiency,
+    Task(
+        sufficiency_part, placeholder=lambda question: Finding("", _REASON, 1.0, ((1, question.passages[0][:_QUOTE]),))
+    ),
+)

@@ -18,12 +18,14 @@ from mlflow_ragmetrics.core.question import (
     Rating,
     Related,
     RelatedChunks,
+    Sufficiency,
     Tone,
     Verify,
 )
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.lexical.analysis import Source, places_per_word, source_of, split_claims
 from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, related_sentences, tone_of
+from mlflow_ragmetrics.judges.lexical.sufficiency import cover_question
 from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, judge_claim
 from mlflow_ragmetrics.judges.lexical.terms import Term, is_longer_than
 
@@ -89,6 +91,8 @@ class LexicalJudge(Judge):
                 message = f"the lexical judge cannot grade {question.aspect} by a rubric; that needs a language model"
                 return JudgeError(f'{message}, such as judge="openai:/gpt-4o-mini"')
             return self._grade(question)
+        if isinstance(question, Sufficiency):
+            return self._suffices(question)
         if isinstance(question, Tone):
             tone = tone_of(question.answer)
             return Rating(tone.value, self._say(f"lexical_judge.tone.{tone.kind}", words=tone.words))
@@ -126,6 +130,21 @@ class LexicalJudge(Judge):
             Related(place.passage, place.text[:_QUOTE], self._say("lexical_judge.related", words=_shown(shared)))
             for place, shared in related_sentences(question.text, source)
         )
+
+    def _suffices(self, question: Sufficiency) -> Finding:
+        covered = cover_question(question.question, question.history, source_of(question.passages))
+        grade = "" if covered.found and covered.missing else ".all" if covered.found else ".none"
+        reason = self._say(
+            f"lexical_judge.sufficiency{grade}",
+            n=len(covered.found),
+            total=len(covered.found) + len(covered.missing),
+            passage=covered.passage,
+            found=_shown(covered.found),
+            missing=_shown(covered.missing),
+        )
+        quotes = ((covered.passage, covered.sentence[:_QUOTE]),) if covered.found else ()
+        verdict = "SUPPORTED" if covered.value >= 0.5 else "NEUTRAL"
+        return Finding(verdict, reason, round(covered.value, 4), quotes)
 
     def _grade(self, question: Grade) -> Rating:
         if question.aspect == "correctness":
