@@ -14,7 +14,7 @@ from mlflow_ragmetrics.shared.answerability import SUFFICIENT, sufficiency
 __all__ = ["context_sufficiency"]
 
 
-@metric(source='Joren et al., "Sufficient Context", ICLR 2025')
+@metric(source="Sufficient Context (Joren et al., ICLR 2025)")
 def context_sufficiency(
     question: str, contexts: Sequence[str], history: Sequence[Message] | None = None
 ) -> Steps[Score]:

@@ -47,7 +47,7 @@ _VERDICTS: Mapping[Answerable, Mapping[Reply, tuple[Verdict, float]]] = {
 }
 
 
-@metric(source='Peng et al., "Unanswerability Evaluation for Retrieval Augmented Generation" (UAEval4RAG), 2024')
+@metric(source="UAEval4RAG (Peng et al., 2024)")
 def refusal(
     question: str,
     answer: str,

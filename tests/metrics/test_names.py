@@ -35,7 +35,9 @@ TABLE = {
     "answer_relevance": ("RAG Answer Evaluation Framework", {"question", "answer"}, ("judge",), None),
     "weakest_claim": ("", {"answer"}, ("judge",), None),
     "refusal": ("UAEval4RAG", {"question", "answer"}, ("judge",), None),
-    "context_sufficiency": ("Joren", {"question", "contexts"}, ("judge",), None),
+    "citation_precision": ("ALCE", {"answer", "contexts"}, ("judge",), None),
+    "citation_recall": ("ALCE", {"answer", "contexts"}, ("judge",), None),
+    "context_sufficiency": ("Sufficient Context", {"question", "contexts"}, ("judge",), None),
 }
 ALIASES = {
     "RougeScoreEvaluator": "rouge",

@@ -24,6 +24,7 @@ from mlflow_ragmetrics.core.question import (
 )
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.lexical.analysis import Source, places_per_word, source_of, split_claims
+from mlflow_ragmetrics.judges.lexical.backing import nearest_places
 from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, related_sentences, tone_of
 from mlflow_ragmetrics.judges.lexical.sufficiency import cover_question
 from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, judge_claim
@@ -31,7 +32,7 @@ from mlflow_ragmetrics.judges.lexical.terms import Term, is_longer_than
 
 __all__ = ["LexicalJudge"]
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
@@ -100,7 +101,11 @@ class LexicalJudge(Judge):
 
     def _verify(self, claim: str, source: Source, most: int) -> Finding:
         judgement = judge_claim(claim, source, self.threshold, most)
-        quoted = [source.places[place] for place in judgement.quoted]
+        cited = judgement.quoted
+        if judgement.verdict != "CONTRADICTED":
+            nearest = nearest_places(judgement.coverage, source, 1 if cited else 2)
+            cited = tuple(dict.fromkeys((*nearest, *cited)))
+        quoted = [source.places[place] for place in cited]
         return Finding(
             judgement.verdict,
             self._reason(judgement, source),

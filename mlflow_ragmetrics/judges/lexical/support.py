@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -15,7 +15,7 @@ from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_de
 from mlflow_ragmetrics.judges.lexical.terms import Term
 from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, NUMBERED
 
-__all__ = ["THRESHOLD", "Coverage", "cover", "Judgement", "judge_claim"]
+__all__ = ["THRESHOLD", "Coverage", "cover", "Judgement", "claim_terms", "judge_claim"]
 
 THRESHOLD: Final = 0.65
 
@@ -40,6 +40,7 @@ class Coverage:
     ``support``: 0 to 1. ``found`` and ``missing``: the claim's content terms. ``places``: the sentences of the best
     window that share a term, the best first; ``sentence``: the share of the claim in the first of them.
     ``stray_numbers``: the claim's numbers that are nowhere in the passages near two other words of the claim.
+    ``content``: the claim's content terms in order. ``masks``: for each sentence which of ``found`` it has, as bits.
     """
 
     support: float
@@ -48,6 +49,8 @@ class Coverage:
     places: tuple[int, ...]
     sentence: float
     stray_numbers: tuple[Term, ...] = ()
+    content: Sequence[Term] = ()
+    masks: Mapping[int, int] = field(default_factory=dict)
 
 
 def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Coverage:
@@ -75,7 +78,7 @@ def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Cov
     )
     support = 1 / (1 + math.exp(-_STEEPNESS * (share - _MIDDLE)))
     stray_numbers = tuple(_stray_numbers(content, found, masks, source, most))
-    return Coverage(support, found, missing, places, sentence / total, stray_numbers)
+    return Coverage(support, found, missing, places, sentence / total, stray_numbers, content, masks)
 
 
 def _stray_numbers(
