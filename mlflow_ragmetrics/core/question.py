@@ -21,6 +21,8 @@ __all__ = [
     "Extraction",
     "Finding",
     "Grade",
+    "Nugget",
+    "Nuggets",
     "Outcome",
     "Question",
     "Rating",
@@ -229,6 +231,31 @@ class Sufficiency(Question[Finding]):
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
         """Question, history and passages."""
         return {"question": (self.question,), "history": self.history, "contexts": self.passages}
+
+
+@dataclass(frozen=True)
+class Nugget:
+    """One atomic fact that a good answer holds: ``vital``, or else okay (good to have)."""
+
+    text: str
+    vital: bool = True
+
+
+@dataclass(frozen=True)
+class Nuggets(Question[tuple[Nugget, ...]]):
+    """The facts that a good answer to ``question`` holds, from the ``sources``: a reference, or else passages.
+
+    The answer that is judged takes no part, so that the facts of a question are found once for all systems.
+    """
+
+    question: str
+    sources: tuple[str, ...]
+    from_reference: bool = True
+    kind: ClassVar[str] = "nuggets"
+
+    def named_texts(self) -> Mapping[str, tuple[str, ...]]:
+        """Question and sources."""
+        return {"question": (self.question,), "reference" if self.from_reference else "contexts": self.sources}
 
 
 _ASPECTS = ("correctness", "answer_relevance")

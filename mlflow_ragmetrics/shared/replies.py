@@ -105,8 +105,8 @@ _ASKS_BACK = re.compile(
 )
 # Says where else to look, what help there could be, or what the sources are about: nothing of the answer itself.
 _ASIDE = re.compile(
-    r"\W*(?:(?:however|but|instead|so|also|if so|therefore),? |(?:for (?:more|further|accurate|the)|in (?:this|that)|to) "
-    r"[^,]{1,60}, ){0,3}(?:"
+    r"\W*(?:(?:however|but|instead|so|also|if so|therefore),? |(?:for (?:more|further|accurate|the)|in (?:this|that)|"
+    r"to) [^,]{1,60}, ){0,3}(?:"
     r"(?:please|kindly)\b|(?:you (?:may|might|can|could|should) (?:\w+ ){0,3}?(?:contact|consult|check|"
     r"refer|visit|ask|"
     r"look|search|try|reach|speak|find)|(?:i|we)(?:['’]d| would)? (?:\w+ly )?(?:recommend|suggest|"

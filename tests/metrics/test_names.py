@@ -37,6 +37,7 @@ TABLE = {
     "refusal": ("UAEval4RAG", {"question", "answer"}, ("judge",), None),
     "citation_precision": ("ALCE", {"answer", "contexts"}, ("judge",), None),
     "citation_recall": ("ALCE", {"answer", "contexts"}, ("judge",), None),
+    "nugget_recall": ("AutoNuggetizer", {"question", "answer"}, ("judge",), None),
     "context_sufficiency": ("Sufficient Context", {"question", "contexts"}, ("judge",), None),
 }
 ALIASES = {

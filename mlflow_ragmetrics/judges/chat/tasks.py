@@ -12,6 +12,8 @@ from mlflow_ragmetrics.core.question import (
     Extraction,
     Finding,
     Grade,
+    Nugget,
+    Nuggets,
     Outcome,
     Question,
     Rating,
@@ -25,6 +27,7 @@ from mlflow_ragmetrics.core.question import (
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, single_part
 from mlflow_ragmetrics.judges.chat.message import Block, ChatRequest, Instruction, Part, Prompt
+from mlflow_ragmetrics.judges.chat.nuggets import nuggets_part
 from mlflow_ragmetrics.judges.chat.options import Calls
 from mlflow_ragmetrics.judges.chat.reply import Problem, array_of, entries_by_id, text_in
 from mlflow_ragmetrics.judges.chat.sufficiency import sufficiency_part
@@ -284,4 +287,8 @@ register_task(
     Task(
         sufficiency_part, placeholder=lambda question: Finding("", _REASON, 1.0, ((1, question.passages[0][:_QUOTE]),))
     ),
+)
+register_task(
+    Nuggets,
+    Task(nuggets_part, placeholder=lambda question: tuple(map(Nugget, statements("\n".join(question.sources))[:20]))),
 )

@@ -13,6 +13,8 @@ from mlflow_ragmetrics.core.question import (
     Claims,
     Finding,
     Grade,
+    Nugget,
+    Nuggets,
     Outcome,
     Question,
     Rating,
@@ -94,6 +96,13 @@ class LexicalJudge(Judge):
             return self._grade(question)
         if isinstance(question, Sufficiency):
             return self._suffices(question)
+        if isinstance(question, Nuggets):
+            if question.from_reference:
+                return tuple(Nugget(claim) for text in question.sources for claim in split_claims(text))
+            message = (
+                "the lexical judge cannot tell which facts of passages an answer needs; that needs a language model"
+            )
+            return JudgeError(f'{message}, such as judge="openai:/gpt-4o-mini", or a reference')
         if isinstance(question, Tone):
             tone = tone_of(question.answer)
             return Rating(tone.value, self._say(f"lexical_judge.tone.{tone.kind}", words=tone.words))
