@@ -53,7 +53,11 @@ def nugget_recall(
     ...     nuggets={"It is red.": True, "It is old.": True},
     ...     reference_verdicts=["SUPPORTED", "NEUTRAL"],
     ... )
-    >>> record = {"question": "Is it red?", "answer": "Yes", "reference": "Red, old"}
+    >>> record = {
+    ...     "question": "What is it?",
+    ...     "answer": "It is red.",
+    ...     "reference": "It is red and old.",
+    ... }
     >>> rm.score("nugget_recall", record, judge=judge).value
     0.5
     """
