@@ -71,7 +71,7 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
         "support": [item.support for item in members],
         "evidence": [_evidence(item) if item.evidence else no_evidence for item in members],
         "unbacked": [
-            plain(list(parts)) if (parts := unbacked_in(item, sample.texts)) else no_evidence
+            plain(list(unbacked_in(item, sample.texts))) if item.unbacked_by_chunks else no_evidence
             for sample, _, items in scored
             for item in items
         ],

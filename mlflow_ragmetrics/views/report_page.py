@@ -70,7 +70,7 @@ def _score(score: Score, passages: Sequence[str] | None) -> dict[str, Any]:
         "passed": score.passed,
         "reason": score.error or score.reason,
         "judge": score.judge,
-        "items": [_item(item, unbacked_in(item, passages)) for item in score.items],
+        "items": [_item(item, unbacked_in(item, passages) if item.unbacked_by_chunks else ()) for item in score.items],
     }
 
 

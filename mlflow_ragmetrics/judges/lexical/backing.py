@@ -1,55 +1,22 @@
-"""Which sentences of the passages come nearest to a claim, and which of its words nothing backs."""
+"""Which words of a claim nothing backs: found for those who look at it, not while it is judged."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.judges.lexical.analysis import Source, source_of
-from mlflow_ragmetrics.judges.lexical.support import Coverage, claim_terms, cover
+from mlflow_ragmetrics.judges.lexical.support import claim_terms, cover, nearest_places
 from mlflow_ragmetrics.judges.lexical.terms import Term
 
-__all__ = ["doubted_words", "nearest_places", "unbacked_in", "unbacked_spans"]
+__all__ = ["doubted_words", "unbacked_in", "unbacked_spans"]
 
-_NEAREST: Final = 2
-_BESIDE: Final = 0.5
 _ELSEWHERE: Final = 0.5
 _RELATED: Final = 0.7
-_FULL: Final = 0.8
-_COMPARED: Final = 3
 _FADING: Final = math.exp(-1)
 _UNBACKED: Final = 0.5
-
-
-def nearest_places(coverage: Coverage, source: Source, wanted: int = _NEAREST) -> tuple[int, ...]:
-    """The sentences of the source that hold most of a claim, nearest first, ``wanted`` of them at most.
-
-    Each shared content word counts by how few sentences hold it (inverse document frequency), and each pair of
-    neighbours that are neighbours there too counts half a word more. Sentences with less than 0.8 times as many of the
-    words as the fullest are not looked at.
-    """
-    masks = coverage.masks
-    if not masks:
-        return ()
-    fewest = _FULL * max(map(int.bit_count, masks.values()))
-    full = {place: mask for place, mask in masks.items() if mask.bit_count() >= fewest}
-    if len(full) < wanted:
-        full = dict(masks)
-    total = len(source.places)
-    bits = [(1 << bit, math.log(1 + total / len(source.postings[term.key]))) for bit, term in enumerate(coverage.found)]
-    scores = {place: sum([weight for bit, weight in bits if mask & bit]) for place, mask in full.items()}
-    ranked = sorted(scores, key=lambda place: (-scores[place], place))
-    pairs = set(pairwise([term.key for term in coverage.content]))
-    reach = scores[ranked[min(wanted, len(ranked)) - 1]] - _BESIDE * len(pairs)
-    for place in ranked[: _COMPARED * wanted]:
-        if scores[place] < reach:
-            break
-        keys = [term.key for term in source.places[place].terms]
-        scores[place] += _BESIDE * len(pairs.intersection(pairwise(keys)))
-    return tuple(sorted(ranked, key=lambda place: (-scores[place], place))[:wanted])
 
 
 def doubted_words(claim: str, passages: Sequence[str]) -> tuple[tuple[int, int, float], ...]:
@@ -90,14 +57,9 @@ def unbacked_spans(claim: str, passages: Sequence[str]) -> tuple[tuple[int, int]
 
 
 def unbacked_in(item: Item, passages: Sequence[str] | None) -> tuple[str, ...]:
-    """The parts of an unsupported claim or sentence that none of ``passages``, by which it was judged, backs.
-
-    Nothing for what is supported, and where the judge shows no passage: nothing says then what it was held against.
-    """
-    judged = item.kind in ("claim", "sentence") and item.verdict in ("CONTRADICTED", "NEUTRAL")
-    if not judged or not passages or not any(each.chunk for each in item.evidence):
-        return ()
-    return tuple(item.text[start:end] for start, end in unbacked_spans(item.text, passages))
+    """The parts of an unsupported claim or sentence that none of ``passages``, by which it was judged, backs."""
+    spans = unbacked_spans(item.text, passages) if passages and item.unbacked_by_chunks else ()
+    return tuple(item.text[start:end] for start, end in spans)
 
 
 def _doubt(term: Term, near: set[str], source: Source) -> float:

@@ -26,10 +26,9 @@ from mlflow_ragmetrics.core.question import (
 )
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.lexical.analysis import Source, places_per_word, source_of, split_claims
-from mlflow_ragmetrics.judges.lexical.backing import nearest_places
 from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, related_sentences, tone_of
 from mlflow_ragmetrics.judges.lexical.sufficiency import cover_question
-from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, judge_claim
+from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, judge_claim, nearest_places
 from mlflow_ragmetrics.judges.lexical.terms import Term, is_longer_than
 
 __all__ = ["LexicalJudge"]
