@@ -139,6 +139,42 @@ class _ChunkPrecision(Metric):
 
 chunk_precision: _ChunkPrecision
 
+class _CitationPrecision(Metric):
+    """Share of the answer's citations that back the sentence which they stand behind."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _CitationPrecision:
+        """The same metric with these options in place of those it has."""
+
+citation_precision: _CitationPrecision
+
+class _CitationRecall(Metric):
+    """Share of the answer's sentences that the passages which they cite back."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _CitationRecall:
+        """The same metric with these options in place of those it has."""
+
+citation_recall: _CitationRecall
+
 class _Coherence(Metric):
     """1.0 less a deduction for each broken, contradicting or repeated sentence."""
 
@@ -239,6 +275,24 @@ class _ContextRecall(Metric):
         """The same metric with these options in place of those it has."""
 
 context_recall: _ContextRecall
+
+class _ContextSufficiency(Metric):
+    """How likely it is that the retrieved contexts suffice to answer the question."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _ContextSufficiency:
+        """The same metric with these options in place of those it has."""
+
+context_sufficiency: _ContextSufficiency
 
 class _ContextUtilization(Metric):
     """Share of the reference's facts in the passages that the answer states: what generation makes of retrieval."""
@@ -535,6 +589,27 @@ class _NoiseSensitivityRelevant(Metric):
 
 noise_sensitivity_relevant: _NoiseSensitivityRelevant
 
+class _NuggetRecall(Metric):
+    """Share of the facts of a good answer that the answer states."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        counted: Literal["vital", "all", "weighted"] = ...,
+        partial: bool = ...,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _NuggetRecall:
+        """The same metric with these options in place of those it has."""
+
+nugget_recall: _NuggetRecall
+
 class _PrecisionK(Metric):
     """Share of the first k ranks that hold a relevant document."""
 
@@ -578,6 +653,25 @@ class _RecallK(Metric):
         """The same metric with these options in place of those it has."""
 
 recall_k: _RecallK
+
+class _Refusal(Metric):
+    """Whether the chain answers where it can and declines where it cannot."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _Refusal:
+        """The same metric with these options in place of those it has."""
+
+refusal: _Refusal
 
 class _RelevantChunkPrecision(Metric):
     """Share of the retrieved passages that hold a fact of the reference."""

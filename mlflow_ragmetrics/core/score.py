@@ -72,6 +72,12 @@ class Item:
     evidence: tuple[Evidence, ...] = ()
     judge: str | None = None
 
+    @property
+    def unbacked_by_chunks(self) -> bool:
+        """Whether it is a claim or sentence that was held against chunks (its evidence shows one) and not supported."""
+        judged = self.verdict in ("NEUTRAL", "CONTRADICTED") and self.kind in ("claim", "sentence")
+        return judged and any(each.chunk for each in self.evidence)
+
     def changed(self, **fields: Any) -> Item:
         """The same item with other values in some fields, at half the cost of a new one."""
         copy = object.__new__(Item)

@@ -11,6 +11,7 @@ from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
 from mlflow_ragmetrics.readers.results import BETTER
 from mlflow_ragmetrics.report.summary import judge_slugs
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ITEM_COLUMNS", "items_frame", "rows_frame"]
 
-ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence")
+ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence", "unbacked")
 
 
 def rows_frame(rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
@@ -61,14 +62,18 @@ def rows_frame(rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = N
 
 
 def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """One row per item, with the sample's id and the metric's key; ``evidence`` is a list of mappings."""
+    """One row per item, with the sample's id and the metric's key.
+
+    ``evidence`` is a list of mappings, ``unbacked`` the parts of an unsupported claim that no passage backs by its
+    words, found here for those who look at the table.
+    """
     import pandas as pd
 
-    scored = [(row.sample.id, key, score.items) for row in rows for key, score in row.scores.items() if score.items]
+    scored = [(row.sample, key, score.items) for row in rows for key, score in row.scores.items() if score.items]
     members = [item for _, _, items in scored for item in items]
-    no_evidence: list[dict[str, Any]] = []  # one for all: a list per item would keep the garbage collector busy
+    no_evidence: list[Any] = []  # one for all: a list per item would keep the garbage collector busy
     columns: dict[str, list[Any]] = {
-        "id": plain_texts(sample for sample, _, items in scored for _ in items),
+        "id": plain_texts(sample.id for sample, _, items in scored for _ in items),
         "metric": [key for _, key, items in scored for _ in items],
         "kind": [item.kind for item in members],
         "text": plain_texts(item.text for item in members),
@@ -76,6 +81,11 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
         "reason": plain_texts(item.reason for item in members),
         "support": [item.support for item in members],
         "evidence": [_evidence(item) if item.evidence else no_evidence for item in members],
+        "unbacked": [
+            plain(list(unbacked_in(item, sample.texts))) if item.unbacked_by_chunks else no_evidence
+            for sample, _, items in scored
+            for item in items
+        ],
     }
     frame = pd.DataFrame(columns, columns=list(ITEM_COLUMNS), dtype=object)
     frame["support"] = pd.array(columns["support"], dtype="Float64")

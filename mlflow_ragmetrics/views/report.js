@@ -1,6 +1,6 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
-const EMPTY = { verdict: null, reason: "", support: null, evidence: [], judge: null };  // an item of the data leaves these out
+const EMPTY = { verdict: null, reason: "", support: null, evidence: [], unbacked: [], judge: null };  // an item of the data leaves these out
 for (const row of data.rows) {
   for (const score of Object.values(row.scores)) score.items = score.items.map((item) => ({ ...EMPTY, ...item }));
 }
@@ -224,6 +224,11 @@ function tally(items) {
   return [element("p", { class: "tally" }, `${items.length} ${items.length === 1 ? "claim" : "claims"}: `, ...counted)];
 }
 
+function unbacked(item) {
+  const spans = item.unbacked.map((text) => ({ text, name: "unbacked", title: "no passage has these words" }));
+  return spans.length ? [...marked(item.text, spans).childNodes] : [item.text];
+}
+
 function scoreBlock(key, score, open) {
   const shown = score.value === null ? element("span", { class: "badge " + score.status }, score.status) : `${number(score.value)}${score.scaled === null ? "" : ` (${number(score.scaled, 1)} of 5)`}`;
   const rank = (item) => ["CONTRADICTED", "NEUTRAL", "NOT_FOUND"].includes(item.verdict) ? 0 : 1;
@@ -237,7 +242,7 @@ function scoreBlock(key, score, open) {
       link.addEventListener("click", (event) => { event.preventDefault(); byId("chunk-" + each.chunk)?.scrollIntoView({ block: "center" }); });
       return element("p", { class: "why" }, link, each.quote ? ` “${each.quote}”` : "");
     });
-    block.append(element("div", { class: "item" }, element("p", {}, element("span", { class: "badge " + item.verdict, title: item.verdict || "" }, MEANING[item.verdict] || item.verdict || ""), item.judge === null ? "" : ` ${item.judge}:`, " ", item.text,
+    block.append(element("div", { class: "item" }, element("p", {}, element("span", { class: "badge " + item.verdict, title: item.verdict || "" }, MEANING[item.verdict] || item.verdict || ""), item.judge === null ? "" : ` ${item.judge}:`, " ", ...unbacked(item),
       item.support === null ? "" : element("span", { class: "why" }, ` support ${number(item.support, 2)}`)), element("p", { class: "why" }, item.reason), ...where));
   }
   return block;

@@ -9,6 +9,7 @@ from typing import Any
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
 
 __all__ = ["embedded_json", "report_page"]
 
@@ -63,11 +64,11 @@ def _row(row: Row) -> dict[str, Any]:
         "answer": sample.answer,
         "references": list(sample.references or ()),
         "chunks": [{"id": chunk.id, "text": chunk.text} for chunk in sample.contexts or ()],
-        "scores": {key: _score(score) for key, score in row.scores.items()},
+        "scores": {key: _score(score, sample.texts) for key, score in row.scores.items()},
     }
 
 
-def _score(score: Score) -> dict[str, Any]:
+def _score(score: Score, passages: Sequence[str] | None) -> dict[str, Any]:
     unmeasured = {} if score.measured or not score.scored else {"unmeasured": True}
     return {
         **unmeasured,
@@ -77,11 +78,11 @@ def _score(score: Score) -> dict[str, Any]:
         "passed": score.passed,
         "reason": score.error or score.reason,
         "judge": score.judge,
-        "items": [_item(item) for item in score.items],
+        "items": [_item(item, unbacked_in(item, passages) if item.unbacked_by_chunks else ()) for item in score.items],
     }
 
 
-def _item(item: Item) -> dict[str, Any]:
+def _item(item: Item, unbacked: Sequence[str]) -> dict[str, Any]:
     """What the item holds; what is empty is left out, as a page has hundreds of thousands of items."""
     shown: dict[str, Any] = {"kind": item.kind, "text": "" if item.kind == "chunk" else item.text}
     if item.verdict is not None:
@@ -94,4 +95,6 @@ def _item(item: Item) -> dict[str, Any]:
         shown["judge"] = item.judge
     if item.evidence:
         shown["evidence"] = [{"chunk": each.chunk, "quote": each.quote} for each in item.evidence]
+    if unbacked:
+        shown["unbacked"] = unbacked
     return shown

@@ -40,6 +40,11 @@ TABLE = {
     "noise_sensitivity_irrelevant": ("RAGChecker", {"answer", "reference", "contexts"}, ("judge",), None),
     "hallucination_rate": ("RAGChecker", {"answer", "reference", "contexts"}, ("judge",), None),
     "self_knowledge": ("RAGChecker", {"answer", "reference", "contexts"}, ("judge",), None),
+    "refusal": ("UAEval4RAG", {"question", "answer"}, ("judge",), None),
+    "citation_precision": ("ALCE", {"answer", "contexts"}, ("judge",), None),
+    "citation_recall": ("ALCE", {"answer", "contexts"}, ("judge",), None),
+    "nugget_recall": ("AutoNuggetizer", {"question", "answer"}, ("judge",), None),
+    "context_sufficiency": ("Sufficient Context", {"question", "contexts"}, ("judge",), None),
 }
 ALIASES = {
     "RougeScoreEvaluator": "rouge",
