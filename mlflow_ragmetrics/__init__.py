@@ -60,6 +60,7 @@ _HOMES = {
     "judges.resolve": ("Panel",),
     "judges.scripted": ("ScriptedJudge",),
     "readers": ("join",),
+    "records.conversation": ("sample_from_messages",),
     "report.arrow": ("write_parquet",),
     "report.gates": ("GateError",),
     "report.report": ("Report",),
