@@ -20,8 +20,7 @@ _HOMES = {
     "calibration.rows_to_label": ("rows_to_label",),
     "comparison": ("Comparison", "compare"),
     "comparison.power": ("power",),
-    "core.aggregate": ("aggregate",),
-    "core.composite": ("Composite", "combine", "composite"),
+    "core.composite": ("Composite", "aggregate", "combine", "composite"),
     "core.judge": ("Embedding", "Judge"),
     "core.metric": ("Metric", "metric"),
     "core.question": (

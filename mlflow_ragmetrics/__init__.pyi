@@ -19,8 +19,8 @@ from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label as rows_to
 from mlflow_ragmetrics.comparison import Comparison as Comparison
 from mlflow_ragmetrics.comparison import compare as compare
 from mlflow_ragmetrics.comparison.power import power as power
-from mlflow_ragmetrics.core.aggregate import aggregate as aggregate
 from mlflow_ragmetrics.core.composite import Composite as Composite
+from mlflow_ragmetrics.core.composite import aggregate as aggregate
 from mlflow_ragmetrics.core.composite import combine as combine
 from mlflow_ragmetrics.core.composite import composite as composite
 from mlflow_ragmetrics.core.judge import Embedding as Embedding

@@ -1,27 +1,71 @@
-"""From what a user writes to metrics: names, aliases, keys, spellings, dotted paths and plugins."""
+"""From what a user writes to metrics: names, aliases, keys, spellings, dotted paths (and what they import), plugins."""
 
 from __future__ import annotations
 
 import ast
 import difflib
 import importlib
+import os
 import pkgutil
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
+from importlib import import_module
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Any, Union
 
 import mlflow_ragmetrics.metrics as metrics_package
 from mlflow_ragmetrics.core.composite import Composite
-from mlflow_ragmetrics.core.imports import import_named
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.metric import metric as make_metric
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-__all__ = ["GROUP", "Measure", "MetricLike", "all_metrics", "builtin_metrics", "metric_of"]
+__all__ = [
+    "GROUP",
+    "Measure",
+    "MetricLike",
+    "all_metrics",
+    "builtin_metrics",
+    "import_named",
+    "importing_from",
+    "metric_of",
+]
+
+_FOLDER: ContextVar[str | None] = ContextVar("ragmetrics_import_folder", default=None)
+
+
+@contextmanager
+def importing_from(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """While this lasts, ``import_named`` also looks in ``folder``, after all other places.
+
+    Not where Python was told to keep such folders out (``-P``, ``-I``, ``PYTHONSAFEPATH``).
+    """
+    safe = getattr(sys.flags, "safe_path", False) or sys.flags.isolated  # safe_path is there from Python 3.11
+    token = _FOLDER.set(None if safe or os.environ.get("PYTHONSAFEPATH") else os.fspath(folder))
+    try:
+        yield
+    finally:
+        _FOLDER.reset(token)
+
+
+def import_named(module: str) -> ModuleType:
+    """The module of that name; what it raises when it is imported goes on."""
+    folder = _FOLDER.get()
+    if folder is None or folder in sys.path:
+        return import_module(module)
+    sys.path.append(folder)
+    try:
+        return import_module(module)
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
+
 
 GROUP = "mlflow_ragmetrics.metrics"
 Measure = Union[Metric, Composite]

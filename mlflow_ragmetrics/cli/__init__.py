@@ -21,7 +21,6 @@ from typing import IO, Any, TextIO
 import click
 
 from mlflow_ragmetrics import __version__
-from mlflow_ragmetrics.core.imports import importing_from
 from mlflow_ragmetrics.errors import RagMetricsError
 
 __all__ = ["main"]
@@ -126,6 +125,8 @@ def main() -> None:
       ragmetrics evaluate answers.csv --metric rouge --metric "ndcg(k=5)"
       ragmetrics explain faithfulness
     """
+    from mlflow_ragmetrics.registry import importing_from
+
     with suppress(OSError):  # a working directory that is gone holds no modules
         click.get_current_context().with_resource(importing_from(os.getcwd()))
     warnings.showwarning = _say_warning

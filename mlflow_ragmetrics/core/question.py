@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from mlflow_ragmetrics.core.options import shown
-from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError
 
 __all__ = [
     "Claims",
@@ -115,6 +117,39 @@ class Rating:
 
     value: float | str | None
     reason: str = ""
+
+    def grade(self, metric: str) -> float:
+        """The grade of 1 to 5, from a number or text such as ``"4/5"``; else ``JudgeReplyError``, never clamped."""
+        grade = _number(self.value)
+        if grade is None or not 1 <= grade <= 5:
+            message = f"{metric}: the judge's grade {self.value!r} is not a number from 1 to 5"
+            raise JudgeReplyError(message, metric=metric)
+        return grade
+
+    def tone(self, metric: str) -> float:
+        """The tone of 0, 0.5 or 1; else ``JudgeReplyError``."""
+        tone = _number(self.value)
+        if tone not in _TONES:
+            message = f"{metric}: the judge's tone {self.value!r} is none of 0, 0.5, 1"
+            raise JudgeReplyError(message, metric=metric)
+        return tone
+
+
+_GRADE = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s*(?:(?:/|out of|of|из)\s*5(?:[.,]0+)?)?\.?", re.IGNORECASE)
+_TONES = (0.0, 0.5, 1.0)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, str):
+        match = _GRADE.fullmatch(value.strip())
+        return float(match[1].replace(",", ".")) if match else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # an int beyond all floats
+        return None
+    return number if math.isfinite(number) else None
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from mlflow_ragmetrics.core.aggregate import aggregate, agreement
-from mlflow_ragmetrics.core.composite import Composite
+from mlflow_ragmetrics.core.composite import Composite, aggregate, agreement
 from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
 
-from mlflow_ragmetrics.core.aggregate import check_aggregate
+from mlflow_ragmetrics.core.composite import check_aggregate
 from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
 from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.secrets import redact

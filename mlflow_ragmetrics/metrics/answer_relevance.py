@@ -6,7 +6,6 @@ from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Grade, Steps, ask
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.shared.claims import read_grade
 from mlflow_ragmetrics.shared.non_answers import Indistinct, states_of
 
 __all__ = ["answer_relevance"]
@@ -37,7 +36,7 @@ def answer_relevance(
         details = states.details("indistinct_answer")
         return Score(value=0.0, reason=say("answer_relevance.indistinct"), details=details)
     rating = yield from ask(Grade("answer_relevance", answer, question))
-    grade = read_grade(rating, "answer_relevance")
+    grade = rating.grade("answer_relevance")
     reason = say("answer_relevance.judged", grade=grade)
     if rating.reason:
         reason = say("joined", first=reason, second=rating.reason)

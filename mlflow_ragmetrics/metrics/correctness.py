@@ -6,7 +6,6 @@ from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Grade, Steps, ask
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.shared.claims import read_grade
 from mlflow_ragmetrics.shared.non_answers import Indistinct, states_of
 
 __all__ = ["correctness"]
@@ -45,7 +44,7 @@ def correctness(
         reason = say("correctness.both_indistinct" if both else "correctness.indistinct")
         return Score(value=float(both), reason=reason, details=states.details(rule))
     rating = yield from ask(Grade("correctness", answer, question, reference))
-    grade = read_grade(rating, "correctness")
+    grade = rating.grade("correctness")
     reason = say("correctness.judged", grade=grade)
     if rating.reason:
         reason = say("joined", first=reason, second=rating.reason)

@@ -9,8 +9,7 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.shared.claims import Verified
-from mlflow_ragmetrics.shared.grounding import GroundingRules, grounded
+from mlflow_ragmetrics.shared.claims import GroundingRules, Verified, grounded
 from mlflow_ragmetrics.shared.non_answers import Indistinct, NoContext, States
 
 __all__ = ["faithfulness"]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidDataError
@@ -17,15 +17,26 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Run
 
-    from mlflow_ragmetrics.report.report import Report
-
 __all__ = ["Results", "Source", "is_file", "latest_results", "read_table", "results_of"]
 
-Source = Union["Report", "Results", str, Path]
+Source = Union["Evaluation", "Results", str, Path]
 _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _LATEST = re.compile(r"latest\s+(?:(?P<count>\d+|two|three)\s+)?of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
 _COUNTS = {"two": 2, "three": 3}
+
+
+class Evaluation(Protocol):
+    """What is read of a finished evaluation; a ``Report`` is one."""
+
+    @property
+    def source(self) -> str | Path | None: ...
+    @property
+    def table(self) -> pd.DataFrame: ...
+    @property
+    def items(self) -> pd.DataFrame: ...
+    @property
+    def description(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True)

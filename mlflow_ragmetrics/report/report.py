@@ -19,9 +19,8 @@ from mlflow_ragmetrics.readers.results import results_of
 from mlflow_ragmetrics.report.anytime import AnytimeState
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
 from mlflow_ragmetrics.report.marks import banner, judge_lines, silence
-from mlflow_ragmetrics.report.panel import agreement_lines, panel_figures
 from mlflow_ragmetrics.report.slices import slices_frame
-from mlflow_ragmetrics.report.summary import summarize_rows
+from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures, summarize_rows
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
 from mlflow_ragmetrics.report.true_score import Method, TrueScore, true_score
 from mlflow_ragmetrics.shared.retrieval import retrieval_summary

@@ -11,7 +11,7 @@ from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.panel import judge_slugs
+from mlflow_ragmetrics.report.summary import judge_slugs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import re
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
@@ -17,33 +15,30 @@ from mlflow_ragmetrics.core.question import (
     Claims,
     Extraction,
     Finding,
-    Rating,
     Related,
     Role,
     Steps,
+    Tone,
     Verify,
     ask,
     together,
 )
 from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Evidence, Item, Verdict
-from mlflow_ragmetrics.errors import JudgeReplyError
+from mlflow_ragmetrics.core.score import Evidence, Item, Score, Verdict
+from mlflow_ragmetrics.shared.non_answers import Indistinct, NoContext, States, has_context, states_of, without_context
 
 __all__ = [
-    "read_grade",
-    "read_related",
-    "read_tone",
     "Correspondence",
+    "GroundingRules",
     "Verified",
     "Warnings",
     "correspond",
+    "grounded",
     "read_findings",
+    "read_related",
     "support_of",
     "verified_claims",
 ]
-
-_GRADE = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s*(?:(?:/|out of|of|из)\s*5(?:[.,]0+)?)?\.?", re.IGNORECASE)
-_TONES = (0.0, 0.5, 1.0)
 
 
 def read_related(related: Sequence[Related], chunks: int) -> dict[int, Related]:
@@ -53,37 +48,6 @@ def read_related(related: Sequence[Related], chunks: int) -> dict[int, Related]:
         if isinstance(each.chunk, int) and 1 <= each.chunk <= chunks:
             found.setdefault(each.chunk, each)
     return found
-
-
-def read_grade(rating: Rating, metric: str) -> float:
-    """A grade of 1 to 5, from a number or from text such as ``"4/5"``; else ``JudgeReplyError``, never clamped."""
-    grade = _number(rating.value)
-    if grade is None or not 1 <= grade <= 5:
-        raise JudgeReplyError(
-            f"{metric}: the judge's grade {rating.value!r} is not a number from 1 to 5", metric=metric
-        )
-    return grade
-
-
-def read_tone(rating: Rating, metric: str) -> float:
-    """A tone of 0, 0.5 or 1; else ``JudgeReplyError``."""
-    tone = _number(rating.value)
-    if tone not in _TONES:
-        raise JudgeReplyError(f"{metric}: the judge's tone {rating.value!r} is none of 0, 0.5, 1", metric=metric)
-    return tone
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, str):
-        match = _GRADE.fullmatch(value.strip())
-        return float(match[1].replace(",", ".")) if match else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:  # an int beyond all floats
-        return None
-    return number if math.isfinite(number) else None
 
 
 Warnings = tuple[tuple[str, Text], ...]
@@ -265,3 +229,48 @@ def _of(role: Role, items: Iterable[Item]) -> Iterable[Item]:
     for item in items:
         reason = say("joined", first=said, second=item.reason) if item.reason else said
         yield Item(item.kind, item.text, item.verdict, reason, item.support, item.evidence)
+
+
+@dataclass(frozen=True)
+class GroundingRules:
+    """The options of a metric on non-answers and on rows without context."""
+
+    indistinct: Indistinct
+    no_context: NoContext
+
+
+def grounded(
+    scored: Callable[[Verified, States], Score],
+    answer: str,
+    question: str | None,
+    reference: str | None,
+    contexts: Sequence[str] | None,
+    history: Sequence[Message] | None,
+    rules: GroundingRules,
+) -> Steps[Score]:
+    """The score that ``scored`` makes of the answer's claims and their verdicts by the contexts.
+
+    Without context the rules say what holds. A non-answer is 0.0 against a clear reference and 1.0 without one; where
+    both are non-answers, the judge rates the tone.
+    """
+    states = states_of(answer, reference, rules.indistinct)
+    if contexts is None or not has_context(contexts):
+        return without_context(rules.no_context, 1.0, states.details("no_context", Verified().details))
+    if states.answer == "indistinct":
+        return (yield from _of_non_answer(answer, reference, question, states))
+    verified = yield from verified_claims(answer, contexts, question=question, history=history)
+    return scored(verified, states)
+
+
+def _of_non_answer(answer: str, reference: str | None, question: str | None, states: States) -> Steps[Score]:
+    counts = Verified().details
+    if reference is None:
+        details = states.details("no_claims", counts, no_context=False)
+        return Score(value=1.0, reason=say("faithfulness.nothing_claimed"), details=details)
+    if states.reference == "clear":
+        details = states.details("indistinct_answer", counts, no_context=False)
+        return Score(value=0.0, reason=say("faithfulness.indistinct"), details=details)
+    rating = yield from ask(Tone(answer, reference, question))
+    tone = rating.tone("faithfulness")
+    codes = {1.0: "faithfulness.tone_cautious", 0.5: "faithfulness.tone_neutral", 0.0: "faithfulness.tone_misleading"}
+    return Score(value=tone, reason=say(codes[tone]), details=states.details("tone", counts, no_context=False))

@@ -9,7 +9,7 @@ from operator import mul
 from statistics import fmean
 from typing import Union
 
-from mlflow_ragmetrics.core.aggregate import agreement
+from mlflow_ragmetrics.core.composite import agreement
 from mlflow_ragmetrics.core.question import Embed, Steps, ask
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError

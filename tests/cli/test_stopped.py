@@ -15,6 +15,7 @@ import pytest
 _ROWS = [{"question": f"Why {n}?", "answer": f"Because of {n}.", "reference": f"For {n}."} for n in range(5)]
 _PAUSED = """
 import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import mlflow_ragmetrics.tracking.report as report
 def pause(*_, **__):
     open("paused", "w").close()

@@ -21,7 +21,6 @@ from mlflow_ragmetrics.judges.chat.judge import group_calls
 from mlflow_ragmetrics.judges.chat.message import Block, Instruction, Part, Result
 from mlflow_ragmetrics.judges.chat.reply import Problem
 from mlflow_ragmetrics.judges.chat.tasks import Task, register_task, request_of
-from mlflow_ragmetrics.shared.claims import read_grade
 from tests.judges.fake_models import FakeChatModel, dutiful, scripted
 
 RUBRIC = "how polite is the answer?\n5 warm and respectful\n3 neutral\n1 rude"
@@ -32,7 +31,7 @@ ROW = {"id": "1", "question": "Where is it?", "answer": "Over there, you fool.",
 def politeness(answer: str, question: str | None = None) -> Steps[Score]:
     """How polite the answer is, by a rubric of one's own."""
     rating = yield from ask(Grade("politeness", rubric=RUBRIC, answer=answer, question=question))
-    grade = read_grade(rating, "politeness")
+    grade = rating.grade("politeness")
     return Score(value=(grade - 1) / 4, reason=rating.reason)
 
 
@@ -100,7 +99,7 @@ def test_the_cache_tells_rubrics_apart(tmp_path: Path) -> None:
     def rudeness(answer: str) -> Steps[Score]:
         """The same aspect by another rubric."""
         rating = yield from ask(Grade("politeness", answer, rubric="5 rude, 1 polite"))
-        return Score(value=read_grade(rating, "rudeness") / 5)
+        return Score(value=rating.grade("rudeness") / 5)
 
     model = dutiful()
     for each, calls in ((politeness, 1), (politeness, 1), (rudeness, 2)):

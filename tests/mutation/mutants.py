@@ -66,10 +66,10 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     ("report", "report/summary.py", "sum(map(bool, without_context))", "len(without_context)"),
     # several judges, composites, thresholds, keys
-    ("core", "core/aggregate.py", "number >= 0.5 for number", "number > 0.5 for number"),
-    ("core", "core/aggregate.py", "> len(numbers) else 0.0", ">= len(numbers) else 0.0"),
-    ("core", "core/aggregate.py", "> tolerance + 1e-9", "> tolerance - 1e-9"),
-    ("core", "core/aggregate.py", "return 1.0 - statistics.fmean(abs", "return statistics.fmean(abs"),
+    ("core", "core/composite.py", "number >= 0.5 for number", "number > 0.5 for number"),
+    ("core", "core/composite.py", "> len(numbers) else 0.0", ">= len(numbers) else 0.0"),
+    ("core", "core/composite.py", "> tolerance + 1e-9", "> tolerance - 1e-9"),
+    ("core", "core/composite.py", "return 1.0 - statistics.fmean(abs", "return statistics.fmean(abs"),
     ("engine", "engine/program.py", "if not several and type(first)", "if type(first)"),
     (
         "core",
@@ -119,7 +119,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("shared", "shared/rouge/overlap.py", "2 * self.precision * self.recall / (", "self.precision * self.recall / ("),
     ("shared", "shared/non_answers.py", "return all(is_non_answer", "return any(is_non_answer"),
     ("shared", "shared/non_answers.py", "or _CONTRASTS.intersection(rest)", ""),
-    ("shared", "shared/non_answers.py", "if text is None or not has_content(text):", "if text is None:"),
+    ("shared", "shared/non_answers.py", "return text is None or all(", "return text is not None and all("),
     ("shared", "shared/claims.py", "1 <= grade <= 5", "0 <= grade <= 5"),
     ("shared", "shared/claims.py", 'verdict or "NEUTRAL"', 'verdict or "SUPPORTED"'),
     ("shared", "shared/claims.py", "if passages is None or 1 <= number <= passages", "if True"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mlflow_ragmetrics.core.question import Finding, Rating, Related
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.shared.claims import read_findings, read_grade, read_related, read_tone
+from mlflow_ragmetrics.shared.claims import read_findings, read_related
 
 VERDICTS = st.sampled_from(["SUPPORTED", "supported ", "Contradicted.", "neutral", "yes", "RELATED", ""])
 
@@ -45,20 +45,20 @@ def test_related_chunks() -> None:
 
 @given(st.floats(1, 5))
 def test_grades_in_range_are_kept(grade: float) -> None:
-    assert read_grade(Rating(grade), "m") == grade
-    assert read_grade(Rating(f"{grade:.3f}/5"), "m") == pytest.approx(grade, abs=1e-3)
+    assert Rating(grade).grade("m") == grade
+    assert Rating(f"{grade:.3f}/5").grade("m") == pytest.approx(grade, abs=1e-3)
 
 
 @given(st.one_of(st.floats().filter(lambda x: not 1 <= x <= 5), st.text("abc /"), st.none(), st.booleans()))
 def test_all_else_is_an_error_that_shows_the_reply(reply: object) -> None:
     with pytest.raises(JudgeReplyError) as caught:
-        read_grade(Rating(reply), "my_metric")  # type: ignore[arg-type]
+        Rating(reply).grade("my_metric")  # type: ignore[arg-type]
     assert repr(reply) in str(caught.value)
     assert caught.value.metric == "my_metric"
 
 
 def test_tones() -> None:
-    assert [read_tone(Rating(value), "m") for value in (0, "0.5", 1.0)] == [0.0, 0.5, 1.0]
+    assert [Rating(value).tone("m") for value in (0, "0.5", 1.0)] == [0.0, 0.5, 1.0]
     for wrong in (0.25, "calm", None, 2):
         with pytest.raises(JudgeReplyError):
-            read_tone(Rating(wrong), "m")
+            Rating(wrong).tone("m")

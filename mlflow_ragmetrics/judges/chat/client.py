@@ -10,23 +10,22 @@ from typing import Any
 
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
-from mlflow_ragmetrics.judges.chat.bare import (
+from mlflow_ragmetrics.judges.chat.capabilities import (
     OLLAMA_NAMES,
     FurtherRequests,
+    Manner,
     is_ollama,
     rate_limiter_of,
     with_structure,
     without,
 )
-from mlflow_ragmetrics.judges.chat.breaker import Breaker
 from mlflow_ragmetrics.judges.chat.failures import failure_of, may_be_charged
 from mlflow_ragmetrics.judges.chat.limits import Budget, RateLimiter, Request, Usage, tokens_in
 from mlflow_ragmetrics.judges.chat.loop import awaited
-from mlflow_ragmetrics.judges.chat.manner import Manner
 from mlflow_ragmetrics.judges.chat.message import ChatMessage
 from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error
-from mlflow_ragmetrics.judges.chat.retry import Retry
+from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry
 from mlflow_ragmetrics.judges.chat.untraced import untraced
 
 __all__ = ["ModelClient", "most_tokens_of"]

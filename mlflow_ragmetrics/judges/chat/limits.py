@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from mlflow_ragmetrics.engine.usage import ChargesCaller, charge
+from mlflow_ragmetrics.engine.questions import ChargesCaller, charge
 from mlflow_ragmetrics.errors import BudgetExceededError
 from mlflow_ragmetrics.judges.chat.options import Prices
 

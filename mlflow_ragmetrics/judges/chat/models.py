@@ -8,7 +8,7 @@ from typing import Any
 
 from mlflow_ragmetrics.core.secrets import keep_secret, redact
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
-from mlflow_ragmetrics.judges.chat.bare import bare_model
+from mlflow_ragmetrics.judges.chat.capabilities import bare_model
 from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 
 __all__ = ["name_of", "open_model"]

@@ -27,7 +27,6 @@ from mlflow_ragmetrics.judges.chat.message import Block, ChatRequest, Instructio
 from mlflow_ragmetrics.judges.chat.options import Calls
 from mlflow_ragmetrics.judges.chat.reply import Problem, array_of, entries_by_id, text_in
 from mlflow_ragmetrics.shared.assertions import statements
-from mlflow_ragmetrics.shared.claims import read_grade, read_tone
 
 __all__ = [
     "Task",
@@ -138,7 +137,7 @@ def _rating(question: _Graded, name: str, entry: Mapping[str, Any]) -> Rating | 
     given = Rating(entry.get("grade"), text_in(entry, "reason"))
     is_tone = isinstance(question, Tone)
     try:
-        grade = read_tone(given, name) if is_tone else read_grade(given, name)
+        grade = given.tone(name) if is_tone else given.grade(name)
     except JudgeReplyError:
         allowed = "0, 0.5 or 1" if is_tone else "a number from 1 to 5"
         return Problem(f'the grade with the id "{name}" must be {allowed}')

@@ -1,4 +1,4 @@
-"""A given chat model made bare: its bindings opened, its own retries and rate limiter taken off, for the judge has its.
+"""A given chat model as the judge calls it: without retries and limits of its own, and asked for what it can do.
 
 Every request that a model makes behind the judge's back escapes the limits on calls and cost, and is paid for.
 """
@@ -6,7 +6,9 @@ Every request that a model makes behind the judge's back escapes the limits on c
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -16,7 +18,19 @@ from langchain_core.runnables import RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.retry import RunnableRetry
 
-__all__ = ["OLLAMA_NAMES", "FurtherRequests", "bare_model", "is_ollama", "rate_limiter_of", "with_structure", "without"]
+from mlflow_ragmetrics.judges.chat.failures import status_of
+from mlflow_ragmetrics.judges.chat.message import ChatMessage
+
+__all__ = [
+    "FurtherRequests",
+    "Manner",
+    "OLLAMA_NAMES",
+    "bare_model",
+    "is_ollama",
+    "rate_limiter_of",
+    "with_structure",
+    "without",
+]
 
 _COUNTS_ATTEMPTS = ("ChatGoogleGenerativeAI", "ChatVertexAI", "ChatMistralAI")
 OLLAMA_NAMES = {"max_tokens": "num_predict", "temperature": "temperature", "seed": "seed"}
@@ -126,3 +140,59 @@ def _clients_sending_once(model: Any) -> dict[str, Any]:
         if getattr(model, root_name, None) is not None:
             clients[root_name] = again
     return clients
+
+
+_REJECTED = {400, 404, 415, 422, 501}
+_STRUCTURE = re.compile(r"response_format|schema|tool|struct|json|function|parameter", re.IGNORECASE)
+_SYSTEM = re.compile(
+    r"system[ _-]?(role|message|prompt|instruction)|developer[ _-]?(role|message|instruction)|role\W+system"
+    r"|system\W+(role|is|are|was)?\s*(not|un)|roles must alternate",
+    re.IGNORECASE,
+)
+_TEMPERATURE = re.compile("temperature", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Manner:
+    """What requests have: the schema of the reply, a system turn, a temperature; ``sync``: models have ``invoke``."""
+
+    structured: bool = True
+    system: bool = True
+    temperature: bool = True
+    sync: bool = True
+
+    def after(self, error: BaseException) -> Manner | None:
+        """The manner in which to ask instead, as the error says; ``None`` where no other may help."""
+        if isinstance(error, NotImplementedError) and self.sync:
+            return replace(self, sync=False)
+        status = status_of(error)
+        if status not in _REJECTED and not (status is None and isinstance(error, ValueError)):
+            return None
+        text = f"{error} {getattr(error, 'body', '')}"
+        if self.temperature and _TEMPERATURE.search(text):
+            return replace(self, temperature=False)
+        if self.system and _SYSTEM.search(text):
+            return replace(self, system=False)
+        if self.structured and status is not None and (status != 404 or _STRUCTURE.search(text)):
+            return replace(self, structured=False)
+        return None
+
+    def both(self, other: Manner) -> Manner:
+        """What both have: two threads may learn of different things at once."""
+        return Manner(
+            self.structured and other.structured,
+            self.system and other.system,
+            self.temperature and other.temperature,
+            self.sync and other.sync,
+        )
+
+    def messages(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """The messages, without lone surrogates, the system turn merged into the user's where there may be none."""
+        clean = [(role, text.encode("utf-8", "replace").decode()) for role, text in messages]
+        if self.system or len(clean) < 2 or clean[0][0] != "system":
+            return clean
+        return [(clean[1][0], f"{clean[0][1]}\n\n{clean[1][1]}"), *clean[2:]]
+
+    def arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call, without a temperature that the model refuses."""
+        return {name: value for name, value in arguments.items() if self.temperature or name != "temperature"}
