@@ -96,8 +96,10 @@ class RagMetricsCallback(Recorder):
         spill_bytes: int = 256 * 2**20,
         trace_judge: bool = False,
     ) -> None:
+        made_with = {name: each for name, each in locals().items() if name not in ("self", "suite", "__class__")}
         super().__init__()
         suite = Suite.of(suite)
+        self._made_with = (suite, made_with)
         _check(sample_rate, when_full, queue_size=queue_size, workers=workers, buffer_size=buffer_size)
         reading = Reading(input_key, output_key, question, answer, contexts, references, gold_doc_ids, tools)
         self._sample_rate = sample_rate
@@ -126,6 +128,10 @@ class RagMetricsCallback(Recorder):
         self._queue = self._new_queue()
         _HANDLERS.add(self)
         _flush_when_process_ends()
+
+    def __reduce__(self) -> tuple[Callable[..., RagMetricsCallback], tuple[Suite, dict[str, Any]]]:
+        """Another process gets a handler of its own, made with the same options: counts and what waits stay here."""
+        return _made_anew, self._made_with
 
     def _new_queue(self) -> BackgroundQueue[Exchange]:
         # its threads hold the handler, so that one made for a single call lives until that call is scored
@@ -192,6 +198,10 @@ class RagMetricsCallback(Recorder):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _made_anew(suite: Suite, options: dict[str, Any]) -> RagMetricsCallback:
+    return RagMetricsCallback(suite, **options)
 
 
 _HANDLERS: weakref.WeakSet[RagMetricsCallback] = weakref.WeakSet()

@@ -54,6 +54,7 @@ class Exchange:
     outputs: Any = None
     tags: Sequence[str] = ()
     name: str | None = None
+    thread: Any = None
     steps: list[Step] = field(default_factory=list)
     parents: dict[UUID, UUID | None] = field(default_factory=dict)
     failed: set[UUID] = field(default_factory=set)
@@ -117,8 +118,11 @@ class Capture:
                 self._put(run_id, None, _Open(exchange))
                 return exchange
             self._put(run_id, parent, _Open(above.exchange, above.inside_retriever))
-            if above.exchange is not None and not above.inside_retriever and isinstance(inputs, Mapping):
-                above.exchange.steps.append(Step("input", run_id, _copied(inputs)))
+            if above.exchange is not None:
+                if above.exchange.thread is None:
+                    above.exchange.thread = _thread()
+                if not above.inside_retriever and isinstance(inputs, Mapping):
+                    above.exchange.steps.append(Step("input", run_id, _copied(inputs)))
             return None
 
     def begin_step(
@@ -358,6 +362,12 @@ def _surrounding_run() -> UUID | None:
     """
     config = var_child_runnable_config.get()
     return getattr(config.get("callbacks"), "parent_run_id", None) if config else None
+
+
+def _thread() -> Any:
+    """The ``thread_id`` of the call, which LangChain keeps in the context of its steps."""
+    config = var_child_runnable_config.get()
+    return (config.get("configurable") or {}).get("thread_id", False) if config else None
 
 
 def _copied(value: Any) -> Any:

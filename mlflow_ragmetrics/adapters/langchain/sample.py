@@ -208,6 +208,7 @@ def _metadata_of(exchange: Exchange) -> dict[str, Any]:
     back = {
         "chain_run": str(exchange.run_id),
         "run_name": exchange.name,
+        "thread_id": str(exchange.thread) if exchange.thread else None,
         "tags": list(exchange.tags),
         "trace_id": exchange.trace_id,
     }
