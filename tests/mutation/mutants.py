@@ -152,7 +152,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("judges/lexical", "judges/lexical/support.py", "_WINDOW: Final = 0.25", "_WINDOW: Final = 0.15"),
     ("judges/lexical", "judges/lexical/support.py", "_SENTENCE: Final = 0.15", "_SENTENCE: Final = 0.25"),
     ("judges/lexical", "judges/lexical/support.py", "_MISSING_NUMBERS: Final = 0.10", "_MISSING_NUMBERS: Final = 0.0"),
-    ("judges/lexical", "judges/lexical/support.py", "if coverage.places:", "if False:"),
+    ("judges/lexical", "judges/lexical/support.py", "if union.bit_count() >= needed:", "if union:"),
     ("judges/lexical", "judges/lexical/contradiction.py", "_FEWEST_SHARED: Final = 2", "_FEWEST_SHARED: Final = 1"),
     ("judges/chat", "judges/chat/message.py", "_MARK_DIGITS = 16", "_MARK_DIGITS = 8"),
     ("judges/chat", "judges/chat/message.py", "digest[:_MARK_DIGITS] in text for", "False for"),
