@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Literal, TypeVar
 
+from mlflow_ragmetrics.adapters.langchain.chain import aevaluate_chain as aevaluate_chain
 from mlflow_ragmetrics.adapters.langchain.chain import evaluate_chain as evaluate_chain
 from mlflow_ragmetrics.adapters.langchain.handler import RagMetricsCallback as RagMetricsCallback
+from mlflow_ragmetrics.adapters.langchain.middleware import RagMetricsMiddleware as RagMetricsMiddleware
+from mlflow_ragmetrics.adapters.langsmith import langsmith_evaluators as langsmith_evaluators
 from mlflow_ragmetrics.adapters.mlflow_genai import get_scorer as get_scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorer as scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorers as scorers

@@ -155,11 +155,11 @@ class Caller:
     def _attempt(self, sample: Sample) -> Answered:
         recorder = _CallRecorder()
         try:
-            inputs = self.make(sample)
+            inputs, awaits = self.make(sample), self.loop is not None
             try:
                 outputs = self._call(inputs, self._config_of(sample, recorder))
             except (NotImplementedError, TypeError) as error:
-                if self.loop is not None or not _is_for_async(error):
+                if awaits or not _is_for_async(error):
                     raise
                 with self._lock:
                     self.loop = self.loop or self._new_loop()

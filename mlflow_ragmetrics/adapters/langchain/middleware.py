@@ -26,6 +26,7 @@ __all__ = ["RagMetricsMiddleware"]
 _ADVICE = (
     "Your answer does not hold: {reasons}. Answer again, only from what the tools gave; say so if it is not there."
 )
+_RETRIES = "ragmetrics_retries"
 _INSTEAD = "I cannot answer this reliably from the sources that I have."
 
 
@@ -73,22 +74,20 @@ class RagMetricsMiddleware(AgentMiddleware):
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Score what the model answers, and retry or replace it where it fails."""
         response = handler(request)
-        for attempt in range(self._retries + 1):
-            scores = self._scores(request.messages, response)
-            if attempt == self._retries or not _failed(scores):
-                break
+        tried = _tried(request.messages)
+        while _failed(scores := self._scores(request.messages, response)) and tried < self._retries:
+            tried += 1
             response = handler(_asked_again(request, response, scores))
-        return self._given(response, scores)
+        return self._given(response, scores, tried)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """The same for an agent that is awaited; scoring does not hold up its event loop."""
         response = await handler(request)
-        for attempt in range(self._retries + 1):
-            scores = await run_beside(self._scores, request.messages, response)
-            if attempt == self._retries or not _failed(scores):
-                break
+        tried = _tried(request.messages)
+        while _failed(scores := await run_beside(self._scores, request.messages, response)) and tried < self._retries:
+            tried += 1
             response = await handler(_asked_again(request, response, scores))
-        return self._given(response, scores)
+        return self._given(response, scores, tried)
 
     def _scores(self, messages: Sequence[Any], response: Any) -> Mapping[str, Score]:
         answer = _answer_of(response)
@@ -97,20 +96,31 @@ class RagMetricsMiddleware(AgentMiddleware):
         (row,) = self._suite.score_samples([sample_from_messages([*messages, answer])])
         return row.scores
 
-    def _given(self, response: Any, scores: Mapping[str, Score]) -> Any:
+    def _given(self, response: Any, scores: Mapping[str, Score], tried: int) -> Any:
         answer = _answer_of(response)
-        if answer is None or not scores:
+        if answer is None or not (scores or tried):
             return response
         said = {
             key: {"score": score.value, "passed": score.passed, "reason": score.error or score.reason}
             for key, score in scores.items()
         }
-        changed: dict[str, Any] = {"response_metadata": {**answer.response_metadata, "ragmetrics": said}}
+        noted = {"ragmetrics": said} if scores else {_RETRIES: tried}
+        changed: dict[str, Any] = {"response_metadata": {**answer.response_metadata, **noted}}
         if self._on_failure == "stop" and _failed(scores):
             changed["content"] = self._instead
         place = response.result.index(answer)
         response.result[place] = answer.model_copy(update=changed)
         return response
+
+
+def _tried(messages: Sequence[Any]) -> int:
+    """How often the model was told in this turn, where it went on to ask its tools instead of answering."""
+    for message in reversed(messages):
+        if message.type == "human":
+            break
+        if _RETRIES in getattr(message, "response_metadata", ()):
+            return int(message.response_metadata[_RETRIES])
+    return 0
 
 
 def _answer_of(response: Any) -> Any:

@@ -895,3 +895,42 @@ def classic_multi_query() -> Any:
 
     finder = MultiQueryRetriever.from_llm(Shelf(), Model(reply=lambda _: "one query\nanother query"))
     return {"context": finder | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+# ---------------------------------------------------------------- the page
+
+_HEAD = """# What counts as question, contexts and answer
+
+Written by `python tests/adapters/langchain/programs.py`, which runs each of these programs with a handler attached. All
+ask after the same lighthouse; `a`, `b` and `c` are the documents on the shelf, "text" is one without an id.
+
+| program | question | retrieved | contexts: what the model saw | answer |
+|---|---|---|---|---|
+"""
+
+
+def line(name: str) -> str:
+    """The program's line in the table, as it comes out."""
+    import mlflow_ragmetrics as rm
+
+    program, found = PROGRAMS[name], []
+    with rm.RagMetricsCallback("coherence", sink=lambda sample, _: found.append(sample), **program.options) as handler:
+        program.build()({"callbacks": [handler]})
+    if not found:
+        return f"| {program.shape} | | | | none: not scored |"
+    sample = found[0]
+    retrieved = ", ".join(sample.retrieved_doc_ids or ())
+    seen = "unknown: skipped" if sample.contexts is None else ", ".join(each.id or "text" for each in sample.contexts)
+    return f"| {program.shape} | {sample.question} | {retrieved} | {seen} | {sample.answer} |"
+
+
+def main() -> None:
+    """Write the page."""
+    page = Path(__file__).parents[3] / "docs" / "langchain.md"
+    page.parent.mkdir(exist_ok=True)
+    lines = [line(name) for name, program in PROGRAMS.items() if program.shape and program.runs_here]
+    page.write_text(_HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
