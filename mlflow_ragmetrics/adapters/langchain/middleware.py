@@ -72,7 +72,7 @@ class RagMetricsMiddleware(AgentMiddleware):
         self._instead = instead
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Score what the model answers, and retry or replace it where it fails."""
+        """Score what the model answers to ``request`` by way of ``handler``; retry or replace it where it fails."""
         response = handler(request)
         tried = _tried(request.messages)
         while _failed(scores := self._scores(request.messages, response)) and tried < self._retries:
@@ -81,7 +81,7 @@ class RagMetricsMiddleware(AgentMiddleware):
         return self._given(response, scores, tried)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """The same for an agent that is awaited; scoring does not hold up its event loop."""
+        """The same where ``handler`` of ``request`` is awaited; scoring does not hold up the event loop."""
         response = await handler(request)
         tried = _tried(request.messages)
         while _failed(scores := await run_beside(self._scores, request.messages, response)) and tried < self._retries:

@@ -11,7 +11,7 @@ from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.seen import Found, found_in, lists_of, replies_of
 from mlflow_ragmetrics.core.sample import Chunk, Message, Sample
 from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.records.conversation import closing_answer, has_open_calls
+from mlflow_ragmetrics.records.conversation import closing_answer
 from mlflow_ragmetrics.records.messages import (
     answer_in,
     mapping_of,
@@ -131,7 +131,7 @@ def _answer_in(outputs: Any) -> str | None:
         structured = next((outputs[name] for name in _STRUCTURED if outputs.get(name) is not None), None)
         if structured is not None:
             return _answer_in(_plain(structured))
-    elif has_open_calls(outputs):
+    elif getattr(outputs, "tool_calls", None):
         return None
     messages = _messages(outputs)
     if messages and not any(isinstance(outputs, Mapping) and outputs.get(name) for name in _OUTRIGHT):

@@ -61,7 +61,8 @@ def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | No
     retrieved = _handed_on(lists, tuple(seen)) if lists else None
     rank = {_key(chunk): place for place, chunk in enumerate(retrieved or ())}
     chosen = [seen[key] for key in sorted(seen, key=lambda key: rank.get(key, len(rank)))]
-    earlier = [chunk for call in calls for message in call.value for chunk in tool_chunks(message, tools)]
+    asked = [message for call in calls for message in call.value if getattr(message, "type", None) == "tool"]
+    earlier = [chunk for message in asked for chunk in tool_chunks(message, tools)]
     for group in (texts.of_tools, earlier, texts.in_steps):
         whole = group is texts.in_steps  # a text of which a part stands there by chance is no passage
         chosen += _uncovered(_seen(group, prompts, whole).values(), chosen, replies)
