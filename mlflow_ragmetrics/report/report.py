@@ -46,7 +46,8 @@ class Report:
     ``description`` says how it was made (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
     ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
     where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found, ``anytime`` the state that
-    ``with_anytime`` leaves for the next look. ``stopped`` says why it ended before every row was scored, where it did.
+    ``with_anytime`` leaves for the next look. ``stopped`` says why it ended before every row was scored, where it did;
+    ``timings`` are the figures of a chain's calls, where one was run.
     ``slices`` are the columns of ``with_slices``.
     """
 
@@ -59,6 +60,7 @@ class Report:
     true_scores: tuple[TrueScore, ...] = ()
     anytime: AnytimeState | None = None
     stopped: Union[str, None] = None
+    timings: Mapping[str, float] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -123,7 +125,7 @@ class Report:
         """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
         scores = [row.scores for row in self.rows]
         figures = {**summarize_rows(scores, self._group_names()), **panel_figures(scores)}
-        figures |= {**retrieval_summary(scores), **self.repeats}
+        figures |= {**retrieval_summary(scores), **self.repeats, **self.timings}
         figures |= {f"diagnosis/n_{cause.replace(' ', '_')}": count for cause, count in self.causes.items()}
         figures |= {name: value for each in self.true_scores for name, value in each.metrics.items()}
         return figures | (self.anytime.metrics if self.anytime is not None else {})
