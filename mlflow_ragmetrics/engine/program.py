@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import Any
 
 from mlflow_ragmetrics.core.composite import Composite, aggregate, agreement
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate
 from mlflow_ragmetrics.core.question import Outcome, Question, Steps, together
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, MissingFieldError, RagMetricsError
 
 __all__ = ["start", "Job", "Row", "Run", "ScoringRules", "merge_judges"]
