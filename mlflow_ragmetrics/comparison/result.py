@@ -196,7 +196,7 @@ class Comparison:
         return self.sides
 
     def slices_text(self, column: str, width: int | None = None) -> str:
-        """The differences of each slice as a table for a terminal of so many columns; see ``by``."""
+        """The differences of each slice of ``column`` as a table of ``width`` columns (the terminal's); see ``by``."""
         found = self._slices(column)
         figures = [each.figures for _, each in found]
         columns: dict[str, Sequence[str]] = {
