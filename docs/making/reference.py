@@ -1,0 +1,173 @@
+"""Commands from click, the keys of suite.yaml from pydantic, what a run holds, and errors with their codes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+import mlflow_ragmetrics.errors as errors
+from making.text import escaped, prose, table
+from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.configuration.settings import SuiteSettings
+from mlflow_ragmetrics.registry import builtin_metrics
+from mlflow_ragmetrics.selection import PRESETS
+
+__all__ = ["pages", "suite_schema", "suite_schema_text"]
+
+DATA = Path(__file__).parents[1] / "data"
+PACKAGE = Path(errors.__file__).parent
+
+
+def pages() -> dict[str, str]:
+    """The text of each page by its place."""
+    return {
+        "reference/commands": _commands(),
+        "reference/suite_file": _suite_file(),
+        "reference/runs": _runs(),
+        "reference/errors": _errors(),
+    }
+
+
+def _commands() -> str:
+    context = click.Context(main, info_name="ragmetrics")
+    parts = ["# Command line", *_help(main.help or "")]
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        own = click.Context(command, info_name=f"ragmetrics {name}", parent=None)
+        usage = " ".join(command.collect_usage_pieces(own))
+        parts += [f"## ragmetrics {name}", f"```text\nragmetrics {name} {usage}\n```", *_help(command.help or "")]
+        records = [each.get_help_record(own) for each in command.get_params(own)]
+        rows = [(f"`{shown}`", escaped(said)) for shown, said in filter(None, records)]
+        parts.append(table(("option", ""), rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def _help(text: str) -> Iterator[str]:
+    """A command's help as click reads it: what follows ``\\b`` keeps its lines."""
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        lines = paragraph.splitlines()
+        if lines[0].strip() == "\b":
+            heading, *rest = lines[1:]
+            if heading.startswith(" "):
+                heading, rest = "", lines[1:]
+            yield (
+                (f"{escaped(heading)}\n\n" if heading else "")
+                + "```text\n"
+                + "\n".join(line.removeprefix("  ") for line in rest)
+                + "\n```"
+            )
+        else:
+            yield escaped(" ".join(line.strip() for line in lines))
+
+
+def suite_schema() -> dict[str, Any]:
+    """The JSON Schema of a suite's file: the pydantic model's, with the short forms that it also reads."""
+    schema = copy.deepcopy(SuiteSettings.model_json_schema())
+    schema |= {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A suite of mlflow_ragmetrics"}
+    for key, definition in (("judges", "JudgeSettings"), ("embeddings", "EmbeddingSettings")):
+        one = {"anyOf": [{"type": "string"}, {"$ref": f"#/$defs/{definition}"}]}
+        several = {"type": "array", "items": one, "minItems": 1}
+        schema["properties"][key] = {"anyOf": [*one["anyOf"], several, {"type": "null"}], "title": key.title()}
+    schema["properties"]["preset"]["examples"] = list(PRESETS)
+    schema["properties"]["metrics"]["examples"] = [list(builtin_metrics())]
+    codes = schema["$defs"]["RetryOptions"]["properties"]
+    for field, written in (("longest", "max"), ("codes", "on_http_codes")):
+        found = codes.pop(field, None) or codes.pop(written)
+        codes[field] = codes[written] = found
+    for written in ("codes", "on_http_codes"):
+        codes[written] = {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"const": "5xx"}]}}
+    schema["oneOf"] = [{"required": ["preset"]}, {"required": ["metrics"]}]
+    return schema
+
+
+def suite_schema_text() -> str:
+    """The schema as the file that editors read."""
+    return json.dumps(suite_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _suite_file() -> str:
+    schema = suite_schema()
+    template = (PACKAGE / "cli" / "suite.yaml").read_text(encoding="utf-8")
+    parts = [
+        "# suite.yaml",
+        "`ragmetrics init` writes this file; `ragmetrics evaluate FILE --suite suite.yaml`, "
+        '`rm.Suite.from_yaml("suite.yaml")` and the doors of MLflow, LangChain and Spark read it. An unknown key is '
+        "refused by name, and a key of a provider is never written into it, only the name of an environment variable.",
+        f"```yaml\n{template}```",
+        "## In an editor",
+        'The file <a href="../suite.schema.json">suite.schema.json</a> beside this site completes and checks keys in '
+        "editors that know JSON Schema. With the YAML extension of VS Code, and with every editor that uses "
+        "yaml-language-server, copy it beside `suite.yaml`, whose first line then is:",
+        "```yaml\n# yaml-language-server: $schema=suite.schema.json\n```",
+        "## Keys",
+        _keys(schema, schema["properties"]),
+    ]
+    for name, title in (
+        ("JudgeSettings", "A judge"),
+        ("EmbeddingSettings", "An embedding model"),
+        ("RateLimit", "rate_limit"),
+        ("RetryOptions", "retry"),
+        ("Prices", "prices"),
+    ):
+        found = schema["$defs"][name]
+        parts += [f"## {title}", prose(found.get("description", "")), _keys(schema, found["properties"])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _keys(schema: dict[str, Any], properties: dict[str, Any]) -> str:
+    rows = []
+    for name, found in properties.items():
+        default = found.get("default")
+        shown = "" if default is None else f"`{json.dumps(default)}`"
+        rows.append((f"`{name}`", escaped(_kind(found)), shown))
+    return table(("key", "accepts", "default"), rows)
+
+
+def _kind(found: dict[str, Any]) -> str:
+    if "anyOf" in found:
+        return " or ".join(dict.fromkeys(_kind(each) for each in found["anyOf"] if each.get("type") != "null"))
+    if "$ref" in found:
+        names = {"JudgeSettings": "a judge", "EmbeddingSettings": "an embedding model", "RateLimit": "rate_limit"}
+        name = found["$ref"].rpartition("/")[2]
+        return names.get(name, name.removesuffix("Options").lower())
+    if "enum" in found:
+        return " or ".join(f"`{each}`" for each in found["enum"])
+    if "const" in found:
+        return f"`{found['const']}`"
+    limits = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "minItems": "at least"}
+    said = ", ".join(f"{word} {found[name]:g}" for name, word in limits.items() if name in found)
+    kind = {"array": "a list", "object": "a mapping", "string": "text", "boolean": "true or false"}.get(
+        found.get("type", ""), found.get("type", "anything")
+    )
+    if found.get("type") == "array" and "items" in found:
+        kind += f" of: {_kind(found['items'])}"
+    return f"{kind} ({said})" if said else kind
+
+
+def _runs() -> str:
+    """What a run may hold, by the committed list, which a test holds against real runs."""
+    names = json.loads((DATA / "run_names.json").read_text(encoding="utf-8"))
+    parts = ["# What a run holds", names["about"]]
+    for section in names["sections"]:
+        parts += [f"## {section['title']}", section["about"]]
+        parts.append(table(("name", "what it is"), ((f"`{name}`", said) for name, said in section["names"].items())))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _errors() -> str:
+    codes = json.loads((DATA / "codes.json").read_text(encoding="utf-8"))
+    tree = prose((errors.__doc__ or "").partition("\n")[2])
+    parts = ["# Errors, codes and exit codes", tree, "[Each error with its attributes](python_errors.md)."]
+    for section in codes["sections"]:
+        parts += [f"## {section['title']}", section["about"]]
+        parts.append(
+            table((section["column"], "what it means"), ((f"`{n}`", said) for n, said in section["codes"].items()))
+        )
+    return "\n\n".join(parts) + "\n"
