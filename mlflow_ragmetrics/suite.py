@@ -22,6 +22,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Row, ScoringRules
+from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.engine.threads import Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
@@ -261,8 +262,8 @@ class Suite:
 
         def evaluated(*, stored: bool) -> Report:
             began = time.perf_counter()
-            engine = self._engine(selection, stored=stored)
-            with progress_of(progress, len(samples)) as bar:
+            with charged_to(Expenses()) as expenses, progress_of(progress, len(samples)) as bar:
+                engine = self._engine(selection, stored=stored)
                 rows = [bar.advance(row) for row in engine.rows(samples)]
             seconds = time.perf_counter() - began
             report = self.report(
@@ -270,8 +271,7 @@ class Suite:
                 warnings=warnings,
                 source=source,
                 seconds=seconds,
-                spent=engine.spent,
-                cached=engine.cached,
+                expenses=expenses,
                 groups=groups,
             )
             if engine.stopped is not None:
@@ -295,20 +295,18 @@ class Suite:
         warnings: tuple[str, ...] = (),
         source: Union[str, Path, None] = None,
         seconds: float = 0.0,
-        before: Counter[str] | None = None,
-        spent: Counter[str] | None = None,
-        cached: int | None = None,
+        expenses: Expenses | None = None,
         groups: str | None = None,
     ) -> Report:
-        """The report on ``rows`` that this suite has scored in ``seconds``; what was spent ``before`` is not theirs.
+        """The report on ``rows`` that this suite has scored in ``seconds`` at these ``expenses``.
 
-        ``spent``: what they did cost, where that is known.
-        ``warnings`` and ``source`` stand in it as they are; ``cached`` counts answers that came from the cache.
+        ``warnings`` and ``source`` stand in it as they are.
         ``groups`` as in ``evaluate``; where no row has such a field, a warning says so.
         """
         grouped, more = grouping_of(rows, groups or self.groups)
-        counts: dict[str, float] = dict(self.spent - (before or Counter()) if spent is None else +spent)
-        usage = counts | ({} if cached is None else {"cached": cached}) | {"wall_seconds": seconds}
+        counts = {} if expenses is None else {"cached": 0.0, **expenses.counts()}
+        usage = {name: count for name, count in counts.items() if count or name == "cached"}
+        usage["wall_seconds"] = seconds
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
         said = (*warnings, *more, *panel_warnings(rows))
         return Report(rows=rows, description=description, warnings=said, usage=usage, source=source)
@@ -370,11 +368,6 @@ class Suite:
             slots=self._slots,
             store=open_store(self.cache) if stored and self.cache is not None else None,
         )
-
-    @property
-    def spent(self) -> Counter[str]:
-        """What this suite's judges have cost since they were made: calls, tokens, money."""
-        return sum((Counter(judge.usage.snapshot()) for judge in self.judges if judge.usage is not None), Counter())
 
 
 def _checked_groups(groups: object) -> str | None:

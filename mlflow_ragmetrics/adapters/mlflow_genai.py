@@ -17,6 +17,7 @@ from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score, passes
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.readers import read_samples
@@ -127,7 +128,7 @@ class _SharedRows:
         self._columns = dict(columns)
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
-        self._before = suite.spent
+        self._expenses = Expenses()
         self._warned_of: set[str] = set()
         thresholds = {suite.name_prefix + metric.key: metric.threshold for metric in suite.metrics}
         self.criteria = {key: _criterion(thresholds.get(key)) for key in suite.keys}
@@ -155,7 +156,7 @@ class _SharedRows:
             raise InvalidDataError(f"run {result.run_id} has no row that this scorer scored")
         samples = read_samples([row.sample for row in rows])
         placed = [replace(row, sample=s, index=i) for i, (row, s) in enumerate(zip(rows, samples, strict=True))]
-        return self._suite.report(placed, before=self._before)
+        return self._suite.report(placed, expenses=self._expenses)
 
     def _scored(self, row: Mapping[str, Any], trace: Trace | None) -> Row:
         sample = _sample_of(row, trace, self._columns)
@@ -164,7 +165,8 @@ class _SharedRows:
             failure = failure or "it left no trace"
             failed = Score(status="error", error=failure, reason=f"the predict function failed: {failure}")
             return Row(sample, dict.fromkeys(self._suite.keys, failed))
-        (scored,) = self._suite.score_samples([sample])
+        with charged_to(self._expenses):
+            (scored,) = self._suite.score_samples([sample])
         self._warn_of_skipped(scored)
         return scored
 
