@@ -25,7 +25,7 @@ myst_heading_anchors = 4
 exclude_patterns = ["making", "data"]
 nitpicky = True
 pygments_style = "friendly"
-pygments_dark_style = "native"
+pygments_dark_style = "monokai"
 
 html_theme = "furo"
 html_title = "mlflow_ragmetrics"

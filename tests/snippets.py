@@ -34,7 +34,7 @@ _BLOCK = re.compile(
 _FILE = re.compile(r"^(?:#|//) ([\w./-]+\.(?:py|yaml|csv|jsonl|json|toml|txt))\n")
 _NEEDS = re.compile(r"^<!-- needs: (.+?) -->$", re.MULTILINE)
 _EXIT = re.compile(r"\s+# exit code (\d+)$")
-_CHANGING = re.compile(r"(?<= rows in )[\d.]+(?= s$)|(?<=^MLflow run: ).*$", re.MULTILINE)
+_CHANGING = re.compile(r"(?<= rows in )[\d.]+(?= s$)|(?<=^MLflow run: ).*$|(?<=--backend-store-uri )\S+$", re.MULTILINE)
 _LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 RUN = ("python", "bash", "yaml", "json", "jsonl", "csv", "toml")
 
