@@ -14,6 +14,8 @@ sys.path.insert(0, str(HERE))
 
 from making import gallery, markdown, metric_pages, python_reference, reference  # noqa: E402
 
+from mlflow_ragmetrics.configuration.schema import suite_schema_text  # noqa: E402
+
 project = "mlflow_ragmetrics"
 author = "The mlflow_ragmetrics developers"
 project_copyright = author
@@ -56,7 +58,7 @@ def write_beside(app: Any, error: Exception | None) -> None:
     if error is None:
         folder = Path(app.outdir)
         gallery.write(folder / "gallery")
-        (folder / "suite.schema.json").write_text(reference.suite_schema_text(), encoding="utf-8")
+        (folder / "suite.schema.json").write_text(suite_schema_text(), encoding="utf-8")
         markdown.write(HERE, folder, app.env)
 
 

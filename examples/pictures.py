@@ -1,4 +1,4 @@
-"""Make the pictures of the README and the site: the report's page, and MLflow's comparison of two runs, as a browser shows them.
+"""Make the pictures of the README and the site: the page of a report, and MLflow's comparison of two runs.
 
 Needs selenium and pillow (``pip install selenium pillow``) and Chromium with its driver (on Debian
 ``apt install chromium chromium-driver``); opens nothing but an MLflow server on this machine, and no model is asked::

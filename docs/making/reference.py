@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from collections.abc import Iterator
@@ -14,11 +13,9 @@ import click
 import mlflow_ragmetrics.errors as errors
 from making.text import escaped, prose, table
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.configuration.settings import SuiteSettings
-from mlflow_ragmetrics.registry import builtin_metrics
-from mlflow_ragmetrics.selection import PRESETS
+from mlflow_ragmetrics.configuration.schema import suite_schema
 
-__all__ = ["pages", "suite_schema", "suite_schema_text"]
+__all__ = ["pages"]
 
 DATA = Path(__file__).parents[1] / "data"
 PACKAGE = Path(errors.__file__).parent
@@ -67,31 +64,6 @@ def _help(text: str) -> Iterator[str]:
             yield escaped(" ".join(line.strip() for line in lines))
 
 
-def suite_schema() -> dict[str, Any]:
-    """The JSON Schema of a suite's file: the pydantic model's, with the short forms that it also reads."""
-    schema = copy.deepcopy(SuiteSettings.model_json_schema())
-    schema |= {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A suite of mlflow_ragmetrics"}
-    for key, definition in (("judges", "JudgeSettings"), ("embeddings", "EmbeddingSettings")):
-        one = {"anyOf": [{"type": "string"}, {"$ref": f"#/$defs/{definition}"}]}
-        several = {"type": "array", "items": one, "minItems": 1}
-        schema["properties"][key] = {"anyOf": [*one["anyOf"], several, {"type": "null"}], "title": key.title()}
-    schema["properties"]["preset"]["examples"] = list(PRESETS)
-    schema["properties"]["metrics"]["examples"] = [list(builtin_metrics())]
-    codes = schema["$defs"]["RetryOptions"]["properties"]
-    for field, written in (("longest", "max"), ("codes", "on_http_codes")):
-        found = codes.pop(field, None) or codes.pop(written)
-        codes[field] = codes[written] = found
-    for written in ("codes", "on_http_codes"):
-        codes[written] = {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"const": "5xx"}]}}
-    schema["oneOf"] = [{"required": ["preset"]}, {"required": ["metrics"]}]
-    return schema
-
-
-def suite_schema_text() -> str:
-    """The schema as the file that editors read."""
-    return json.dumps(suite_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
 def _suite_file() -> str:
     schema = suite_schema()
     template = (PACKAGE / "cli" / "suite.yaml").read_text(encoding="utf-8")
@@ -102,10 +74,10 @@ def _suite_file() -> str:
         "refused by name, and a key of a provider is never written into it, only the name of an environment variable.",
         f"```yaml\n{template}```",
         "## In an editor",
-        'The file <a href="../suite.schema.json">suite.schema.json</a> beside this site completes and checks keys in '
-        "editors that know JSON Schema. With the YAML extension of VS Code, and with every editor that uses "
-        "yaml-language-server, copy it beside `suite.yaml`, whose first line then is:",
-        "```yaml\n# yaml-language-server: $schema=suite.schema.json\n```",
+        "`ragmetrics init --schema` writes `suite.schema.json` beside `suite.yaml`, and a first line into this that "
+        "names it: editors that know yaml-language-server, such as VS Code with its YAML extension, then complete and "
+        "check keys. "
+        'It is also <a href="../suite.schema.json">here</a>.',
         "## Keys",
         _keys(schema, schema["properties"]),
     ]

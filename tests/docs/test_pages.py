@@ -10,13 +10,11 @@ from pathlib import Path
 
 import click
 import pytest
-import yaml
 from click.testing import CliRunner
 from making import benchmark_tables, metric_pages, python_reference, reference
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.configuration.settings import SuiteSettings
 from mlflow_ragmetrics.core.description import facts_of, options_of, paragraphs_of
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.registry import all_metrics, builtin_metrics, metric_of
@@ -145,31 +143,6 @@ def test_every_command_and_option_is_in_the_reference() -> None:
         for parameter in command.params:
             if isinstance(parameter, click.Option) and not parameter.hidden:
                 assert max(parameter.opts, key=len) in text
-
-
-def test_the_schema_has_every_key_and_takes_what_the_settings_take() -> None:
-    jsonschema = pytest.importorskip("jsonschema")
-    schema = reference.suite_schema()
-    assert set(schema["properties"]) == set(SuiteSettings.model_fields)
-    jsonschema.Draft202012Validator.check_schema(schema)
-    template = (Path(rm.__file__).parent / "cli" / "suite.yaml").read_text(encoding="utf-8")
-    whole = {
-        "metrics": ["faithfulness", {"ndcg": {"k": 5}}],
-        "judges": ["lexical", {"model": "openai:/gpt-4o-mini", "temperature": 0, "api_key": "${OPENAI_API_KEY}"}],
-        "embeddings": "char-ngram",
-        "retry": {"on_http_codes": [429, "5xx"], "max": 30},
-        "thresholds": "balanced",
-    }
-    for suite in (yaml.safe_load(template), whole, {"preset": "full", "judges": "lexical"}):
-        SuiteSettings(**suite)
-        jsonschema.validate(suite, schema)
-    for wrong in (
-        {"preset": "full", "metrics": ["rouge"]},
-        {"preset": "full", "metric": []},
-        {"preset": "x", "judges": 3},
-    ):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, schema)
 
 
 def test_every_code_of_an_error_or_warning_is_explained() -> None:
