@@ -326,16 +326,22 @@ class Suite:
     def plan(self, data: Data, *, columns: Mapping[str, str] | None = None) -> dict[str, Plan]:
         """What an evaluation of ``data`` would cost each language-model judge, by its name; nothing is sent.
 
-        Calls and tokens are upper bounds where a cache holds answers already; a judge that costs nothing is left out.
+        Each ``Plan`` is a range, from one claim a sentence to three (``most``). Calls are exact where nothing is asked
+        again or found in a cache; a judge that costs nothing is left out.
         """
         from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-        from mlflow_ragmetrics.judges.chat.plan import PlanJudge
+        from mlflow_ragmetrics.judges.chat.plan import FEWEST_CLAIMS, MOST_CLAIMS, PlanJudge
 
         samples = list(read_samples(data, columns))
         selection, _ = check_presence(self.selection, samples)
-        planned = [PlanJudge(judge) if isinstance(judge, ChatJudge) else judge for judge in self.judges]
-        deque(self._engine(selection, judges=planned, stored=False).rows(samples), maxlen=0)
-        return {judge.name: judge.plan for judge in planned if isinstance(judge, PlanJudge)}
+
+        def plans(claims: int) -> dict[str, Plan]:
+            planned = [PlanJudge(judge, claims) if isinstance(judge, ChatJudge) else judge for judge in self.judges]
+            deque(self._engine(selection, judges=planned, stored=False).rows(samples), maxlen=0)
+            return {judge.name: judge.plan for judge in planned if isinstance(judge, PlanJudge)}
+
+        most = plans(MOST_CLAIMS) if any(isinstance(judge, ChatJudge) for judge in self.judges) else {}
+        return {name: replace(plan, most=most[name]) for name, plan in plans(FEWEST_CLAIMS).items()} if most else {}
 
     def describe(self) -> dict[str, Any]:
         """What explains a difference between two runs: suite, judges, weights, thresholds, language."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 from langchain_core.language_models import FakeListChatModel
 
@@ -39,8 +40,15 @@ def planned(metrics: str | Sequence[str]) -> list[tuple[str, str, str, str]]:
         judge = rm.ChatJudge(FakeListChatModel(responses=["{}"]), name="model", calls=calls)
         suite = rm.Suite.preset(metrics, judge=judge) if isinstance(metrics, str) else rm.Suite(metrics, judge=judge)
         plan = suite.plan([ROW])["model"]
-        lines.append((f'`calls="{calls}"`', f"{plan.calls}", f"{plan.prompt_tokens:,}", f"{plan.schema_tokens:,}"))
+        figures = [_span(plan, name) for name in ("calls", "prompt_tokens", "schema_tokens")]
+        lines.append((f'`calls="{calls}"`', figures[0], figures[1], figures[2]))
     return lines
+
+
+def _span(plan: Any, name: str) -> str:
+    """The least, and the most where that is more."""
+    least, most = getattr(plan, name), getattr(plan.most or plan, name)
+    return f"{least:,}" if most <= least else f"{least:,} to {most:,}"
 
 
 def of_presets() -> str:

@@ -113,8 +113,8 @@ def _cost(found: Metric) -> str:
         return "Embeddings of the answer and the reference; no judge is asked."
     also = " It also needs embeddings of answer and reference." if "embeddings" in asks else ""
     return (
-        "Counted by `suite.plan` for one row of four claims, three reference sentences and five short passages, with "
-        "this metric alone; what several metrics ask is asked once.\n\n"
+        "Counted by `suite.plan` for one row of four sentences, three in the reference, and five short passages, with "
+        "this metric alone, from one claim a sentence to three; what several metrics ask is asked once.\n\n"
         + table(("", "calls", "prompt tokens", "of the schemas beside them"), costs.planned((found.name,)))
         + f"\n\nThe offline judge and a local NLI model make no calls.{also} "
         "[Cost and caching](../guides/cost.md)."

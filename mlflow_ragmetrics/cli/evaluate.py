@@ -235,9 +235,16 @@ def _show_plan(plans: Mapping[str, Plan]) -> None:
     if not plans:
         screen.print("No language model is asked: nothing is sent, and it costs nothing.")
     for name, plan in plans.items():
-        tokens = f"{plan.prompt_tokens + plan.schema_tokens:,} prompt and {plan.completion_tokens:,} reply tokens"
-        cost = f", ${plan.cost:.2f}" if plan.cost is not None else ""
-        screen.print(f"{clean(name)}: at most {plan.calls:,} calls, about {tokens}{cost}. Nothing was sent.")
+        most = plan.most or plan
+        prompts = _range(plan.prompt_tokens, most.prompt_tokens + most.schema_tokens)
+        tokens = f"{prompts} prompt and {_range(plan.completion_tokens, most.completion_tokens)} reply tokens"
+        cost = "" if plan.cost is None or most.cost is None else f", ${plan.cost:.4g} to ${most.cost:.4g}"
+        calls = f"{_range(plan.calls, most.calls)} calls, {tokens}{cost}"
+        screen.print(f"{clean(name)}: {calls} (one to three claims a sentence). Nothing was sent.", soft_wrap=True)
+
+
+def _range(least: int, most: int) -> str:
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _show_run(run_id: str, destination: Destination) -> None:
