@@ -26,6 +26,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 exclude_patterns = ["making", "data"]
 nitpicky = True
+smartquotes = False  # options begin with two hyphens
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 

@@ -63,6 +63,6 @@ def _in_order(env: Any) -> list[str]:
 def _first_sentence(text: str) -> str:
     for paragraph in text.split("\n\n"):
         if paragraph and not paragraph.startswith(("#", "```", "|", "!", "<", "-", ":")):
-            line = re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", " ".join(paragraph.split()))
+            line = re.sub(r"\[([^]]+)\]\([^)]*\)|<[^>]+>", r"\1", " ".join(paragraph.split()))
             return re.split(r"(?<=[.:]) ", line, maxsplit=1)[0]
     return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,15 +52,11 @@ def _help(text: str) -> Iterator[str]:
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         lines = paragraph.splitlines()
         if lines[0].strip() == "\b":
-            heading, *rest = lines[1:]
-            if heading.startswith(" "):
-                heading, rest = "", lines[1:]
-            yield (
-                (f"{escaped(heading)}\n\n" if heading else "")
-                + "```text\n"
-                + "\n".join(line.removeprefix("  ") for line in rest)
-                + "\n```"
-            )
+            heading, _, rest = textwrap.dedent("\n".join(lines[1:])).partition("\n")
+            if rest.startswith(" "):
+                yield f"{escaped(heading)}\n\n```text\n{textwrap.dedent(rest)}\n```"
+            else:
+                yield f"```text\n{heading}\n{rest}\n```"
         else:
             yield escaped(" ".join(line.strip() for line in lines))
 

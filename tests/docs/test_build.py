@@ -82,7 +82,7 @@ def test_nothing_is_loaded_from_elsewhere(site: Path, pages: dict[Path, _Page]) 
     for path, page in pages.items():
         for address in page.loads:
             assert not re.match(r"(?:https?:)?//", address), f"{path.relative_to(site)} loads {address}"
-            if not address.startswith("data:"):
+            if not address.startswith(("data:", "#")):
                 assert (path.parent / unquote(address.partition("?")[0])).is_file(), f"{path}: {address}"
     for style in site.rglob("*.css"):
         assert not re.search(r"(?:@import|url\()\s*['\"]?(?:https?:)?//", style.read_text(encoding="utf-8")), style
@@ -117,8 +117,9 @@ def test_the_gallery_is_live(site: Path) -> None:
 def test_a_search_finds_what_is_meant(site: Path, word: str, found: set[str]) -> None:
     text = (site / "searchindex.js").read_text(encoding="utf-8")
     index = json.loads(re.search(r"Search\.setIndex\((.*)\)", text, re.DOTALL)[1])  # type: ignore[index]
-    held = index["terms"].get(word, [])
-    names = {index["docnames"][number] for number in ([held] if isinstance(held, int) else held)}
+    held = [index[kind].get(word, []) for kind in ("terms", "titleterms")]
+    numbers = {number for each in held for number in ([each] if isinstance(each, int) else each)}
+    names = {index["docnames"][number] for number in numbers}
     assert found <= names
 
 
