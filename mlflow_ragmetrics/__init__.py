@@ -63,6 +63,7 @@ _HOMES = {
     "report.gates": ("GateError",),
     "report.report": ("Report",),
     "report.summary": ("summarize",),
+    "robustness.stress": ("Stress", "stress"),
     "scoring": ("score",),
     "shared.non_answers": ("is_indistinct",),
     "shared.rouge.table": ("rouge_table",),

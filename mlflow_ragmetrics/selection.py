@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_weights, composite
+from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of, shown
 from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.records.unused import way_out
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
@@ -33,6 +35,17 @@ PRESETS: dict[str, tuple[str, ...]] = {
     "lexical": _LEXICAL,
     "response": _RESPONSE,
     "retrieval": _RETRIEVAL,
+    "diagnose": (
+        "faithfulness",
+        "fact_recall(target='reference')",
+        "factual_correctness",
+        "relevant_chunk_precision",
+        "context_utilization",
+        "noise_sensitivity_relevant",
+        "noise_sensitivity_irrelevant",
+        "hallucination_rate",
+        "self_knowledge",
+    ),
     "full": (
         *_WHITE_PAPER,
         "fact_recall(target='reference')",
@@ -75,6 +88,12 @@ class Selection:
     composites: tuple[Composite, ...]
     name: str | None = None
     optional: frozenset[str] = frozenset()
+
+    @property
+    def better(self) -> dict[str, Better]:
+        """Of the keys of which higher is not better: ``False`` where lower is, ``None`` where neither is."""
+        sides = {metric.key: metric.definition.higher_is_better for metric in self.metrics}
+        return {key: side for key, side in sides.items() if side is not True}
 
     def without(self, keys: Sequence[str]) -> Selection:
         """The same without the metrics of these keys."""
@@ -165,6 +184,10 @@ def _with_components(metrics: list[Metric], composites: Sequence[Composite]) -> 
                 raise InvalidOptionError(message, param="weights", metric=each.name)
             metrics.append(found)
             keys.add(key)
+        neither = [m.key for m in metrics if m.definition.higher_is_better is None and each.weights.get(m.key)]
+        if neither:
+            message = f"{each.name}: neither a high nor a low value of {neither[0]} is better: it cannot be weighed"
+            raise InvalidOptionError(message, param="weights", metric=each.name)
     return metrics
 
 
@@ -205,8 +228,8 @@ def _at_level(metric: Metric, level: str) -> Metric:
     return metric if own or not metric.definition.levels else metric(preset=level)
 
 
-def check_presence(selection: Selection, samples: Sequence[Sample]) -> tuple[Selection, tuple[str, ...]]:
-    """The selection without what cannot be scored at all, and the warnings that say so.
+def check_presence(selection: Selection, samples: Sequence[Sample]) -> tuple[Selection, tuple[Text, ...]]:
+    """The selection without what cannot be scored at all, and the warnings that say so, one for each absent field.
 
     ``MissingFieldError`` for a named metric whose field is absent from every row, or when nothing is left;
     ``InvalidDataError`` when there are no rows.
@@ -227,21 +250,28 @@ def check_presence(selection: Selection, samples: Sequence[Sample]) -> tuple[Sel
     unknown = _unknown_contexts(left, samples)
     if not absent:
         return selection, unknown
-    missing = ", ".join(f"{key} (no row has {field!r})" for key, field in absent.items())
-    ways = [f"{field}: {way_out(field, samples)}" for field in dict.fromkeys(absent.values())]
-    start = f"left out{f' of the preset {selection.name!r}' if selection.name else ''}"
-    return left, ("; ".join([f"{start}: {missing}", *ways]), *unknown)
+    named = "presence.left_out_of_preset" if selection.name else "presence.left_out"
+    warnings = [
+        say(
+            named,
+            preset=selection.name,
+            keys=", ".join(key for key in absent if absent[key] == field),
+            field=field,
+            way=way_out(field, samples),
+        )
+        for field in dict.fromkeys(absent.values())
+    ]
+    return left, (*warnings, *unknown)
 
 
 def _given(samples: Sequence[Sample], field: str) -> bool:
     return any(getattr(sample, field, None) is not None or field in sample.invalid for sample in samples)
 
 
-def _unknown_contexts(selection: Selection, samples: Sequence[Sample]) -> tuple[str, ...]:
+def _unknown_contexts(selection: Selection, samples: Sequence[Sample]) -> tuple[Text, ...]:
     """The warning about rows that do not say what was retrieved, where other rows do."""
     keys = [metric.key for metric in selection.metrics if "contexts" in metric.required]
     unknown = sum(sample.contexts is None and "contexts" not in sample.invalid for sample in samples)
     if not keys or not unknown:
         return ()
-    rows = f"{unknown} of {len(samples)} rows do not say what was retrieved ('contexts' is missing, not empty)"
-    return (f"{rows}: skipped by {', '.join(keys)}",)
+    return (say("presence.unknown", n=unknown, total=len(samples), keys=", ".join(keys)),)

@@ -15,10 +15,11 @@ from typing_extensions import Unpack
 from mlflow_ragmetrics.cache import open_store
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_aggregate
 from mlflow_ragmetrics.core.judge import Judge
-from mlflow_ragmetrics.core.language import check_language
+from mlflow_ragmetrics.core.language import check_language, render
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Row, ScoringRules
@@ -31,6 +32,7 @@ from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.readers.groups import sample_groups
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report.stream import Stream
 from mlflow_ragmetrics.report.summary import grouping_of, panel_warnings
 from mlflow_ragmetrics.selection import PRESETS, Preset, Selection, Thresholds, check_presence, select
 from mlflow_ragmetrics.views.progress import Progress, progress_of
@@ -177,7 +179,7 @@ class Suite:
 
     @classmethod
     def preset(cls, name: str, /, *, also: Iterable[MetricLike] = (), **options: Unpack[SuiteKeywords]) -> Suite:
-        """The suite ``white_paper``, ``lexical``, ``response``, ``retrieval`` or ``full``.
+        """The suite ``white_paper``, ``lexical``, ``response``, ``retrieval``, ``diagnose`` or ``full``.
 
         ``also``: further metrics; one with the key of a metric of the preset takes its place. Metrics of the preset
         whose fields no row has are skipped with a warning, not refused.
@@ -230,6 +232,11 @@ class Suite:
         """The keys of all scores, prefix included, in order."""
         own = [*(metric.key for metric in self.metrics), *(composite.key for composite in self.composites)]
         return [self.name_prefix + key for key in own]
+
+    @property
+    def better(self) -> dict[str, Better]:
+        """Of the keys of which higher is not better: ``False`` where lower is, ``None`` where neither is."""
+        return {self.name_prefix + key: side for key, side in self.selection.better.items()}
 
     def evaluate(
         self,
@@ -286,7 +293,12 @@ class Suite:
 
         reports = [evaluated(stored=False) for _ in range(repeat)]
         usage = sum((Counter(report.usage) for report in reports), Counter())
-        return replace(reports[0], repeats=repeatability(reports), usage=usage)
+        repeats = repeatability(reports)
+        for key in reports[0].keys:  # of a row that was not measured each time, nothing is known of the repeats
+            times = zip(*(report.scores(key) for report in reports), strict=True)
+            repeats[f"{key}/repeat_n_measured"] = float(sum(all(s.measured for s in scores) for scores in times))
+        stopped = next((report.incomplete for report in reports if report.incomplete is not None), None)
+        return replace(reports[0], repeats=repeats, usage=usage, stopped=stopped)
 
     def report(
         self,
@@ -309,15 +321,36 @@ class Suite:
         usage["wall_seconds"] = seconds
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
         said = (*warnings, *more, *panel_warnings(rows))
+        said = tuple(render(warning, self.language) for warning in said)
         return Report(rows=rows, description=description, warnings=said, usage=usage, source=source)
 
-    async def aevaluate(self, data: Data, **options: Any) -> Report:
+    async def aevaluate(
+        self,
+        data: Data,
+        *,
+        columns: Mapping[str, str] | None = None,
+        progress: Union[bool, Progress, None] = None,
+        repeat: int = 1,
+        groups: str | None = None,
+    ) -> Report:
         """``evaluate`` in a worker thread, for callers in an event loop; it ends when the task is cancelled."""
-        return await run_beside(self.evaluate, data, **options)
+        return await run_beside(self.evaluate, data, columns=columns, progress=progress, repeat=repeat, groups=groups)
 
-    def stream(self, data: Data, *, columns: Mapping[str, str] | None = None) -> Iterator[Row]:
-        """Yield each row once it is scored, in order, with bounded memory; a repeated id is noticed for 20,000 rows."""
-        return self._engine(self.selection).rows(read_samples(data, columns, remembered=20_000))
+    def stream(self, data: Data, *, columns: Mapping[str, str] | None = None, groups: str | None = None) -> Stream:
+        """Yield each row once it is scored, in order, with bounded memory; a repeated id is noticed for 20,000 rows.
+
+        The ``summary`` of what is returned has the figures of the rows that have passed, under the names of
+        ``Report.metrics``, what must be read with them, and ``check`` for gates. ``groups`` as in ``evaluate``.
+        """
+        engine = self._engine(self.selection)
+        groups = _checked_groups(groups) or self.groups
+        return Stream(
+            engine.rows(read_samples(data, columns, remembered=20_000)),
+            keys=self.keys,
+            groups={name: field for field, name in (columns or {}).items()}.get(groups or "", groups),
+            language=self.language,
+            stopped=lambda: engine.stopped,
+        )
 
     def score_samples(self, samples: Iterable[Sample], *, strict: bool = False) -> Iterator[Row]:
         """Score samples; ``strict`` raises what would leave a score missing or in error."""

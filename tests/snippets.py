@@ -1,4 +1,4 @@
-"""What a page shows as code is run, block by block, as a reader would; ``python tests/snippets.py PAGE`` shows anew.
+"""What a page shows as code is run, block by block, as a reader would; ``python tests/snippets.py PAGE …`` shows anew.
 
 Of a Markdown page are run: ``python`` blocks, in one set of names, and the lines of ``bash`` blocks that begin with
 ``ragmetrics`` (``# exit code 1`` at the end names another code than 0). A block whose first line is a comment with a
@@ -13,9 +13,12 @@ import contextlib
 import doctest
 import importlib.util
 import io
+import os
 import re
 import shlex
+import shutil
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -142,7 +145,19 @@ def written_anew(path: Path) -> str:
     return "".join([*parts, text[end:]])
 
 
+def refresh(pages: list[Path]) -> None:
+    """Write the outputs of ``pages`` anew, each page in a folder of its own that has the example data and a store."""
+    data = Path(__file__).parents[1] / "examples" / "data"
+    os.environ["MLFLOW_TRACKING_URI"] = "sqlite:///mlflow.db"
+    for page in [each.resolve() for each in pages]:
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(data, Path(folder, "examples", "data"))
+            os.chdir(folder)
+            sys.path.insert(0, folder)
+            page.write_text(written_anew(page), encoding="utf-8")
+            sys.path.remove(folder)
+            os.chdir(data)
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        page = Path(name)
-        page.write_text(written_anew(page), encoding="utf-8")
+    refresh([Path(name) for name in sys.argv[1:]])

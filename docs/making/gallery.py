@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.selection import PRESETS
 
 __all__ = ["PAGES", "write"]
 
 DATA = Path(__file__).parents[2] / "examples" / "data"
-PAGES = ["report_llama-2-13b", "report_gpt-4", "report_russian", "report_retrieval", "comparison"]
-PAGES += ["report_diagnose"] if "diagnose" in PRESETS else []
+PAGES = ["report_llama-2-13b", "report_gpt-4", "report_russian", "report_retrieval", "report_diagnose", "comparison"]
 
 
 def write(folder: Path) -> None:
@@ -23,15 +21,14 @@ def write(folder: Path) -> None:
     russian = suite.replace(language="ru").evaluate(DATA / "ragtruth_llama-2-13b.jsonl", progress=False)
     joined = rm.join(DATA / "retrieval_results.tsv", DATA / "retrieval_reference.tsv")
     retrieval = rm.Suite.preset("retrieval").evaluate(joined.rows, progress=False)
+    diagnose = rm.Suite.preset("diagnose", judge="lexical")
     shown = {
         "report_llama-2-13b": older,
         "report_gpt-4": newer,
         "report_russian": russian,
         "report_retrieval": retrieval,
+        "report_diagnose": diagnose.evaluate(DATA / "ragtruth_llama-2-13b.jsonl", progress=False),
         "comparison": rm.compare(older, newer),
     }
-    if "diagnose" in PRESETS:
-        diagnose = rm.Suite.preset("diagnose", judge="lexical")
-        shown["report_diagnose"] = diagnose.evaluate(DATA / "ragtruth_llama-2-13b.jsonl", progress=False)
     for name, found in shown.items():
         (folder / f"{name}.html").write_text(found.to_html(), encoding="utf-8")

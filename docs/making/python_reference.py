@@ -33,6 +33,7 @@ _ROOMS = {
     "errors": "errors",
     "judges": "judges",
     "report.gates": "errors",
+    "robustness": "compare",
     "shared": "metrics",
 }
 

@@ -49,6 +49,8 @@ def _block(paragraph: str) -> str:
     if head in ("Args:", "Raises:", "Returns:") and rest.startswith("    "):
         entries = re.split(r"\n    (?=\S)", f"\n{rest}")[1:]
         return f"**{head}**\n\n" + "\n".join(f"- {escaped(' '.join(entry.split()))}" for entry in entries)
+    if paragraph.startswith("==="):
+        return f"```text\n{paragraph}\n```"
     if paragraph.lstrip().startswith(">>>"):
         return f"```pycon\n{paragraph}\n```"
     before, sign, rest = paragraph.partition("::\n")

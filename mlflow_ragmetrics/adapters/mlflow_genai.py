@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,14 +12,16 @@ from typing import Any
 import mlflow
 from mlflow.entities import Feedback, Trace
 from mlflow.genai.scorers import Scorer
+from mlflow.tracing.constant import TraceMetadataKey
 from pydantic import PrivateAttr
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score, passes
+from mlflow_ragmetrics.core.score import Better, Score, passes
+from mlflow_ragmetrics.core.secrets import for_log
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
-from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.errors import InvalidDataError, RagMetricsError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.readers import read_samples
 from mlflow_ragmetrics.readers.traces import failure_of, retrieved_documents, session_of
@@ -29,6 +32,7 @@ from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.tracking.feedback import feedback_of
 from mlflow_ragmetrics.tracking.trace_store import warn_of_small_pool
+from mlflow_ragmetrics.tracking.writer import RunWriter, explained
 
 __all__ = ["RagScorer", "get_scorer", "scorer", "scorers"]
 
@@ -39,8 +43,9 @@ def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagSco
     """One scorer for ``mlflow.genai.evaluate(scorers=[…])`` that gives a feedback for each metric of the suite.
 
     Fields come from ``inputs``, ``outputs`` and ``expectations``, contexts from there or from the retriever spans of
-    the trace; ``columns`` maps sample fields to other names inside those. MLflow logs the means; ``log(result)``
-    of the scorer adds intervals, counts, params and tables to the run, and the thresholds to ``result.passed``.
+    the trace; ``columns`` maps sample fields to other names inside those. MLflow logs the means, the scorer beside them
+    how many rows failed, were skipped or not measured (``<key>/n_error``, …); ``log(result)`` of the scorer adds
+    intervals, counts, params and tables to the run, and the thresholds to ``result.passed``.
     """
     suite = Suite.of(suite)
     name = suite.keys[0] if len(suite.keys) == 1 else "ragmetrics"
@@ -130,8 +135,9 @@ class _SharedRows:
         self._entries: dict[str, _Entry] = {}
         self._expenses = Expenses()
         self._warned_of: set[str] = set()
+        self._marks: dict[str, Counter[str]] = {}
         thresholds = {suite.name_prefix + metric.key: metric.threshold for metric in suite.metrics}
-        self.criteria = {key: _criterion(thresholds.get(key)) for key in suite.keys}
+        self.criteria = {key: _criterion(thresholds.get(key), suite.better.get(key, True)) for key in suite.keys}
 
     def __deepcopy__(self, memo: Any) -> _SharedRows:
         return self
@@ -147,6 +153,7 @@ class _SharedRows:
         with entry.lock:
             if entry.row is None:
                 entry.row = self._scored(row, trace)
+                self._mark(entry.row, trace)
         return entry.row.scores
 
     def report(self, result: Any) -> Report:
@@ -170,6 +177,22 @@ class _SharedRows:
         self._warn_of_skipped(scored)
         return scored
 
+    def _mark(self, row: Row, trace: Trace) -> None:
+        """Count in the run what its means, which are MLflow's, leave out or take though it was not measured."""
+        run_id = (trace.info.trace_metadata or {}).get(TraceMetadataKey.SOURCE_RUN)
+        marks = [f"{key}/{mark}" for key, score in row.scores.items() for mark in score.marks]
+        if not run_id or not marks:
+            return
+        with self._lock:
+            counts = self._marks.setdefault(run_id, Counter())
+            counts.update(marks)
+            figures = {name: float(counts[name]) for name in marks}
+        try:
+            with explained(run_id):
+                RunWriter(run_id).figures(figures)
+        except RagMetricsError as error:
+            _logger.warning("%s", for_log(str(error)))
+
     def _warn_of_skipped(self, row: Row) -> None:
         for key, score in row.scores.items():
             if score.status == "skipped" and key not in self._warned_of:
@@ -177,9 +200,9 @@ class _SharedRows:
                 _logger.warning("%s is skipped: %s", key, score.reason)
 
 
-def _criterion(threshold: float | None) -> Callable[[Any], bool]:
+def _criterion(threshold: float | None, better: Better) -> Callable[[Any], bool]:
     """Whether a feedback's value passes: where there is no threshold, there is nothing to fail."""
-    return lambda value: threshold is None or (isinstance(value, (int, float)) and passes(value, threshold))
+    return lambda value: threshold is None or (isinstance(value, (int, float)) and passes(value, threshold, better))
 
 
 class _Entry:

@@ -31,6 +31,7 @@ _COMMANDS = {
     "calibrate": ("calibrate", "Measure a metric against human labels, and its best threshold."),
     "power": ("power", "Say how small a difference the data can show, and what a smaller one takes."),
     "label": ("label", "Choose the rows to have labelled, so that few labels tell most."),
+    "stress": ("stress", "Say which edits of supported answers a judge notices."),
     "list": ("metrics:list_command", "Show the metrics and the presets."),
     "explain": ("metrics:explain_command", "Show one metric: formula, options, thresholds, an example."),
     "doctor": ("doctor", "Check versions, extras, the MLflow store and the judge."),

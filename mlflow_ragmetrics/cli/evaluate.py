@@ -80,7 +80,7 @@ def _exit_code(request: Request) -> int:
         return 0
     check_writable(request.junit, request.json_file)
     limits = request.fail_under or {}, request.min_scored
-    check_names(suite.keys, *limits)
+    check_names(suite.keys, *limits, fail_over=request.fail_over, better=suite.better)
     destination = destination_of(request.tracking_uri, request.experiment) if request.log else None
     report = _report(request, rows_of(request), suite, destination)
     unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas) if request.output else None
@@ -92,7 +92,15 @@ def _exit_code(request: Request) -> int:
     if unwritten is not None:
         raise unwritten
     incomplete = report.incomplete
-    checks = check_figures(report.metrics, *limits, keys=suite.keys, rows=len(report), incomplete=incomplete)
+    checks = check_figures(
+        report.metrics,
+        *limits,
+        fail_over=request.fail_over,
+        better=suite.better,
+        keys=suite.keys,
+        rows=len(report),
+        incomplete=incomplete,
+    )
     are_reached = report_gates(checks, request.junit, request.json_file)
     if incomplete is not None:
         click.echo("The evaluation is not complete, as said above.", err=True)
@@ -126,6 +134,7 @@ def _report(request: Request, rows: Rows, suite: Suite, destination: Destination
         from mlflow_ragmetrics.tracking.anytime import last_state
 
         report = report.with_anytime(last_state(report.description))
+    report = report.with_slices(*request.by)
     return replace(report, source=rows.source, warnings=(*report.warnings, *rows.warnings))
 
 

@@ -23,6 +23,7 @@ _FAMILIES = {
     "lexical": "Words and patterns, without any model",
     "response": "Response against reference",
     "retrieval": "Retrieved documents against relevant ones",
+    "diagnose": "Which part failed: claims against passages",
 }
 
 
@@ -67,18 +68,21 @@ def _families() -> Iterator[tuple[str, list[Measure]]]:
     others = dict(all_metrics())
     for preset, family in _FAMILIES.items():
         names = dict.fromkeys(metric_of(spelling).name for spelling in PRESETS[preset])
-        yield f"{family} (--suite {preset})", [others.pop(name) for name in names]
+        yield f"{family} (--suite {preset})", [others.pop(name) for name in names if name in others]
     if others:
         yield "In no preset", list(others.values())
 
 
 def _facts(metric: Metric) -> str:
+    from mlflow_ragmetrics.core.description import SIDES
+
     definition = metric.definition
     low, high = definition.range
     key = f"key {metric.key} · " if metric.key != metric.name else ""
     needs = ", ".join((*definition.required, *definition.asks)) or "nothing"
     uses = f" · uses {', '.join(definition.optional)}" if definition.optional else ""
     shown = f"{low:g} to {high:g}" + (", shown 1–5" if definition.scaled else "")
+    shown += "" if definition.higher_is_better else f", {SIDES[definition.higher_is_better]}"
     origin = "" if definition.source else f" · {definition.function.__module__}"
     return f"{key}{shown} · needs {needs}{uses}{origin}"
 
@@ -140,5 +144,5 @@ def _documentation(function: Any) -> Iterator[str]:
     paragraphs, example = paragraphs_of((inspect.getdoc(function) or "It has no docstring.").replace("``", ""))
     for number, paragraph in enumerate(paragraphs):
         yield from ([""] if number else [])
-        yield paragraph
+        yield from paragraph.splitlines()
     yield from (["", "Example:", *example] if example else [])

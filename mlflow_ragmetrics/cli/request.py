@@ -60,6 +60,7 @@ class Request:
     output: str | None
     keep_formulas: bool
     fail_under: Mapping[str, float] | None
+    fail_over: Mapping[str, float] | None
     min_scored: Mapping[str, float] | None
     true_score: Mapping[str, str] | None
     anytime: bool
@@ -98,7 +99,7 @@ _SUITE = (
         "--suite",
         metavar="NAME|FILE",
         shell_complete=suites,
-        help="white_paper, lexical, response, retrieval, full, or a suite.yaml [default: white_paper].",
+        help="white_paper, lexical, response, retrieval, diagnose, full, or a suite.yaml [default: white_paper].",
     ),
     click.option(
         "--metric",
@@ -191,6 +192,13 @@ _OUTCOME = (
         multiple=True,
         callback=numbers,
         help="Exit code 1 when a mean, or a figure such as rag_score/ci_low, is lower.",
+    ),
+    click.option(
+        "--fail-over",
+        metavar="METRIC=NUMBER,…",
+        multiple=True,
+        callback=numbers,
+        help="The same for metrics that are better the lower, such as hallucination_rate: when it is higher.",
     ),
     click.option(
         "--min-scored",

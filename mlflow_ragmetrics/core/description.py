@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from mlflow_ragmetrics.core.metric import Metric
 
-__all__ = ["described", "facts_of", "options_of", "paragraphs_of"]
+__all__ = ["SIDES", "described", "facts_of", "options_of", "paragraphs_of"]
 
+SIDES = {True: "higher is better", False: "lower is better", None: "neither side is better"}
 _WIDTH = 100
 _NAMES = 12
 
@@ -32,9 +33,10 @@ def described(metric: Metric) -> str:
 
 
 def paragraphs_of(text: str) -> tuple[list[str], list[str]]:
-    """A docstring's paragraphs, each on one line, and the lines of its example, without their heading."""
+    """A docstring's paragraphs, each on one line but for tables, and the lines of its example without a heading."""
     said, _, example = text.partition("\nExample")
-    paragraphs = [" ".join(paragraph.split()) for paragraph in said.strip().split("\n\n")]
+    parts = said.strip().split("\n\n")
+    paragraphs = [part if part.startswith("===") else " ".join(part.split()) for part in parts]
     return paragraphs, example.removeprefix("s").removeprefix(":").strip("\n").splitlines()
 
 
@@ -42,12 +44,15 @@ def facts_of(metric: Metric) -> dict[str, str]:
     """What is known of the metric beside its docstring, by name: range, needs, thresholds, other names, source."""
     definition = metric.definition
     low, high = definition.range
+    scaled = "; shown on 1 to 5 too" if definition.scaled else ""
     facts = {
         "Key": metric.key,
-        "Range": f"{low:g} to {high:g}, higher is better" + ("; shown on 1 to 5 too" if definition.scaled else ""),
+        "Range": f"{low:g} to {high:g}, {SIDES[definition.higher_is_better]}{scaled}",
         "Needs": ", ".join((*definition.required, *definition.asks)),
         "Uses": ", ".join(definition.optional),
-        "Passes from": "" if metric.threshold is None else f"{metric.threshold:g}",
+        "Passes from" if definition.higher_is_better is not False else "Passes up to": ""
+        if metric.threshold is None
+        else f"{metric.threshold:g}",
         "Presets": ", ".join(f"{name} {level:g}" for name, level in (definition.levels or {}).items()),
         "Also called": ", ".join(definition.aliases),
         "Source": definition.source,

@@ -5,25 +5,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, Union
 
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidFieldError
 
-__all__ = ["LARGEST", "Evidence", "Item", "Score", "Status", "Verdict", "passes", "score_of", "token_item"]
+__all__ = ["LARGEST", "Better", "Evidence", "Item", "Score", "Status", "Verdict", "passes", "quality_of", "score_of"]
+__all__ += ["token_item"]
+
+Better = Union[bool, None]
+"""Whether a higher value is better (``True``), a lower one (``False``), or neither (``None``)."""
 
 Status = Literal["ok", "skipped", "error"]
 Verdict = Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL", "RELATED", "UNRELATED", "FOUND", "NOT_FOUND"]
 Kind = Literal["claim", "token", "sentence", "chunk", "document"]
 
+_MARKED = {"claims_missing": "n_unclaimed", "quote_not_found": "n_unquoted"}
 _TOLERANCE = 1e-9
 LARGEST = 1e30  # no scale goes so far, and sums and squares of what goes further are not finite
 
 
-def passes(value: float, threshold: float) -> bool:
-    """Whether ``value`` reaches ``threshold``, forgiving the last bits of floating point."""
-    return value >= threshold - _TOLERANCE
+def passes(value: float, threshold: float, higher_is_better: Better = True) -> bool:
+    """Whether ``value`` reaches ``threshold``, or stays within it where lower is better.
+
+    The last bits of floating point are forgiven.
+    """
+    return value <= threshold + _TOLERANCE if higher_is_better is False else value >= threshold - _TOLERANCE
+
+
+def quality_of(value: float, higher_is_better: Better) -> float | None:
+    """``value`` so that more is better: 1 − value where lower is better; ``None`` where neither is.
+
+    >>> quality_of(0.25, True), quality_of(0.25, False), quality_of(0.25, None)
+    (0.25, 0.75, None)
+    """
+    if higher_is_better is None:
+        return None
+    return value if higher_is_better else 1.0 - value
 
 
 @dataclass(frozen=True)
@@ -53,6 +72,12 @@ class Item:
     evidence: tuple[Evidence, ...] = ()
     judge: str | None = None
 
+    @property
+    def unbacked_by_chunks(self) -> bool:
+        """Whether it is a claim or sentence that was held against chunks (its evidence shows one) and not supported."""
+        judged = self.verdict in ("NEUTRAL", "CONTRADICTED") and self.kind in ("claim", "sentence")
+        return judged and any(each.chunk for each in self.evidence)
+
     def changed(self, **fields: Any) -> Item:
         """The same item with other values in some fields, at half the cost of a new one."""
         copy = object.__new__(Item)
@@ -71,8 +96,9 @@ class Score:
     """One metric on one sample.
 
     ``value`` is the raw score, ``None`` unless ``status`` is ``"ok"``, never NaN. ``scaled`` is the same on 1 to 5
-    for the white-paper family. ``passed`` is ``None`` without a ``threshold``. ``reason`` says why in a sentence,
-    ``items`` claim by claim. ``details`` holds named counts, ``warnings`` pairs of (code, text), ``error`` the class
+    for the white-paper family. ``passed`` is ``None`` without a ``threshold``; ``higher_is_better`` is ``False`` for
+    rates of faults and ``None`` for what is neither good nor bad. ``reason`` says why in a sentence, ``items`` claim by
+    claim. ``details`` holds named counts, ``warnings`` pairs of (code, text), ``error`` the class
     and message of what failed, ``judge`` who answered in ``duration_ms`` milliseconds. With several judges
     ``model_scores`` has each one's value, and ``excluded_models`` names those that failed.
     """
@@ -91,6 +117,7 @@ class Score:
     warnings: tuple[tuple[str, str], ...] = ()
     error: str | None = None
     duration_ms: float = 0.0
+    higher_is_better: Better = True
 
     def __post_init__(self) -> None:
         if self.value is not None:
@@ -100,12 +127,17 @@ class Score:
             unscored: Status = "error" if self.error else "skipped"
             object.__setattr__(self, "status", "ok" if self.value is not None else unscored)
         if self.passed is None and self.threshold is not None and self.value is not None:
-            object.__setattr__(self, "passed", passes(self.value, self.threshold))
+            object.__setattr__(self, "passed", passes(self.value, self.threshold, self.higher_is_better))
 
     @property
     def scored(self) -> bool:
         """Whether there is a value."""
         return self.status == "ok"
+
+    @property
+    def quality(self) -> float | None:
+        """The value so that more is better: 1 − value where lower is; ``None`` without a value or a better side."""
+        return None if self.value is None else quality_of(self.value, self.higher_is_better)
 
     @property
     def measured(self) -> bool:
@@ -114,6 +146,22 @@ class Score:
         A composite is measured when each of its components is that has a weight and was not skipped.
         """
         return self.scored and not self.details.get("unmeasured")
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The counts that this score adds to, where it is not a plain measurement, such as ``n_error``.
+
+        A figure that leaves such scores out, or takes them as they are, looks better than it is without them.
+        """
+        found = {
+            "n_error": self.status == "error",
+            "n_skipped": self.status == "skipped",
+            "n_no_context": bool(self.details.get("no_context")),
+            "n_unmeasured": self.scored and not self.measured,
+            **{name: any(code == each for each, _ in self.warnings) for code, name in _MARKED.items()},
+            "n_fewer_judges": len(self.model_scores) < int(self.details.get("judges_asked", 0)),
+        }
+        return tuple(name for name, holds in found.items() if holds)
 
     def changed(self, **fields: Any) -> Score:
         """The same score with other values in some fields, unchecked: ``replace`` checks, at ten times the cost."""

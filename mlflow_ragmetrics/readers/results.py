@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
+from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidDataError
 
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Run
 
-__all__ = ["Results", "Source", "is_file", "latest_results", "read_table", "results_of"]
+__all__ = ["BETTER", "Results", "Source", "is_file", "latest_results", "read_table", "results_of"]
 
 Source = Union["Evaluation", "Results", str, Path]
+BETTER: Mapping[Better, str] = {False: "lower", None: "neither"}
+"""What the column ``<key>_better`` says of metrics of which higher is not better."""
 _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _LATEST = re.compile(r"latest\s+(?:(?P<count>\d+|two|three)\s+)?of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
@@ -54,6 +57,11 @@ class Results:
         """The keys of the scores: the columns that have a ``<key>_status`` beside them."""
         columns = list(self.table.columns)
         return [name for name in columns if f"{name}_status" in columns]
+
+    def better(self, key: str) -> Better:
+        """Whether a higher value of ``key`` is better, a lower one (``False``), or neither (``None``)."""
+        said = self.table[f"{key}_better"].iloc[0] if f"{key}_better" in self.table.columns and len(self.table) else ""
+        return {name: side for side, name in BETTER.items()}.get(str(said), True)
 
 
 def results_of(source: Source, name: str = "") -> Results:

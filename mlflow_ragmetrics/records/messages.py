@@ -11,7 +11,16 @@ from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.records.aliases import ALIASES
 from mlflow_ragmetrics.records.values import elements_of, is_missing
 
-__all__ = ["answer_in", "mapping_of", "messages_in", "messages_of", "question_in", "reference_in", "turns_before"]
+__all__ = [
+    "answer_in",
+    "citations_in",
+    "mapping_of",
+    "messages_in",
+    "messages_of",
+    "question_in",
+    "reference_in",
+    "turns_before",
+]
 
 _QUESTION_KEYS = (
     "question",
@@ -40,6 +49,45 @@ def question_in(value: object) -> object:
 def answer_in(value: object) -> object:
     """The answer inside chain ``outputs``: a mapping's answer, or its last model message; ``value`` if none."""
     return _unwrapped(value, _ANSWER_KEYS, _MODEL_ROLES)
+
+
+def citations_in(value: object) -> list[dict[str, Any]]:
+    """The citations in the content blocks of the answer inside chain ``outputs``, each with its block's text.
+
+    Blocks have them under ``citations`` (Anthropic, and LangChain's messages from it) or ``annotations`` (OpenAI, and
+    LangChain's standard blocks); Cohere's stand beside the message, in ``additional_kwargs``.
+    """
+    for _ in range(_DEEPEST):
+        content = value.get("content") if isinstance(value, Mapping) else getattr(value, "content", None)
+        extra = getattr(value, "additional_kwargs", None) or {}
+        found = [dict(each) for each in extra.get("citations") or () if isinstance(each, Mapping)]
+        for block in content if isinstance(content, (list, tuple)) else ():
+            if isinstance(block, Mapping):
+                given = block.get("citations") or block.get("annotations") or ()
+                text = block.get("text")
+                found += [{**each, "text": text} for each in given if isinstance(each, Mapping) and _cites(each)]
+        if found:
+            return found
+        inner = _message_inside(value)
+        if inner is None or isinstance(inner, str):
+            return []
+        value = inner
+    return []
+
+
+def _cites(entry: Mapping[Any, Any]) -> bool:
+    return "cite" in str(entry) or "citation" in str(entry.get("type", "citation"))
+
+
+def _message_inside(value: object) -> object:
+    """The answer of a mapping, or the last model message of a list or a mapping."""
+    if isinstance(value, Mapping):
+        found = next((value[key] for key in _ANSWER_KEYS if not is_missing(value.get(key))), None)
+        return found if found is not None else _message_inside(list(_messages(value)))
+    if isinstance(value, (list, tuple)):
+        said = [each for each in value if _role_and_content(each)[0] in _MODEL_ROLES]
+        return said[-1] if said else None
+    return None
 
 
 def reference_in(value: object) -> object:

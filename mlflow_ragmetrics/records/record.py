@@ -28,7 +28,7 @@ from mlflow_ragmetrics.records.fields import (
     read_by_nature,
     read_field,
 )
-from mlflow_ragmetrics.records.messages import mapping_of, messages_in, turns_before
+from mlflow_ragmetrics.records.messages import citations_in, mapping_of, messages_in, turns_before
 from mlflow_ragmetrics.records.values import document_ids_of, is_missing, texts_of
 
 __all__ = ["Recent", "check_columns", "content_id", "to_sample", "with_ids"]
@@ -102,6 +102,7 @@ def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_
     if nested:
         metadata.update(nested_metadata(row))
     _add_retrieved_ids(readings, metadata, row)
+    _add_citations(found, metadata)
     return _sample(readings, metadata, default_id)
 
 
@@ -240,6 +241,16 @@ def _add_retrieved_ids(readings: dict[str, Reading], metadata: Mapping[str, Any]
             readings["retrieved_doc_ids"] = Reading(texts_of(uris, "retrieved_doc_ids"))
         except InvalidFieldError as error:
             readings["retrieved_doc_ids"] = Reading(problem=str(error))
+
+
+def _add_citations(found: Mapping[str, Mapping[str, Any]], metadata: dict[str, Any]) -> None:
+    """The citations that stand in the blocks of a message, where the record has none of its own."""
+    if "citations" in metadata:
+        return
+    for value in found.get("answer", {}).values():
+        citations = [] if isinstance(value, str) else citations_in(value)
+        if citations:
+            metadata["citations"] = citations
 
 
 def _sample(readings: Mapping[str, Reading], metadata: Mapping[str, Any], default_id: str | None) -> Sample:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import accumulate, islice
 from operator import attrgetter
 from pathlib import Path
@@ -19,6 +20,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.readers.results import BETTER
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.suite import Suite
@@ -34,6 +36,7 @@ ITEM = pa.struct(
         "verdict": pa.string(),
         "reason": pa.string(),
         "support": pa.float64(),
+        "judge": pa.string(),
         "evidence": pa.list_(EVIDENCE),
     }
 )
@@ -63,12 +66,17 @@ class _Column:
     read: Callable[[Score], Any]
 
 
+def _constant(value: str, score: Score) -> str:
+    return value
+
+
 class ScoreColumns:
     """The columns of a suite's scores, whose types follow from the suite alone, whatever the rows hold.
 
-    For each key ``<key>`` (null where unscored), ``<key>_status`` and ``<key>_reason``; where the metric has them
-    ``<key>_1to5``, ``<key>_passed``, ``<key>_support``, ``<key>_judge``, ``<key>_no_context``,
-    ``<key>_coverage``, and ``<key>_items``, lists of structs.
+    For each key ``<key>`` (null where unscored), ``<key>_status``, ``<key>_reason`` and ``<key>_measured``; where the
+    metric has them ``<key>_1to5``, ``<key>_passed``, ``<key>_support``, ``<key>_judge``, ``<key>_no_context``,
+    ``<key>_warnings`` (codes), ``<key>_fewer_judges`` (of a panel, not all judged), ``<key>_gold_docs`` and
+    ``<key>_correct_docs`` (counts), ``<key>_coverage``, and ``<key>_items``, lists of structs.
     """
 
     def __init__(self, suite: Suite) -> None:
@@ -77,14 +85,21 @@ class ScoreColumns:
         for metric in suite.metrics:
             key = prefix + metric.key
             self._add(key, metric.definition.scaled, metric.threshold is not None)
+            if metric.key in suite.selection.better:
+                side = BETTER[suite.selection.better[metric.key]]
+                self._columns.append(_Column(f"{key}_better", key, pa.string(), partial(_constant, side)))
             if "judge" in metric.definition.asks:
                 self._add_judged(key, "contexts" in (*metric.definition.required, *metric.definition.optional))
+                if suite.several:
+                    self._columns.append(_Column(f"{key}_fewer_judges", key, pa.bool_(), _has_fewer_judges))
+            if "gold_doc_ids" in metric.definition.required:
+                self._add_documents(key)
             self._columns.append(_Column(f"{key}_items", key, pa.list_(ITEM), lambda score: score.items))
         for composite in suite.composites:
             key = prefix + composite.key
             self._add(key, composite.scaled, True)
             coverage = _Column(f"{key}_coverage", key, pa.float64(), lambda score: score.details.get("coverage"))
-            self._columns.append(coverage)
+            self._columns += [coverage, _warning_codes(key)]
 
     def _add(self, key: str, scaled: bool, passing: bool) -> None:
         self._columns.append(_Column(key, key, pa.float64(), lambda score: score.value))
@@ -94,13 +109,20 @@ class ScoreColumns:
             self._columns.append(_Column(f"{key}_passed", key, pa.bool_(), lambda score: score.passed))
         self._columns.append(_Column(f"{key}_status", key, pa.string(), lambda score: score.status))
         self._columns.append(_Column(f"{key}_reason", key, pa.string(), lambda score: score.error or score.reason))
+        self._columns.append(_Column(f"{key}_measured", key, pa.bool_(), lambda score: score.measured))
 
     def _add_judged(self, key: str, looks_at_contexts: bool) -> None:
         support = _Column(f"{key}_support", key, pa.float64(), lambda score: score.details.get("support"))
-        self._columns += [support, _Column(f"{key}_judge", key, pa.string(), lambda score: score.judge)]
+        judge = _Column(f"{key}_judge", key, pa.string(), lambda score: score.judge)
+        self._columns += [support, judge, _warning_codes(key)]
         if looks_at_contexts:
             name = f"{key}_no_context"
             self._columns.append(_Column(name, key, pa.bool_(), lambda score: bool(score.details.get("no_context"))))
+
+    def _add_documents(self, key: str) -> None:
+        gold = _Column(f"{key}_gold_docs", key, pa.int32(), lambda score: score.details.get("gold_docs_count"))
+        correct = _Column(f"{key}_correct_docs", key, pa.int32(), lambda score: score.details.get("correct_docs_count"))
+        self._columns += [gold, correct]
 
     @property
     def schema(self) -> pa.Schema:
@@ -113,6 +135,14 @@ class ScoreColumns:
             _array([column.read(row.scores.get(column.key, _ABSENT)) for row in rows], column.type)
             for column in self._columns
         ]
+
+
+def _warning_codes(key: str) -> _Column:
+    return _Column(f"{key}_warnings", key, TEXTS, lambda score: [code for code, _ in score.warnings])
+
+
+def _has_fewer_judges(score: Score) -> bool:
+    return len(score.model_scores) < int(score.details.get("judges_asked", 0))
 
 
 def write_parquet(rows: Iterable[Row], path: Union[str, Path], suite: Suite, *, batch_size: int = 1000) -> int:

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.json_text import as_json, plain
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Better, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.readers import digest
 from mlflow_ragmetrics.readers.groups import Groups, sample_groups, sample_slices
@@ -18,7 +18,7 @@ from mlflow_ragmetrics.readers.labels import Labels
 from mlflow_ragmetrics.readers.results import results_of
 from mlflow_ragmetrics.report.anytime import AnytimeState
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import banner, judge_lines, silence
+from mlflow_ragmetrics.report.marks import Failures, count_lines, failure_lines, judge_lines
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures, summarize_rows
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
@@ -31,6 +31,8 @@ from mlflow_ragmetrics.views.report_page import report_page
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mlflow_ragmetrics.report.diagnosis import Diagnosis
+
 __all__ = ["Report"]
 
 
@@ -42,6 +44,7 @@ class Report:
     ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
     where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found, ``anytime`` the state that
     ``with_anytime`` leaves for the next look. ``stopped`` says why it ended before every row was scored, where it did.
+    ``slices`` are the columns of ``with_slices``.
     """
 
     rows: Sequence[Row]
@@ -53,6 +56,7 @@ class Report:
     true_scores: tuple[TrueScore, ...] = ()
     anytime: AnytimeState | None = None
     stopped: Union[str, None] = None
+    slices: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -62,14 +66,49 @@ class Report:
         """The keys of the scores, in the suite's order."""
         return list(dict.fromkeys(key for row in self.rows for key in row.scores))
 
+    @cached_property
+    def better(self) -> dict[str, Better]:
+        """Of the keys of which higher is not better: ``False`` where lower is, ``None`` where neither is."""
+        sides = ((key, score.higher_is_better) for row in self.rows for key, score in row.scores.items())
+        return {key: side for key, side in sides if side is not True}
+
     def scores(self, key: str) -> list[Score]:
         """One score per row for this key."""
         return [row.scores[key] for row in self.rows]
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row per sample: id, fields, ``<key>``, ``<key>_1to5``, ``_passed``, ``_status``, ``_reason``, …."""
-        return rows_frame(self.rows)
+        """One row per sample: id, fields, ``<key>``, ``<key>_1to5``, ``_passed``, ``_status``, ``_reason``, ….
+
+        ``diagnosis`` and ``diagnosis_reason`` say which part failed, where the suite has the metrics that tell.
+        """
+        found = self.diagnoses
+        named: dict[str, list[str]] = {
+            "diagnosis": [each.cause for each in found],
+            "diagnosis_reason": [each.reason for each in found],
+        }
+        return rows_frame(self.rows, named if found else None)
+
+    @cached_property
+    def diagnoses(self) -> list[Diagnosis]:
+        """Which part failed, row by row; empty where the suite lacks the metrics that tell."""
+        if not any(key.endswith("context_utilization") for key in self.keys):
+            return []
+        from mlflow_ragmetrics.report.diagnosis import Diagnosis, diagnose
+
+        language = str(self.description.get("language", "en"))
+        found = [diagnose(row.scores, language) for row in self.rows]
+        unknown = Diagnosis("not measured", "")
+        return [each or unknown for each in found] if any(found) else []
+
+    @property
+    def causes(self) -> dict[str, int]:
+        """How many rows have each diagnosis; empty where there is none."""
+        if not self.diagnoses:
+            return {}
+        from mlflow_ragmetrics.report.diagnosis import count_causes
+
+        return count_causes(each.cause for each in self.diagnoses)
 
     @cached_property
     def items(self) -> pd.DataFrame:
@@ -82,6 +121,7 @@ class Report:
         scores = [row.scores for row in self.rows]
         figures = {**summarize_rows(scores, self._group_names()), **panel_figures(scores)}
         figures |= {**retrieval_summary(scores), **self.repeats}
+        figures |= {f"diagnosis/n_{cause.replace(' ', '_')}": count for cause, count in self.causes.items()}
         figures |= {name: value for each in self.true_scores for name, value in each.metrics.items()}
         return figures | (self.anytime.metrics if self.anytime is not None else {})
 
@@ -96,10 +136,21 @@ class Report:
         ``column`` is a field or a metadata field; rows without a value are no slice. ``slice``, ``metric``, ``rows``
         (scored ones), ``mean``, ``ci_low``, ``ci_high``; ``p_holm`` tells whether the slice differs from all other rows
         (Welch's test, over groups where the report has them), adjusted by Holm over slices and metrics; ``mark`` is
-        ``few rows`` or ``few groups`` below ten (effective) ones. ``InvalidOptionError`` where no row has the column.
+        ``few rows`` or ``few groups`` below ten (effective) ones, and how many were measured where that are not all.
+        ``InvalidOptionError`` where no row has the column.
         """
         samples = [row.sample for row in self.rows]
         return slices_frame(self.rows, sample_slices(samples, column), self._group_names())
+
+    def with_slices(self, *columns: str) -> Report:
+        """The report whose run also holds the figures ``by`` each of these columns, in ``rag_slices.json``.
+
+        ``InvalidOptionError`` where no row has one of them.
+        """
+        samples = [row.sample for row in self.rows]
+        for column in columns:
+            sample_slices(samples, column)
+        return replace(self, slices=(*self.slices, *columns))
 
     def true_score(
         self,
@@ -161,12 +212,32 @@ class Report:
     @cached_property
     def incomplete(self) -> str | None:
         """Why the figures are not those of a whole evaluation: it was stopped, or no judge answered; else ``None``."""
-        return self.stopped or silence(self.rows)
+        return self.stopped or self._failures.silence
+
+    @cached_property
+    def _failures(self) -> Failures:
+        return Failures(self.rows)
+
+    @property
+    def language(self) -> str:
+        """In which language the report explains itself."""
+        return str(self.description.get("language", "en"))
+
+    @property
+    def failures(self) -> list[str]:
+        """Why the figures are not those of a whole evaluation, and what failed on how many rows: the banner's head."""
+        return failure_lines(self._failures.causes, len(self), self.incomplete, self.language)
 
     @property
     def banner(self) -> list[str]:
         """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
-        return [*banner(self.rows, self.metrics, self.incomplete), *agreement_lines(self.keys, self.metrics)]
+        counted = count_lines(self.keys, self.metrics, len(self), self.language)
+        return [*self.failures, *counted, *agreement_lines(self.keys, self.metrics)]
+
+    @property
+    def judged_by(self) -> list[str]:
+        """Who judged, and how far that can be trusted; nothing where no judge was asked."""
+        return judge_lines(self._failures.asked, self.description.get("judge", []), self.language)
 
     @cached_property
     def composites(self) -> list[str]:
@@ -174,23 +245,38 @@ class Report:
         return [key for key in self.keys if any("coverage" in score.details for score in self.scores(key))]
 
     def worst(self, count: int = 3, key: str | None = None) -> list[Row]:
-        """The ``count`` scored rows of lowest value: by ``key``, else by the composite, else by each row's lowest."""
-        found = [(lowest, row) for row in self.rows if (lowest := self.lowest(row, key)) is not None]
-        return [row for _, row in sorted(found, key=lambda each: (each[0][1], fmean(_values(each[1]))))[:count]]
+        """The ``count`` worst rows: by ``key``, else by the composite, else by the worst of each row's scores.
+
+        Worst is lowest, or highest where lower is better; what is neither ranks no row, unless it is ``key``.
+        """
+        found = [(place, row) for row in self.rows if (place := self._place(row, key)) is not None]
+        ranked = sorted(found, key=lambda each: (each[0][0], fmean(_qualities(each[1]) or [0.0])))
+        return [row for _, row in ranked[:count]]
 
     def lowest(self, row: Row, key: str | None = None) -> tuple[str, float] | None:
         """What ``worst`` goes by in this row: the metric and its value; ``None`` where that is not scored."""
+        place = self._place(row, key)
+        return None if place is None else (place[1], float(row.scores[place[1]].value or 0.0))
+
+    def _place(self, row: Row, key: str | None) -> tuple[float, str] | None:
+        """How good the row is by what ``worst`` goes by, and the metric."""
         key = key or self._ranking
-        values = {
-            name: score.value for name, score in row.scores.items() if name == key or (key is None and score.measured)
-        }
-        scored = [(value, name) for name, value in values.items() if value is not None]
-        return (min(scored)[1], min(scored)[0]) if scored else None
+        if key is not None:
+            score = row.scores.get(key, _ABSENT)
+            quality = score.value if score.higher_is_better is None else score.quality
+            return None if quality is None else (quality, key)
+        scored = [(s.quality, name) for name, s in row.scores.items() if s.measured and s.quality is not None]
+        return min(scored, default=None)
 
     @property
     def worst_by(self) -> str:
         """What ``worst`` goes by, in words."""
-        return self._ranking or ("the lowest of the row's scores" if len(self.keys) > 1 else "".join(self.keys))
+        return self._ranking or (f"the {self.worst_word} of the row's scores" if self.keys[1:] else "".join(self.keys))
+
+    @property
+    def worst_word(self) -> str:
+        """What the worst rows are called: lowest, where higher is better throughout."""
+        return "worst" if self.better else "lowest"
 
     @cached_property
     def _ranking(self) -> str | None:
@@ -209,7 +295,9 @@ class Report:
             metrics=self.metrics,
             usage=plain(self.usage),
             warnings=self.warnings,
-            banner=[*self.banner, *judge_lines(self.rows, self.description.get("judge", []))],
+            banner=[*self.banner, *self.judged_by],
+            diagnoses=[(each.cause, each.reason) for each in self.diagnoses],
+            causes=self.causes,
         )
 
     def __repr__(self) -> str:
@@ -217,19 +305,42 @@ class Report:
         return f"<Report of {len(self)} rows: {', '.join(means)}>"
 
     def _repr_html_(self) -> str:
-        banner = [*self.banner, *judge_lines(self.rows, self.description.get("judge", []))]
+        banner = [*self.banner, *self.judged_by]
         return report_cell(
-            self.keys, self.metrics, self.warnings, len(self), self.worst(), worst_by=self.worst_by, banner=banner
+            self.keys,
+            self.metrics,
+            self.warnings,
+            len(self),
+            self.worst(),
+            worst_by=f"{self.worst_word} by {self.worst_by}",
+            banner=banner,
         )
 
-    def check(self, *, min_scored: MinScored | None = None, **fail_under: float) -> None:
+    def check(
+        self,
+        *,
+        min_scored: MinScored | None = None,
+        fail_over: Mapping[str, float] | None = None,
+        **fail_under: float,
+    ) -> None:
         """``GateError`` (an ``AssertionError``) when a mean is under its limit: ``report.check(faithfulness=0.8)``.
 
+        ``fail_over``: limits that the means of metrics must not exceed that are better the lower, such as
+        ``{"hallucination_rate": 0.1}``.
         ``min_scored``: the share of all rows that must be measured, not left out, failed or scored by the rule for rows
         without context (default 0.95); a mapping gives it by key, and under ``""`` for the others. Other figures than
         the mean are named in full: ``report.check(**{"faithfulness/pass_rate": 0.9})``.
         """
-        raise_failures(check_figures(self.metrics, fail_under, min_scored, rows=len(self), incomplete=self.incomplete))
+        checks = check_figures(
+            self.metrics,
+            fail_under,
+            min_scored,
+            fail_over=fail_over,
+            better=self.better,
+            rows=len(self),
+            incomplete=self.incomplete,
+        )
+        raise_failures(checks)
 
     def log(self, *, plots: bool = True, **options: Any) -> str:
         """Write metrics, params, tags, tables, page and plots into the active MLflow run, or a new one; returns its id.
@@ -241,20 +352,29 @@ class Report:
 
         drawn = self._plots() if plots else {}
         files = {"ragmetrics_report.html": self.to_html(), **drawn, **(options.pop("files", None) or {})}
+        if self.slices:
+            tables = [self.by(column).assign(by=column) for column in self.slices]
+            records = [record for table in tables for record in table.to_dict("records")]
+            files["rag_slices.json"] = as_json(plain(records), indent=2)
         if self.anytime is not None:
             files[ANYTIME] = as_json(self.anytime.to_dict())
             options["tags"] = {**(options.get("tags") or {}), ANYTIME_TAG: measurement_id(self.description)}
         return log_report(self, files=files, **options)
 
     def _plots(self) -> dict[str, bytes]:
-        from mlflow_ragmetrics.views.plots import composite_plot, distribution_plot, png
+        from mlflow_ragmetrics.views.plots import causes_plot, composite_plot, distribution_plot, png
 
         figures = {"ragmetrics_scores.png": distribution_plot({key: self.scores(key) for key in self.keys})}
         for key in self.description.get("weights", {}):
             if key in self.keys:
                 figures[f"ragmetrics_{key}.png"] = composite_plot(key, self.scores(key))
+        if self.causes:
+            figures["ragmetrics_diagnosis.png"] = causes_plot({"": self.causes})
         return {name: png(figure) for name, figure in figures.items() if figure is not None}
 
 
-def _values(row: Row) -> list[float]:
-    return [score.value for score in row.scores.values() if score.value is not None]
+_ABSENT = Score()
+
+
+def _qualities(row: Row) -> list[float]:
+    return [score.quality for score in row.scores.values() if score.quality is not None]

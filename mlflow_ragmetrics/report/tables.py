@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,8 @@ from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
+from mlflow_ragmetrics.readers.results import BETTER
 from mlflow_ragmetrics.report.summary import judge_slugs
 
 if TYPE_CHECKING:
@@ -18,13 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ITEM_COLUMNS", "items_frame", "rows_frame"]
 
-ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence")
+ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence", "unbacked")
 
 
-def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
+def rows_frame(rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
     """One row per sample: id, fields, metadata, and for each key ``<key>``, ``_passed``, ``_status``, ``_reason``, ….
 
-    Scores are nullable ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``.
+    Scores are nullable ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``. ``_measured`` is there
+    where some score comes of a rule, such as that for rows without context, ``<key>_better`` where it is not "higher":
+    "lower" or "neither". ``more`` are further columns, in place of the data's own.
     """
     import pandas as pd
 
@@ -37,8 +41,13 @@ def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
             columns[f"{key}_1to5"] = pd.array([score.scaled for score in scores], dtype="Float64")
         if any(score.threshold is not None for score in scores):
             columns[f"{key}_passed"] = pd.array([score.passed for score in scores], dtype="boolean")
+        better = next((score.higher_is_better for score in scores if score.higher_is_better is not True), True)
+        if better is not True:
+            columns[f"{key}_better"] = [BETTER[better]] * len(scores)
         columns[f"{key}_status"] = [score.status for score in scores]
         columns[f"{key}_reason"] = [plain_text(score.error or score.reason) for score in scores]
+        if any(score.scored and not score.measured for score in scores):
+            columns[f"{key}_measured"] = [score.measured for score in scores]
         if any(score.details.get("support") is not None for score in scores):
             columns[f"{key}_support"] = pd.array([score.details.get("support") for score in scores], dtype="Float64")
         if any(score.model_scores for score in scores):
@@ -46,18 +55,25 @@ def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
         for name, slug in judge_slugs(scores).items():
             values = [score.model_scores.get(name) for score in scores]
             columns[f"{key}_judge_{slug}"] = pd.array(values, dtype="Float64")
-    return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
+    columns |= more or {}
+    return pd.concat(
+        [frame.drop(columns=list(more or ()), errors="ignore"), pd.DataFrame(columns, index=frame.index)], axis=1
+    )
 
 
 def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """One row per item, with the sample's id and the metric's key; ``evidence`` is a list of mappings."""
+    """One row per item, with the sample's id and the metric's key.
+
+    ``evidence`` is a list of mappings, ``unbacked`` the parts of an unsupported claim that no passage backs by its
+    words, found here for those who look at the table.
+    """
     import pandas as pd
 
-    scored = [(row.sample.id, key, score.items) for row in rows for key, score in row.scores.items() if score.items]
+    scored = [(row.sample, key, score.items) for row in rows for key, score in row.scores.items() if score.items]
     members = [item for _, _, items in scored for item in items]
-    no_evidence: list[dict[str, Any]] = []  # one for all: a list per item would keep the garbage collector busy
+    no_evidence: list[Any] = []  # one for all: a list per item would keep the garbage collector busy
     columns: dict[str, list[Any]] = {
-        "id": plain_texts(sample for sample, _, items in scored for _ in items),
+        "id": plain_texts(sample.id for sample, _, items in scored for _ in items),
         "metric": [key for _, key, items in scored for _ in items],
         "kind": [item.kind for item in members],
         "text": plain_texts(item.text for item in members),
@@ -65,6 +81,11 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
         "reason": plain_texts(item.reason for item in members),
         "support": [item.support for item in members],
         "evidence": [_evidence(item) if item.evidence else no_evidence for item in members],
+        "unbacked": [
+            plain(list(unbacked_in(item, sample.texts))) if item.unbacked_by_chunks else no_evidence
+            for sample, _, items in scored
+            for item in items
+        ],
     }
     frame = pd.DataFrame(columns, columns=list(ITEM_COLUMNS), dtype=object)
     frame["support"] = pd.array(columns["support"], dtype="Float64")

@@ -16,12 +16,24 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import DatasetInput
 
-__all__ = ["Loggable", "dataset_input", "description_of", "figures_of", "package_version", "run_metrics_of"]
+__all__ = ["Loggable", "Measured", "dataset_input", "description_of", "figures_of", "package_version", "run_metrics_of"]
 
 _LISTS = ("contexts", "retrieved_doc_ids", "gold_doc_ids")
 
 
-class Loggable(Protocol):
+class Measured(Protocol):
+    """What has figures: a report, or the summary of rows that are not kept."""
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Run metrics by name."""
+
+    @property
+    def usage(self) -> Mapping[str, float]:
+        """What it cost."""
+
+
+class Loggable(Measured, Protocol):
     """What a report has that can be written: its public attributes."""
 
     @property
@@ -37,10 +49,6 @@ class Loggable(Protocol):
         """What was left out."""
 
     @property
-    def usage(self) -> Mapping[str, float]:
-        """What it cost."""
-
-    @property
     def source(self) -> Union[str, Path, None]:
         """The file that the rows came from."""
 
@@ -51,10 +59,6 @@ class Loggable(Protocol):
     @property
     def items(self) -> pd.DataFrame:
         """One row per claim, chunk, …."""
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """Run metrics by name."""
 
     @property
     def incomplete(self) -> Union[str, None]:
@@ -75,20 +79,20 @@ _LOGGED |= {"true_mean", "true_low", "true_high", "n_labelled"}
 _MARKS = {"n_error", "n_no_context", "n_unclaimed", "n_unquoted", "n_fewer_judges", "few_groups"}
 
 
-def figures_of(report: Loggable) -> dict[str, float]:
+def figures_of(report: Measured) -> dict[str, float]:
     """All figures: the report's own and ``usage/*``; what is not finite is left out."""
     figures = {**report.metrics, **{f"usage/{name}": value for name, value in report.usage.items()}}
     return {name: float(value) for name, value in figures.items() if value is not None and math.isfinite(value)}
 
 
-def run_metrics_of(report: Loggable) -> dict[str, float]:
+def run_metrics_of(report: Measured) -> dict[str, float]:
     """Those of the figures that are logged as MLflow metrics, so that a run's page can be read.
 
     Of each key ``mean``, ``ci_low``, ``ci_high``, ``n_scored`` and, where there is one, ``pass_rate``; where they say
     that something is missing, the marks ``n_error``, ``n_no_context``, ``n_unclaimed``, ``n_unquoted``,
     ``n_fewer_judges``, ``few_groups``, ``n_measured`` and a composite's ``coverage``; ``<composite>_1to5/mean``; what
-    groups and labels add; the figures of retrieval under their own names, and ``usage/*``. The rest is in the artifact
-    ``rag_figures.json``.
+    groups and labels add; the figures of retrieval under their own names, ``diagnosis/*`` and ``usage/*``. The rest is
+    in the artifact ``rag_figures.json``.
     """
     figures = figures_of(report)
     return {name: value for name, value in figures.items() if _is_logged(name, value, figures)}
@@ -96,7 +100,7 @@ def run_metrics_of(report: Loggable) -> dict[str, float]:
 
 def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
     key, _, figure = name.partition("/")
-    if not figure or key in ("usage", "repeat") or figure in ("repeat_sd", "flip_rate"):
+    if not figure or key in ("usage", "repeat", "diagnosis") or figure in ("repeat_sd", "flip_rate"):
         return True
     if key.endswith("_1to5") and f"{key}/n_scored" not in figures:
         return f"{key.removesuffix('_1to5')}/coverage" in figures
