@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Literal, TypeVar
 
+from mlflow_ragmetrics.adapters.langchain.chain import aevaluate_chain as aevaluate_chain
 from mlflow_ragmetrics.adapters.langchain.chain import evaluate_chain as evaluate_chain
 from mlflow_ragmetrics.adapters.langchain.handler import RagMetricsCallback as RagMetricsCallback
+from mlflow_ragmetrics.adapters.langchain.middleware import RagMetricsMiddleware as RagMetricsMiddleware
+from mlflow_ragmetrics.adapters.langsmith import langsmith_evaluators as langsmith_evaluators
 from mlflow_ragmetrics.adapters.mlflow_genai import get_scorer as get_scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorer as scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorers as scorers
@@ -63,6 +66,7 @@ from mlflow_ragmetrics.judges.nli import NLIJudge as NLIJudge
 from mlflow_ragmetrics.judges.resolve import Panel as Panel
 from mlflow_ragmetrics.judges.scripted import ScriptedJudge as ScriptedJudge
 from mlflow_ragmetrics.readers import join as join
+from mlflow_ragmetrics.records.conversation import sample_from_messages as sample_from_messages
 from mlflow_ragmetrics.report.arrow import write_parquet as write_parquet
 from mlflow_ragmetrics.report.gates import GateError as GateError
 from mlflow_ragmetrics.report.report import Report as Report

@@ -16,7 +16,7 @@ from mlflow_ragmetrics.cache import open_store
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_aggregate
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.language import check_language, render
-from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callback
 from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better
@@ -151,6 +151,11 @@ class Suite:
         if name in self.__dict__:
             raise AttributeError(f"a suite never changes; suite.replace({name}=…) makes another one")
         super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in CALLBACK_ATTRIBUTES:
+            raise no_callback("suite")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
     def of(cls, what: SuiteLike, /, **overrides: Unpack[SuiteOverrides]) -> Suite:

@@ -88,7 +88,7 @@ def _exit_code(request: Request) -> int:
     if request.output and unwritten is None:
         click.echo(f"Wrote {request.output}")
     if destination is not None:
-        _show_run(report.log(run_name=request.run_name), destination)
+        _show_run(report.log(run_name=request.run_name, texts=request.texts), destination)
     if unwritten is not None:
         raise unwritten
     incomplete = report.incomplete
@@ -143,7 +143,7 @@ def _mark_abandoned(destination: Destination) -> None:
     from mlflow import MlflowClient
 
     from mlflow_ragmetrics.cli.store import reaching
-    from mlflow_ragmetrics.tracking.unfinished import mark_abandoned
+    from mlflow_ragmetrics.tracking.run import mark_abandoned
 
     with reaching(destination):
         experiment = MlflowClient().get_experiment_by_name(destination.experiment)

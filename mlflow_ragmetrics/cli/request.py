@@ -57,6 +57,7 @@ class Request:
     experiment: str | None
     run_name: str | None
     log: bool
+    texts: bool
     output: str | None
     keep_formulas: bool
     fail_under: Mapping[str, float] | None
@@ -176,6 +177,11 @@ _OUTCOME = (
     click.option("--experiment", metavar="NAME", help="[default: MLFLOW_EXPERIMENT_NAME, else ragmetrics]"),
     click.option("--run-name", metavar="NAME", help="The run's name in MLflow."),
     click.option("--log/--no-log", default=True, help="Log to MLflow, or only show."),
+    click.option(
+        "--texts/--no-texts",
+        default=True,
+        help="Log questions, answers, passages and reasons too, or scores, verdicts and ids only.",
+    ),
     click.option(
         "--output",
         "-o",

@@ -72,6 +72,16 @@ def _definition_at(module: str, name: str) -> Definition | None:
     return found
 
 
+CALLBACK_ATTRIBUTES = ("ignore_chain", "raise_error", "run_inline")
+"""What LangChain asks of a callback before a chain runs."""
+
+
+def no_callback(what: str) -> InvalidOptionError:
+    """The error that says what to do where ``what`` was given as a callback."""
+    message = f"{what} is no callback by itself: callbacks=[rm.RagMetricsCallback({what})] scores the chain's answers"
+    return InvalidOptionError(message, param="callbacks")
+
+
 _PARAMETERS = (*FIELDS, "metadata", "id")
 
 
@@ -98,6 +108,11 @@ class Metric:
     def __call__(self, **options: Any) -> Metric:
         """The same metric with these options in place of those it has."""
         return Metric.of(self.definition, {**self.given, **options})
+
+    def __getattr__(self, name: str) -> Any:
+        if name in CALLBACK_ATTRIBUTES:
+            raise no_callback(f"rm.{self.name}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def name(self) -> str:

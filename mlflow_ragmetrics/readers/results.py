@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from mlflow_ragmetrics.core.score import Better
@@ -145,8 +146,25 @@ def _from_run(run: Run) -> Results:
         message = f"run {run.info.run_name} ({run_id}) has no {_ROWS}; compare runs that ragmetrics evaluated"
         raise InvalidDataError(message) from error
     about = json.loads(texts[_SUITE])
-    table, items = _frame(json.loads(texts[_ROWS])), _frame(json.loads(texts[_ITEMS]))
+    parts = about.get("parts", {})
+    table, items = (_table(run_id, name, texts[name], parts.get(name, 0)) for name in (_ROWS, _ITEMS))
     return Results(run.info.run_name or run_id, table, items, about.get("suite", about), run_id)
+
+
+def _table(run_id: str, name: str, head: str, parts: int) -> pd.DataFrame:
+    """The table ``name`` of a run; of a large one the head is there only, and the whole is in Parquet parts."""
+    import pyarrow.parquet as pq
+    from mlflow import artifacts
+
+    if not parts:
+        return _frame(json.loads(head))
+    rows: list[dict[str, Any]] = []
+    with TemporaryDirectory() as folder:
+        for number in range(parts):
+            place = f"{Path(name).stem}/part-{number:05}.parquet"
+            path = artifacts.download_artifacts(run_id=run_id, artifact_path=place, dst_path=folder)
+            rows += pq.read_table(path).to_pylist()
+    return _frame(rows)
 
 
 def read_table(path: Path) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF, RECORD_FIELDS
+from mlflow_ragmetrics.records.conversation import sample_from_messages
 from mlflow_ragmetrics.records.fields import (
     MISSING,
     MLFLOW_COLUMNS,
@@ -28,7 +29,7 @@ from mlflow_ragmetrics.records.fields import (
     read_by_nature,
     read_field,
 )
-from mlflow_ragmetrics.records.messages import citations_in, mapping_of, messages_in, turns_before
+from mlflow_ragmetrics.records.messages import citations_in, mapping_of, messages_in, messages_of, turns_before
 from mlflow_ragmetrics.records.values import document_ids_of, is_missing, texts_of
 
 __all__ = ["Recent", "check_columns", "content_id", "to_sample", "with_ids"]
@@ -97,6 +98,8 @@ def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_
                 readings[field] = reading
                 names = ALIASES_BY_NATURE[field]
                 rest = {name: value for name, value in rest.items() if name not in names or not fits(field, value)}
+    if messages_of(rest.get("messages")):
+        _add_conversation(readings, rest.pop("messages"))
     _add_history(readings, row, columns or _NO_COLUMNS)
     metadata = _metadata(rest)
     if nested:
@@ -212,6 +215,14 @@ def _add_nested(readings: dict[str, Reading], row: Mapping[Any, Any]) -> None:
     for field in ("reference", "gold_doc_ids"):
         if readings.get(field, MISSING).empty:
             readings[field] = expected_field(row, field)
+
+
+def _add_conversation(readings: dict[str, Reading], messages: Any) -> None:
+    """Fill fields that have no entry of their own from an agent's messages."""
+    told = sample_from_messages(messages)
+    for field in ("question", "answer", "contexts", "history"):
+        if readings.get(field, MISSING).empty:
+            readings[field] = Reading(getattr(told, field))
 
 
 def _add_history(readings: dict[str, Reading], row: Mapping[Any, Any], columns: Mapping[str, str]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from random import Random
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Union
 
@@ -21,12 +22,14 @@ from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failu
 from mlflow_ragmetrics.report.marks import Failures, count_lines, failure_lines, judge_lines
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures, summarize_rows
-from mlflow_ragmetrics.report.tables import items_frame, rows_frame
+from mlflow_ragmetrics.report.tables import items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.report.true_score import Method, TrueScore, true_score
 from mlflow_ragmetrics.shared.retrieval import retrieval_summary
 from mlflow_ragmetrics.statistics.agreement import Agreement
+from mlflow_ragmetrics.tracking.datasets import questions_digest
+from mlflow_ragmetrics.views.markdown import summary_note
 from mlflow_ragmetrics.views.notebook import report_cell
-from mlflow_ragmetrics.views.report_page import report_page
+from mlflow_ragmetrics.views.report_page import MOST_ROWS, report_page
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +46,8 @@ class Report:
     ``description`` says how it was made (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
     ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
     where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found, ``anytime`` the state that
-    ``with_anytime`` leaves for the next look. ``stopped`` says why it ended before every row was scored, where it did.
+    ``with_anytime`` leaves for the next look. ``stopped`` says why it ended before every row was scored, where it did;
+    ``timings`` are the figures of a chain's calls, where one was run.
     ``slices`` are the columns of ``with_slices``.
     """
 
@@ -56,6 +60,7 @@ class Report:
     true_scores: tuple[TrueScore, ...] = ()
     anytime: AnytimeState | None = None
     stopped: Union[str, None] = None
+    timings: Mapping[str, float] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -120,7 +125,7 @@ class Report:
         """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
         scores = [row.scores for row in self.rows]
         figures = {**summarize_rows(scores, self._group_names()), **panel_figures(scores)}
-        figures |= {**retrieval_summary(scores), **self.repeats}
+        figures |= {**retrieval_summary(scores), **self.repeats, **self.timings}
         figures |= {f"diagnosis/n_{cause.replace(' ', '_')}": count for cause, count in self.causes.items()}
         figures |= {name: value for each in self.true_scores for name, value in each.metrics.items()}
         return figures | (self.anytime.metrics if self.anytime is not None else {})
@@ -210,6 +215,11 @@ class Report:
         return digest(row.sample for row in self.rows)
 
     @cached_property
+    def questions_digest(self) -> str:
+        """16 hex digits of questions, references and gold ids: the same for all versions that answer them."""
+        return questions_digest(self.rows)
+
+    @cached_property
     def incomplete(self) -> str | None:
         """Why the figures are not those of a whole evaluation: it was stopped, or no judge answered; else ``None``."""
         return self.stopped or self._failures.silence
@@ -285,8 +295,13 @@ class Report:
     def to_html(self, title: str | None = None) -> str:
         """A self-contained page: summary, distributions, a table of rows, and each row's claims and chunks.
 
+        Of more than 20,000 rows it shows the 10,000 worst and as many others, and says so.
+
         ``title`` stands above it; without one, the name of the file that was evaluated does.
         """
+        return "".join(self._page(title))
+
+    def _page(self, title: str | None = None) -> Iterator[str]:
         named = f"RAG evaluation of {Path(self.source).name}" if self.source else "RAG evaluation"
         return report_page(
             self.rows,
@@ -298,7 +313,20 @@ class Report:
             banner=[*self.banner, *self.judged_by],
             diagnoses=[(each.cause, each.reason) for each in self.diagnoses],
             causes=self.causes,
+            shown=self._shown() if len(self) > MOST_ROWS else None,
         )
+
+    def _write_page(self, path: Path) -> None:
+        """Write the page without ever having the whole of it in memory."""
+        with path.open("w", encoding="utf-8", newline="\n") as target:
+            target.writelines(self._page())
+
+    def _shown(self) -> list[int]:
+        """The places of the worse half of what a page can show by ``worst``, and of a random sample of the others."""
+        worst = {id(row) for row in self.worst(MOST_ROWS // 2)}
+        others = [place for place, row in enumerate(self.rows) if id(row) not in worst]
+        sample = set(Random(0).sample(others, MOST_ROWS - len(worst)))
+        return [place for place, row in enumerate(self.rows) if place in sample or id(row) in worst]
 
     def __repr__(self) -> str:
         means = (f"{key} {self.metrics[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in self.metrics)
@@ -342,24 +370,81 @@ class Report:
         )
         raise_failures(checks)
 
-    def log(self, *, plots: bool = True, **options: Any) -> str:
+    def without_texts(self) -> Report:
+        """The same figures, scores, verdicts and ids, and nothing of what is asked, answered, retrieved or reasoned."""
+        kept = replace(self, rows=[row_without_texts(row) for row in self.rows], warnings=(), stopped=None)
+        if self.warnings:
+            kept = replace(kept, warnings=(f"{len(self.warnings)} warnings are left out, as they may quote texts",))
+        incomplete = self.incomplete and "see what the program said that wrote this run"
+        figures = {"metrics": self.metrics, "data_digest": self.data_digest, "questions_digest": self.questions_digest}
+        diagnoses = [replace(each, reason="") for each in self.diagnoses]
+        vars(kept).update(figures, incomplete=incomplete, diagnoses=diagnoses)
+        return kept
+
+    def log(
+        self,
+        *,
+        run_id: str | None = None,
+        run_name: str | None = None,
+        tags: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        model_id: str | None = None,
+        step: int = 0,
+        texts: bool = True,
+        traces: bool = True,
+        feedback: bool = False,
+        dataset: Union[bool, str] = True,
+        plots: bool = True,
+        omit: Collection[str] = (),
+        files: Mapping[str, Union[str, bytes]] | None = None,
+    ) -> str:
         """Write metrics, params, tags, tables, page and plots into the active MLflow run, or a new one; returns its id.
 
-        Further options are those of ``tracking.log_report``: ``run_id``, ``run_name``, ``tags``, ``traces``, ….
+        ``run_id`` names another run, ``run_name`` a new one (default: data, version and judge); ``model_id`` links a
+        logged model (default: the active one), with the figures and their intervals. ``step``: where one run holds the
+        history of several versions, which of them this is; tables, page and traces are those logged last.
+        ``texts=False`` writes scores, verdicts and ids, and nothing of what is asked, answered, retrieved or said about
+        it: no page, no traces, no reasons, no quotes. ``traces`` writes one trace per row with its scores, by which
+        MLflow compares two runs row by row; ``feedback=True`` writes the scores onto the traces that the rows come from
+        instead. ``dataset`` names the dataset of the questions, which all versions share that answer the same ones;
+        ``False`` logs none. ``files`` are further artifacts by name, ``omit`` names of metrics not to log.
+        ``RagMetricsError`` where something cannot be written.
         """
         from mlflow_ragmetrics.tracking import log_report
         from mlflow_ragmetrics.tracking.anytime import ANYTIME, ANYTIME_TAG, measurement_id
 
-        drawn = self._plots() if plots else {}
-        files = {"ragmetrics_report.html": self.to_html(), **drawn, **(options.pop("files", None) or {})}
-        if self.slices:
-            tables = [self.by(column).assign(by=column) for column in self.slices]
-            records = [record for table in tables for record in table.to_dict("records")]
-            files["rag_slices.json"] = as_json(plain(records), indent=2)
+        report = self if texts else self.without_texts()
+        page = {"ragmetrics_report.html": self._write_page} if texts else {}
+        contents = {**page, **(self._plots() if plots else {}), **(files or {})}
+        if self.slices and texts:  # their names are values of the data
+            frames = [self.by(column).assign(by=column) for column in self.slices]
+            records = [record for frame in frames for record in frame.to_dict("records")]
+            contents["rag_slices.json"] = as_json(plain(records), indent=2)
         if self.anytime is not None:
-            files[ANYTIME] = as_json(self.anytime.to_dict())
-            options["tags"] = {**(options.get("tags") or {}), ANYTIME_TAG: measurement_id(self.description)}
-        return log_report(self, files=files, **options)
+            contents[ANYTIME] = as_json(self.anytime.to_dict())
+            tags = {**(tags or {}), ANYTIME_TAG: measurement_id(self.description)}
+        return log_report(
+            report,
+            run_id=run_id,
+            run_name=run_name,
+            tags=tags,
+            params=params,
+            model_id=model_id,
+            step=step,
+            traces=traces and texts,
+            feedback=feedback,
+            dataset=dataset,
+            omit=omit,
+            note=report.note,
+            files=contents,
+        )
+
+    @property
+    def note(self) -> str:
+        """The evaluation in a few lines of Markdown: what to know first, the figures, the three worst rows."""
+        worst = [(row, *lowest) for row in self.worst() if (lowest := self.lowest(row)) is not None]
+        keys = [*self.composites, *(key for key in self.keys if key not in self.composites)]
+        return summary_note(keys, self.metrics, len(self), worst, worst_by=self.worst_by, banner=self.banner)
 
     def _plots(self) -> dict[str, bytes]:
         from mlflow_ragmetrics.views.plots import causes_plot, composite_plot, distribution_plot, png

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
@@ -18,7 +18,7 @@ from mlflow_ragmetrics.report.summary import judge_slugs
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ITEM_COLUMNS", "items_frame", "rows_frame"]
+__all__ = ["ITEM_COLUMNS", "items_frame", "row_without_texts", "rows_frame"]
 
 ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence", "unbacked")
 
@@ -92,6 +92,36 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
     if any(item.judge for item in members):
         frame["judge"] = [item.judge for item in members]
     return frame
+
+
+def row_without_texts(row: Row) -> Row:
+    """The row's ids, scores and verdicts; of details the numbers, of an error its class, of metadata the trace's id."""
+    sample = row.sample
+    kept = Sample(
+        id=sample.id,
+        retrieved_doc_ids=sample.retrieved_doc_ids,
+        gold_doc_ids=sample.gold_doc_ids,
+        metadata={name: sample.metadata[name] for name in ("trace_id",) if name in sample.metadata},
+    )
+    return replace(row, sample=kept, scores={key: _without_texts(score) for key, score in row.scores.items()})
+
+
+def _without_texts(score: Score) -> Score:
+    items = tuple(
+        item.changed(text="", reason="", evidence=tuple(replace(each, quote="") for each in item.evidence))
+        for item in score.items
+    )
+    return score.changed(
+        reason="",
+        items=items,
+        details={name: value for name, value in score.details.items() if _is_number(value)},
+        warnings=tuple((code, "") for code, _ in score.warnings),
+        error=None if score.error is None else score.error.partition(":")[0],
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return all(map(_is_number, value.values())) if isinstance(value, Mapping) else isinstance(value, (int, float))
 
 
 _ABSENT = Score()

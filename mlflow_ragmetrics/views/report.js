@@ -50,7 +50,7 @@ function histogram(values, low, high) {
 function summary() {
   const about = data.description, usage = data.usage;
   byId("about").textContent = [
-    `${data.rows.length} rows`,
+    `${data.total} rows`,
     about.suite && `suite ${about.suite}`,
     about.judge && `judge ${[].concat(about.judge).join(", ")}`,
     usage.calls && `${usage.calls} calls`,
@@ -67,14 +67,14 @@ function summary() {
     const groups = metric(key, "n_groups"), effect = metric(key, "design_effect");
     const grouped = groups === undefined ? "" : ` over ${groups} groups` + (metric(key, "few_groups") ? " (few groups)" : "") + (effect === undefined ? "" : `, design effect ${number(effect, 1)}`);
     const scaled = metric(key + "_1to5", "mean"), rate = metric(key, "pass_rate"), measured = metric(key, "n_measured");
-    const short = measured !== undefined && measured < data.rows.length;
+    const short = measured !== undefined && measured < data.total;
     byId("summary").append(element("div", { class: "card" },
       element("div", { class: "name" }, ...broken(key)),
       side(key) ? element("div", { class: "small" }, side(key)) : null,
       element("div", { class: "mean" }, number(metric(key, "mean")), scaled === undefined ? null : element("span", { class: "small" }, `  ${number(scaled, 1)} of 5`)),
       element("div", { class: "small" }, interval + grouped),
       element("div", { class: "small" }, counts.map((name) => `${metric(key, "n_" + name) || 0} ${name === "error" ? "failed" : name}`).join(" · ") + (rate === undefined ? "" : ` · ${(100 * rate).toFixed(0)} % pass`)),
-      short ? element("div", { class: "small short" }, `measured: ${measured} of ${data.rows.length} rows`) : null,
+      short ? element("div", { class: "small short" }, `measured: ${measured} of ${data.total} rows`) : null,
       values.length ? histogram(values, low, 1) : null));
   }
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mlflow_ragmetrics.core.html import render
@@ -11,7 +11,11 @@ from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
 
-__all__ = ["embedded_json", "report_page"]
+__all__ = ["MOST_ROWS", "embedded_json", "report_page"]
+
+_PLACE = "the rows of this page"
+MOST_ROWS = 20_000
+"""How many rows a page shows: MLflow shows files of up to 50 MB, and browsers have their limits too."""
 
 
 def report_page(
@@ -25,14 +29,21 @@ def report_page(
     banner: Sequence[str] = (),
     diagnoses: Sequence[tuple[str, str]] = (),
     causes: Mapping[str, int] | None = None,
-) -> str:
-    """The page of one evaluation: summary, distributions, a table of rows, and each row's claims and chunks.
+    shown: Sequence[int] | None = None,
+) -> Iterator[str]:
+    """The page of one evaluation, in pieces: summary, distributions, a table of rows, each row's claims and chunks.
 
-    ``banner`` are lines that must be read with the figures, ``warnings`` say what was left out. ``diagnoses`` are cause
-    and sentence of each row, ``causes`` how often each cause occurs, where there are any. All text of the data is
-    carried as JSON and put on the page as text, so none of it can become markup or script.
+    ``shown`` are the places of the rows to show where these are not all, which the page then says. ``banner`` are lines
+    that must be read with the figures, ``warnings`` say what was left out. ``diagnoses`` are cause and sentence of each
+    row, ``causes`` how often each cause occurs, where there are any. All text of the data is carried as JSON and put on
+    the page as text, so none of it can become markup or script.
     """
+    shown = range(len(rows)) if shown is None else shown
+    if len(shown) < len(rows):
+        left_out = f"This page shows {len(shown):,} of {len(rows):,} rows: the worst ones and a random sample."
+        banner = [f"{left_out} The figures are those of all rows, and the run's tables hold all.", *banner]
     data: dict[str, Any] = {
+        "total": len(rows),
         "description": dict(description),
         "metrics": dict(metrics),
         "usage": dict(usage),
@@ -42,11 +53,15 @@ def report_page(
         "lower": sorted({key for row in rows for key, score in row.scores.items() if score.higher_is_better is False}),
         "neither": sorted({key for row in rows for key, score in row.scores.items() if score.higher_is_better is None}),
         "causes": dict(causes or {}),
-        "rows": [_row(row) for row in rows],
+        "rows": [_PLACE],
     }
-    for row, diagnosis in zip(data["rows"], diagnoses, strict=False):
-        row["diagnosis"] = diagnosis
-    return render("views/report.html", title=title, data=embedded_json(data))
+    page = render("views/report.html", title=title, data=embedded_json(data))
+    before, after = page.rsplit(f'"{_PLACE}"', 1)
+    yield before
+    for number, place in enumerate(shown):
+        row = _row(rows[place]) | ({"diagnosis": diagnoses[place]} if place < len(diagnoses) else {})
+        yield ("," if number else "") + embedded_json(row)
+    yield after
 
 
 def embedded_json(data: Any) -> str:
