@@ -17,6 +17,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -145,19 +146,21 @@ def written_anew(path: Path) -> str:
     return "".join([*parts, text[end:]])
 
 
-def refresh(pages: list[Path]) -> None:
-    """Write the outputs of ``pages`` anew, each page in a folder of its own that has the example data and a store."""
-    data = Path(__file__).parents[1] / "examples" / "data"
+def refresh(page: Path) -> None:
+    """Write the outputs of ``page`` anew, in a folder that has the example data and a store."""
+    data, page = Path(__file__).parents[1] / "examples" / "data", page.resolve()
     os.environ["MLFLOW_TRACKING_URI"] = "sqlite:///mlflow.db"
-    for page in [each.resolve() for each in pages]:
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(data, Path(folder, "examples", "data"))
-            os.chdir(folder)
-            sys.path.insert(0, folder)
-            page.write_text(written_anew(page), encoding="utf-8")
-            sys.path.remove(folder)
-            os.chdir(data)
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(data, Path(folder, "examples", "data"))
+        os.chdir(folder)
+        sys.path.insert(0, folder)
+        page.write_text(written_anew(page), encoding="utf-8")
+        os.chdir(data)
 
 
 if __name__ == "__main__":
-    refresh([Path(name) for name in sys.argv[1:]])
+    if len(sys.argv) == 2:
+        refresh(Path(sys.argv[1]))
+    else:
+        for name in sys.argv[1:]:  # a process for each page, since MLflow keeps the store that it opened
+            subprocess.run([sys.executable, __file__, name], check=True)
