@@ -25,6 +25,7 @@ from mlflow_ragmetrics.cli.terminal import clean, console
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.readers.groups import sample_groups, sample_slices
 from mlflow_ragmetrics.report.gates import check_figures, check_names
+from mlflow_ragmetrics.report.junit import row_cases
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.cli.store import Destination
@@ -93,7 +94,8 @@ def _exit_code(request: Request) -> int:
         raise unwritten
     incomplete = report.incomplete
     checks = check_figures(report.metrics, *limits, keys=suite.keys, rows=len(report), incomplete=incomplete)
-    are_reached = report_gates(checks, request.junit, request.json_file)
+    rows = row_cases(report.rows, checks, request.fail_under) if request.junit else []
+    are_reached = report_gates(checks, request.junit, request.json_file, {"rows": rows})
     if incomplete is not None:
         click.echo("The evaluation is not complete, as said above.", err=True)
         return NOT_COMPLETE

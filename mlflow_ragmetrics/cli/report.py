@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.cli.terminal import clean, console, shorten, unbroken, wrapped
-from mlflow_ragmetrics.core.sample import Chunk
-from mlflow_ragmetrics.core.score import Evidence
-from mlflow_ragmetrics.core.text import sentences, terms
 from mlflow_ragmetrics.report.marks import judge_lines
+from mlflow_ragmetrics.views.marked import nearest_sentence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.report.report import Report
     from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["figures_table", "nearest_sentence", "show", "slices_table", "worst_rows"]
+__all__ = ["figures_table", "show", "slices_table", "worst_rows"]
 
 _WIDEST = 120
 _SPELLING = "Embeddings: char-ngram, built in. It compares spelling, not meaning; --embeddings takes a real model."
@@ -206,22 +204,6 @@ def _style(counts: Sequence[str], is_measured: bool) -> str | None:
     if failed != "0":
         return "red"
     return "dim" if scored == "0" else None if is_measured else "yellow"
-
-
-def nearest_sentence(claim: str, chunks: Sequence[Chunk]) -> Evidence | None:
-    """Where a reader should look first; ``None`` where no sentence shares a word with the claim.
-
-    Of sentences that share equally many distinct words the shorter one is taken.
-    """
-    wanted = set(terms(claim))
-    best: tuple[int, int] = (0, 0)
-    found: Evidence | None = None
-    for number, chunk in enumerate(chunks, 1):
-        for sentence in sentences(chunk.text):
-            rank = (len(wanted & set(terms(sentence))), -len(sentence))
-            if rank[0] and rank > best:
-                best, found = rank, Evidence(number, chunk.id, sentence.strip())
-    return found
 
 
 _SHOWN = 3

@@ -230,7 +230,7 @@ class Comparison:
         return pd.DataFrame([_flat(row) for row in self.rows])
 
     def checks(self, fail_on: Iterable[str] = ("regressed",)) -> list[Check]:
-        """One check per metric, failed where its verdict is one of ``fail_on``; for ``gates.to_junit`` and the like."""
+        """One check per metric, failed where its verdict is one of ``fail_on``; for JUnit and the like."""
         return check_comparison(self.differences, fail_on, self.name)
 
     def check(self, fail_on: Iterable[str] = ("regressed",)) -> None:

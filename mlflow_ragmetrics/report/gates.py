@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol, Union
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import passes
@@ -24,7 +22,6 @@ __all__ = [
     "check_names",
     "raise_failures",
     "to_json",
-    "to_junit",
 ]
 
 MIN_SCORED = 0.95
@@ -36,7 +33,6 @@ _FIGURES = (
     *("true_mean", "true_low", "true_high", "anytime_low", "anytime_high"),
 )
 _VERDICTS = ("improved", "regressed", "unchanged", "too few rows to tell")
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class GateError(RagMetricsError, AssertionError):
@@ -134,6 +130,7 @@ def check_comparison(outcomes: Iterable[Outcome], fail_on: Iterable[str], name: 
 
 def raise_failures(checks: Sequence[Check]) -> None:
     """``GateError`` with all reasons when a check failed."""
+    __tracebackhide__ = True  # pytest shows the line of the test
     failed = [check for check in checks if not check.passed]
     if failed:
         raise GateError(failed)
@@ -143,20 +140,6 @@ def to_json(checks: Sequence[Check]) -> str:
     """``{"passed": …, "checks": [{"name", "passed", "reason"}]}``."""
     content = {"passed": all(check.passed for check in checks), "checks": [asdict(check) for check in checks]}
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
-
-
-def to_junit(checks: Sequence[Check], suite: str = "ragmetrics") -> str:
-    """JUnit XML with one test case per check, as CI servers read it."""
-    failures = sum(not check.passed for check in checks)
-    counts = {"tests": str(len(checks)), "failures": str(failures), "errors": "0", "skipped": "0"}
-    root = Element("testsuites", counts)
-    cases = SubElement(root, "testsuite", {"name": _xml_text(suite), **counts})
-    for check in checks:
-        case = SubElement(cases, "testcase", {"classname": _xml_text(suite), "name": _xml_text(check.name)})
-        if not check.passed:
-            SubElement(case, "failure", {"message": _xml_text(check.reason)})
-    indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, "unicode")}\n'
 
 
 def _figure(keys: Sequence[str], name: str) -> str:
@@ -206,7 +189,3 @@ def _verdict(name: str) -> str:
     if name in _VERDICTS:
         return name
     raise InvalidOptionError(f"fail_on={name!r} is not one of {', '.join(_VERDICTS)}", param="fail_on")
-
-
-def _xml_text(text: str) -> str:
-    return _FORBIDDEN.sub("\ufffd", text)

@@ -68,7 +68,7 @@ class Report:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row per sample: id, fields, ``<key>``, ``<key>_1to5``, ``_passed``, ``_status``, ``_reason``, …."""
+        """One row per sample: id, question, answer, the scores (composites first), their reasons, then all else."""
         return rows_frame(self.rows)
 
     @cached_property
