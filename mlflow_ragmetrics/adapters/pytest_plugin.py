@@ -153,5 +153,7 @@ def _evaluations(config: pytest.Config) -> Evaluations:
     if _EVALUATIONS not in config.stash:
         from mlflow_ragmetrics.adapters.pytest_evaluation import Evaluations
 
-        config.stash[_EVALUATIONS] = Evaluations(config.rootpath, default_judge(config), config.stash.get(_SHARED, None))
+        config.stash[_EVALUATIONS] = Evaluations(
+            config.rootpath, default_judge(config), config.stash.get(_SHARED, None)
+        )
     return config.stash[_EVALUATIONS]

@@ -39,10 +39,13 @@ def report_gates(
     junit: str | None = None,
     json_file: str | None = None,
     rows: Mapping[str, Sequence[Case]] | None = None,
+    *,
+    quiet: bool = False,
 ) -> bool:
     """Whether all checks passed; their lines are printed, of failed ones on standard error, and the files written.
 
-    ``rows``: what the JUnit file holds beside the gates, as suites of cases by name.
+    ``rows``: what the JUnit file holds beside the gates, as suites of cases by name. ``quiet``: nothing goes to standard
+    output.
     """
     if junit is not None:
         write_text(junit, to_junit({"gates": gate_cases(checks), **(rows or {})}))
@@ -52,7 +55,7 @@ def report_gates(
         if check.name == "evaluation":
             continue  # stands above, with its cause
         outcome = "Gate reached" if check.passed else "Gate not reached"
-        click.echo(f"{outcome}: {clean(check.reason)}", err=not check.passed)
+        click.echo(f"{outcome}: {clean(check.reason)}", err=quiet or not check.passed)
     return all(check.passed for check in checks)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from mlflow_ragmetrics.comparison.changes import ChangedRow
 from mlflow_ragmetrics.comparison.difference import Difference, Values, Verdict, adjust, differences_of
 from mlflow_ragmetrics.comparison.forest_plot import forest_plot
+from mlflow_ragmetrics.comparison.markdown import comparison_markdown
 from mlflow_ragmetrics.comparison.pairing import Pairing
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -20,6 +21,7 @@ from mlflow_ragmetrics.readers.groups import table_slices
 from mlflow_ragmetrics.readers.labels import Labels
 from mlflow_ragmetrics.readers.results import Results
 from mlflow_ragmetrics.report.gates import Check, check_comparison, raise_failures
+from mlflow_ragmetrics.report.junit import Case
 from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true_difference
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
 from mlflow_ragmetrics.views.text import text_table
@@ -222,8 +224,7 @@ class Comparison:
 
         return pd.DataFrame([_record(each) for each in self.differences])
 
-    @cached_property
-    def changes(self) -> pd.DataFrame:
+    def changed(self) -> pd.DataFrame:
         """One row for each of the rows that changed most: id, texts, ``<key>_a``, ``<key>_b``, and changed items."""
         import pandas as pd
 
@@ -286,6 +287,35 @@ class Comparison:
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def to_markdown(self, fail_on: Iterable[str] = ()) -> str:
+        """The same as Markdown, with the rows that changed most, such as for ``$GITHUB_STEP_SUMMARY``.
+
+        ``fail_on``: the verdicts at which a gate fails, which then stands above the table.
+        """
+        return comparison_markdown(self, self.checks(fail_on))
+
+    def row_cases(self, fail_on: Iterable[str] = ("regressed",)) -> list[Case]:
+        """A JUnit case for each pair of rows: it fails where a metric that regressed fell in it beyond the tolerance.
+
+        Where no gate fails no row does; ``report.junit.to_junit`` writes the XML.
+        """
+        failed = [each.key for each in self.differences if each.verdict == "regressed" and "regressed" in fail_on]
+        scores = {each.key: self.pairs(each.key) for each in self.differences}
+        cases = []
+        for row, name in enumerate(self.pairing.ids):
+            pairs = {key: (before[row], after[row]) for key, (before, after) in scores.items()}
+            faults = [
+                f"{key} fell from {pairs[key][0]:.3f} to {pairs[key][1]:.3f}"
+                for key in failed
+                if pairs[key][1] - pairs[key][0] < -self.tolerance
+            ]
+            sides = {
+                f"{key}_{side}": value for key, pair in pairs.items() for side, value in zip("ab", pair, strict=True)
+            }
+            shown = {name: f"{value:.6g}" for name, value in sides.items() if not np.isnan(value)}
+            cases.append(Case(name, failure="; ".join(faults) or None, properties=shown))
+        return cases
 
     def _thresholds(self) -> list[str]:
         return [f"{each.key}: {each.passes}" for each in self.differences if each.passes is not None]

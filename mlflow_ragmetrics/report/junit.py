@@ -33,7 +33,9 @@ def gate_cases(checks: Sequence[Check]) -> list[Case]:
     return [Case(check.name, failure=None if check.passed else redact(check.reason)) for check in checks]
 
 
-def row_cases(rows: Sequence[Row], checks: Sequence[Check], fail_under: Mapping[str, float] | None = None) -> list[Case]:
+def row_cases(
+    rows: Sequence[Row], checks: Sequence[Check], fail_under: Mapping[str, float] | None = None
+) -> list[Case]:
     """One case for each row: its scores as properties, their reasons as output.
 
     A row fails for its part in a gate that failed: its score is under that gate's limit, or was not measured. Where

@@ -49,7 +49,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mlflow_s
 
 
 def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    return project.runpytest_subprocess(*PLUGIN, "-p", "no:cacheprovider", *arguments)
+    return project.runpytest_inprocess(*PLUGIN, "-p", "no:cacheprovider", *arguments)
 
 
 def test_each_row_is_a_test_and_fails_with_claim_passage_and_reason(project: pytest.Pytester) -> None:
@@ -108,9 +108,7 @@ def test_only_the_selected_rows_are_scored(project: pytest.Pytester) -> None:
     assert "2 of 3 rows were not among the selected tests" in page
 
 
-def test_a_report_goes_into_an_mlflow_run_with_a_case_for_each_row(
-    project: pytest.Pytester, mlflow_store: str
-) -> None:
+def test_a_report_goes_into_an_mlflow_run_with_a_case_for_each_row(project: pytest.Pytester, mlflow_store: str) -> None:
     result = run(project, "--ragmetrics-report", "run")
     result.stdout.fnmatch_lines(["test_answers.py: MLflow run *"])
     (found,) = mlflow.search_runs(output_format="list")
@@ -125,7 +123,9 @@ def test_a_report_goes_into_an_mlflow_run_with_a_case_for_each_row(
 
 def test_a_report_that_cannot_be_written_fails_the_session(project: pytest.Pytester) -> None:
     (project.path / "taken").write_text("")
-    project.makepyfile(test_answers=TESTS.replace(">= 0.8", ">= 0.0").replace('"answers', "'answers").replace('l"', "l'"))
+    project.makepyfile(
+        test_answers=TESTS.replace(">= 0.8", ">= 0.0").replace('"answers', "'answers").replace('l"', "l'")
+    )
     result = run(project, "-k", "river", "--ragmetrics-report", "taken/out")
     result.assert_outcomes(passed=1, deselected=2)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
