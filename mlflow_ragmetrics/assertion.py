@@ -35,10 +35,10 @@ def assert_score(
 ) -> dict[str, Score]:
     """Score ``sample`` and fail, with what is wrong in it, unless all ``limits`` hold; returns the scores by key.
 
-    ``sample``: what ``rm.score`` takes, or a row that is scored already (``report["row-id"]``, the fixture ``rag_row``).
-    A limit is a condition, ``"faithfulness >= 0.8"`` or ``"ndcg(k=5) > 0.5"`` (``>=``, ``>``, ``<=``, ``<``; the value is
-    the raw one, not 1–5), or a metric that has a threshold, which must be reached. ``options`` are those of ``Suite``:
-    ``judge``, ``embeddings``, ``cache``, …; what several limits ask of a judge is asked once.
+    ``sample``: what ``rm.score`` takes, or a row that is scored already (``report["row-id"]``, the fixture
+    ``rag_row``). A limit is a condition, ``"faithfulness >= 0.8"`` or ``"ndcg(k=5) > 0.5"`` (``>=``, ``>``, ``<=``,
+    ``<``; the value is the raw one, not 1–5), or a metric that has a threshold, which must be reached. ``options`` are
+    those of ``Suite``: ``judge``, ``embeddings``, ``cache``, …; what several limits ask of a judge is asked once.
 
     ``GateError``, an ``AssertionError``, where a limit does not hold, and also where it was not measured: the score was
     skipped or failed, or comes from the rule for rows without contexts or claims, unless ``no_context=`` was given to

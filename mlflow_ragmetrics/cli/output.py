@@ -44,8 +44,8 @@ def report_gates(
 ) -> bool:
     """Whether all checks passed; their lines are printed, of failed ones on standard error, and the files written.
 
-    ``rows``: what the JUnit file holds beside the gates, as suites of cases by name. ``quiet``: nothing goes to standard
-    output.
+    ``rows``: what the JUnit file holds beside the gates, as suites of cases by name. ``quiet``: nothing goes to
+    standard output.
     """
     if junit is not None:
         write_text(junit, to_junit({"gates": gate_cases(checks), **(rows or {})}))

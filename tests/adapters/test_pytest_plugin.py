@@ -1,4 +1,4 @@
-"""The rows of a data set as tests, in real pytest runs: failures that explain themselves, xdist, reports, skipped keys."""
+"""The rows of a data set as tests, in real pytest runs: failures explained, xdist, reports, tests without a key."""
 
 from __future__ import annotations
 
