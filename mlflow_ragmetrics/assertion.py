@@ -7,7 +7,9 @@ from typing import Any, Union
 
 from typing_extensions import Unpack
 
-from mlflow_ragmetrics.core.condition import Condition, condition_of
+from mlflow_ragmetrics.core.condition import Condition, check_limit, condition_of
+from mlflow_ragmetrics.core.marked import VERDICTS, nearest_sentence
+from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.core.secrets import redact
@@ -18,7 +20,6 @@ from mlflow_ragmetrics.records.record import content_id
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report.gates import Check, raise_failures
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords
-from mlflow_ragmetrics.views.marked import VERDICTS, nearest_sentence
 
 __all__ = ["assert_score"]
 
@@ -81,7 +82,11 @@ def _condition(limit: Limit) -> Condition | None:
 
 def _check(row: Row, limit: Condition | Measure, prefix: str) -> Check:
     if isinstance(limit, Condition):
-        key = limit.name if limit.name in row.scores else prefix + metric_of(limit.name).key
+        known = limit.name in row.scores
+        measure = None if known else metric_of(limit.name)
+        key = limit.name if measure is None else prefix + measure.key
+        bounds = measure.definition.range if isinstance(measure, Metric) else (0.0, 1.0) if measure else None
+        check_limit(limit.name, limit.limit, bounds, "limits")
     else:
         key = prefix + limit.key
     if key not in row.scores:

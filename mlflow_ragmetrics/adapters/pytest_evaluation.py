@@ -104,12 +104,13 @@ class Evaluations:
 
     def request(self, item: Any) -> Request:
         """What the marker of a test asks for; ``InvalidOptionError`` where it has none or it cannot be used."""
-        node, mark = next(item.iter_markers_with_node("ragmetrics"), (None, None))
-        if mark is None or len(mark.args) != 1:
+        found = next(item.iter_markers_with_node("ragmetrics"), None)
+        if found is None or len(found[1].args) != 1:
             message = (
                 'a test that takes rag_row or rag_report needs a marker, @pytest.mark.ragmetrics("answers.jsonl", …)'
             )
             raise InvalidOptionError(message, param="ragmetrics")
+        node, mark = found
         if id(mark) not in self._requests:
             own = getattr(node, "originalname", None)
             self._requests[id(mark)] = self._made(f"{node.parent.nodeid}::{own}" if own else node.nodeid, mark)

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.adapters.pytest_evaluation import Evaluations
+    from mlflow_ragmetrics.adapters.pytest_evaluation import Evaluations, Scored
     from mlflow_ragmetrics.engine.program import Row
     from mlflow_ragmetrics.report.report import Report
 
@@ -134,7 +134,7 @@ def rag_report(request: pytest.FixtureRequest) -> Report:
     return _scored(request).report
 
 
-def _scored(request: pytest.FixtureRequest) -> Any:
+def _scored(request: pytest.FixtureRequest) -> Scored:
     from mlflow_ragmetrics.errors import RagMetricsError
 
     try:

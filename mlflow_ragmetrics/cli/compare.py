@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison import Comparison
     from mlflow_ragmetrics.readers.results import Results
 
-__all__ = ["command", "compare"]
+__all__ = ["changed_lines", "command", "compare"]
 
 
 @click.command("compare")
@@ -123,7 +123,7 @@ def _show(comparisons: Sequence[Comparison], by: Sequence[str], true_score: Mapp
     for comparison in comparisons:
         parts = [comparison.to_text(width), *(comparison.slices_text(column, width) for column in by)]
         parts += [str(comparison.true_score(key, labels)) for key, labels in true_score.items()]
-        parts += ["\n".join(_changed(comparison))] if comparison.rows else []
+        parts += ["\n".join(changed_lines(comparison))] if comparison.rows else []
         for part in parts:
             click.echo(f"{for_terminal(part, sys.stdout)}\n")
 
@@ -132,7 +132,7 @@ _MOST_CHARACTERS = 300
 _MOST_ITEMS = 3
 
 
-def _changed(comparison: Comparison) -> Iterator[str]:
+def changed_lines(comparison: Comparison) -> Iterator[str]:
     """The rows that changed most: how far each score moved, and the claims whose verdicts did."""
     from mlflow_ragmetrics.cli.terminal import clean, shorten
     from mlflow_ragmetrics.views.text import number

@@ -21,7 +21,7 @@ from mlflow_ragmetrics.cli.output import (
     write_report,
 )
 from mlflow_ragmetrics.cli.request import CACHE, Request, Sectioned, request_options
-from mlflow_ragmetrics.cli.terminal import clean, console
+from mlflow_ragmetrics.cli.terminal import clean, console, wrapped
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.readers.groups import sample_groups, sample_slices
 from mlflow_ragmetrics.report.gates import check_figures, check_names
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.selection import Selection
     from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["Rows", "command", "rows_of", "suite_of"]
+__all__ = ["Rows", "command", "rows_of", "show_plan", "suite_of"]
 
 _DEFAULT = "white_paper"
 
@@ -44,7 +44,7 @@ _DEFAULT = "white_paper"
 @request_options
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> None:
-    """Score the rows of DATA (JSONL, JSON, CSV, TSV or Parquet) and log them to MLflow.
+    """Score the rows of DATA (JSONL, JSON, CSV, TSV, Parquet or Arrow, or a folder of them) and log them to MLflow.
 
     Each row has a question, an answer, and what the metrics need beside: contexts, a reference, document ids. Other
     column names of the ecosystem (input, output, ground_truth, retrieved_contexts, …) are understood.
@@ -77,11 +77,11 @@ def _exit_code(request: Request) -> int:
     check_output(request.output)
     suite = suite_of(request)
     if request.dry_run:
-        _show_plan(suite.plan(rows_of(request).samples))
+        show_plan(suite.plan(rows_of(request).samples))
         return 0
     check_writable(request.junit, request.json_file)
     limits = request.fail_under or {}, request.min_scored
-    check_names(suite.keys, *limits)
+    check_names(suite.keys, *limits, suite.ranges)
     destination = destination_of(request.tracking_uri, request.experiment) if request.log else None
     report = _report(request, rows_of(request), suite, destination)
     unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas) if request.output else None
@@ -225,21 +225,23 @@ def rows_of(request: Request) -> Rows:
         message = "give one file, as in ragmetrics evaluate FILE, or two to be joined: --results FILE --reference FILE"
         raise InvalidOptionError(message, param="data")
     if request.reference is None:
-        return Rows(list(islice(read_samples(results, request.columns), limit)), results)
-    joined = join(results, request.reference, on=request.on)
+        read = read_samples(results, request.columns, delimiter=request.delimiter)
+        return Rows(list(islice(read, limit)), results)
+    joined = join(results, request.reference, on=request.on, delimiter=request.delimiter)
     samples = list(islice(read_samples(joined.rows, request.columns), limit))
     return Rows(samples, results, (joined.warning,) if joined.warning else ())
 
 
-def _show_plan(plans: Mapping[str, Plan]) -> None:
+def show_plan(plans: Mapping[str, Plan]) -> None:
     """Print what an evaluation would cost each language model."""
     screen = console()
     if not plans:
         screen.print("No language model is asked: nothing is sent, and it costs nothing.")
     for name, plan in plans.items():
         tokens = f"{plan.prompt_tokens + plan.schema_tokens:,} prompt and {plan.completion_tokens:,} reply tokens"
-        cost = f", ${plan.cost:.2f}" if plan.cost is not None else ""
-        screen.print(f"{clean(name)}: at most {plan.calls:,} calls, about {tokens}{cost}. Nothing was sent.")
+        cost = f"${plan.cost:.4f}" if plan.cost is not None else "its price is not known: give it with --prices"
+        line = f"{clean(name)}: at most {plan.calls:,} calls, about {tokens}, {cost}. Nothing was sent."
+        screen.print("\n".join(wrapped(line, screen.width)), soft_wrap=True)
 
 
 def _show_run(run_id: str, destination: Destination) -> None:

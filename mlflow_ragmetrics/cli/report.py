@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.cli.terminal import clean, console, shorten, unbroken, wrapped
+from mlflow_ragmetrics.core.marked import nearest_sentence
 from mlflow_ragmetrics.report.marks import judge_lines
-from mlflow_ragmetrics.views.marked import nearest_sentence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +32,7 @@ def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> No
     screen.print()
     screen.print(_title(report), style="bold", soft_wrap=True)
     screen.print()
-    screen.print(figures_table(report))
+    screen.print(figures_table(report, width))
     for text, style in _notes(report):
         screen.print("\n".join(wrapped(text, width)), style=style, soft_wrap=True)
     for column in by:
@@ -87,27 +87,50 @@ _COUNTS = {"scored": "n_scored", "skipped": "n_skipped", "failed": "n_error"}
 _NONE = "–"
 
 
-def figures_table(report: Report) -> Table:
-    """One line per metric: mean, 95 % interval, 1–5 value, share that passed, and how many rows were scored."""
+_DROPPED_FIRST = ("1–5", "passed", "skipped", "failed", "95 % interval")
+
+
+def figures_table(report: Report, width: int = _WIDEST) -> Table:
+    """One line per metric: mean, 95 % interval, 1–5 value, share that passed, and how many rows were scored.
+
+    No cell is cut: what is wider than ``width`` goes without the columns that a reader misses least.
+    """
+    from rich.console import Console
+
+    figures = report.metrics
+    optional = {"1–5": "{}_1to5/mean", "passed": "{}/pass_rate"}
+    titles = ["mean", "95 % interval"]
+    titles += [title for title, name in optional.items() if any(name.format(key) in figures for key in report.keys)]
+    titles += _COUNTS
+    table = _figures_table(report, titles)
+    for title in _DROPPED_FIRST:
+        if Console(width=10_000).measure(table).maximum <= width:
+            break
+        titles = [each for each in titles if each != title]
+        table = _figures_table(report, titles)
+    return table
+
+
+def _figures_table(report: Report, titles: Sequence[str]) -> Table:
     from rich import box
     from rich.table import Table
 
     figures = report.metrics
-    optional = {"1–5": "{}_1to5/mean", "passed": "{}/pass_rate"}
-    shown = {title: name for title, name in optional.items() if any(name.format(key) in figures for key in report.keys)}
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     table.add_column("metric", no_wrap=True)
-    for title in ("mean", "95 % interval", *shown, *_COUNTS):
+    for title in titles:
         table.add_column(title, justify="right", no_wrap=True)
     for key in report.keys:
-        cells = [_number(figures, f"{key}/mean"), _interval(figures, key)]
-        if "1–5" in shown:
-            cells.append(_number(figures, f"{key}_1to5/mean", ".1f"))
-        if "passed" in shown:
-            cells.append(_number(figures, f"{key}/pass_rate", ".0%"))
-        counts = [str(int(figures.get(f"{key}/{count}", 0))) for count in _COUNTS.values()]
+        counts = {title: str(int(figures.get(f"{key}/{count}", 0))) for title, count in _COUNTS.items()}
+        cells = {
+            "mean": _number(figures, f"{key}/mean"),
+            "95 % interval": _interval(figures, key),
+            "1–5": _number(figures, f"{key}_1to5/mean", ".1f"),
+            "passed": _number(figures, f"{key}/pass_rate", ".0%"),
+            **counts,
+        }
         is_measured = figures.get(f"{key}/n_measured") == figures.get(f"{key}/n_scored")
-        table.add_row(key, *cells, *counts, style=_style(counts, is_measured))
+        table.add_row(key, *(cells[title] for title in titles), style=_style(list(counts.values()), is_measured))
     return table
 
 
@@ -220,7 +243,7 @@ def worst_rows(report: Report, count: int, width: int) -> Iterator[Text]:
     """The ``count`` rows that scored lowest, as lines for a terminal of ``width`` columns."""
     from rich.text import Text
 
-    worst = report.worst(count)
+    worst = report.worst_rows(count)
     if not worst:
         return
     by = report.worst_by

@@ -24,6 +24,7 @@ from mlflow_ragmetrics.report.gates import Check, check_comparison, raise_failur
 from mlflow_ragmetrics.report.junit import Case
 from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true_difference
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
+from mlflow_ragmetrics.views.notebook import Folded, Line, Table, cell
 from mlflow_ragmetrics.views.text import text_table
 
 if TYPE_CHECKING:
@@ -287,6 +288,33 @@ class Comparison:
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def _repr_html_(self) -> str:
+        figures = [each.figures for each in self.differences]
+        names = list(figures[0])
+        rows = [
+            (each.key, *(shown[name] for name in names), each.verdict)
+            for each, shown in zip(self.differences, figures, strict=True)
+        ]
+        styles = {"improved": "good", "regressed": "bad", "too few rows to tell": "middling"}
+        folded = [
+            Folded(
+                f"{row.id} {row.change:+.3f} {row.question}",
+                [
+                    f"A: {row.answer_a}",
+                    f"B: {row.answer_b}",
+                    *(
+                        f"{item.verdict_a or 'absent'} → {item.verdict_b or 'absent'}: {item.text}"
+                        for item in row.items
+                    ),
+                ],
+            )
+            for row in self.rows
+        ]
+        table = Table(("metric", *names, "verdict"), rows, numbers=names, styles=styles)
+        notes = [self.heading, *self._thresholds()]
+        lines = [Line(self.plain), *(Line(f"Note: {warning}", "middling") for warning in self.warnings)]
+        return cell(self.title, lines, [table], notes=notes, folded=folded)
 
     def to_markdown(self, fail_on: Iterable[str] = ()) -> str:
         """The same as Markdown, with the rows that changed most, such as for ``$GITHUB_STEP_SUMMARY``.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-__all__ = ["Condition", "condition_of"]
+__all__ = ["Condition", "check_limit", "condition_of"]
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -41,6 +41,18 @@ class Condition:
 
     def __str__(self) -> str:
         return f"{self.name} {self.sign} {self.limit:g}"
+
+
+def check_limit(name: str, limit: float, bounds: tuple[float, float] | None, param: str) -> None:
+    """``InvalidOptionError`` for a limit that no value of a figure within ``bounds`` can be held against sensibly."""
+    if bounds is None or bounds[0] - 1e-9 <= limit <= bounds[1] + 1e-9:
+        return
+    low, high = bounds
+    hint = f"; write {limit / 100:g} for {limit:g} %" if bounds == (0, 1) and 1 < limit <= 100 else ""
+    scale = f"from {low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
+    raise InvalidOptionError(
+        f"{name}={limit:g}: the limit must lie in the figure's own range, {scale}{hint}", param=param
+    )
 
 
 def condition_of(text: str, param: str = "condition") -> Condition:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol, Union
 
+from mlflow_ragmetrics.core.condition import check_limit
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
@@ -32,6 +33,7 @@ _FIGURES = (
     *("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored"),
     *("true_mean", "true_low", "true_high", "anytime_low", "anytime_high"),
 )
+_BOUNDS = {"pass_rate": (0.0, 1.0), "coverage": (0.0, 1.0), "n_scored": (0.0, math.inf)}
 _VERDICTS = ("improved", "regressed", "unchanged", "too few rows to tell")
 
 
@@ -69,13 +71,18 @@ class Outcome(Protocol):
 
 
 def check_names(
-    keys: Sequence[str], fail_under: Mapping[str, float] | None = None, min_scored: MinScored | None = None
+    keys: Sequence[str],
+    fail_under: Mapping[str, float] | None = None,
+    min_scored: MinScored | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> None:
-    """``InvalidOptionError`` for limits that do not fit a report with these ``keys``."""
+    """``InvalidOptionError`` for limits that do not fit a report with these ``keys``, whose values have ``ranges``."""
     for name, least in (fail_under or {}).items():
-        _figure(keys, name)
+        key, _, figure = _figure(keys, name).partition("/")
         if not (isinstance(least, (int, float)) and -math.inf < least < math.inf):
             raise InvalidOptionError(f"fail_under {name}={shown(least)}: it must be a number", param="fail_under")
+        bounds = _BOUNDS.get(figure, (1.0, 5.0) if key not in keys else (ranges or {}).get(key))
+        check_limit(f"fail_under {name}", least, bounds, "fail_under")
     for key, share in _shares(min_scored).items():
         if key and key not in keys:
             message = f"min_scored {key}: {key!r} is not a metric here; there are {', '.join(keys) or 'none'}"
@@ -93,6 +100,7 @@ def check_figures(
     keys: Sequence[str] = (),
     rows: int = 0,
     incomplete: str | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> list[Check]:
     """One check for each limit of ``fail_under`` (``key`` for its mean, or ``key/figure``).
 
@@ -101,18 +109,18 @@ def check_figures(
     measured, that is scored otherwise than by the rule for rows without context or without claims. Without a limit
     ``min_scored`` is a check of its own, for the keys that it names, else for all. ``keys`` are further metrics that
     were to be scored on these ``rows``; ``incomplete`` says why the evaluation is, which is a failed check.
-    ``InvalidOptionError`` for an unknown metric or figure.
+    ``InvalidOptionError`` for an unknown metric or figure, and for a limit outside the metric's range in ``ranges``.
     """
     known = list(dict.fromkeys([*keys, *(name.removesuffix("/n_scored") for name in figures if _is_count(name))]))
-    check_names(known, fail_under, min_scored)
+    check_names(known, fail_under, min_scored, ranges)
     shares = _shares(min_scored)
     limits: dict[str, float | None] = {_figure(known, name): least for name, least in (fail_under or {}).items()}
-    limited = {name.partition("/")[0] for name in limits}
+    limited = {_counted(name) for name in limits}
     alone = [key for key in shares if key] or ([] if limited or min_scored is None else known)
     limits |= {f"{key}/n_measured": None for key in alone if key not in limited}
     checks = [] if incomplete is None else [Check("evaluation", False, f"the evaluation is not complete: {incomplete}")]
     for name, least in limits.items():
-        key = name.partition("/")[0]
+        key = _counted(name)
         share = shares.get(key, shares.get("", MIN_SCORED))
         checks.append(_check(figures, name, least, share, rows))
     return checks
@@ -145,13 +153,18 @@ def to_json(checks: Sequence[Check]) -> str:
 def _figure(keys: Sequence[str], name: str) -> str:
     key, _, figure = name.partition("/")
     figure = figure or "mean"
-    if key not in keys:
+    if key not in keys and (figure != "mean" or _counted(key) not in keys):
         message = f"fail_under {name}: {key!r} is not a metric here; there are {', '.join(keys) or 'none'}"
         raise InvalidOptionError(message, param="fail_under")
     if figure not in _FIGURES:
         message = f"fail_under {name}: {figure!r} is not a figure; there are {', '.join(_FIGURES)}"
         raise InvalidOptionError(message, param="fail_under")
     return f"{key}/{figure}"
+
+
+def _counted(name: str) -> str:
+    """The key whose rows a figure counts: the 1–5 value of a metric is that of its own rows."""
+    return name.partition("/")[0].removesuffix("_1to5")
 
 
 def _is_count(name: str) -> bool:
@@ -165,7 +178,7 @@ def _shares(min_scored: MinScored | None) -> dict[str, float]:
 
 
 def _check(figures: Mapping[str, float], name: str, least: float | None, share: float, rows: int) -> Check:
-    key = name.partition("/")[0]
+    key = _counted(name)
     measured = figures.get(f"{key}/n_measured", 0.0)
     total = sum(figures.get(f"{key}/{count}", 0.0) for count in ("n_scored", "n_skipped", "n_error")) or rows
     enough = total > 0 and measured >= share * total - 1e-9

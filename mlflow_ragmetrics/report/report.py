@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Union
 
+from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.json_text import as_json, plain
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.readers import digest
 from mlflow_ragmetrics.readers.groups import Groups, sample_groups, sample_slices
 from mlflow_ragmetrics.readers.labels import Labels
@@ -42,6 +45,7 @@ class Report:
     ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
     where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found, ``anytime`` the state that
     ``with_anytime`` leaves for the next look. ``stopped`` says why it ended before every row was scored, where it did.
+    ``ranges``: the lowest and the highest value of each key, where they are known.
     """
 
     rows: Sequence[Row]
@@ -53,6 +57,7 @@ class Report:
     true_scores: tuple[TrueScore, ...] = ()
     anytime: AnytimeState | None = None
     stopped: Union[str, None] = None
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -173,7 +178,39 @@ class Report:
         """The keys of the weighted composites."""
         return [key for key in self.keys if any("coverage" in score.details for score in self.scores(key))]
 
-    def worst(self, count: int = 3, key: str | None = None) -> list[Row]:
+    def __getitem__(self, row: str) -> Row:
+        """The row with this id, which a notebook shows with its answer marked; ``InvalidDataError`` for another."""
+        if row not in self._places:
+            near = get_close_matches(str(row), self._places, n=1)
+            raise InvalidDataError(f"there is no row {row!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        return self.rows[self._places[row]]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {row.sample.id: place for place, row in enumerate(self.rows)}
+
+    def where(self, *conditions: str) -> pd.DataFrame:
+        """The rows of ``table`` for which all conditions hold, such as ``report.where("faithfulness < 0.5")``.
+
+        A condition is a key, a sign (``>=``, ``>``, ``<=``, ``<``) and a number; it does not hold of a row without that
+        score.
+        ``InvalidOptionError`` for one that cannot be read, and for a key that is not there.
+        """
+        chosen = self.table
+        for each in map(condition_of, conditions):
+            key = each.name.removesuffix("_1to5")
+            if key not in self.keys or each.name not in chosen:
+                there = ", ".join(self.keys) or "none"
+                raise InvalidOptionError(f"{each.name!r} is not a metric here; there are {there}", param="condition")
+            values = chosen[each.name].to_numpy(dtype=float, na_value=float("nan")).tolist()
+            chosen = chosen[[value == value and each.holds(value) for value in values]]
+        return chosen
+
+    def worst(self, count: int = 3, key: str | None = None) -> pd.DataFrame:
+        """The rows of ``table`` that ``worst_rows`` chooses, the lowest first."""
+        return self.table.iloc[[self._places[row.sample.id] for row in self.worst_rows(count, key)]]
+
+    def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
         """The ``count`` scored rows of lowest value: by ``key``, else by the composite, else by each row's lowest."""
         found = [(lowest, row) for row in self.rows if (lowest := self.lowest(row, key)) is not None]
         return [row for _, row in sorted(found, key=lambda each: (each[0][1], fmean(_values(each[1]))))[:count]]
@@ -218,8 +255,9 @@ class Report:
 
     def _repr_html_(self) -> str:
         banner = [*self.banner, *judge_lines(self.rows, self.description.get("judge", []))]
+        keys = [*self.composites, *(key for key in self.keys if key not in self.composites)]
         return report_cell(
-            self.keys, self.metrics, self.warnings, len(self), self.worst(), worst_by=self.worst_by, banner=banner
+            keys, self.metrics, self.warnings, len(self), self.worst_rows(), worst_by=self.worst_by, banner=banner
         )
 
     def check(self, *, min_scored: MinScored | None = None, **fail_under: float) -> None:
@@ -229,7 +267,11 @@ class Report:
         without context (default 0.95); a mapping gives it by key, and under ``""`` for the others. Other figures than
         the mean are named in full: ``report.check(**{"faithfulness/pass_rate": 0.9})``.
         """
-        raise_failures(check_figures(self.metrics, fail_under, min_scored, rows=len(self), incomplete=self.incomplete))
+        __tracebackhide__ = True  # pytest shows the line of the test
+        checks = check_figures(
+            self.metrics, fail_under, min_scored, rows=len(self), incomplete=self.incomplete, ranges=self.ranges
+        )
+        raise_failures(checks)
 
     def log(self, *, plots: bool = True, **options: Any) -> str:
         """Write metrics, params, tags, tables, page and plots into the active MLflow run, or a new one; returns its id.

@@ -68,7 +68,7 @@ def test_the_digest_sees_list_columns() -> None:
 def test_worst_rows_come_first() -> None:
     rows = [{"id": str(i), "answer": "Go. " * i + "This is a whole sentence."} for i in range(5)]
     report = rm.Suite(["coherence"]).evaluate(rows)
-    values = [row.scores["coherence"].value for row in report.worst(3)]
+    values = [row.scores["coherence"].value for row in report.worst_rows(3)]
     assert values == sorted(values)
     assert len(values) == 3
 

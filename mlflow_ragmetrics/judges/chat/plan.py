@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.question import Outcome, Question
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.limits import tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import joined, no_task, pieces_of, placeholder_of, request_of, task_of
 
-__all__ = ["Plan", "PlanJudge"]
+__all__ = ["Plan", "PlanJudge", "Plans"]
 
 
 @dataclass
@@ -33,6 +34,33 @@ class Plan:
     def as_dict(self) -> dict[str, float]:
         """All figures by name; ``cost`` only where it is known."""
         return {name: value for name, value in vars(self).items() if value is not None}
+
+
+class Plans(dict[str, Plan]):
+    """The plan of each language model by its name; empty where none is asked."""
+
+    def _repr_html_(self) -> str:
+        if not self:
+            lines = [{"text": "No language model is asked: nothing is sent, and it costs nothing.", "style": ""}]
+            return render("views/cell.html", title="", lines=lines, tables=[], notes=[], folded=[])
+        columns = ("model", "calls", "prompt tokens", "reply tokens", "dollars")
+        rows = [
+            (
+                name,
+                f"{plan.calls:,}",
+                f"{plan.prompt_tokens + plan.schema_tokens:,}",
+                f"{plan.completion_tokens:,}",
+                "not known" if plan.cost is None else f"{plan.cost:.4f}",
+            )
+            for name, plan in self.items()
+        ]
+        notes = ["At most; answers that are cached cost nothing. Nothing was sent."]
+        notes += [_PRICES] if any(plan.cost is None for plan in self.values()) else []
+        table = {"columns": columns, "rows": rows, "numbers": columns[1:], "styles": {}}
+        return render("views/cell.html", title="What it would take", lines=[], tables=[table], notes=notes, folded=[])
+
+
+_PRICES = "For the money give the suite prices={'input': …, 'output': …}, in dollars per million tokens."
 
 
 class PlanJudge(Judge):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from mlflow_ragmetrics.core.marked import nearest_sentence
 from mlflow_ragmetrics.core.sample import Chunk
-from mlflow_ragmetrics.views.marked import nearest_sentence
 
 CHUNKS = [
     Chunk("Bees make honey. Honey keeps for years in closed jars.", "bees"),
