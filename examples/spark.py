@@ -37,8 +37,10 @@ def main() -> None:
     scored = rm.score_spark(answers, metrics, **options).cache()
     columns = ["id", "faithfulness", "correctness", "faithfulness_reason"]
     scored.select(columns).orderBy("faithfulness").show(5, truncate=70)
-    for name, value in rm.summarize_spark(scored).items():
+    summary = rm.summarize_spark(scored)
+    for name, value in summary.metrics.items():
         print(f"  {name:24} {value:.3f}")
+    print("\n".join(summary.banner))
     print(f"Logged into MLflow run {rm.log_spark(scored, metrics, **options)}; no row was collected")
     spark.stop()
 

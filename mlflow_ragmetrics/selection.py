@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_weights, composite
+from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of, shown
 from mlflow_ragmetrics.core.sample import Sample
@@ -205,8 +206,8 @@ def _at_level(metric: Metric, level: str) -> Metric:
     return metric if own or not metric.definition.levels else metric(preset=level)
 
 
-def check_presence(selection: Selection, samples: Sequence[Sample]) -> tuple[Selection, tuple[str, ...]]:
-    """The selection without what cannot be scored at all, and the warnings that say so.
+def check_presence(selection: Selection, samples: Sequence[Sample]) -> tuple[Selection, tuple[Text, ...]]:
+    """The selection without what cannot be scored at all, and the warnings that say so, one for each absent field.
 
     ``MissingFieldError`` for a named metric whose field is absent from every row, or when nothing is left;
     ``InvalidDataError`` when there are no rows.
@@ -227,21 +228,28 @@ def check_presence(selection: Selection, samples: Sequence[Sample]) -> tuple[Sel
     unknown = _unknown_contexts(left, samples)
     if not absent:
         return selection, unknown
-    missing = ", ".join(f"{key} (no row has {field!r})" for key, field in absent.items())
-    ways = [f"{field}: {way_out(field, samples)}" for field in dict.fromkeys(absent.values())]
-    start = f"left out{f' of the preset {selection.name!r}' if selection.name else ''}"
-    return left, ("; ".join([f"{start}: {missing}", *ways]), *unknown)
+    named = "presence.left_out_of_preset" if selection.name else "presence.left_out"
+    warnings = [
+        say(
+            named,
+            preset=selection.name,
+            keys=", ".join(key for key in absent if absent[key] == field),
+            field=field,
+            way=way_out(field, samples),
+        )
+        for field in dict.fromkeys(absent.values())
+    ]
+    return left, (*warnings, *unknown)
 
 
 def _given(samples: Sequence[Sample], field: str) -> bool:
     return any(getattr(sample, field, None) is not None or field in sample.invalid for sample in samples)
 
 
-def _unknown_contexts(selection: Selection, samples: Sequence[Sample]) -> tuple[str, ...]:
+def _unknown_contexts(selection: Selection, samples: Sequence[Sample]) -> tuple[Text, ...]:
     """The warning about rows that do not say what was retrieved, where other rows do."""
     keys = [metric.key for metric in selection.metrics if "contexts" in metric.required]
     unknown = sum(sample.contexts is None and "contexts" not in sample.invalid for sample in samples)
     if not keys or not unknown:
         return ()
-    rows = f"{unknown} of {len(samples)} rows do not say what was retrieved ('contexts' is missing, not empty)"
-    return (f"{rows}: skipped by {', '.join(keys)}",)
+    return (say("presence.unknown", n=unknown, total=len(samples), keys=", ".join(keys)),)

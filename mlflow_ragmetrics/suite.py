@@ -15,7 +15,7 @@ from typing_extensions import Unpack
 from mlflow_ragmetrics.cache import open_store
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_aggregate
 from mlflow_ragmetrics.core.judge import Judge
-from mlflow_ragmetrics.core.language import check_language
+from mlflow_ragmetrics.core.language import check_language, render
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
@@ -23,6 +23,7 @@ from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Row, ScoringRules
+from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.engine.threads import Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
@@ -31,13 +32,14 @@ from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.readers.groups import sample_groups
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report.stream import Stream
 from mlflow_ragmetrics.report.summary import grouping_of, panel_warnings
 from mlflow_ragmetrics.selection import PRESETS, Preset, Selection, Thresholds, check_presence, select
 from mlflow_ragmetrics.views.notebook import Table, cell
 from mlflow_ragmetrics.views.progress import Progress, progress_of
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.judges.chat.plan import Plans
+    from mlflow_ragmetrics.judges.chat.plan import Plan, Plans
 
 __all__ = ["Suite", "SuiteKeywords", "SuiteLike", "SuiteOverrides", "is_suite_file"]
 
@@ -296,8 +298,8 @@ class Suite:
 
         def evaluated(*, stored: bool) -> Report:
             began = time.perf_counter()
-            engine = self._engine(selection, stored=stored)
-            with progress_of(progress, len(samples)) as bar:
+            with charged_to(Expenses()) as expenses, progress_of(progress, len(samples)) as bar:
+                engine = self._engine(selection, stored=stored)
                 rows = [bar.advance(row) for row in engine.rows(samples)]
             seconds = time.perf_counter() - began
             report = self.report(
@@ -305,8 +307,7 @@ class Suite:
                 warnings=warnings,
                 source=source,
                 seconds=seconds,
-                spent=engine.spent,
-                cached=engine.cached,
+                expenses=expenses,
                 groups=groups,
             )
             if engine.stopped is not None:
@@ -321,7 +322,12 @@ class Suite:
 
         reports = [evaluated(stored=False) for _ in range(repeat)]
         usage = sum((Counter(report.usage) for report in reports), Counter())
-        return replace(reports[0], repeats=repeatability(reports), usage=usage)
+        repeats = repeatability(reports)
+        for key in reports[0].keys:  # of a row that was not measured each time, nothing is known of the repeats
+            times = zip(*(report.scores(key) for report in reports), strict=True)
+            repeats[f"{key}/repeat_n_measured"] = float(sum(all(s.measured for s in scores) for scores in times))
+        stopped = next((report.incomplete for report in reports if report.incomplete is not None), None)
+        return replace(reports[0], repeats=repeats, usage=usage, stopped=stopped)
 
     def report(
         self,
@@ -330,31 +336,50 @@ class Suite:
         warnings: tuple[str, ...] = (),
         source: Union[str, Path, None] = None,
         seconds: float = 0.0,
-        before: Counter[str] | None = None,
-        spent: Counter[str] | None = None,
-        cached: int | None = None,
+        expenses: Expenses | None = None,
         groups: str | None = None,
     ) -> Report:
-        """The report on ``rows`` that this suite has scored in ``seconds``; what was spent ``before`` is not theirs.
+        """The report on ``rows`` that this suite has scored in ``seconds`` at these ``expenses``.
 
-        ``spent``: what they did cost, where that is known.
-        ``warnings`` and ``source`` stand in it as they are; ``cached`` counts answers that came from the cache.
+        ``warnings`` and ``source`` stand in it as they are.
         ``groups`` as in ``evaluate``; where no row has such a field, a warning says so.
         """
         grouped, more = grouping_of(rows, groups or self.groups)
-        counts: dict[str, float] = dict(self.spent - (before or Counter()) if spent is None else +spent)
-        usage = counts | ({} if cached is None else {"cached": cached}) | {"wall_seconds": seconds}
+        counts = {} if expenses is None else {"cached": 0.0, **expenses.counts()}
+        usage = {name: count for name, count in counts.items() if count or name == "cached"}
+        usage["wall_seconds"] = seconds
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
         said = (*warnings, *more, *panel_warnings(rows))
+        said = tuple(render(warning, self.language) for warning in said)
         return Report(rows=rows, description=description, warnings=said, usage=usage, source=source, ranges=self.ranges)
 
-    async def aevaluate(self, data: Data, **options: Any) -> Report:
+    async def aevaluate(
+        self,
+        data: Data,
+        *,
+        columns: Mapping[str, str] | None = None,
+        progress: Union[bool, Progress, None] = None,
+        repeat: int = 1,
+        groups: str | None = None,
+    ) -> Report:
         """``evaluate`` in a worker thread, for callers in an event loop; it ends when the task is cancelled."""
-        return await run_beside(self.evaluate, data, **options)
+        return await run_beside(self.evaluate, data, columns=columns, progress=progress, repeat=repeat, groups=groups)
 
-    def stream(self, data: Data, *, columns: Mapping[str, str] | None = None) -> Iterator[Row]:
-        """Yield each row once it is scored, in order, with bounded memory; a repeated id is noticed for 20,000 rows."""
-        return self._engine(self.selection).rows(read_samples(data, columns, remembered=20_000))
+    def stream(self, data: Data, *, columns: Mapping[str, str] | None = None, groups: str | None = None) -> Stream:
+        """Yield each row once it is scored, in order, with bounded memory; a repeated id is noticed for 20,000 rows.
+
+        The ``summary`` of what is returned has the figures of the rows that have passed, under the names of
+        ``Report.metrics``, what must be read with them, and ``check`` for gates. ``groups`` as in ``evaluate``.
+        """
+        engine = self._engine(self.selection)
+        groups = _checked_groups(groups) or self.groups
+        return Stream(
+            engine.rows(read_samples(data, columns, remembered=20_000)),
+            keys=self.keys,
+            groups={name: field for field, name in (columns or {}).items()}.get(groups or "", groups),
+            language=self.language,
+            stopped=lambda: engine.stopped,
+        )
 
     def score_samples(self, samples: Iterable[Sample], *, strict: bool = False) -> Iterator[Row]:
         """Score samples; ``strict`` raises what would leave a score missing or in error."""
@@ -363,16 +388,23 @@ class Suite:
     def plan(self, data: Data, *, columns: Mapping[str, str] | None = None) -> Plans:
         """What an evaluation of ``data`` would cost each language-model judge, by its name; nothing is sent.
 
-        Calls and tokens are upper bounds where a cache holds answers already; a judge that costs nothing is left out.
+        Each ``Plan`` is a range, from one claim a sentence to three (``most``). Calls are exact where nothing is asked
+        again or found in a cache; a judge that costs nothing is left out.
         """
         from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-        from mlflow_ragmetrics.judges.chat.plan import PlanJudge, Plans
+        from mlflow_ragmetrics.judges.chat.plan import FEWEST_CLAIMS, MOST_CLAIMS, PlanJudge, Plans
 
         samples = list(read_samples(data, columns))
         selection, _ = check_presence(self.selection, samples)
-        planned = [PlanJudge(judge) if isinstance(judge, ChatJudge) else judge for judge in self.judges]
-        deque(self._engine(selection, judges=planned, stored=False).rows(samples), maxlen=0)
-        return Plans({judge.name: judge.plan for judge in planned if isinstance(judge, PlanJudge)})
+
+        def plans(claims: int) -> dict[str, Plan]:
+            planned = [PlanJudge(judge, claims) if isinstance(judge, ChatJudge) else judge for judge in self.judges]
+            deque(self._engine(selection, judges=planned, stored=False).rows(samples), maxlen=0)
+            return {judge.name: judge.plan for judge in planned if isinstance(judge, PlanJudge)}
+
+        most = plans(MOST_CLAIMS) if any(isinstance(judge, ChatJudge) for judge in self.judges) else {}
+        least = plans(FEWEST_CLAIMS) if most else {}
+        return Plans({name: replace(plan, most=most[name]) for name, plan in least.items()})
 
     def describe(self) -> dict[str, Any]:
         """What explains a difference between two runs: suite, judges, weights, thresholds, language."""
@@ -405,11 +437,6 @@ class Suite:
             slots=self._slots,
             store=open_store(self.cache) if stored and self.cache is not None else None,
         )
-
-    @property
-    def spent(self) -> Counter[str]:
-        """What this suite's judges have cost since they were made: calls, tokens, money."""
-        return sum((Counter(judge.usage.snapshot()) for judge in self.judges if judge.usage is not None), Counter())
 
 
 def _checked_groups(groups: object) -> str | None:

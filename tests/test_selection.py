@@ -96,9 +96,12 @@ def test_contexts_in_no_row_are_an_error_that_names_the_likeliest_column() -> No
 
 def test_contexts_in_no_row_leave_metrics_of_a_preset_out_with_a_warning() -> None:
     report = rm.Suite.preset("white_paper").evaluate(BLURBS, progress=False)
-    (warning,) = report.warnings
-    assert "faithfulness (no row has 'contexts')" in warning
-    assert "--columns contexts=blurbs" in warning
+    of_reference, of_contexts = report.warnings
+    assert "correctness (no row has 'reference'); add it" in of_reference
+    assert "faithfulness, chunk_precision, fact_recall (no row has 'contexts')" in of_contexts
+    assert "--columns contexts=blurbs" in of_contexts
+    russian = rm.Suite.preset("white_paper", language="ru").evaluate(BLURBS, progress=False)
+    assert "ни в одной строке нет 'contexts'); если это 'blurbs'" in russian.warnings[1]
     assert "faithfulness/mean" not in report.metrics
 
 

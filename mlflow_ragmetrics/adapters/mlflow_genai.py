@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,13 +12,16 @@ from typing import Any
 import mlflow
 from mlflow.entities import Feedback, Trace
 from mlflow.genai.scorers import Scorer
+from mlflow.tracing.constant import TraceMetadataKey
 from pydantic import PrivateAttr
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score, passes
+from mlflow_ragmetrics.core.secrets import for_log
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.engine.questions import Expenses, charged_to
+from mlflow_ragmetrics.errors import InvalidDataError, RagMetricsError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.readers import read_samples
 from mlflow_ragmetrics.readers.traces import failure_of, retrieved_documents, session_of
@@ -28,6 +32,7 @@ from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.tracking.feedback import feedback_of
 from mlflow_ragmetrics.tracking.trace_store import warn_of_small_pool
+from mlflow_ragmetrics.tracking.writer import RunWriter, explained
 
 __all__ = ["RagScorer", "get_scorer", "scorer", "scorers"]
 
@@ -38,8 +43,9 @@ def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagSco
     """One scorer for ``mlflow.genai.evaluate(scorers=[…])`` that gives a feedback for each metric of the suite.
 
     Fields come from ``inputs``, ``outputs`` and ``expectations``, contexts from there or from the retriever spans of
-    the trace; ``columns`` maps sample fields to other names inside those. MLflow logs the means; ``log(result)``
-    of the scorer adds intervals, counts, params and tables to the run, and the thresholds to ``result.passed``.
+    the trace; ``columns`` maps sample fields to other names inside those. MLflow logs the means, the scorer beside them
+    how many rows failed, were skipped or not measured (``<key>/n_error``, …); ``log(result)`` of the scorer adds
+    intervals, counts, params and tables to the run, and the thresholds to ``result.passed``.
     """
     suite = Suite.of(suite)
     name = suite.keys[0] if len(suite.keys) == 1 else "ragmetrics"
@@ -127,8 +133,9 @@ class _SharedRows:
         self._columns = dict(columns)
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
-        self._before = suite.spent
+        self._expenses = Expenses()
         self._warned_of: set[str] = set()
+        self._marks: dict[str, Counter[str]] = {}
         thresholds = {suite.name_prefix + metric.key: metric.threshold for metric in suite.metrics}
         self.criteria = {key: _criterion(thresholds.get(key)) for key in suite.keys}
 
@@ -146,6 +153,7 @@ class _SharedRows:
         with entry.lock:
             if entry.row is None:
                 entry.row = self._scored(row, trace)
+                self._mark(entry.row, trace)
         return entry.row.scores
 
     def report(self, result: Any) -> Report:
@@ -155,7 +163,7 @@ class _SharedRows:
             raise InvalidDataError(f"run {result.run_id} has no row that this scorer scored")
         samples = read_samples([row.sample for row in rows])
         placed = [replace(row, sample=s, index=i) for i, (row, s) in enumerate(zip(rows, samples, strict=True))]
-        return self._suite.report(placed, before=self._before)
+        return self._suite.report(placed, expenses=self._expenses)
 
     def _scored(self, row: Mapping[str, Any], trace: Trace | None) -> Row:
         sample = _sample_of(row, trace, self._columns)
@@ -164,9 +172,26 @@ class _SharedRows:
             failure = failure or "it left no trace"
             failed = Score(status="error", error=failure, reason=f"the predict function failed: {failure}")
             return Row(sample, dict.fromkeys(self._suite.keys, failed))
-        (scored,) = self._suite.score_samples([sample])
+        with charged_to(self._expenses):
+            (scored,) = self._suite.score_samples([sample])
         self._warn_of_skipped(scored)
         return scored
+
+    def _mark(self, row: Row, trace: Trace) -> None:
+        """Count in the run what its means, which are MLflow's, leave out or take though it was not measured."""
+        run_id = (trace.info.trace_metadata or {}).get(TraceMetadataKey.SOURCE_RUN)
+        marks = [f"{key}/{mark}" for key, score in row.scores.items() for mark in score.marks]
+        if not run_id or not marks:
+            return
+        with self._lock:
+            counts = self._marks.setdefault(run_id, Counter())
+            counts.update(marks)
+            figures = {name: float(counts[name]) for name in marks}
+        try:
+            with explained(run_id):
+                RunWriter(run_id).figures(figures)
+        except RagMetricsError as error:
+            _logger.warning("%s", for_log(str(error)))
 
     def _warn_of_skipped(self, row: Row) -> None:
         for key, score in row.scores.items():

@@ -20,6 +20,7 @@ from mlflow_ragmetrics.core.json_text import plain_text
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.readers import read_samples
 from mlflow_ragmetrics.records.aliases import RECORD_NAMES
 from mlflow_ragmetrics.report.report import Report
@@ -109,7 +110,7 @@ class SharedEvaluation:
         self._hashes: list[int] = []
         self._run_id: str | None = None
         self._served: Counter[str] = Counter()
-        self._before = suite.spent
+        self._expenses = Expenses()
         self._logged = False
 
     def report_for(self, key: str, values: Mapping[str, Any]) -> Report:
@@ -139,12 +140,13 @@ class SharedEvaluation:
 
     def _evaluated(self, samples: Sequence[Sample], known: Sequence[Row]) -> Report:
         began = time.perf_counter()
-        self._before = self._before if known else self._suite.spent
+        self._expenses = self._expenses if known else Expenses()
         warnings = check_presence(self._suite.selection, samples)[1] if len(samples) > 1 else ()
-        rest = self._suite.score_samples(samples[len(known) :])
-        rows = [replace(row, index=index) for index, row in enumerate((*known, *rest))]
+        with charged_to(self._expenses):
+            rest = self._suite.score_samples(samples[len(known) :])
+            rows = [replace(row, index=index) for index, row in enumerate((*known, *rest))]
         seconds = time.perf_counter() - began
-        return self._suite.report(rows, warnings=warnings, seconds=seconds, before=self._before)
+        return self._suite.report(rows, warnings=warnings, seconds=seconds, expenses=self._expenses)
 
     def _log(self, report: Report) -> None:
         self._logged = True

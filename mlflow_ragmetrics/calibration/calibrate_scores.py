@@ -27,7 +27,10 @@ Values = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class _LabelledRows:
-    """Scores and labels of the rows that have both; ``known`` says which of all rows these are."""
+    """Scores and labels of the rows that have both; ``known`` says which of all rows these are.
+
+    ``groups`` names the group of each, ``None`` where nothing says which rows belong together.
+    """
 
     key: str
     values: Values
@@ -35,9 +38,14 @@ class _LabelledRows:
     known: Values
     unlabelled: int
     unscored: int
+    groups: Values | None
+
+    def grouped(self, here: Values | None = None) -> Values | None:
+        """The groups of these rows, or of those of them that are ``here``."""
+        return self.groups if self.groups is None or here is None else self.groups[here]
 
 
-def _labelled_rows(results: Results, key: str, labels: Labels, column: str) -> _LabelledRows:
+def _labelled_rows(results: Results, key: str, labels: Labels, column: str, groups: Groups | None) -> _LabelledRows:
     """``InvalidDataError`` when there is no such row."""
     import pandas as pd
 
@@ -48,7 +56,9 @@ def _labelled_rows(results: Results, key: str, labels: Labels, column: str) -> _
     if not known.any():
         raise InvalidDataError(f"no row with a label has a score of {key}")
     counts = int(np.isnan(grades).sum()), int(np.isnan(scores).sum())
-    return _LabelledRows(key, scores[known], grades[known], known, *counts)
+    names = results_groups(results, groups)
+    own = None if names is None else np.array(names, dtype=object)[known]
+    return _LabelledRows(key, scores[known], grades[known], known, *counts, own)
 
 
 _DEFAULT = 0.5
@@ -88,7 +98,7 @@ def calibrate(
         raise InvalidOptionError("report: an empty list has no evaluation", param="report")
     first, *others = sources
     results = results_of(first)
-    rows = _labelled_rows(results, _key(results, key), labels, column)
+    rows = _labelled_rows(results, _key(results, key), labels, column, groups)
     usual = _default(results, rows.key, default)
     found = Calibration(
         key=rows.key,
@@ -96,21 +106,21 @@ def calibrate(
         unlabelled=rows.unlabelled,
         unscored=rows.unscored,
         default=usual,
-        pearson=correlation(rows.values, rows.grades, "pearson"),
-        spearman=correlation(rows.values, rows.grades, "spearman"),
+        pearson=correlation(rows.values, rows.grades, "pearson", groups=rows.groups),
+        spearman=correlation(rows.values, rows.grades, "spearman", groups=rows.groups),
         judge=judge_of(results),
         cost=cost_of(first, results),
     )
     good = _good(rows.grades, good_from)
     if good is None:
         return found
-    gain = threshold_gain(rows.values, ~good, usual, groups=_groups(results, groups, rows), seed=seed)
+    gain = threshold_gain(rows.values, ~good, usual, groups=rows.groups, seed=seed)
     return replace(
         found,
-        at_default=agreement(rows.values < usual - _SLACK, ~good, seed=seed),
-        at_chosen=agreement(rows.values < gain.chosen - _SLACK, ~good, seed=seed) if gain else None,
+        at_default=agreement(rows.values < usual - _SLACK, ~good, groups=rows.groups, seed=seed),
+        at_chosen=agreement(rows.values < gain.chosen - _SLACK, ~good, groups=rows.groups, seed=seed) if gain else None,
         gain=gain,
-        auroc=auroc(rows.values, ~good),
+        auroc=auroc(rows.values, ~good, groups=rows.groups),
         bins=reliability_bins(rows.values, good),
         beside=(
             *(_other_verdicts(results, name, rows, good) for name in beside),
@@ -156,19 +166,16 @@ def _good(grades: Any, good_from: float | None) -> Any:
     return grades > 0.5 if np.isin(grades, (0.0, 1.0)).all() else None
 
 
-def _groups(results: Results, groups: Groups | None, rows: _LabelledRows) -> list[str] | None:
-    names = results_groups(results, groups)
-    return None if names is None else [name for name, here in zip(names, rows.known, strict=True) if here]
-
-
 def _other_verdicts(results: Results, name: str, rows: _LabelledRows, good: Any) -> OtherVerdicts:
     _check_column(results, name, "beside")
     given = [as_number(value) for value in results.table[name]]
     both = np.array([verdict is not None for verdict in given]) & rows.known
     verdicts = np.array([verdict for verdict, here in zip(given, both, strict=True) if here], dtype=float)
     bad = ~good[both[rows.known]]
+    own = rows.grouped(both[rows.known])
     is_graded = not np.isin(verdicts, (0.0, 1.0)).all()
-    return OtherVerdicts(name, agreement(verdicts < _DEFAULT, bad), auroc(verdicts, bad) if is_graded else None)
+    area = auroc(verdicts, bad, groups=own) if is_graded else None
+    return OtherVerdicts(name, agreement(verdicts < _DEFAULT, bad, groups=own), area)
 
 
 def _other_judge(other: Source, results: Results, default: float, rows: _LabelledRows, good: Any) -> OtherVerdicts:
@@ -191,7 +198,9 @@ def _verdicts(
     both = np.array([value is not None for value in given]) & rows.known
     scores = np.array([value for value, here in zip(given, both, strict=True) if here], dtype=float)
     bad = ~good[both[rows.known]]
-    return OtherVerdicts(name, agreement(scores < cut - _SLACK, bad), auroc(scores, bad), cost)
+    own = rows.grouped(both[rows.known])
+    area = auroc(scores, bad, groups=own)
+    return OtherVerdicts(name, agreement(scores < cut - _SLACK, bad, groups=own), area, cost)
 
 
 def _check_column(results: Results, name: str, param: str) -> None:

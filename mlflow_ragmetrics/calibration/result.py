@@ -43,8 +43,7 @@ class Calibration:
     ``at_default`` is the agreement at the threshold in use, ``at_chosen`` at the best one on the same rows, which
     flatters it: ``gain`` is what it gains on rows that it was not chosen on. What needs labels of two kinds is ``None``
     for grades, ``gain`` also with fewer than ten rows of a kind. ``judge`` and ``cost`` (dollars per thousand rows) are
-    there where they are known. Groups count in ``gain`` only: the intervals of κ, AUROC and the correlations take the
-    rows as independent.
+    there where they are known. All intervals are those over groups where rows have them.
     """
 
     key: str
@@ -123,7 +122,7 @@ class Calibration:
         if gain is None:
             if self.at_default is None:
                 return "Labels are grades: no threshold is chosen; say which grades are good with good_from."
-            return f"{default}; fewer than ten rows of a kind are labelled, too few to choose another."
+            return f"{default}; fewer than ten rows, or groups, of a kind are labelled, too few to choose another."
         interval = f"gain {gain.gain:+.3f}, 95 % interval {gain.low:+.3f} to {gain.high:+.3f}"
         if gain.beats_default:
             held_out = f"balanced accuracy {gain.held_out:.3f} instead of {gain.default:.3f}"

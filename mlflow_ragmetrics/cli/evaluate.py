@@ -128,6 +128,7 @@ def _report(request: Request, rows: Rows, suite: Suite, destination: Destination
         from mlflow_ragmetrics.tracking.anytime import last_state
 
         report = report.with_anytime(last_state(report.description))
+    report = report.with_slices(*request.by)
     return replace(report, source=rows.source, warnings=(*report.warnings, *rows.warnings))
 
 
@@ -238,10 +239,19 @@ def show_plan(plans: Mapping[str, Plan]) -> None:
     if not plans:
         screen.print("No language model is asked: nothing is sent, and it costs nothing.")
     for name, plan in plans.items():
-        tokens = f"{plan.prompt_tokens + plan.schema_tokens:,} prompt and {plan.completion_tokens:,} reply tokens"
-        cost = f"${plan.cost:.4f}" if plan.cost is not None else "its price is not known: give it with --prices"
-        line = f"{clean(name)}: at most {plan.calls:,} calls, about {tokens}, {cost}. Nothing was sent."
+        most = plan.most or plan
+        prompts = _range(plan.prompt_tokens, most.prompt_tokens + most.schema_tokens)
+        tokens = f"{prompts} prompt and {_range(plan.completion_tokens, most.completion_tokens)} reply tokens"
+        cost = "its price is not known: give it with --prices"
+        if plan.cost is not None and most.cost is not None:
+            cost = f"${plan.cost:.4g} to ${most.cost:.4g}"
+        calls = f"{_range(plan.calls, most.calls)} calls, {tokens}, {cost}"
+        line = f"{clean(name)}: {calls} (one to three claims a sentence). Nothing was sent."
         screen.print("\n".join(wrapped(line, screen.width)), soft_wrap=True)
+
+
+def _range(least: int, most: int) -> str:
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _show_run(run_id: str, destination: Destination) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.cli.terminal import clean, console, shorten, unbroken, wrapped
 from mlflow_ragmetrics.core.marked import nearest_sentence
-from mlflow_ragmetrics.report.marks import judge_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,9 +50,8 @@ def _notes(report: Report) -> Iterator[tuple[str, str]]:
         yield from ((line, "dim") for line in lines(report))
     yield from ((clean(true_score), "") for true_score in report.true_scores)
     yield from ((f"Warning: {clean(warning)}", "yellow") for warning in report.warnings)
-    yield from (
-        (clean(line), "red" if "failed" in line or "Not complete" in line else "yellow") for line in report.banner
-    )
+    failures = report.failures
+    yield from ((clean(line), "red" if line in failures else "yellow") for line in report.banner)
 
 
 def _title(report: Report) -> str:
@@ -63,7 +61,7 @@ def _title(report: Report) -> str:
 
 def _trust(report: Report, suite: Suite) -> Iterator[str]:
     asks = {each for metric in suite.metrics for each in metric.definition.asks}
-    yield from map(clean, judge_lines(report.rows, [judge.name for judge in suite.judges]))
+    yield from map(clean, report.judged_by)
     if suite.cache is not None:
         yield f"The judge's answers are kept in {clean(str(suite.cache))} and found again there (--no-cache: nowhere)."
     if "embeddings" in asks and any(each.name == "char-ngram" for each in suite.embeddings):

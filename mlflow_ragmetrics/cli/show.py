@@ -38,6 +38,7 @@ _SIGNS = {"SUPPORTED": "✓", "NEUTRAL": "?", "CONTRADICTED": "✗"}
 _WIDEST = 120
 _NARROWEST_QUESTION = 16
 _MOST_PASSAGE = 600
+_GAP = 3  # between the columns of a table
 
 
 @click.command("show")
@@ -113,14 +114,14 @@ def _table(rows: list[Row], keys: list[str], width: int) -> Table:
     from rich.table import Table
 
     ids = max([2, *(min(20, len(clean(row.sample.id))) for row in rows)])
-    room = width - ids - _NARROWEST_QUESTION - 4
+    room = width - ids - _NARROWEST_QUESTION - _GAP
     shown: list[str] = []
     for key in keys:
-        room -= max(len(key), 6) + 2
+        room -= max(len(key), 6) + _GAP
         if room < 0 and shown:
             break
         shown.append(key)
-    question = max(_NARROWEST_QUESTION, width - ids - 4 - sum(max(len(key), 6) + 2 for key in shown))
+    question = max(_NARROWEST_QUESTION, width - ids - _GAP - sum(max(len(key), 6) + _GAP for key in shown))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     table.add_column("id", no_wrap=True)
     for key in shown:

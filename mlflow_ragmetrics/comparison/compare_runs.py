@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from mlflow_ragmetrics.comparison.changes import changed_rows
 from mlflow_ragmetrics.comparison.difference import TOLERANCE, Difference, Passes, differences_of
-from mlflow_ragmetrics.comparison.pairing import Pairing, check_alike, pair
+from mlflow_ragmetrics.comparison.pairing import Pairing, check_alike, is_true, measured, pair
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
@@ -38,7 +39,8 @@ def compare(
     ``tolerance``: the largest difference of a mean that does not matter (0.05 is a fifth of a grade on 1 to 5).
     ``resamples`` of the bootstrap and of the permutation test are drawn from ``seed``. ``rows``: how many of the rows
     that changed most to keep. ``groups``: a column of A's data, or a name for each of its rows, that rows which belong
-    together share; by default the groups that A was evaluated with, else the conversations of its traces.
+    together share; by default the groups that A was evaluated with, else the conversations of its traces. Scores that
+    were not measured (the rule for rows without context or claims gave them) are left out, which a warning says.
     ``InvalidOptionError`` when judge, prompts or suite differ, unless ``allow_different``; ``InvalidDataError`` when
     the two have no row or no metric in common.
     """
@@ -46,7 +48,7 @@ def compare(
     a, b = _with_distinct_names(results_of(run_a, "A"), results_of(run_b, "B"))
     warnings = check_alike(a, b, allow_different)
     pairing = pair(a, b)
-    scores = {key: pairing.select(a.table[key], b.table[key]) for key in _shared(a, b)}
+    scores = {key: pairing.select(measured(a, key), measured(b, key)) for key in _shared(a, b)}
     names = _groups(a, pairing, groups)
     questions = _questions(a, pairing)
     differences = np.column_stack([after - before for before, after in scores.values()])
@@ -62,6 +64,7 @@ def compare(
         warnings=(
             *warnings,
             *pairing.warnings,
+            *(_unmeasured(each, list(scores)) for each in (a, b) if _unmeasured(each, list(scores))),
             *([f"only one side has {', '.join(alone)}"] if alone else []),
             *([warning] if warning else []),
         ),
@@ -74,6 +77,18 @@ def compare(
         seed=seed,
         sides=(a, b),
     )
+
+
+def _unmeasured(results: Results, keys: Sequence[str]) -> str:
+    """The warning about scores that are left out as nothing was measured; empty where there are none."""
+    table = results.table
+    counts = {
+        key: int((table[f"{key}_status"].eq("ok") & ~is_true(table[f"{key}_measured"])).sum())
+        for key in keys
+        if f"{key}_measured" in table.columns
+    }
+    named = ", ".join(f"{key} {count}" for key, count in counts.items() if count)
+    return f"rows of {results.name} that were not measured, as without context, are left out: {named}" if named else ""
 
 
 def _groups(a: Results, pairing: Pairing, groups: Groups | None) -> tuple[str, ...] | None:
@@ -114,7 +129,7 @@ def _with_passes(difference: Difference, a: Results, b: Results, pairing: Pairin
     column = f"{difference.key}_passed"
     if column not in a.table.columns or column not in b.table.columns:
         return difference
-    before, after = pairing.select(a.table[column], b.table[column])
+    before, after = pairing.select(*(measured(each, difference.key, column) for each in (a, b)))
     known = ~(np.isnan(before) | np.isnan(after))
     if not known.any():
         return difference

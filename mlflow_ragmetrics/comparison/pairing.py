@@ -16,7 +16,7 @@ from mlflow_ragmetrics.readers.results import Results
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Pairing", "pair", "check_alike", "measurement_differences"]
+__all__ = ["Pairing", "check_alike", "is_true", "measured", "measurement_differences", "pair"]
 
 _NAMED = 5
 
@@ -121,6 +121,18 @@ def _numbers(column: pd.Series[Any]) -> np.ndarray[Any, Any]:
     return np.where(np.abs(values) <= LARGEST, values, np.nan)
 
 
+def measured(results: Results, key: str, column: str | None = None) -> pd.Series[Any]:
+    """The scores of ``key``, or a column beside them, but for those that a rule gave, as for rows without context."""
+    ruled = f"{key}_measured"
+    values = results.table[column or key]
+    return values if ruled not in results.table.columns else values.where(is_true(results.table[ruled]))
+
+
+def is_true(column: pd.Series[Any]) -> pd.Series[bool]:
+    """Truth as it was written, also in CSV."""
+    return column.astype(str).str.lower().eq("true")
+
+
 _MEASURE = {
     "judge": "judge",
     "judge_versions": "judge or prompt version",
@@ -142,10 +154,17 @@ def measurement_differences(a: Results, b: Results) -> list[str]:
 
 
 def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
-    """Warnings where ``allow_different``, else an ``InvalidOptionError``, when judge, prompts or suite differ."""
+    """Warnings where ``allow_different``, else an ``InvalidOptionError``, when judge, prompts or suite differ.
+
+    Judges that nothing identifies are not known to be the same: that is a warning.
+    """
     phrases = measurement_differences(a, b)
     unknown = [each.name for each in (a, b) if not any(entry in each.description for entry in _MEASURE)]
     warnings = [f"{name} does not say which judge and suite scored it" for name in unknown]
+    nameless = sorted(set(_unidentified(a)) & set(_unidentified(b)))
+    if nameless:
+        told = f"{a.name} and {b.name} were judged by {', '.join(nameless)}, of which no version or prompts are known"
+        warnings.append(f"{told}: whether that is the same judge cannot be told, nor whether a difference is its own")
     if not phrases:
         return warnings
     found = f"{a.name} and {b.name} were not measured alike: {'; '.join(phrases)}"
@@ -153,6 +172,12 @@ def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
         message = f"{found}; score both with one suite, or pass allow_different=True (--allow-different)"
         raise InvalidOptionError(message, param="allow_different")
     return [*warnings, found]
+
+
+def _unidentified(results: Results) -> list[str]:
+    """The judges of which nothing tells one version from another."""
+    versions = results.description.get("judge_versions")
+    return [name for name, version in versions.items() if not version] if isinstance(versions, dict) else []
 
 
 def _same(results: Results, entry: str) -> Any:

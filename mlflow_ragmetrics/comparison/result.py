@@ -14,7 +14,7 @@ from mlflow_ragmetrics.comparison.changes import ChangedRow
 from mlflow_ragmetrics.comparison.difference import Difference, Values, Verdict, adjust, differences_of
 from mlflow_ragmetrics.comparison.forest_plot import forest_plot
 from mlflow_ragmetrics.comparison.markdown import comparison_markdown
-from mlflow_ragmetrics.comparison.pairing import Pairing
+from mlflow_ragmetrics.comparison.pairing import Pairing, measured
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.readers.groups import table_slices
@@ -177,7 +177,7 @@ class Comparison:
     def pairs(self, key: str) -> tuple[Values, Values]:
         """A's and B's scores of ``key`` in the order of the pairs; NaN where there is none."""
         a, b = self._both("pairs")
-        return self.pairing.select(a.table[key], b.table[key])
+        return self.pairing.select(measured(a, key), measured(b, key))
 
     def _both(self, method: str) -> tuple[Results, Results]:
         if self.sides is None:

@@ -48,7 +48,7 @@ def check_limit(name: str, limit: float, bounds: tuple[float, float] | None, par
     if bounds is None or bounds[0] - 1e-9 <= limit <= bounds[1] + 1e-9:
         return
     low, high = bounds
-    hint = f"; write {limit / 100:g} for {limit:g} %" if bounds == (0, 1) and 1 < limit <= 100 else ""
+    hint = f"; write {limit / 100:g} for {limit:g} %" if low == 0 and high == 1 and 1 < limit <= 100 else ""
     scale = f"from {low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
     raise InvalidOptionError(
         f"{name}={limit:g}: the limit must lie in the figure's own range, {scale}{hint}", param=param

@@ -17,6 +17,7 @@ Status = Literal["ok", "skipped", "error"]
 Verdict = Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL", "RELATED", "UNRELATED", "FOUND", "NOT_FOUND"]
 Kind = Literal["claim", "token", "sentence", "chunk", "document"]
 
+_MARKED = {"claims_missing": "n_unclaimed", "quote_not_found": "n_unquoted"}
 _TOLERANCE = 1e-9
 LARGEST = 1e30  # no scale goes so far, and sums and squares of what goes further are not finite
 
@@ -114,6 +115,22 @@ class Score:
         A composite is measured when each of its components is that has a weight and was not skipped.
         """
         return self.scored and not self.details.get("unmeasured")
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The counts that this score adds to, where it is not a plain measurement, such as ``n_error``.
+
+        A figure that leaves such scores out, or takes them as they are, looks better than it is without them.
+        """
+        found = {
+            "n_error": self.status == "error",
+            "n_skipped": self.status == "skipped",
+            "n_no_context": bool(self.details.get("no_context")),
+            "n_unmeasured": self.scored and not self.measured,
+            **{name: any(code == each for each, _ in self.warnings) for code, name in _MARKED.items()},
+            "n_fewer_judges": len(self.model_scores) < int(self.details.get("judges_asked", 0)),
+        }
+        return tuple(name for name, holds in found.items() if holds)
 
     def changed(self, **fields: Any) -> Score:
         """The same score with other values in some fields, unchecked: ``replace`` checks, at ten times the cost."""

@@ -6,7 +6,6 @@ remote ones on a bounded number of threads, one call each. A sample goes on as s
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -77,16 +76,8 @@ class Engine:
                     return
         finally:
             self._workers.close()
-
-    @property
-    def cached(self) -> int:
-        """How many answers came out of the store."""
-        return sum(session.cached for session in self.sessions.values())
-
-    @property
-    def spent(self) -> Counter[str]:
-        """What this evaluation has cost, whoever else asks the same judges: calls, tokens, money."""
-        return sum((session.spent for session in self.sessions.values()), Counter())
+            for session in self.sessions.values():
+                session.end()
 
     @property
     def stopped(self) -> JudgeError | None:

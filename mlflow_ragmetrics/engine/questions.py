@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 from typing import Any, Protocol, TypeVar
@@ -16,11 +17,11 @@ from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Job, Run
 from mlflow_ragmetrics.errors import JudgeError
 
-__all__ = ["CALLER", "ChargesCaller", "Embedder", "Expenses", "JudgeSession", "Store", "answer_call", "charge"]
+__all__ = ["ChargesCaller", "Embedder", "Expenses", "JudgeSession", "Store", "answer_call", "charge", "charged_to"]
 
 
 class Expenses:
-    """Counts by name, added up by the threads that work for one caller."""
+    """What the judges cost one caller: counts by name, added up by the threads that work for it."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -37,19 +38,28 @@ class Expenses:
             return Counter(self._counts)
 
 
-CALLER: ContextVar[Expenses | None] = ContextVar("ragmetrics_expenses", default=None)
-"""Whom judges' requests are charged to in this context."""
+_CALLER: ContextVar[Expenses | None] = ContextVar("ragmetrics_expenses", default=None)
+
+
+@contextmanager
+def charged_to(expenses: Expenses) -> Iterator[Expenses]:
+    """While this lasts, what this context asks of judges is added to ``expenses``, and nothing that others ask."""
+    charged = _CALLER.set(expenses)
+    try:
+        yield expenses
+    finally:
+        _CALLER.reset(charged)
 
 
 def charge(counts: Mapping[str, float]) -> None:
     """Add to what the caller of this context has to pay, if there is one."""
-    caller = CALLER.get()
+    caller = _CALLER.get()
     if caller is not None:
         caller.update(counts)
 
 
 class ChargesCaller:
-    """A judge's meter that charges each request to ``CALLER`` as well, so that one caller's share of it is known."""
+    """A judge's meter that charges each request to its caller as well, so that one caller's share of it is known."""
 
 
 _REMEMBERED = 20_000
@@ -80,8 +90,7 @@ class JudgeSession:
         self.local = judge.local
         self.waiting: dict[Question[Any], list[tuple[Job, Run]]] = {}
         self.closed: JudgeError | None = None
-        self.cached = 0
-        self._expenses = Expenses()
+        self._expenses = _CALLER.get() or Expenses()
         self._before = self._metered()
         self._fingerprint = judge.fingerprint
         self._store = store if self._fingerprint is not None and not self.local else None
@@ -98,7 +107,7 @@ class JudgeSession:
         if self._store is not None and self._fingerprint is not None and question not in self.waiting:
             answer = self._store.get(self._fingerprint, question)
             if answer is not None:
-                self.cached += 1
+                self._expenses.update({"cached": 1})
                 self._remember(question, answer)
                 return (answer,)
         return None if self.closed is None else (self.closed,)
@@ -118,11 +127,8 @@ class JudgeSession:
         """Ask the judge and store what it answered; never raises. A closed session fails at once."""
         if self.closed is not None:
             return [self.closed] * len(call)
-        charged = CALLER.set(self._expenses)
-        try:
+        with charged_to(self._expenses):
             outcomes = answer_call(self.judge, call)
-        finally:
-            CALLER.reset(charged)
         self.closed = next((each for each in outcomes if isinstance(each, JudgeError) and each.fatal), self.closed)
         if self._store is not None and self._fingerprint is not None:
             for question, outcome in zip(call, outcomes, strict=True):
@@ -130,15 +136,13 @@ class JudgeSession:
                     self._store.put(self._fingerprint, question, outcome)
         return outcomes
 
-    @property
-    def spent(self) -> Counter[str]:
-        """What this evaluation has cost; of a meter that knows no callers, what it advanced by meanwhile."""
-        return (
-            self._expenses.counts() if isinstance(self.judge.usage, ChargesCaller) else self._metered() - self._before
-        )
+    def end(self) -> None:
+        """Charge what a meter that knows no callers advanced by meanwhile."""
+        self._expenses.update(self._metered() - self._before)
 
     def _metered(self) -> Counter[str]:
-        return Counter() if self.judge.usage is None else Counter(self.judge.usage.snapshot())
+        meter = self.judge.usage
+        return Counter() if meter is None or isinstance(meter, ChargesCaller) else Counter(meter.snapshot())
 
     def settle(self, question: Question[Any], outcome: Outcome) -> list[tuple[Job, Run]]:
         """Note an outcome; returns who waited for it."""

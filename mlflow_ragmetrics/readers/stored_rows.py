@@ -16,7 +16,7 @@ from mlflow_ragmetrics.records.values import is_missing
 
 __all__ = ["stored_rows", "stored_samples"]
 
-_SUFFIXES = ("", "_1to5", "_passed", "_status", "_reason", "_support", "_judge")
+_SUFFIXES = ("", "_1to5", "_passed", "_status", "_reason", "_measured", "_support", "_judge")
 
 
 def stored_samples(results: Results) -> list[Sample]:
@@ -71,6 +71,7 @@ def _score(key: str, record: Mapping[Any, Any], items: Sequence[Item], threshold
         reason=said,
         items=tuple(items),
         judge=str(judge) if not is_missing(judge) else (", ".join(judges) or None if items else None),
+        details={"unmeasured": "rule"} if record.get(f"{key}_measured") is False else {},
         error=said if status == "error" else None,
     )
 

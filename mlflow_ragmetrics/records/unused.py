@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.records.fields import MLFLOW_COLUMNS
 from mlflow_ragmetrics.records.values import are_texts, is_missing
@@ -37,15 +38,17 @@ def likely_contexts(samples: Iterable[Sample]) -> str | None:
     return found
 
 
-def way_out(field: str, samples: Sequence[Sample]) -> str:
+def way_out(field: str, samples: Sequence[Sample]) -> Text:
     """What to do where no row has ``field``, as the end of a sentence: the likely column, and those that are unused."""
     unused = unused_columns(samples)
     name = likely_contexts(samples) if field == "contexts" else None
-    more = f", and {len(unused) - _MOST_NAMED} more" if len(unused) > _MOST_NAMED else ""
-    there = f" (unused columns: {', '.join(unused[:_MOST_NAMED])}{more})" if unused else ""
+    shown = ", ".join(unused[:_MOST_NAMED])
+    more = len(unused) - _MOST_NAMED
+    there = say("way.many_unused" if more > 0 else "way.unused", names=shown, n=more) if unused else ""
     if name is None:
-        return f"add it, or name its column with columns={{{field!r}: …}} or --columns {field}=COLUMN{there}"
-    return f"if it is {name!r}, say so with columns={{{field!r}: {name!r}}} or --columns {field}={name}{there}"
+        return say("way.add", mapping=f"columns={{{field!r}: …}}", field=field, there=there)
+    mapping = f"columns={{{field!r}: {name!r}}}"
+    return say("way.likely", mapping=mapping, field=field, column=name, there=there)
 
 
 def _columns(samples: Iterable[Sample]) -> Mapping[str, list[Any]]:

@@ -34,6 +34,7 @@ ITEM = pa.struct(
         "verdict": pa.string(),
         "reason": pa.string(),
         "support": pa.float64(),
+        "judge": pa.string(),
         "evidence": pa.list_(EVIDENCE),
     }
 )
@@ -66,9 +67,10 @@ class _Column:
 class ScoreColumns:
     """The columns of a suite's scores, whose types follow from the suite alone, whatever the rows hold.
 
-    For each key ``<key>`` (null where unscored), ``<key>_status`` and ``<key>_reason``; where the metric has them
-    ``<key>_1to5``, ``<key>_passed``, ``<key>_support``, ``<key>_judge``, ``<key>_no_context``,
-    ``<key>_coverage``, and ``<key>_items``, lists of structs.
+    For each key ``<key>`` (null where unscored), ``<key>_status``, ``<key>_reason`` and ``<key>_measured``; where the
+    metric has them ``<key>_1to5``, ``<key>_passed``, ``<key>_support``, ``<key>_judge``, ``<key>_no_context``,
+    ``<key>_warnings`` (codes), ``<key>_fewer_judges`` (of a panel, not all judged), ``<key>_gold_docs`` and
+    ``<key>_correct_docs`` (counts), ``<key>_coverage``, and ``<key>_items``, lists of structs.
     """
 
     def __init__(self, suite: Suite) -> None:
@@ -79,12 +81,16 @@ class ScoreColumns:
             self._add(key, metric.definition.scaled, metric.threshold is not None)
             if "judge" in metric.definition.asks:
                 self._add_judged(key, "contexts" in (*metric.definition.required, *metric.definition.optional))
+                if suite.several:
+                    self._columns.append(_Column(f"{key}_fewer_judges", key, pa.bool_(), _has_fewer_judges))
+            if "gold_doc_ids" in metric.definition.required:
+                self._add_documents(key)
             self._columns.append(_Column(f"{key}_items", key, pa.list_(ITEM), lambda score: score.items))
         for composite in suite.composites:
             key = prefix + composite.key
             self._add(key, composite.scaled, True)
             coverage = _Column(f"{key}_coverage", key, pa.float64(), lambda score: score.details.get("coverage"))
-            self._columns.append(coverage)
+            self._columns += [coverage, _warning_codes(key)]
 
     def _add(self, key: str, scaled: bool, passing: bool) -> None:
         self._columns.append(_Column(key, key, pa.float64(), lambda score: score.value))
@@ -94,13 +100,20 @@ class ScoreColumns:
             self._columns.append(_Column(f"{key}_passed", key, pa.bool_(), lambda score: score.passed))
         self._columns.append(_Column(f"{key}_status", key, pa.string(), lambda score: score.status))
         self._columns.append(_Column(f"{key}_reason", key, pa.string(), lambda score: score.error or score.reason))
+        self._columns.append(_Column(f"{key}_measured", key, pa.bool_(), lambda score: score.measured))
 
     def _add_judged(self, key: str, looks_at_contexts: bool) -> None:
         support = _Column(f"{key}_support", key, pa.float64(), lambda score: score.details.get("support"))
-        self._columns += [support, _Column(f"{key}_judge", key, pa.string(), lambda score: score.judge)]
+        judge = _Column(f"{key}_judge", key, pa.string(), lambda score: score.judge)
+        self._columns += [support, judge, _warning_codes(key)]
         if looks_at_contexts:
             name = f"{key}_no_context"
             self._columns.append(_Column(name, key, pa.bool_(), lambda score: bool(score.details.get("no_context"))))
+
+    def _add_documents(self, key: str) -> None:
+        gold = _Column(f"{key}_gold_docs", key, pa.int32(), lambda score: score.details.get("gold_docs_count"))
+        correct = _Column(f"{key}_correct_docs", key, pa.int32(), lambda score: score.details.get("correct_docs_count"))
+        self._columns += [gold, correct]
 
     @property
     def schema(self) -> pa.Schema:
@@ -113,6 +126,14 @@ class ScoreColumns:
             _array([column.read(row.scores.get(column.key, _ABSENT)) for row in rows], column.type)
             for column in self._columns
         ]
+
+
+def _warning_codes(key: str) -> _Column:
+    return _Column(f"{key}_warnings", key, TEXTS, lambda score: [code for code, _ in score.warnings])
+
+
+def _has_fewer_judges(score: Score) -> bool:
+    return len(score.model_scores) < int(score.details.get("judges_asked", 0))
 
 
 def write_parquet(rows: Iterable[Row], path: Union[str, Path], suite: Suite, *, batch_size: int = 1000) -> int:

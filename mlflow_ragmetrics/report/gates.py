@@ -109,7 +109,9 @@ def check_figures(
     measured, that is scored otherwise than by the rule for rows without context or without claims. Without a limit
     ``min_scored`` is a check of its own, for the keys that it names, else for all. ``keys`` are further metrics that
     were to be scored on these ``rows``; ``incomplete`` says why the evaluation is, which is a failed check.
-    ``InvalidOptionError`` for an unknown metric or figure, and for a limit outside the metric's range in ``ranges``.
+    Where the evaluation was repeated, ``mean``, ``ci_low`` and ``ci_high`` are those over all repeats, and a row is
+    measured that was measured each time. ``InvalidOptionError`` for an unknown metric or figure, and for a
+    limit outside the metric's range in ``ranges``.
     """
     known = list(dict.fromkeys([*keys, *(name.removesuffix("/n_scored") for name in figures if _is_count(name))]))
     check_names(known, fail_under, min_scored, ranges)
@@ -177,9 +179,14 @@ def _shares(min_scored: MinScored | None) -> dict[str, float]:
     return dict(min_scored) if isinstance(min_scored, Mapping) else {"": min_scored}
 
 
+_OF_REPEATS = {"mean": "repeat_mean", "ci_low": "repeat_ci_low", "ci_high": "repeat_ci_high"}
+
+
 def _check(figures: Mapping[str, float], name: str, least: float | None, share: float, rows: int) -> Check:
-    key = _counted(name)
-    measured = figures.get(f"{key}/n_measured", 0.0)
+    key, figure = _counted(name), name.partition("/")[2]
+    if f"{key}/repeat_n_measured" in figures:  # a gate is on all that was asked, not on the first time
+        name = f"{key}/{_OF_REPEATS.get(figure, figure)}"
+    measured = figures.get(f"{key}/repeat_n_measured", figures.get(f"{key}/n_measured", 0.0))
     total = sum(figures.get(f"{key}/{count}", 0.0) for count in ("n_scored", "n_skipped", "n_error")) or rows
     enough = total > 0 and measured >= share * total - 1e-9
     counted = f"{measured:.0f} of {total:.0f} rows were measured"

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.language import Text, render, say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import AllJudgesFailedError, BudgetExceededError, JudgeError, JudgeReplyError
 
-__all__ = ["Cause", "banner", "causes_of", "judge_lines", "silence"]
+__all__ = ["SILENT", "Cause", "Failures", "count_lines", "failure_lines", "judge_lines"]
 
-_LEXICAL = (
-    "Judge: lexical, offline. It compares words and numbers and understands no paraphrase: read its verdicts as hints "
-    "where to look. For figures to rely on, give a language model, such as openai:/gpt-4o-mini"
-)
-_MODEL = "Judge: {names}. Its verdicts are a model's opinion: compare a sample with people's before you rely on them."
-_SILENT = tuple(each.__name__ for each in (JudgeError, JudgeReplyError, AllJudgesFailedError, BudgetExceededError))
+SILENT = tuple(each.__name__ for each in (JudgeError, JudgeReplyError, AllJudgesFailedError, BudgetExceededError))
+"""The errors of scores whose judge gave no answer that can be used."""
+
+_MOST_CAUSES = 1000
 
 
 @dataclass(frozen=True)
@@ -27,69 +26,98 @@ class Cause:
     rows: int
     keys: tuple[str, ...]
 
-    def line(self, total: int) -> str:
-        """The cause in one line; ``total`` is the number of all rows."""
-        return f"{self.rows} of {total} rows failed ({', '.join(self.keys)}): {self.text}"
+    def line(self, total: int, said: str | None = None) -> Text:
+        """The cause in one line; ``total`` is the number of all rows, ``said`` stands in place of the text."""
+        return say("marks.failed", n=self.rows, total=total, keys=", ".join(self.keys), cause=said or self.text)
 
 
-def causes_of(rows: Sequence[Row]) -> list[Cause]:
-    """Each different cause of errors once, the most frequent first."""
-    found: dict[str, tuple[set[int], dict[str, None]]] = {}
-    for number, row in enumerate(rows):
+class Failures:
+    """What went wrong in rows that are seen one after another; of a row itself nothing is kept."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self._causes: dict[str, tuple[Cause, str]] = {}
+        self._unanswered: str | None = None
+        self._answered = False
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: Row) -> None:
+        """Take one more row."""
+        found: dict[str, dict[str, None]] = {}
         for key, score in row.scores.items():
+            self._answered |= score.scored and score.judge is not None
             if score.error:
-                on, keys = found.setdefault(score.error.replace(f": {key}: ", ": ", 1), (set(), {}))
-                on.add(number)
-                keys.setdefault(key)
-    causes = [Cause(text, len(on), tuple(keys)) for text, (on, keys) in found.items()]
-    return sorted(causes, key=lambda cause: -cause.rows)
+                found.setdefault(score.error.replace(f": {key}: ", ": ", 1), {}).setdefault(key)
+                if self._unanswered is None and score.error.partition(":")[0] in SILENT:
+                    self._unanswered = score.error
+        for text, keys in found.items():
+            if text in self._causes or len(self._causes) < _MOST_CAUSES:
+                known, general = self._causes.get(text) or (Cause(text, 0, ()), _without_id(text, row.sample.id))
+                named = tuple(dict.fromkeys((*known.keys, *keys)))
+                self._causes[text] = Cause(text, known.rows + 1, named), general
+
+    @property
+    def causes(self) -> list[Cause]:
+        """Each different cause of errors once, the most frequent first.
+
+        Texts of single rows that differ only by the row's id are one cause.
+        """
+        found: dict[str, Cause] = {}
+        for cause, general in self._causes.values():
+            text = general if cause.rows == 1 else cause.text
+            known = found.get(text)
+            if known is None:
+                found[text] = cause
+            else:
+                keys = tuple(dict.fromkeys((*known.keys, *cause.keys)))
+                found[text] = Cause(text, known.rows + cause.rows, keys)
+        return sorted(found.values(), key=lambda cause: -cause.rows)
+
+    @property
+    def asked(self) -> bool:
+        """Whether a judge was asked."""
+        return self._answered or self._unanswered is not None
+
+    @property
+    def silence(self) -> Text | None:
+        """Why no judge answered anything that can be used, where one was asked; ``None`` where one did."""
+        return None if self._answered or self._unanswered is None else say("marks.silent", error=self._unanswered)
 
 
-def silence(rows: Sequence[Row]) -> str | None:
-    """Why no judge answered anything that can be used, where one was asked; ``None`` where one did."""
-    scores = [score for row in rows for score in row.scores.values()]
-    unanswered = next((score for score in scores if _is_unanswered(score)), None)
-    if unanswered is None or any(score.scored and score.judge for score in scores):
-        return None
-    return f"no judge answered; {unanswered.error}"
+def _without_id(text: str, name: str | None) -> str:
+    return re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "…", text) if name else text
 
 
-def _is_unanswered(score: Score) -> bool:
-    return score.error is not None and score.error.partition(":")[0] in _SILENT
-
-
-def judge_lines(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
-    """Who judged, and how far that can be trusted; nothing where no judge was asked."""
-    if not any(score.judge or _is_unanswered(score) for row in rows for score in row.scores.values()):
+def judge_lines(asked: bool, names: Sequence[str], language: str = "en") -> list[str]:
+    """Who judged, and how far that can be trusted; nothing where no judge was ``asked``."""
+    if not asked:
         return []
-    return [_LEXICAL if list(names) == ["lexical"] else _MODEL.format(names=", ".join(names) or "not named")]
+    lexical = list(names) == ["lexical"]
+    known = ", ".join(names) or render(say("marks.unnamed"), language)
+    return [render(say("marks.lexical") if lexical else say("marks.model", names=known), language)]
 
 
-def banner(rows: Sequence[Row], figures: Mapping[str, float], incomplete: str | None) -> list[str]:
-    """The lines without which the ``figures`` of these ``rows`` would look better than they are."""
-    return list(_marks(rows, figures, incomplete))
-
-
-def _marks(rows: Sequence[Row], figures: Mapping[str, float], incomplete: str | None) -> Iterator[str]:
-    if incomplete is not None:
-        yield f"Not complete: {incomplete}"
-    for cause in causes_of(rows):
+def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, language: str = "en") -> list[str]:
+    """Why the evaluation of so many ``rows`` is ``incomplete``, where it is, and what failed."""
+    lines = [] if incomplete is None else [say("marks.incomplete", why=incomplete)]
+    for cause in causes:
         known = incomplete is not None and (cause.text in incomplete or incomplete in cause.text)
-        yield Cause("the cause above" if known else cause.text, cause.rows, cause.keys).line(len(rows))
-    keys = list(dict.fromkeys(key for row in rows for key in row.scores))
-    for name, said in _COUNTED.items():
+        lines.append(cause.line(rows, say("marks.above") if known else None))
+    return [render(line, language) for line in lines]
+
+
+def count_lines(keys: Sequence[str], figures: Mapping[str, float], rows: int, language: str = "en") -> list[str]:
+    """The lines without which the ``figures`` of so many ``rows`` would look better than they are."""
+    return [render(line, language) for line in _counts(keys, figures, rows)]
+
+
+def _counts(keys: Sequence[str], figures: Mapping[str, float], rows: int) -> Iterator[Text]:
+    for name in ("n_no_context", "n_unclaimed", "n_unquoted"):
         counts = {key: int(figures.get(f"{key}/{name}", 0)) for key in keys}
         for count in sorted({each for each in counts.values() if each}, reverse=True):
             named = ", ".join(key for key in keys if counts[key] == count)
-            yield f"{count} of {len(rows)} rows {said}: {named}"
+            yield say(f"marks.{name}", n=count, total=rows, keys=named)
     short = {key: int(figures.get(f"{key}/n_measured", 0)) for key in keys}
-    parts = [f"{key} {count}" for key, count in short.items() if count < len(rows)]
+    parts = ", ".join(f"{key} {count}" for key, count in short.items() if count < rows)
     if parts:
-        yield f"Measured rows of {len(rows)}: {', '.join(parts)}"
-
-
-_COUNTED = {
-    "n_no_context": "had no context to verify",
-    "n_unclaimed": "have sentences that no claim covers",
-    "n_unquoted": "have verdicts whose quotes are not in the passages",
-}
+        yield say("marks.measured", total=rows, parts=parts)

@@ -21,7 +21,7 @@ from mlflow_ragmetrics.readers.labels import Labels
 from mlflow_ragmetrics.readers.results import results_of
 from mlflow_ragmetrics.report.anytime import AnytimeState
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import banner, judge_lines, silence
+from mlflow_ragmetrics.report.marks import Failures, count_lines, failure_lines, judge_lines
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures, summarize_rows
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
@@ -46,6 +46,7 @@ class Report:
     where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found, ``anytime`` the state that
     ``with_anytime`` leaves for the next look. ``stopped`` says why it ended before every row was scored, where it did.
     ``ranges``: the lowest and the highest value of each key, where they are known.
+    ``slices`` are the columns of ``with_slices``.
     """
 
     rows: Sequence[Row]
@@ -58,6 +59,7 @@ class Report:
     anytime: AnytimeState | None = None
     stopped: Union[str, None] = None
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, repr=False, compare=False)
+    slices: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -101,10 +103,21 @@ class Report:
         ``column`` is a field or a metadata field; rows without a value are no slice. ``slice``, ``metric``, ``rows``
         (scored ones), ``mean``, ``ci_low``, ``ci_high``; ``p_holm`` tells whether the slice differs from all other rows
         (Welch's test, over groups where the report has them), adjusted by Holm over slices and metrics; ``mark`` is
-        ``few rows`` or ``few groups`` below ten (effective) ones. ``InvalidOptionError`` where no row has the column.
+        ``few rows`` or ``few groups`` below ten (effective) ones, and how many were measured where that are not all.
+        ``InvalidOptionError`` where no row has the column.
         """
         samples = [row.sample for row in self.rows]
         return slices_frame(self.rows, sample_slices(samples, column), self._group_names())
+
+    def with_slices(self, *columns: str) -> Report:
+        """The report whose run also holds the figures ``by`` each of these columns, in ``rag_slices.json``.
+
+        ``InvalidOptionError`` where no row has one of them.
+        """
+        samples = [row.sample for row in self.rows]
+        for column in columns:
+            sample_slices(samples, column)
+        return replace(self, slices=(*self.slices, *columns))
 
     def true_score(
         self,
@@ -166,12 +179,32 @@ class Report:
     @cached_property
     def incomplete(self) -> str | None:
         """Why the figures are not those of a whole evaluation: it was stopped, or no judge answered; else ``None``."""
-        return self.stopped or silence(self.rows)
+        return self.stopped or self._failures.silence
+
+    @cached_property
+    def _failures(self) -> Failures:
+        return Failures(self.rows)
+
+    @property
+    def language(self) -> str:
+        """In which language the report explains itself."""
+        return str(self.description.get("language", "en"))
+
+    @property
+    def failures(self) -> list[str]:
+        """Why the figures are not those of a whole evaluation, and what failed on how many rows: the banner's head."""
+        return failure_lines(self._failures.causes, len(self), self.incomplete, self.language)
 
     @property
     def banner(self) -> list[str]:
         """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
-        return [*banner(self.rows, self.metrics, self.incomplete), *agreement_lines(self.keys, self.metrics)]
+        counted = count_lines(self.keys, self.metrics, len(self), self.language)
+        return [*self.failures, *counted, *agreement_lines(self.keys, self.metrics)]
+
+    @property
+    def judged_by(self) -> list[str]:
+        """Who judged, and how far that can be trusted; nothing where no judge was asked."""
+        return judge_lines(self._failures.asked, self.description.get("judge", []), self.language)
 
     @cached_property
     def composites(self) -> list[str]:
@@ -246,7 +279,7 @@ class Report:
             metrics=self.metrics,
             usage=plain(self.usage),
             warnings=self.warnings,
-            banner=[*self.banner, *judge_lines(self.rows, self.description.get("judge", []))],
+            banner=[*self.banner, *self.judged_by],
         )
 
     def __repr__(self) -> str:
@@ -254,7 +287,7 @@ class Report:
         return f"<Report of {len(self)} rows: {', '.join(means)}>"
 
     def _repr_html_(self) -> str:
-        banner = [*self.banner, *judge_lines(self.rows, self.description.get("judge", []))]
+        banner = [*self.banner, *self.judged_by]
         keys = [*self.composites, *(key for key in self.keys if key not in self.composites)]
         return report_cell(
             keys, self.metrics, self.warnings, len(self), self.worst_rows(), worst_by=self.worst_by, banner=banner
@@ -283,6 +316,10 @@ class Report:
 
         drawn = self._plots() if plots else {}
         files = {"ragmetrics_report.html": self.to_html(), **drawn, **(options.pop("files", None) or {})}
+        if self.slices:
+            tables = [self.by(column).assign(by=column) for column in self.slices]
+            records = [record for table in tables for record in table.to_dict("records")]
+            files["rag_slices.json"] = as_json(plain(records), indent=2)
         if self.anytime is not None:
             files[ANYTIME] = as_json(self.anytime.to_dict())
             options["tags"] = {**(options.get("tags") or {}), ANYTIME_TAG: measurement_id(self.description)}

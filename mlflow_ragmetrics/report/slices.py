@@ -37,9 +37,14 @@ def slices_frame(rows: Sequence[Row], slices: Sequence[Union[str, None]], groups
         intervals = bootstrap_intervals(list(own.T), groups=None if groups is None else own_names)
         counts = [int(number) for number in (~np.isnan(own)).sum(axis=0)]
         effective = counts if groups is None else [each.effective_groups for each in describe_groups(own, own_names)]
+        measured = {
+            key: sum(_is_measured(row, key) for row, here in zip(rows, inside, strict=True) if here) for key in keys
+        }
         p_values += welch_tests(matrix, inside, None if groups is None else names)
         for key, column, interval, number in zip(keys, own.T, intervals, effective, strict=True):
             scored = np.sort(column[~np.isnan(column)])
+            few = ("few rows" if groups is None else "few groups") if number < FEW_GROUPS else ""
+            ruled = f"{measured[key]} measured" if measured[key] < scored.size else ""
             records.append(
                 {
                     "slice": each,
@@ -48,7 +53,7 @@ def slices_frame(rows: Sequence[Row], slices: Sequence[Union[str, None]], groups
                     "mean": float(scored.mean()) if scored.size else None,
                     "ci_low": interval[0] if interval else None,
                     "ci_high": interval[1] if interval else None,
-                    "mark": ("few rows" if groups is None else "few groups") if number < FEW_GROUPS else "",
+                    "mark": ", ".join(filter(None, (few, ruled))),
                 }
             )
     tested = [place for place, p in enumerate(p_values) if p is not None]
@@ -58,3 +63,7 @@ def slices_frame(rows: Sequence[Row], slices: Sequence[Union[str, None]], groups
     frame = pd.DataFrame(records, columns=list(_COLUMNS))
     numbers = ("mean", "ci_low", "ci_high", "p_holm")
     return frame.astype(dict.fromkeys(numbers, "Float64"))
+
+
+def _is_measured(row: Row, key: str) -> bool:
+    return key in row.scores and row.scores[key].measured

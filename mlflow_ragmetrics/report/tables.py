@@ -29,9 +29,10 @@ def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
 
     First id, question and answer; then the scores, composites before metrics: ``<key>``, ``<key>_1to5`` and
     ``<key>_passed``; then each ``<key>_reason``; then what else the row came with, fields before metadata; at the end
-    how each score came about: ``<key>_status``, ``_support``, ``_judge``. Scores are nullable ``Float64`` and null
-    where unscored, ``_passed`` is nullable ``boolean``. An entry of the metadata that has the name of a score's column
-    is called ``<name>_given``.
+    how each score came about: ``<key>_status``, ``_measured``, ``_support``, ``_judge``. Scores are nullable
+    ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``. ``_measured`` is there where some score
+    comes of a rule, such as that for rows without context. An entry of the metadata that has the name of a score's
+    column is called ``<name>_given``.
     """
     import pandas as pd
 
@@ -63,6 +64,8 @@ def _origins(key: str, scores: Sequence[Score]) -> dict[str, Any]:
     import pandas as pd
 
     columns: dict[str, Any] = {f"{key}_status": [score.status for score in scores]}
+    if any(score.scored and not score.measured for score in scores):
+        columns[f"{key}_measured"] = [score.measured for score in scores]
     if any(score.details.get("support") is not None for score in scores):
         columns[f"{key}_support"] = pd.array([score.details.get("support") for score in scores], dtype="Float64")
     if any(score.model_scores for score in scores):

@@ -15,7 +15,7 @@ from typing import Any, Literal, Union
 
 from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import has_content, normalize, sentences
+from mlflow_ragmetrics.core.text import normalize, sentences
 from mlflow_ragmetrics.errors import MissingFieldError
 
 __all__ = [
@@ -136,10 +136,8 @@ def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
     >>> [is_indistinct(text) for text in ("(I don't know. No idea.)", "I'm not sure. It is Paris.", "no")]
     [True, False, False]
     """
-    if text is None or not has_content(text):
-        return True
     phrases = tuple(extra)
-    return all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in sentences(text))
+    return text is None or all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in sentences(text))
 
 
 def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import accumulate, compress, count, islice
 from statistics import fmean
@@ -26,6 +26,7 @@ __all__ = [
     "document_id",
     "gain",
     "match_documents",
+    "RetrievalCounts",
     "retrieval_summary",
     "retrieval_table",
     "score_documents",
@@ -171,6 +172,44 @@ def _at_rank(rank: int | None, relevant: bool = True) -> Text:
     return say("retrieval.rank" if relevant else "retrieval.irrelevant", rank=rank)
 
 
+@dataclass
+class RetrievalCounts:
+    """What the figures of retrieval follow from, counted row by row.
+
+    ``keys`` of the retrieval metrics; ``rows`` that any of them scored; of those ``with_gold``, which have relevant
+    documents, ``some`` and ``every`` have some or all of them retrieved.
+    """
+
+    keys: dict[str, None] = field(default_factory=dict)
+    rows: int = 0
+    with_gold: int = 0
+    some: int = 0
+    every: int = 0
+
+    def add(self, scores: Mapping[str, Score]) -> None:
+        """Count one more row, by its scores."""
+        found = [key for key, score in scores.items() if score.scored and "gold_docs_count" in score.details]
+        if not found:
+            return
+        self.keys |= dict.fromkeys(found)
+        counts = scores[found[0]].details
+        self.rows += 1
+        if counts["gold_docs_count"]:
+            self.with_gold += 1
+            self.some += counts["correct_docs_count"] > 0
+            self.every += counts["correct_docs_count"] == counts["gold_docs_count"]
+
+    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+        """As ``retrieval_summary`` says; ``means`` holds ``<key>/mean``."""
+        figures: dict[str, float] = {_mean_name(key): means[f"{key}/mean"] for key in self.keys}
+        if self.rows:
+            figures["sample_count"] = self.rows
+        if self.with_gold:
+            figures["pct_records_with_at_least_one_ref"] = 100.0 * self.some / self.with_gold
+            figures["pct_records_with_all_refs"] = 100.0 * self.every / self.with_gold
+        return figures
+
+
 def retrieval_summary(rows: Iterable[Mapping[str, Score]]) -> dict[str, float]:
     """The figures of a run, from the scores of each row by metric key.
 
@@ -180,35 +219,19 @@ def retrieval_summary(rows: Iterable[Mapping[str, Score]]) -> dict[str, float]:
     ``pct_records_with_all_refs`` (0 to 100).
     What no row has is left out.
     """
+    counts = RetrievalCounts()
     values: dict[str, list[float]] = {}
-    counted: list[Mapping[str, int]] = []
     for scores in rows:
-        found = {key: score for key, score in scores.items() if score.scored and "gold_docs_count" in score.details}
-        if found:
-            counted.append(next(iter(found.values())).details)
-        for key, score in found.items():
-            if score.value is not None:
-                values.setdefault(_mean_name(key), []).append(score.value)
-    summary = {key: fmean(numbers) for key, numbers in values.items()}
-    if counted:
-        summary["sample_count"] = len(counted)
-    return summary | _shares([counts for counts in counted if counts["gold_docs_count"]])
+        counts.add(scores)
+        for key in counts.keys & scores.keys():
+            if (value := scores[key].value) is not None:
+                values.setdefault(f"{key}/mean", []).append(value)
+    return counts.figures({name: fmean(numbers) for name, numbers in values.items()})
 
 
 def _mean_name(key: str) -> str:
     """The name of a mean: ``context_recall`` becomes ``avg_context_recall``, also after a suite's prefix."""
     return re.sub("context_(?=(?:recall|precision|f1)$)", "avg_context_", key)
-
-
-def _shares(rows: Sequence[Mapping[str, int]]) -> dict[str, float]:
-    if not rows:
-        return {}
-    some = sum(row["correct_docs_count"] > 0 for row in rows)
-    every = sum(row["correct_docs_count"] == row["gold_docs_count"] for row in rows)
-    return {
-        "pct_records_with_at_least_one_ref": 100.0 * some / len(rows),
-        "pct_records_with_all_refs": 100.0 * every / len(rows),
-    }
 
 
 _MOST_CACHED = 1_000_000

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit, ndtri
+from scipy.special import expit, logit, ndtri, stdtrit
 from scipy.stats import pearsonr, rankdata, spearmanr
+
+from mlflow_ragmetrics.statistics.groups import Labels, group_codes
+from mlflow_ragmetrics.statistics.resampling import bootstrap_weights
 
 __all__ = ["Agreement", "Estimate", "agreement", "auroc", "correlation", "krippendorff_alpha"]
 
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 Values = np.ndarray[Any, Any]
 _RESAMPLES = 4000
+_MANY_GROUPS = 40
 _LEVEL = 0.95
 
 
@@ -77,23 +81,61 @@ class Agreement:
         return None if self.recall is None or self.specificity is None else (self.recall + self.specificity) / 2
 
 
-def agreement(flagged: Sequence[bool] | Booleans, bad: Sequence[bool] | Booleans, *, seed: int = 0) -> Agreement:
-    """Counts of verdicts against labels, and Cohen's κ (1960) with its percentile bootstrap interval."""
+def agreement(
+    flagged: Sequence[bool] | Booleans,
+    bad: Sequence[bool] | Booleans,
+    *,
+    groups: Labels | None = None,
+    seed: int = 0,
+) -> Agreement:
+    """Counts of verdicts against labels, and Cohen's κ (1960) with its percentile bootstrap interval.
+
+    ``groups`` names that of each row: whole groups are then resampled, from 40 of them on, or left out one by one
+    (jackknife and Student's t) below; fewer than two give no interval.
+    """
     said, truth = np.asarray(flagged, dtype=bool), np.asarray(bad, dtype=bool)
     cells = np.array([(said & truth).sum(), (said & ~truth).sum(), (~said & truth).sum(), (~said & ~truth).sum()])
     found, false_alarms, missed, cleared = (int(cell) for cell in cells)
-    return Agreement(found, false_alarms, missed, cleared, _kappa(cells, seed))
+    own = None
+    if groups is not None and said.size:
+        codes = group_codes(groups)
+        kinds = np.select([said & truth, said & ~truth, ~said & truth], [0, 1, 2], 3)
+        own = np.bincount(4 * codes + kinds, minlength=4 * (int(codes.max()) + 1)).reshape(-1, 4)
+    return Agreement(found, false_alarms, missed, cleared, _kappa(cells, own, seed))
 
 
-def _kappa(cells: Values, seed: int) -> Estimate | None:
-    """``None`` for labels of one kind, where κ says nothing of the verdicts."""
+def _kappa(cells: Values, groups: Values | None, seed: int) -> Estimate | None:
+    """``None`` for labels of one kind, where κ says nothing of the verdicts; ``groups`` × cells where there are any."""
     rows, bad = int(cells.sum()), int(cells[0] + cells[2])
     if bad in (0, rows):
         return None
-    value = _kappas(cells[None, :])
-    drawn = _kappas(np.random.default_rng(seed).multinomial(rows, cells / rows, size=_RESAMPLES))
+    value = float(_kappas(cells[None, :])[0])
+    if groups is None:
+        drawn = _kappas(np.random.default_rng(seed).multinomial(rows, cells / rows, size=_RESAMPLES))
+    elif len(groups) < 2:
+        return Estimate(value)
+    elif len(groups) < _MANY_GROUPS:
+        ordered = groups[np.lexsort(groups.T)]  # the order of the rows changes nothing
+        return Estimate(value, *_jackknife_limits(value, _kappas(cells - ordered), least=-1.0))
+    else:
+        ordered = groups[np.lexsort(groups.T)].astype(float)
+        weights = bootstrap_weights(len(ordered), _RESAMPLES, seed)
+        drawn = _kappas(np.concatenate([block @ ordered for block in weights]))
     low, high = np.quantile(drawn[~np.isnan(drawn)], [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-    return Estimate(float(value[0]), float(low), float(high))
+    return Estimate(value, float(low), float(high))
+
+
+def _jackknife_limits(
+    value: float, without: Values, *, least: float, most: float = 1.0
+) -> tuple[float, float] | tuple[None, None]:
+    """The limits of an estimate from what it is without each group (Efron 1982), with Student's t."""
+    known = without[~np.isnan(without)]
+    if known.size < 2:
+        return None, None
+    groups = known.size
+    error = float(np.sqrt((groups - 1) / groups * ((known - known.mean()) ** 2).sum()))
+    half = float(stdtrit(groups - 1, (1 + _LEVEL) / 2)) * error
+    return max(least, value - half), min(most, value + half)
 
 
 def _kappas(cells: Values) -> Values:
@@ -105,10 +147,11 @@ def _kappas(cells: Values) -> Values:
     return kappas
 
 
-def auroc(values: Values, bad: Booleans) -> Estimate | None:
+def auroc(values: Values, bad: Booleans, *, groups: Labels | None = None) -> Estimate | None:
     """The probability that a bad row scores lower than a good one, ties half; ``None`` when one class is missing.
 
-    The interval is DeLong's (1988) on the logit scale.
+    The interval is DeLong's (1988) on the logit scale; with ``groups``, which name that of each row, Obuchowski's
+    (1997) with Student's t.
     """
     worse, better = values[bad], values[~bad]
     if not worse.size or not better.size:
@@ -119,22 +162,48 @@ def auroc(values: Values, bad: Booleans) -> Estimate | None:
     area = float(above_worse.mean())
     if min(worse.size, better.size) < 2 or not 0 < area < 1:
         return Estimate(area)
-    error = np.sqrt(above_worse.var(ddof=1) / worse.size + above_better.var(ddof=1) / better.size)
-    half = ndtri((1 + _LEVEL) / 2) * error / (area * (1 - area))
+    if groups is None:
+        error = np.sqrt(above_worse.var(ddof=1) / worse.size + above_better.var(ddof=1) / better.size)
+        deviate = ndtri((1 + _LEVEL) / 2)
+    else:
+        codes = group_codes(groups)
+        number = int(codes.max()) + 1
+        if min(number, np.unique(codes[bad]).size, np.unique(codes[~bad]).size) < 2:
+            return Estimate(area)
+        of_worse = np.bincount(codes[bad], weights=above_worse - area, minlength=number) / worse.size
+        of_better = np.bincount(codes[~bad], weights=above_better - area, minlength=number) / better.size
+        error = np.sqrt(number / (number - 1) * (np.sort(of_worse + of_better) ** 2).sum())
+        deviate = stdtrit(number - 1, (1 + _LEVEL) / 2)
+    half = deviate * error / (area * (1 - area))
     return Estimate(area, float(expit(logit(area) - half)), float(expit(logit(area) + half)))
 
 
-def correlation(values: Values, grades: Values, kind: str) -> Estimate | None:
-    """``"pearson"`` or ``"spearman"``, with Fisher's interval; ``None`` where one side does not vary."""
+def correlation(values: Values, grades: Values, kind: str, *, groups: Labels | None = None) -> Estimate | None:
+    """``"pearson"`` or ``"spearman"``, with Fisher's interval; ``None`` where one side does not vary.
+
+    With ``groups``, which name that of each row, the interval is that of the jackknife over them, on Fisher's scale.
+    """
     if values.size < 3 or np.ptp(values) == 0 or np.ptp(grades) == 0:
         return None
     found = float((pearsonr if kind == "pearson" else spearmanr)(values, grades)[0])
     if values.size < 5 or abs(found) >= 1 - 1e-12:
         return Estimate(found)
+    if groups is not None:
+        codes = group_codes(groups)
+        without = [_fishers_z(values[codes != each], grades[codes != each], kind) for each in range(codes.max() + 1)]
+        low, high = _jackknife_limits(float(np.arctanh(found)), np.sort(without), least=-np.inf, most=np.inf)
+        return Estimate(found, *(None if end is None else float(np.tanh(end)) for end in (low, high)))
     # Bonett and Wright (2000): the variance of Fisher's z of a rank correlation is larger by half its square.
     spread = 1.0 if kind == "pearson" else 1.0 + found**2 / 2
     half = float(ndtri((1 + _LEVEL) / 2)) * np.sqrt(spread / (values.size - 3))
     return Estimate(found, float(np.tanh(np.arctanh(found) - half)), float(np.tanh(np.arctanh(found) + half)))
+
+
+def _fishers_z(values: Values, grades: Values, kind: str) -> float:
+    if values.size < 3 or np.ptp(values) == 0 or np.ptp(grades) == 0:
+        return np.nan
+    found = float((pearsonr if kind == "pearson" else spearmanr)(values, grades)[0])
+    return float(np.arctanh(np.clip(found, -1 + 1e-12, 1 - 1e-12)))
 
 
 def krippendorff_alpha(scores: Values) -> float | None:

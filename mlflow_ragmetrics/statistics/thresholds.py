@@ -58,7 +58,7 @@ def best_threshold(values: Values, bad: Booleans, default: float) -> float:
 
 
 def threshold_gain(
-    values: Values, bad: Booleans, default: float, *, groups: Sequence[str] | None = None, seed: int = 0
+    values: Values, bad: Booleans, default: float, *, groups: Sequence[str] | Values | None = None, seed: int = 0
 ) -> ThresholdGain | None:
     """What the best threshold gains over ``default``, by ten-fold cross-validation, five times over.
 

@@ -16,12 +16,24 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import DatasetInput
 
-__all__ = ["Loggable", "dataset_input", "description_of", "figures_of", "package_version", "run_metrics_of"]
+__all__ = ["Loggable", "Measured", "dataset_input", "description_of", "figures_of", "package_version", "run_metrics_of"]
 
 _LISTS = ("contexts", "retrieved_doc_ids", "gold_doc_ids")
 
 
-class Loggable(Protocol):
+class Measured(Protocol):
+    """What has figures: a report, or the summary of rows that are not kept."""
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Run metrics by name."""
+
+    @property
+    def usage(self) -> Mapping[str, float]:
+        """What it cost."""
+
+
+class Loggable(Measured, Protocol):
     """What a report has that can be written: its public attributes."""
 
     @property
@@ -37,10 +49,6 @@ class Loggable(Protocol):
         """What was left out."""
 
     @property
-    def usage(self) -> Mapping[str, float]:
-        """What it cost."""
-
-    @property
     def source(self) -> Union[str, Path, None]:
         """The file that the rows came from."""
 
@@ -51,10 +59,6 @@ class Loggable(Protocol):
     @property
     def items(self) -> pd.DataFrame:
         """One row per claim, chunk, …."""
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """Run metrics by name."""
 
     @property
     def incomplete(self) -> Union[str, None]:
@@ -75,13 +79,13 @@ _LOGGED |= {"true_mean", "true_low", "true_high", "n_labelled"}
 _MARKS = {"n_error", "n_no_context", "n_unclaimed", "n_unquoted", "n_fewer_judges", "few_groups"}
 
 
-def figures_of(report: Loggable) -> dict[str, float]:
+def figures_of(report: Measured) -> dict[str, float]:
     """All figures: the report's own and ``usage/*``; what is not finite is left out."""
     figures = {**report.metrics, **{f"usage/{name}": value for name, value in report.usage.items()}}
     return {name: float(value) for name, value in figures.items() if value is not None and math.isfinite(value)}
 
 
-def run_metrics_of(report: Loggable) -> dict[str, float]:
+def run_metrics_of(report: Measured) -> dict[str, float]:
     """Those of the figures that are logged as MLflow metrics, so that a run's page can be read.
 
     Of each key ``mean``, ``ci_low``, ``ci_high``, ``n_scored`` and, where there is one, ``pass_rate``; where they say

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.tracking.run import target_run
-from mlflow_ragmetrics.tracking.writer import Content, RunWriter, table_json
+from mlflow_ragmetrics.tracking.run import COMPLETE, WRITING, target_run
+from mlflow_ragmetrics.tracking.writer import STATUS_TAG, Content, RunWriter, table_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,13 +21,14 @@ _UNSAFE = re.compile(r"[^\w\-]+", re.ASCII)
 
 @dataclass(frozen=True)
 class Findings:
-    """Artifacts by file name, run metrics and params by name."""
+    """Artifacts by file name, run metrics and params by name; ``status`` is that of the run, ``None``: as it was."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     plots: Mapping[str, Figure | None] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
+    status: str | None = None
 
 
 def log_findings(findings: Findings, run_id: str | None, run_name: str | None) -> str:
@@ -45,6 +46,9 @@ def log_findings(findings: Findings, run_id: str | None, run_name: str | None) -
         writer.files(files, tables=list(findings.tables))
         writer.params(findings.params)
         writer.figures(findings.metrics)
+        is_new = writer.present_tags().get(STATUS_TAG) == WRITING
+        if findings.status is not None or is_new:
+            writer.tags({STATUS_TAG: findings.status or COMPLETE})
     return target
 
 

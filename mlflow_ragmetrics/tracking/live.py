@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.score import Score
@@ -19,10 +20,12 @@ from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.statistics.anytime import ConfidenceSequence
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
 from mlflow_ragmetrics.tracking.parts import Parts
+from mlflow_ragmetrics.tracking.run import status_of
 from mlflow_ragmetrics.tracking.table import GrowingTable
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
     ROWS,
+    STATUS_TAG,
     WRITER_TAG,
     RunWriter,
     explained,
@@ -66,7 +69,7 @@ class LiveRun:
         """Whether metrics have intervals that stay valid however often one looks."""
         self._sequences: dict[str, ConfidenceSequence] = {}
         self._off_scale: set[str] = set()  # keys with a score that is not from 0 to 1, which is what the bets are for
-        self._errors: Counter[str] = Counter()
+        self._marks: Counter[str] = Counter()
         folder = tempfile.mkdtemp(prefix="ragmetrics-")
         weakref.finalize(self, _remove_own, folder, os.getpid())
         self._tables = [GrowingTable(Path(folder), name) for name in (ROWS, CLAIMS)]
@@ -99,7 +102,8 @@ class LiveRun:
                 self._sequences[column] = ConfidenceSequence()
                 self._sequences[column].update(numbers)
             if column.endswith("_status"):
-                self._errors[column.removesuffix("_status")] = values.count("error")
+                for status in ("error", "skipped"):
+                    self._marks[f"{column.removesuffix('_status')}/n_{status}"] = values.count(status)
 
     def check(self) -> None:
         """Nothing where the store answers; else the error."""
@@ -110,16 +114,14 @@ class LiveRun:
         """The metrics of the next row: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
 
         With ``anytime``, ``<key>/anytime_low`` and ``/anytime_high`` as well, for scores from 0 to 1.
-        ``<key>/n_error`` counts the rows so far whose score is in error: a mean that stands still says so.
+        ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` and the like (``Score.marks``) count the rows so far that
+        the mean leaves out or that were not measured.
         """
         from mlflow.entities import Metric
 
         figures: dict[str, float] = {}
         for key, score in scores.items():
-            if score.status == "error":
-                self._errors[key] += 1
-            if self._errors[key]:
-                figures[f"{key}/n_error"] = float(self._errors[key])
+            self._marks.update(f"{key}/{mark}" for mark in score.marks)
             if score.value is None:
                 continue
             total, count = self._sums.get(key, (0.0, 0))
@@ -129,6 +131,7 @@ class LiveRun:
             figures |= {key: score.value, f"{key}/mean": total / count, f"{key}/rolling_mean": fmean(window)}
             if self.anytime:
                 figures |= self._anytime_interval(key, score.value)
+        figures |= {name: float(count) for name, count in self._marks.items() if count}
         step, self._step = self._step, self._step + 1
         return [Metric(name, value, time_ms, step) for name, value in figures.items()]
 
@@ -162,10 +165,18 @@ class LiveRun:
                 self._writer.metrics(self._means(everything))
         self.published = self.rows
 
-    def leave(self) -> None:
-        """Say that this process writes here no more."""
+    def leave(self, incomplete: str | None = None, calls: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Say that this process writes here no more, and why the figures are ``incomplete``, where they are.
+
+        ``calls``: how many were ``seen``, and how many of them the figures lack, for whatever reason; where there are
+        such, they are written as ``calls/seen``, ``calls/skipped``, ….
+        """
         if self.begun:
             with explained(self.run_id):
+                if any(number for name, number in calls.items() if name != "seen"):
+                    self._writer.figures({f"calls/{name}": number for name, number in calls.items() if number})
+                if incomplete is not None:
+                    self._writer.tags({STATUS_TAG: status_of(incomplete)})
                 self._parts.leave()
 
     def _means(self, everything: GrowingTable) -> list[Metric]:

@@ -4,10 +4,12 @@
     python tests/benchmarks/judge_agreement.py DATA --read FOLDER    # reads the replies and prints the table
 
 DATA holds the labelled sets (``<set>.dev.jsonl``: ragtruth_qa, mtrag, ragchecker_pairs, nq301); they are not shipped.
-``--ask`` writes ``FOLDER/<set>/<method>/reader<1|2>/<digest>.prompt.txt``, and lists of eight of them to be answered
-together; whoever reads a prompt writes ``<digest>.reply.txt`` beside it. Methods that ask in two steps need ``--ask``
-again once the first replies are there. The two answers to one question go to different readers. Rows are drawn by the
-SHA-256 of their ids, before any reply is read; labels are in no prompt.
+``--ask`` writes ``FOLDER/<set>-<method>/r<1|2|3>/<digest>.prompt.txt``, and lists of eight of them to be answered
+together; whoever reads a prompt writes ``<digest>.reply.txt`` beside it. Methods that ask in two steps (``full``,
+``ragas``) need ``--ask`` again once the first replies are there, and so do replies that are to be looked at once more.
+Answers to one question go to different readers. Rows are drawn by the SHA-256 of their ids, before any reply is
+read; labels are in no prompt. Peers' prompts are those of the installed packages (``ragas`` in an environment that has
+it).
 """
 
 from __future__ import annotations
@@ -27,15 +29,16 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 import mlflow_ragmetrics as rm
 
-from relay_model import RelayModel  # isort: skip
+from relay_model import NotAnsweredYet, RelayModel  # isort: skip
 
 Row = dict[str, Any]
 Scores = dict[str, float | None]
 Values = NDArray[np.float64]
 SETS = ("ragtruth_qa", "mtrag", "ragchecker_pairs", "nq301")
-METHODS = ("full", "single", "mlflow")
+METHODS = ("full", "single", "mlflow", "ragas")
 BATCH = 8
 MTRAG_ROWS = 110
+MTRAG_MODELS = ("gpt-4o", "llama-3.1-405b-instruct", "reference")
 THRESHOLDS = (0.3, 0.5, 0.7)
 
 
@@ -62,10 +65,9 @@ def drawn(name: str, rows: Iterable[Row]) -> list[Entry]:
     if name == "ragtruth_qa":
         return [entry for each in groups.values() for entry in _two_answers(each)]
     if name == "mtrag":
-        return [
-            Entry(row, 1 + place % 2, float(np.mean(row["human"]["faithfulness"])))
-            for place, row in enumerate(ordered[:MTRAG_ROWS])
-        ]
+        readers = [1 + (MTRAG_MODELS.index(row["model"]) + row["turn"]) % 3 for row in ordered]
+        labels = [float(np.mean(row["human"]["faithfulness"])) for row in ordered]
+        return list(map(Entry, ordered, readers, labels))[:MTRAG_ROWS]
     if name == "nq301":
         return [Entry(each[0], 1 + place % 2, float(each[0]["label"])) for place, each in enumerate(groups.values())]
     pairs = [each[0] for each in groups.values()]
@@ -94,7 +96,7 @@ def record(entry: Entry) -> Row:
 
 def grounding(model: RelayModel, method: str, entries: Sequence[Entry]) -> list[Scores]:
     """The ratio of supported claims, their mean support and the weakest claim's, for each answer."""
-    judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=4000)
+    judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=16_000)
     suite = rm.Suite(["faithfulness", "weakest_claim"], judge=judge)
     report = suite.evaluate([record(entry) for entry in entries], progress=False)
     return [_supports(row.scores["faithfulness"], row.scores["weakest_claim"]) for row in report.rows]
@@ -107,7 +109,7 @@ def _supports(faithfulness: rm.Score, weakest: rm.Score) -> Scores:
 
 def correctness(model: RelayModel, method: str, entries: Sequence[Entry]) -> list[Scores]:
     """The grade of each answer against its reference, 0 to 1."""
-    judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=4000)
+    judge = rm.ChatJudge(model, calls=method, structured=False, attempts=1, max_tokens=16_000)
     report = rm.Suite(["correctness"], judge=judge).evaluate([record(entry) for entry in entries], progress=False)
     return [{"grade": row.scores["correctness"].value} for row in report.rows]
 
@@ -117,9 +119,36 @@ def mlflow_groundedness(model: RelayModel, entries: Sequence[Entry]) -> list[Sco
     from mlflow.genai.judges.prompts.groundedness import get_prompt
 
     return [
-        _yes(model, get_prompt(entry.row["question"], entry.row["answer"], "\n\n".join(entry.row["contexts"])), "ratio")
-        for entry in entries
+        _yes(model, get_prompt(_asked(row), row["answer"], "\n\n".join(row["contexts"])), "ratio")
+        for row in (entry.row for entry in entries)
     ]
+
+
+def ragas_faithfulness(model: RelayModel, entries: Sequence[Entry]) -> list[Scores]:
+    """ragas' own faithfulness prompts: statements of the answer, then a verdict of 1 or 0 on each."""
+    from ragas.metrics._faithfulness import (
+        NLIStatementInput,
+        NLIStatementPrompt,
+        StatementGeneratorInput,
+        StatementGeneratorPrompt,
+    )
+
+    def score(row: Row) -> float | None:
+        asked = StatementGeneratorInput(question=_asked(row), answer=row["answer"])
+        listed = _replied(model, StatementGeneratorPrompt().to_string(asked))
+        if not listed or not listed["statements"]:
+            return None
+        held = NLIStatementInput(context="\n".join(row["contexts"]), statements=listed["statements"])
+        judged = _replied(model, NLIStatementPrompt().to_string(held))
+        return judged and float(np.mean([bool(each["verdict"]) for each in judged["statements"]]))
+
+    return [{"ratio": score(entry.row)} for entry in entries]
+
+
+def _asked(row: Row) -> str:
+    """The question after the turns that led to it, for prompts that know one text only."""
+    turns = [f"{turn['role']}: {turn['content']}" for turn in row.get("history") or []]
+    return "\n".join([*turns, f"user: {row['question']}"]) if turns else str(row["question"])
 
 
 def mlflow_correctness(model: RelayModel, entries: Sequence[Entry]) -> list[Scores]:
@@ -133,23 +162,30 @@ def mlflow_correctness(model: RelayModel, entries: Sequence[Entry]) -> list[Scor
 
 
 def _yes(model: RelayModel, prompt: str, name: str) -> Scores:
+    said = _replied(model, prompt)
+    return {name: said and float(str(said["result"]).strip().lower() == "yes")}
+
+
+def _replied(model: RelayModel, prompt: str) -> Any:
+    """The object in the reply, or ``None`` where there is no reply yet."""
     try:
         reply = str(model.invoke(prompt).content)
-    except Exception:  # not answered yet
-        return {name: None}
-    said = json.loads(reply[reply.index("{") : reply.rindex("}") + 1])
-    return {name: float(str(said["result"]).strip().lower() == "yes")}
+    except NotAnsweredYet:
+        return None
+    return json.loads(reply[reply.index("{") : reply.rindex("}") + 1])
 
 
 def judged(folder: Path, name: str, method: str, entries: Sequence[Entry], *, writes: bool) -> tuple[list[Scores], int]:
     """The scores of all entries, ``None`` where a reply is missing, and how many prompts have no reply."""
     scores: dict[str, Scores] = {}
     missing = 0
-    for reader in (1, 2):
+    for reader in sorted({entry.reader for entry in entries}):
         mine = [entry for entry in entries if entry.reader == reader]
-        model = RelayModel(folder=folder / name / method / f"reader{reader}", writes=writes)
+        model = RelayModel(folder=folder / f"{name}-{method}" / f"r{reader}", writes=writes)
         ground = name in ("ragtruth_qa", "mtrag")
-        if method == "mlflow":
+        if method == "ragas":
+            found = ragas_faithfulness(model, mine) if ground else [{"grade": None} for _ in mine]
+        elif method == "mlflow":
             found = (mlflow_groundedness if ground else mlflow_correctness)(model, mine)
         else:
             found = (grounding if ground else correctness)(model, method, mine)

@@ -143,8 +143,9 @@ def run(master: str, folder: Path, rows: int, words: int) -> None:
     seconds = time.perf_counter() - began
     watch.stop()
     began = time.perf_counter()
-    figures = summarize_spark(spark.read.parquet(target))
-    assert figures["n_rows"] == rows
+    summary = summarize_spark(spark.read.parquet(target))
+    figures = summary.metrics
+    assert summary.rows == rows
     speed = f"{rows:,} rows in {seconds:.1f} s, {rows / seconds:,.0f} rows/s"
     print(f"{master}: {speed}, {frame.rdd.getNumPartitions()} partitions, {100 * load():.0f} % of the machine busy")
     cpu = {kind: watch.cpu(kind) for kind in ("worker", "java")}

@@ -287,7 +287,7 @@ def test_a_dry_run_says_what_it_would_take_and_does_nothing(ragmetrics, written,
     before = sorted(each.name for each in tmp_path.rglob("*"))
     result = ragmetrics("evaluate", written(rows), "--judge", "openai:/gpt-4o-mini", "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "openai:/gpt-4o-mini: at most" in result.stdout
+    assert "openai:/gpt-4o-mini: " in result.stdout
     assert "Nothing was sent" in result.stdout
     after = sorted(each.name for each in tmp_path.rglob("*"))
     assert [name for name in after if name not in before and not name.endswith(".jsonl")] == []

@@ -153,3 +153,18 @@ def test_ten_thousand_rows_of_twenty_metrics_take_seconds() -> None:
     found = differences_of(scores, tolerance=0.05, resamples=10_000, seed=0)
     assert time.perf_counter() - began < 20
     assert {each.verdict for each in found} == {"unchanged"}
+
+
+def test_rows_without_context_make_no_version_better() -> None:
+    whole = [{"id": str(n), "answer": f"Tower {n} is red.", "contexts": ["It rains."]} for n in range(30)]
+    suite = rm.Suite(["faithfulness", "coherence"])
+    a = suite.evaluate(whole, progress=False)
+    for starved in (30, 12):
+        b = suite.evaluate([{**row, "contexts": []} if n < starved else row for n, row in enumerate(whole)])
+        found = rm.compare(a, b)
+        assert found["faithfulness"].rows == 30 - starved
+        assert found["faithfulness"].verdict != "improved"
+        assert found["coherence"].rows == 30
+        (warning,) = found.warnings
+        assert warning == f"rows of B that were not measured, as without context, are left out: faithfulness {starved}"
+        assert b.by("id")["mark"][0] == "few rows, 0 measured"

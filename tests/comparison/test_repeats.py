@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.comparison.repeats import repeatability
 from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.report.report import Report
+from tests.judges.fake_models import FakeChatModel
 
 from .reports import noisy, report_of
 
@@ -71,3 +73,38 @@ def test_one_run_or_runs_of_different_judges_are_refused() -> None:
         repeatability([report_of([0.5])])
     with pytest.raises(rm.InvalidOptionError, match="not measured alike"):
         repeatability([report_of([0.5]), report_of([0.5], judge=["other"])])
+
+
+def test_gates_are_on_all_repeats_and_on_rows_that_were_measured_each_time() -> None:
+    asked: list[str] = []
+
+    @rm.metric
+    def moody(answer: str) -> float:
+        """0.9 at first, 0.5 the second time."""
+        asked.append(answer)
+        if answer == "3" and asked.count("3") > 1:
+            raise ValueError("gone")
+        return 0.9 if asked.count(answer) == 1 else 0.5
+
+    rows = [{"id": str(n), "answer": str(n)} for n in range(20)]
+    report = rm.Suite([moody]).evaluate(rows, repeat=2, progress=False)
+    assert report.metrics["moody/mean"] == pytest.approx(0.9)
+    report.check(moody=0.69, min_scored=0.9)
+    with pytest.raises(rm.GateError, match=r"moody/repeat_mean is 0\.7000 and must be at least 0\.8"):
+        report.check(moody=0.8, min_scored=0.9)
+    with pytest.raises(rm.GateError, match="19 of 20 rows were measured"):
+        report.check(moody=0.1, min_scored=0.96)
+
+
+def test_a_repeat_in_which_no_judge_answered_is_not_complete() -> None:
+    calls = iter(range(10**6))
+
+    def reply(said: object) -> object:
+        return json.dumps({"grades": [{"id": "a", "reason": "", "grade": 5}]}) if next(calls) < 1 else OSError("gone")
+
+    judge = rm.ChatJudge(FakeChatModel(reply=reply), name="chat", attempts=1)
+    rows = [{"id": "1", "question": "Why?", "answer": "So."}]
+    report = rm.Suite(["answer_relevance"], judge=judge).evaluate(rows, repeat=2, progress=False)
+    assert report.incomplete is not None
+    with pytest.raises(rm.GateError, match="not complete"):
+        report.check(answer_relevance=0.0)

@@ -6,7 +6,7 @@ from typing import Any
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.judge import Embedding
 from mlflow_ragmetrics.core.question import Claims, Embed, Question
-from mlflow_ragmetrics.engine.questions import Embedder, JudgeSession, answer_call
+from mlflow_ragmetrics.engine.questions import Embedder, Expenses, JudgeSession, answer_call, charged_to
 from mlflow_ragmetrics.errors import JudgeError
 
 
@@ -58,9 +58,10 @@ def test_answers_are_stored_as_they_come_and_failures_never() -> None:
     shelf = Shelf()
     JudgeSession(Judge([("A.",), JudgeError("no")], "id"), shelf).ask((A, B))
     assert dict(shelf) == {("id", A): ("A.",)}
-    session = JudgeSession(Judge([], "id"), shelf)
+    with charged_to(Expenses()) as expenses:
+        session = JudgeSession(Judge([], "id"), shelf)
     assert session.known(A) == (("A.",),)
-    assert session.cached == 1
+    assert expenses.counts() == {"cached": 1}
     assert session.known(B) is None
     assert JudgeSession(Judge([], "other"), shelf).known(A) is None
 

@@ -72,3 +72,8 @@ def test_range(parts: list[str]) -> None:
     found = value(" ".join(parts))
     assert found is not None
     assert 0.0 <= found <= 1.0
+
+
+def test_a_sentence_has_three_words() -> None:
+    score = rm.score("coherence", {"answer": "It rains. It rains today."})
+    assert (score.value, score.details["incomplete"]) == (0.85, 1)

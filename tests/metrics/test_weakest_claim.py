@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.question import Claims, Finding, Outcome, Question
+from tests.judges.fake_models import scripted
 
 RECORD = {"question": "What is it?", "answer": "It is red and old.", "contexts": ["It is red."]}
 
@@ -40,6 +42,46 @@ def test_beside_faithfulness_it_costs_nothing() -> None:
     judge = Graded()
     rm.Suite(["faithfulness", "weakest_claim", "fact_recall"], judge=judge).evaluate([RECORD])
     assert judge.asked == 2
+
+
+GOLDEN = [  # supports and verdicts of a chat judge's reply, in order; the score; the claim that is its reason
+    ([(100, "SUPPORTED"), (90, "SUPPORTED")], 0.9, 2),
+    ([(75, "SUPPORTED"), (40, "NEUTRAL"), (100, "SUPPORTED")], 0.4, 2),
+    ([(0, "NEUTRAL"), (0, "CONTRADICTED")], 0.0, 1),  # of equals the first
+    ([(60, "SUPPORTED"), (5, "CONTRADICTED"), (20, "NEUTRAL")], 0.05, 2),
+    ([(100, "SUPPORTED")], 1.0, 1),
+    ([(50, "SUPPORTED"), (49, "NEUTRAL")], 0.49, 2),
+    ([("85%", "SUPPORTED"), ("62.5", "SUPPORTED")], 0.625, 2),
+    ([(0.9, "SUPPORTED"), (0.3, "NEUTRAL")], 0.3, 2),  # a reply in fractions
+    ([(None, "SUPPORTED"), (None, "NEUTRAL")], 0.0, 2),  # verdicts only
+    ([(None, "SUPPORTED"), (None, "SUPPORTED")], 1.0, 1),
+]
+
+
+@pytest.mark.parametrize("calls", ["full", "single"])
+@pytest.mark.parametrize(("given", "value", "weakest"), GOLDEN)
+def test_golden_replies(calls: Any, given: list[tuple[Any, str]], value: float, weakest: int) -> None:
+    claims = [f"Claim number {number} holds." for number in range(1, len(given) + 1)]
+    judged = [
+        {"quotes": [], "reason": f"Reason {number}.", "support": support, "verdict": verdict}
+        for number, (support, verdict) in enumerate(given, 1)
+    ]
+    listed = [{"claim": claim, "sentences": [number]} for number, claim in enumerate(claims, 1)]
+    if calls == "single":
+        replies = [{"texts": [{"id": "t1", "claims": list(map(merged, listed, judged)), "none": []}]}]
+    else:
+        verdicts = [{"id": f"c{number}", **each} for number, each in enumerate(judged, 1)]
+        replies = [{"texts": [{"id": "t1", "claims": listed, "none": []}]}, {"verdicts": verdicts}]
+    record = {"answer": " ".join(claims), "contexts": ["It holds."]}
+    for threshold in (0.3, 0.5, 0.8):  # decides verdicts, not support
+        judge = rm.ChatJudge(scripted(*map(json.dumps, replies)), calls=calls, support_threshold=threshold)
+        score = rm.score("weakest_claim", record, judge=judge)
+        assert score.value == pytest.approx(value)
+        assert f"“{claims[weakest - 1]}” Reason {weakest}." in score.reason
+
+
+def merged(claim: dict[str, Any], judged: dict[str, Any]) -> dict[str, Any]:
+    return {**claim, **judged}
 
 
 @pytest.mark.parametrize(("oks", "value"), [((True, True), 1.0), ((True, False), 0.0), ((), 1.0)])

@@ -48,6 +48,11 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     # reports and gates
     ("report", "report/gates.py", "rate <= most + 1e-9", "rate < most"),
+    ("report", "report/marks.py", "text = general if cause.rows == 1 else cause.text", "text = cause.text"),
+    ("report", "report/totals.py", "term * step * (count - 2)", "term * step * count"),
+    ("report", "report/slices.py", "if measured[key] < scored.size", "if False"),
+    ("comparison", "comparison/pairing.py", "else values.where(is_true(results.table[ruled]))", "else values"),
+    ("comparison", "report/gates.py", "_OF_REPEATS.get(figure, figure)", "figure"),
     ("report", "report/gates.py", "reached = passes(value, least)", "reached = value > least"),
     ("report", "report/gates.py", "each.verdict not in wanted", "each.verdict in wanted"),
     ("report", "report/gates.py", "rows = failed + figures", "rows = figures"),
@@ -108,7 +113,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # what several metrics share
     ("shared", "shared/retrieval.py", "1.0 / math.log2(rank + 1)", "1.0 / math.log2(rank + 2)"),
     ("shared", "shared/retrieval.py", "_ideal(min(k, len(match.gold)))", "_ideal(len(match.gold))"),
-    ("shared", "shared/retrieval.py", 'row["correct_docs_count"] == row["gold_docs_count"]', "True"),
+    ("shared", "shared/retrieval.py", 'counts["correct_docs_count"] == counts["gold_docs_count"]', "True"),
     (
         "shared",
         "shared/rouge/overlap.py",
@@ -119,7 +124,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("shared", "shared/rouge/overlap.py", "2 * self.precision * self.recall / (", "self.precision * self.recall / ("),
     ("shared", "shared/non_answers.py", "return all(is_non_answer", "return any(is_non_answer"),
     ("shared", "shared/non_answers.py", "or _CONTRASTS.intersection(rest)", ""),
-    ("shared", "shared/non_answers.py", "if text is None or not has_content(text):", "if text is None:"),
+    ("shared", "shared/non_answers.py", "return text is None or all(", "return text is not None and all("),
     ("shared", "shared/claims.py", "1 <= grade <= 5", "0 <= grade <= 5"),
     ("shared", "shared/claims.py", 'verdict or "NEUTRAL"', 'verdict or "SUPPORTED"'),
     ("shared", "shared/claims.py", "if passages is None or 1 <= number <= passages", "if True"),
@@ -152,7 +157,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("judges/lexical", "judges/lexical/support.py", "_WINDOW: Final = 0.25", "_WINDOW: Final = 0.15"),
     ("judges/lexical", "judges/lexical/support.py", "_SENTENCE: Final = 0.15", "_SENTENCE: Final = 0.25"),
     ("judges/lexical", "judges/lexical/support.py", "_MISSING_NUMBERS: Final = 0.10", "_MISSING_NUMBERS: Final = 0.0"),
-    ("judges/lexical", "judges/lexical/support.py", "if coverage.places:", "if False:"),
+    ("judges/lexical", "judges/lexical/support.py", "if union.bit_count() >= needed:", "if union:"),
     ("judges/lexical", "judges/lexical/contradiction.py", "_FEWEST_SHARED: Final = 2", "_FEWEST_SHARED: Final = 1"),
     ("judges/chat", "judges/chat/message.py", "_MARK_DIGITS = 16", "_MARK_DIGITS = 8"),
     ("judges/chat", "judges/chat/message.py", "digest[:_MARK_DIGITS] in text for", "False for"),

@@ -73,3 +73,15 @@ def test_a_file_is_read_back_as_rows(tmp_path: Path) -> None:
     again = next(iter(rm.Suite(["rouge"]).stream(path)))
     assert again.sample.answer == RECORDS[0]["answer"]
     assert again.sample.texts == ("Seven is odd.",)
+
+
+def test_items_of_a_panel_say_whose_they_are(tmp_path: Path) -> None:
+    judged = rm.Suite(["faithfulness"], judge=[rm.ScriptedJudge(facts=FACTS, name=name) for name in "xy"])
+    path = tmp_path / "scored.parquet"
+    write_parquet(judged.stream(RECORDS[:1]), path, judged)
+    (record,) = pq.read_table(path).to_pylist()
+    assert [item["judge"] for item in record["faithfulness_items"]] == ["x", "y"]
+    assert (record["faithfulness_fewer_judges"], record["faithfulness_measured"]) == (False, True)
+
+
+FACTS = [{"text": "Seven is odd.", "ok": True}]

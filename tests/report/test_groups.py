@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
 
+import mlflow
 import numpy as np
 import pytest
 
@@ -172,3 +174,23 @@ def test_the_page_and_the_notebook_show_groups_and_the_mark() -> None:
     report = grouped(conversations(6))
     assert '"m/few_groups":1.0' in report.to_html()
     assert "few groups" in report._repr_html_()
+
+
+def test_slices_are_in_the_run() -> None:
+    rows = [{"id": str(n), "answer": "It is red.", "reference": "It is red." if n % 3 else "No.", "topic": "ab"[n % 2]}
+            for n in range(24)]  # fmt: skip
+    report = rm.Suite(["rouge"]).evaluate(rows, progress=False).with_slices("topic")
+    run_id = report.log(plots=False, traces=False)
+    records = json.loads(mlflow.artifacts.load_text(f"runs:/{run_id}/rag_slices.json"))
+    assert [(each["by"], each["slice"], each["rows"]) for each in records] == [("topic", "a", 12), ("topic", "b", 12)]
+    assert records[0]["mean"] == pytest.approx(report.by("topic")["mean"][0])
+    with pytest.raises(rm.InvalidOptionError, match="no row has 'tipoc'"):
+        report.with_slices("tipoc")
+
+
+def test_a_slice_says_how_many_of_its_rows_were_measured() -> None:
+    rows = [
+        {"answer": "It is red.", "contexts": ["It is red."] if n % 2 else [], "topic": "ab"[n % 2]} for n in range(24)
+    ]
+    marks = rm.Suite(["faithfulness"]).evaluate(rows, progress=False).by("topic")["mark"].tolist()
+    assert marks == ["0 measured", ""]

@@ -84,3 +84,27 @@ def test_a_run_holds_page_and_plots(tmp_path) -> None:  # type: ignore[no-untype
     assert {"ragmetrics_report.html", "ragmetrics_scores.png", "ragmetrics_composite.png"} <= names
     bare = rm.Suite(["coherence"]).evaluate([RECORD]).log(traces=False, plots=False)
     assert not any(entry.path.endswith(".png") for entry in client.list_artifacts(bare))
+
+
+def test_causes_that_differ_only_by_the_rows_id_are_one() -> None:
+    @rm.metric
+    def fragile(answer: str, metadata: dict) -> float:  # type: ignore[type-arg]
+        """Fails, naming the row."""
+        raise KeyError(f"row {metadata['n']}: no stock" if metadata["n"] != "7" else "attempt 1 of 2")
+
+    rows = [{"id": str(n), "n": str(n), "answer": "It is so."} for n in range(1, 10)]
+    report = rm.Suite([fragile]).evaluate(rows, progress=False)
+    assert report.failures == [
+        "8 of 9 rows failed (fragile): KeyError: 'row …: no stock'",
+        "1 of 9 rows failed (fragile): KeyError: 'attempt 1 of 2'",
+    ]
+
+
+def test_what_a_report_says_of_itself_is_in_its_language() -> None:
+    rows = [{"id": str(n), "answer": "It is red.", "contexts": [] if n else ["It is red."]} for n in range(3)]
+    report = rm.Suite(["faithfulness"], language="ru").evaluate(rows, progress=False)
+    assert report.banner == [
+        "2 из 3 строк без контекста для проверки: faithfulness",
+        "Измерено строк из 3: faithfulness 1",
+    ]
+    assert report.judged_by[0].startswith("Судья: lexical, без сети.")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import cosine_similarity
 
-from mlflow_ragmetrics.shared.similarity import cosine, pieces
+from mlflow_ragmetrics.shared.similarity import Similarity, cosine, pieces
 
 NUMBERS = st.floats(-1e3, 1e3).filter(lambda x: x == 0 or abs(x) > 1e-3)
 VECTORS = st.integers(1, 8).flatmap(lambda n: st.tuples(*[st.lists(NUMBERS, min_size=n, max_size=n)] * 2))
@@ -48,3 +48,9 @@ def test_pieces_are_short_and_lose_no_word(text: str) -> None:
 def test_words_are_not_cut_where_there_is_whitespace() -> None:
     text = " ".join(f"word{i}" for i in range(2000))
     assert [word for piece in pieces(text) for word in piece.split()] == text.split()
+
+
+def test_bands_begin_at_their_limits() -> None:
+    values = (1.0, 0.9, 0.89, 0.8, 0.79, 0.5, 0.49, 0.4, -1.0)
+    bands = ["identical"] * 2 + ["very_high"] * 2 + ["moderate"] * 2 + ["low"] * 3
+    assert [Similarity(value).band for value in values] == bands

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
+from mlflow_ragmetrics.statistics.agreement import Estimate, agreement, auroc, correlation
 
 GENERATOR = np.random.default_rng(6)
 BAD = GENERATOR.random(200) < 0.3
@@ -89,3 +89,40 @@ def test_the_interval_of_a_correlation_by_hand(kind: str) -> None:
 
 def test_a_side_that_does_not_vary_has_no_correlation() -> None:
     assert correlation(np.array([1.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.5]), "pearson") is None
+
+
+@pytest.mark.parametrize("number", [20, 80])
+def test_rows_that_only_repeat_each_other_widen_no_knowledge(number: int) -> None:
+    generator = np.random.default_rng(number)
+    truth = generator.normal(size=number)
+    scores = 0.7 * truth + generator.normal(size=number)
+    bad, flagged = truth < -0.2, scores < -0.2
+    names = np.repeat(np.arange(number), 5)
+    order = generator.permutation(names.size)
+
+    def width(found: Estimate | None) -> float:
+        assert found is not None
+        assert found.low is not None
+        assert found.high is not None
+        return found.high - found.low
+
+    def repeated(values: np.ndarray) -> np.ndarray:
+        return np.repeat(values, 5)[order]
+
+    kappa = agreement(repeated(flagged), repeated(bad), groups=names[order]).kappa
+    area = auroc(repeated(scores), repeated(bad), groups=names[order])
+    linear = correlation(repeated(scores), repeated(truth), "pearson", groups=names[order])
+    assert width(kappa) == pytest.approx(width(agreement(flagged, bad).kappa), rel=0.2)
+    assert width(area) == pytest.approx(width(auroc(scores, bad)), rel=0.15)
+    assert width(linear) == pytest.approx(width(correlation(scores, truth, "pearson")), rel=0.35)
+    assert width(agreement(repeated(flagged), repeated(bad)).kappa) < 0.6 * width(kappa)
+    other = generator.permutation(names.size)
+    again = agreement(repeated(flagged)[other], repeated(bad)[other], groups=names[order][other]).kappa
+    assert again == kappa
+
+
+def test_one_group_gives_no_interval() -> None:
+    values, bad = np.array([0.1, 0.4, 0.3, 0.9]), np.array([True, True, False, False])
+    for found in (auroc(values, bad, groups=["a"] * 4), agreement(values < 0.35, bad, groups=["a"] * 4).kappa):
+        assert found is not None
+        assert found.low is None

@@ -52,11 +52,13 @@ def test_unscored_rows_take_a_step_and_no_metric(live: LiveRun) -> None:
         ("a", 0, 0.5),
         ("a/mean", 0, 0.5),
         ("a/rolling_mean", 0, 0.5),
+        ("b/n_skipped", 0, 1.0),
     ]
-    assert {point.key: point.step for point in second} == {"a/n_error": 1, "b": 1, "b/mean": 1, "b/rolling_mean": 1}
+    counts = {"a/n_error": 1, "b/n_skipped": 1}
+    assert {point.key: point.step for point in second} == {**counts, "b": 1, "b/mean": 1, "b/rolling_mean": 1}
     third = live.next_metrics({"a": Score(value=1.0)}, 3)
     assert {point.key: point.value for point in third} == {
-        "a/n_error": 1,
+        **counts,
         "a": 1.0,
         "a/mean": 0.75,
         "a/rolling_mean": 0.75,

@@ -24,6 +24,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.records.aliases import ALIASES
@@ -189,7 +190,7 @@ def evaluate_chain(
 
             run_id = stack.enter_context(target_run(None, run_name))
         bar = stack.enter_context(progress_of(progress, len(samples)))
-        began, before = time.perf_counter(), suite.spent
+        began, expenses = time.perf_counter(), stack.enter_context(charged_to(Expenses()))
         rows = [bar.advance(row) for row in _scored(stack.enter_context(asking), reduced, 4 * concurrency)]
         without, refused = _missing_retrieval(reduced, rows)
         report = suite.report(
@@ -197,7 +198,7 @@ def evaluate_chain(
             warnings=(*warnings, *without),
             source=data if isinstance(data, (str, Path)) else None,
             seconds=time.perf_counter() - began,
-            before=before,
+            expenses=expenses,
         )
         failed = _failed_on_all(report)
         if failed is not None:

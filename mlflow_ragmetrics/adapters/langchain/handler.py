@@ -179,7 +179,7 @@ class RagMetricsCallback(Recorder):
         done = self.flush(timeout)
         self._queue.close()
         if self._mlflow is not None:
-            self._mlflow.release(self)
+            self._mlflow.release(self, self._counts)
         return done
 
     def __enter__(self) -> RagMetricsCallback:

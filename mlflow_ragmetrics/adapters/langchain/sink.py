@@ -7,6 +7,7 @@ import os
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from mlflow_ragmetrics.core.secrets import for_log
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.report.marks import Failures
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
 from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
 
@@ -38,6 +40,7 @@ _FEWEST_ROWS = 20
 _LONGEST_WAIT = 30.0
 _FEEDBACK_ATTEMPTS = 3
 _LONGEST_LAST_WRITE = 3.0
+_CALLS = ("seen", "dropped", "failed", "skipped")
 _logger = logging.getLogger(__name__)
 
 
@@ -115,6 +118,8 @@ class MLflowSink:
         self._spilled_counts: dict[str, Counts] = {}
         self._dropping = 0
         self._failure: str | None = None
+        self._failures: dict[str | None, Failures] = {}
+        self._calls: Counter[str] = Counter()
         self._flushing = 0
         self._closed = False
         self._thread: ThreadTask | None = None
@@ -149,6 +154,7 @@ class MLflowSink:
             if self._closed:
                 self._count(answer, lost=1)
                 return
+            self._failures.setdefault(answer.run_id, Failures()).add(scored.row)
             self._keep(answer)
             self._start()
 
@@ -172,8 +178,10 @@ class MLflowSink:
             _logger.warning("the feedback on %d answers was withheld: their traces are not known", said["withheld"])
         return not said["unwritten"]
 
-    def release(self, handler: object) -> None:
-        """A handler writes no more; close, unless there are others."""
+    def release(self, handler: object, counts: Counts) -> None:
+        """A handler writes no more, and this became of its calls; close, unless there are others."""
+        if handler in self._users:
+            self._calls.update({name: number for name, number in counts.snapshot().items() if name in _CALLS})
         self._users.discard(handler)
         if not self._users:
             self.close()
@@ -197,11 +205,13 @@ class MLflowSink:
         self._leave_runs(kept + self._all.snapshot()["lost"])
 
     def _leave_runs(self, absent: int) -> None:
+        """End the run that was made here; a run in which no judge answered says so, whoever it belongs to."""
+        silences = {run_id: failures.silence for run_id, failures in self._failures.items()}
         try:
             for live in self._live_runs.values():
                 if live.lock.acquire(timeout=1):
                     try:
-                        live.leave()
+                        live.leave(silences.get(live.run_id), self._calls)
                     finally:
                         live.lock.release()
         except RagMetricsError as error:
@@ -209,8 +219,9 @@ class MLflowSink:
         if self._own_run is None:
             return
         run_id, self._own_run, self._creation_id = self._own_run, None, uuid4().hex
+        lacks = f"{absent} scored answers are not written" if absent else None
         try:
-            end_run(run_id, f"{absent} scored answers are not written" if absent else None)
+            end_run(run_id, lacks or silences.get(None))
         except RagMetricsError as error:
             _logger.warning("%s", for_log(str(error)))
 

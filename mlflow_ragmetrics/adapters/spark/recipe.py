@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from mlflow_ragmetrics.configuration.yaml_text import read_yaml
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
-from mlflow_ragmetrics.suite import Suite, SuiteLike, is_suite_file
+from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides, is_suite_file
 
 __all__ = ["Recipe", "is_remote", "suite_of"]
 
@@ -34,7 +34,7 @@ class Recipe:
     token: str = field(default_factory=lambda: uuid4().hex)
 
     @classmethod
-    def of(cls, suite: SuiteLike, options: Mapping[str, Any]) -> Recipe:
+    def of(cls, suite: SuiteLike, options: SuiteOverrides) -> Recipe:
         """The recipe for ``suite``; ``InvalidOptionError`` for a ``Suite``, whose connections cannot travel."""
         if isinstance(suite, Suite):
             message = "a Suite cannot be sent to Spark's workers; give its YAML file, a preset, or metrics and options"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,8 +10,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from typing_extensions import Unpack
 
 from mlflow_ragmetrics.adapters.spark.recipe import Recipe, is_remote, suite_of
+from mlflow_ragmetrics.core.language import render
 from mlflow_ragmetrics.core.sample import FIELDS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -19,7 +22,7 @@ from mlflow_ragmetrics.records.fields import MLFLOW_COLUMNS
 from mlflow_ragmetrics.records.record import check_columns, to_sample
 from mlflow_ragmetrics.report.arrow import ScoreColumns
 from mlflow_ragmetrics.selection import check_presence
-from mlflow_ragmetrics.suite import Suite, SuiteLike
+from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,11 +31,12 @@ if TYPE_CHECKING:
 
 __all__ = ["columns_read", "records_of", "Scoring", "score_spark", "spark_udf"]
 
+_logger = logging.getLogger(__name__)
 _BESIDE_FIELDS = (*MLFLOW_COLUMNS, "metadata", "doc_uri")
 
 
 def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str] | None) -> tuple[str, ...]:
-    """Those of the columns ``names`` that the suite's metrics may look at.
+    """Those of the columns ``names`` that the suite's metrics may look at; a warning says what no column can hold.
 
     Raises:
         InvalidOptionError: (``param="columns"``) for a mapping that names what is not there, or a name given twice.
@@ -52,7 +56,8 @@ def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str
         references = given.pop("reference", None)
         unused = [name for name in names if name not in RECORD_NAMES and name not in mapping.values()]
         row = Sample(references=None if references is None else ("",), metadata=dict.fromkeys(unused), **given)
-        check_presence(suite.selection, [row])
+        for warning in check_presence(suite.selection, [row])[1]:
+            _logger.warning("%s", render(warning, suite.language))
     if any("metadata" in (*each.definition.required, *each.definition.optional) for each in suite.metrics):
         return tuple(names)
     wanted = {*RECORD_NAMES, *_BESIDE_FIELDS, *mapping.values()}
@@ -155,9 +160,9 @@ def score_spark(
     *,
     columns: Mapping[str, str] | None = None,
     workers: int | None = None,
-    **options: Any,
+    **options: Unpack[SuiteOverrides],
 ) -> DataFrame:
-    """``frame`` with the columns of ``streaming.ScoreColumns``: values, reasons, and items as arrays of structs.
+    """``frame`` with the columns of ``report.arrow.ScoreColumns``: values, reasons, and items as arrays of structs.
 
     ``suite`` is a YAML file's path or content, a preset's name, or metrics; ``options`` are those of ``Suite``, and
     limits among them those of the whole cluster, shared by the ``workers`` tasks at a time (default: the cluster's
@@ -182,7 +187,11 @@ def score_spark(
 
 
 def spark_udf(
-    suite: SuiteLike, *, columns: Mapping[str, str] | None = None, workers: int | None = None, **options: Any
+    suite: SuiteLike,
+    *,
+    columns: Mapping[str, str] | None = None,
+    workers: int | None = None,
+    **options: Unpack[SuiteOverrides],
 ) -> Any:
     """A pandas UDF from a struct of a row's columns to a struct of scores: ``frame.select(udf(struct("*")))``.
 

@@ -28,7 +28,7 @@ from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_erro
 from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry
 from mlflow_ragmetrics.judges.chat.untraced import untraced
 
-__all__ = ["ModelClient", "most_tokens_of"]
+__all__ = ["ModelClient"]
 
 _USUAL_MOST_TOKENS = 1000
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
@@ -60,7 +60,15 @@ class ModelClient:
         self._budget = Budget(name, options.max_calls, options.max_cost)
         self._warned = False
         self._is_ollama = is_ollama(model)
+        self.longest_reply = longest_reply_of(model, call_options)
         self._window = _SMALLEST_WINDOW
+
+    @property
+    def window(self) -> int | None:
+        """The tokens of the longest prompt that the model takes, where it says so."""
+        window = getattr(self._model, "num_ctx", None)
+        window = window or (getattr(self._model, "profile", None) or {}).get("max_input_tokens")
+        return window if isinstance(window, int) and window > 0 else None
 
     def reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], **options: Any) -> Reply:
         """The reply to ``messages``; a ``JudgeError`` where none came, fatal where none ever will."""
@@ -96,7 +104,7 @@ class ModelClient:
         self._wait_for_turn(prompt)
         # written in other alphabets a token has fewer characters, and the schema is paid for too
         priced = sum(len(text.encode()) for _, text in said) // 3 + tokens_in(str(schema))
-        most = most_tokens_of(self._model, arguments)
+        most = longest_reply_of(self._model, arguments) or _USUAL_MOST_TOKENS
         begin = partial(self.usage.begin_call, self._budget, priced, most)
         request, context = begin(), copy_context()
         further: list[Request] = []
@@ -174,16 +182,16 @@ class ModelClient:
         settings = {field: arguments[name] for name, field in OLLAMA_NAMES.items() if name in arguments}
         if self._model.num_ctx is not None:
             return settings
-        wanted = sum(len(text.encode()) for _, text in messages) // 3 + most_tokens_of(self._model, arguments)
+        most = longest_reply_of(self._model, arguments) or _USUAL_MOST_TOKENS
+        wanted = sum(len(text.encode()) for _, text in messages) // 3 + most
         while self._window < wanted:
             self._window *= 2
         return {**settings, "num_ctx": self._window}
 
     def _check_window(self, messages: Sequence[ChatMessage]) -> None:
-        window = getattr(self._model, "num_ctx", None)
-        window = window or (getattr(self._model, "profile", None) or {}).get("max_input_tokens")
+        window = self.window
         prompt = sum(tokens_in(text) for _, text in messages)
-        if isinstance(window, int) and window and prompt > window:
+        if window is not None and prompt > window:
             message = f"{self.name}: the question has about {prompt:,} tokens and the model takes {window:,}; use one"
             raise JudgeReplyError(f"{message} with a larger window, or shorter chunks", code="too_long")
 
@@ -233,7 +241,7 @@ class ModelClient:
             warnings.warn(f"{message} may cut prompts short in silence: raise its context window", RuntimeWarning, 2)
 
 
-def most_tokens_of(model: Any, arguments: Mapping[str, Any]) -> int:
-    """The longest reply that a call allows, in tokens."""
+def longest_reply_of(model: Any, arguments: Mapping[str, Any]) -> int | None:
+    """The longest reply that a call allows, in tokens; ``None`` where it sets no limit."""
     given = [arguments.get(name) for name in _LIMITS] + [getattr(model, name, None) for name in _LIMITS]
-    return next((limit for limit in given if isinstance(limit, int) and limit > 0), _USUAL_MOST_TOKENS)
+    return next((limit for limit in given if isinstance(limit, int) and limit > 0), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,13 +15,14 @@ from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.client import ModelClient
 from mlflow_ragmetrics.judges.chat.evidence import decided
+from mlflow_ragmetrics.judges.chat.fitting import Room, answers_in_calls
 from mlflow_ragmetrics.judges.chat.identity import UnidentifiedError, identity_of
 from mlflow_ragmetrics.judges.chat.limits import Usage
 from mlflow_ragmetrics.judges.chat.message import ChatMessage, ChatRequest, Incomplete, Prompts, Result, fenced
 from mlflow_ragmetrics.judges.chat.models import name_of, open_model
 from mlflow_ragmetrics.judges.chat.options import Calls, judge_options
 from mlflow_ragmetrics.judges.chat.reply import Problem, Reply
-from mlflow_ragmetrics.judges.chat.tasks import joined, no_task, pieces_of, request_of, task_of
+from mlflow_ragmetrics.judges.chat.tasks import no_task, request_of, task_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -31,6 +33,12 @@ __all__ = ["ChatJudge", "group_calls"]
 
 _log = logging.getLogger(__name__)
 _MORE_TOKENS = 4
+_ENOUGH_TOKENS = 8000  # more than this is asked for only of a model that is made for it
+_USUAL_TOKENS = 1000
+_SPARE = 2  # what is allowed and not written costs nothing; what is cut is paid for twice
+_TOO_MANY_TOKENS = re.compile(r"max_\w*tokens|num_predict|context|token limit", re.IGNORECASE)
+_TOO_LONG = re.compile(r"context[ _](?:length|size|window)|too long|too many (?:input )?tokens|n_ctx", re.IGNORECASE)
+_REFUSED = ("http_400", "http_413", "http_422")
 _LONGEST_ECHO = 8000
 _SHOWN = 160
 _MOST_DOUBTS = 12
@@ -45,8 +53,8 @@ class ChatJudge(Judge):
     replace the built-in prompts of the same names; ``temperature``, ``max_tokens``, ``seed``, ``base_url`` and
     ``api_key`` (never shown or stored) of the model; ``timeout``, ``attempts``, ``retry``, ``requests_per_minute``,
     ``tokens_per_minute``, ``max_calls``, ``max_cost`` and ``prices`` of its requests; ``trace`` and ``structured``.
-    ``InvalidOptionError`` names one that is wrong. A model that ``max_tokens`` cuts short is asked once more with
-    four times as many.
+    ``InvalidOptionError`` names one that is wrong. A long reply is allowed up to four times ``max_tokens`` (at most
+    8,000, where ``max_tokens`` is less); what needs more, or a longer prompt than the model takes, is asked in pieces.
     """
 
     usage: Usage
@@ -59,7 +67,9 @@ class ChatJudge(Judge):
         self.model, call_options = open_model(model, self.options)
         self._client = ModelClient(self.name, self.model, call_options, self.options)
         self.usage = self._client.usage
-        self._more_tokens = _MORE_TOKENS * (self.options.max_tokens or getattr(self.model, "max_tokens", None) or 1000)
+        limit = self._client.longest_reply or _USUAL_TOKENS
+        self._most_tokens = max(limit, min(_MORE_TOKENS * limit, _ENOUGH_TOKENS))
+        self._room = self.new_room()
         self.fingerprint = self._identified(call_options)
 
     def _identified(self, call_options: Mapping[str, Any]) -> str | None:
@@ -82,31 +92,48 @@ class ChatJudge(Judge):
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """One outcome per question; all are asked in one message, and once more where the reply cannot be used."""
         asked = [question for question in dict.fromkeys(questions) if task_of(question) is not None]
-        pieces = {question: pieces_of(question, self.options.calls) for question in asked}
-        outcomes: dict[Question[Any], Outcome] = {}
-        for turn in range(max(map(len, pieces.values()), default=0)):
-            call = [each[turn] for each in pieces.values() if turn < len(each)]
-            try:
-                outcomes.update(self._ask(request_of(call, self.options.calls)))
-            except JudgeError as error:
-                outcomes.update(dict.fromkeys(call, error))
-        return [
-            joined([outcomes[each] for each in pieces[question]])
-            if question in pieces
-            else no_task(self.name, question)
-            for question in questions
-        ]
+        outcomes = answers_in_calls(asked, self._room, self.prompt_length, self._outcomes) if asked else {}
+        return [outcomes[each] if each in outcomes else no_task(self.name, each) for each in questions]
+
+    def new_room(self) -> Room:
+        """How long replies and prompts of this model may be; a window that is known has room for a usual reply, too."""
+        window = self._client.window
+        prompt = None if window is None else max(window // 2, window - (self._client.longest_reply or _USUAL_TOKENS))
+        return Room(self.options.calls, self._most_tokens, prompt)
+
+    def prompt_length(self, questions: Sequence[Question[Any]]) -> int:
+        """The tokens of the prompt that asks ``questions``; as many as they may be in any alphabet."""
+        messages = self.messages(request_of(questions, self.options.calls))
+        return sum(len(text.encode("utf-8", "replace")) for _, text in messages) // 3
+
+    def allowances(self, needed: int) -> tuple[int | None, int]:
+        """The tokens that a reply may have, of which ``needed`` are usual, and where it is cut short the second time.
+
+        The first is ``None`` where nothing limits it.
+        """
+        limit = self._client.longest_reply
+        return (None if limit is None else max(limit, min(_SPARE * needed, self._most_tokens))), self._most_tokens
 
     def messages(self, request: ChatRequest) -> list[ChatMessage]:
         """The messages of a request: the fixed part first, the fenced data after it."""
         return [("system", self.prompts.system(request.prompts, self.language)), ("human", fenced(request.blocks))]
 
-    def _ask(self, request: ChatRequest) -> dict[Question[Any], Outcome]:
+    def _outcomes(self, questions: Sequence[Question[Any]]) -> dict[Question[Any], Outcome]:
+        try:
+            return self._ask(request_of(questions, self.options.calls), self._room.needed(questions))
+        except JudgeError as error:
+            if error.code in _REFUSED and _TOO_LONG.search(str(error)):
+                error = JudgeReplyError(str(error), code="too_long")
+            return dict.fromkeys(questions, error)
+
+    def _ask(self, request: ChatRequest, needed: int) -> dict[Question[Any], Outcome]:
         messages = self.messages(request)
-        reply = self._client.reply(messages, request.schema)
+        allowed, most = self.allowances(needed)
+        reply = self._reply(messages, request.schema, allowed)
         results = _read(request, reply)
-        if reply.cut and _problem_in(results):
-            reply = self._client.reply(messages, request.schema, max_tokens=self._more_tokens)
+        if reply.cut and _problem_in(results) and (allowed or 0) < min(most, self._most_tokens):
+            allowed = most
+            reply = self._reply(messages, request.schema, allowed)
             results = _read(request, reply)
         problem = _problem_in(results)
         doubts = _doubts_in(results)
@@ -115,7 +142,7 @@ class ChatJudge(Judge):
             turn = self.prompts.repair(problem) if problem else self.prompts.again("; ".join(doubts[:_MOST_DOUBTS]))
             more: list[ChatMessage] = [("ai", reply.text[:_LONGEST_ECHO] or "{}"), ("human", turn)]
             try:
-                reply = self._client.reply([*messages, *more], request.schema)
+                reply = self._reply([*messages, *more], request.schema, allowed)
                 again = _read(request, reply)
             except JudgeError:
                 if problem:
@@ -123,6 +150,20 @@ class ChatJudge(Judge):
                 again = results
             results = {question: _better(result, again[question]) for question, result in results.items()}
         return {question: self._outcome(result, reply) for question, result in results.items()}
+
+    def _reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], allowed: int | None) -> Reply:
+        """A reply of so many tokens at most; a model that refuses as many is from then on given its own limit."""
+        limit = self._client.longest_reply
+        if allowed == limit or allowed is None or allowed > self._most_tokens:
+            return self._client.reply(messages, schema)
+        try:
+            return self._client.reply(messages, schema, max_tokens=allowed)
+        except JudgeError as error:
+            if error.code not in _REFUSED or not _TOO_MANY_TOKENS.search(str(error)):
+                raise
+            reply = self._client.reply(messages, schema)
+            self._most_tokens = self._room.reply = limit or _USUAL_TOKENS
+            return reply
 
     def _outcome(self, result: Result, reply: Reply) -> Outcome:
         if isinstance(result, Problem):
@@ -145,7 +186,7 @@ class ChatJudge(Judge):
         if reply.refused:
             return JudgeReplyError(f"{self.name} refused to answer: {began!r}", code="refused")
         if reply.cut:
-            message = f"{self.name}: the reply was cut short at {self._more_tokens} tokens; raise max_tokens"
+            message = f"{self.name}: the reply was cut short at {self._most_tokens:,} tokens; raise max_tokens"
             return JudgeReplyError(message, code="cut_short")
         message = f"{self.name}: the reply cannot be used, asked twice: {problem.text}; it began {began!r}"
         return JudgeReplyError(message, code="unusable")

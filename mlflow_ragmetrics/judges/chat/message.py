@@ -36,7 +36,7 @@ ChatMessage = tuple[str, str]
 Result = Union[object, Problem]
 """The answer to a question, or why the reply holds none."""
 
-VERSION = "2"
+VERSION = "3"
 """The version of the built-in prompts; it is logged and part of what stored answers are filed under."""
 
 _MARK_DIGITS = 16
@@ -127,7 +127,7 @@ class ChatRequest:
 class Prompts:
     """All prompt texts by name; ``source`` says where they come from.
 
-    ``version`` is ``"2"`` for the built-in ones and ``"2+<8 hex digits>"`` where any of them was replaced.
+    ``version`` is ``"3"`` for the built-in ones and ``"3+<8 hex digits>"`` where any of them was replaced.
     """
 
     texts: Mapping[str, str]

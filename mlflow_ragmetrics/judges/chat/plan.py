@@ -10,19 +10,28 @@ from typing import Any
 
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.core.judge import Call, Judge
-from mlflow_ragmetrics.core.question import Outcome, Question
+from mlflow_ragmetrics.core.question import Claims, Outcome, Question
+from mlflow_ragmetrics.errors import JudgeReplyError
+from mlflow_ragmetrics.judges.chat.fitting import answers_in_calls
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.limits import tokens_in
-from mlflow_ragmetrics.judges.chat.tasks import joined, no_task, pieces_of, placeholder_of, request_of, task_of
+from mlflow_ragmetrics.judges.chat.tasks import known_task, no_task, placeholder_of, request_of, task_of
 
-__all__ = ["Plan", "PlanJudge", "Plans"]
+__all__ = ["FEWEST_CLAIMS", "MOST_CLAIMS", "Plan", "PlanJudge", "Plans"]
+
+FEWEST_CLAIMS, MOST_CLAIMS = 1, 3
+"""The claims that a sentence makes, in the least and the most that a plan tells."""
+_USUAL_CLAIMS = 2
+_BRIEF, _VERBOSE = 0.2, 1.5
 
 
 @dataclass
 class Plan:
-    """Requests and tokens that a judge would need, by kind of question, and the cost where the prices are known.
+    """Requests and tokens that a judge would need, and the cost where the prices are known.
 
-    Tokens are a quarter of the characters; those of replies assume one claim per sentence and brief reasons.
+    It tells the least, with one claim a sentence and brief reasons; ``most`` is the plan with three claims a sentence,
+    long reasons and several quotes. Tokens are a quarter of the characters; ``schema_tokens`` are beside the prompts',
+    where the model takes a schema. Not in it: requests that fail, and replies that are to be looked at again.
     """
 
     calls: int = 0
@@ -30,10 +39,13 @@ class Plan:
     completion_tokens: int = 0
     schema_tokens: int = 0
     cost: float | None = None
+    most: Plan | None = None
 
     def as_dict(self) -> dict[str, float]:
-        """All figures by name; ``cost`` only where it is known."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        """All figures by name, those of the most with ``most_`` before it; ``cost`` only where it is known."""
+        own = {name: value for name, value in vars(self).items() if name != "most" and value is not None}
+        more = {} if self.most is None else self.most.as_dict()
+        return {**own, **{f"most_{name}": value for name, value in more.items()}}
 
 
 class Plans(dict[str, Plan]):
@@ -44,20 +56,21 @@ class Plans(dict[str, Plan]):
             lines = [{"text": "No language model is asked: nothing is sent, and it costs nothing.", "style": ""}]
             return render("views/cell.html", title="", lines=lines, tables=[], notes=[], folded=[])
         columns = ("model", "calls", "prompt tokens", "reply tokens", "dollars")
-        rows = [
-            (
-                name,
-                f"{plan.calls:,}",
-                f"{plan.prompt_tokens + plan.schema_tokens:,}",
-                f"{plan.completion_tokens:,}",
-                "not known" if plan.cost is None else f"{plan.cost:.4f}",
-            )
-            for name, plan in self.items()
-        ]
-        notes = ["At most; answers that are cached cost nothing. Nothing was sent."]
+        rows = []
+        for name, plan in self.items():
+            most = plan.most or plan
+            prompts = _range(plan.prompt_tokens, most.prompt_tokens + most.schema_tokens)
+            cost = "not known" if plan.cost is None or most.cost is None else f"{plan.cost:.4g} to {most.cost:.4g}"
+            replies = _range(plan.completion_tokens, most.completion_tokens)
+            rows.append((name, _range(plan.calls, most.calls), prompts, replies, cost))
+        notes = ["From one claim a sentence to three; answers that are cached cost nothing. Nothing was sent."]
         notes += [_PRICES] if any(plan.cost is None for plan in self.values()) else []
         table = {"columns": columns, "rows": rows, "numbers": columns[1:], "styles": {}}
         return render("views/cell.html", title="What it would take", lines=[], tables=[table], notes=notes, folded=[])
+
+
+def _range(least: int, most: int) -> str:
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 _PRICES = "For the money give the suite prices={'input': …, 'output': …}, in dollars per million tokens."
@@ -66,15 +79,18 @@ _PRICES = "For the money give the suite prices={'input': …, 'output': …}, in
 class PlanJudge(Judge):
     """Takes the place of a ``ChatJudge``: renders the same messages, counts them in ``plan``, sends nothing.
 
-    Its answers are placeholders (each sentence a claim, each claim supported by the first passage), so that every
-    later question is asked as well; scores made of them mean nothing. ``calls_made`` lists (kinds, prompt tokens).
+    Replies that would not fit are counted as the judge then pays for them, cut and asked for again. Its answers are
+    placeholders (each sentence makes so many claims, each is supported by the first passage), so that every later
+    question is asked as well; scores made of them mean nothing. ``calls_made`` lists (kinds, prompt tokens).
     """
 
-    def __init__(self, judge: ChatJudge) -> None:
+    def __init__(self, judge: ChatJudge, claims_a_sentence: int = FEWEST_CLAIMS) -> None:
         self.judge = judge
         self.name = judge.name
         self.plan = Plan()
         self.calls_made: list[tuple[tuple[str, ...], int]] = []
+        self._claims = claims_a_sentence
+        self._room = judge.new_room()
         self._lock = threading.Lock()
 
     def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
@@ -82,20 +98,35 @@ class PlanJudge(Judge):
         return self.judge.calls(pending, in_flight)
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
-        """Placeholders; the message that would have been sent is counted."""
+        """Placeholders; the messages that would have been sent are counted."""
+        asked = [question for question in dict.fromkeys(questions) if task_of(question) is not None]
+        answers = answers_in_calls(asked, self._room, self.judge.prompt_length, self._counted) if asked else {}
+        return [answers[each] if each in answers else no_task(self.name, each) for each in questions]
+
+    def _counted(self, questions: Sequence[Question[Any]]) -> dict[Question[Any], Outcome]:
         calls = self.judge.options.calls
-        pieces = {question: pieces_of(question, calls) for question in questions if task_of(question) is not None}
-        answers = {each: placeholder_of(each, calls) for asked in pieces.values() for each in asked}
-        for turn in range(max(map(len, pieces.values()), default=0)):
-            call = [each[turn] for each in pieces.values() if turn < len(each)]
-            request = request_of(call, calls)
-            prompt = sum(tokens_in(text) for _, text in self.judge.messages(request))
-            replied = sum(tokens_in(str(answers[each])) for each in call)
-            self._count(tuple(question.kind for question in call), prompt, replied, request.schema)
-        return [
-            joined([answers[each] for each in pieces[question]]) if question in pieces else no_task(self.name, question)
-            for question in questions
+        request = request_of(questions, calls)
+        prompt = sum(tokens_in(text) for _, text in self.judge.messages(request))
+        kinds, wanted = tuple(each.kind for each in questions), self._replied(questions)
+        first, most = self.judge.allowances(self._room.needed(questions))
+        if first is None or wanted <= first:
+            self._count(kinds, prompt, wanted, request.schema)
+        else:  # cut short, and asked again
+            self._count(kinds, prompt, first, request.schema)
+            if first < most:
+                self._count(kinds, prompt, min(wanted, most), request.schema)
+            if wanted > most:
+                cut = JudgeReplyError(f"{self.name}: the reply would be cut short", code="cut_short")
+                return dict.fromkeys(questions, cut)
+        return {each: placeholder_of(each, calls, self._claims) for each in questions}
+
+    def _replied(self, questions: Sequence[Question[Any]]) -> int:
+        usual = [
+            known_task(each).reply(each, self._room.calls)
+            * (self._claims / _USUAL_CLAIMS if isinstance(each, Claims) else 1)
+            for each in questions
         ]
+        return round(sum(usual) * (_BRIEF if self._claims == FEWEST_CLAIMS else _VERBOSE))
 
     def _count(self, kinds: tuple[str, ...], prompt: int, replied: int, schema: Mapping[str, Any]) -> None:
         prices = self.judge.usage.prices
@@ -106,5 +137,6 @@ class PlanJudge(Judge):
             plan.completion_tokens += replied
             plan.schema_tokens += tokens_in(json.dumps(schema))
             if prices is not None:
-                plan.cost = prices.cost(plan.prompt_tokens + plan.schema_tokens, plan.completion_tokens)
+                schemas = plan.schema_tokens if self._claims > FEWEST_CLAIMS else 0
+                plan.cost = prices.cost(plan.prompt_tokens + schemas, plan.completion_tokens)
             self.calls_made.append((kinds, prompt))

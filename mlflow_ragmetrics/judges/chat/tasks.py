@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, Generic, TypeVar, Union
+from typing import Any, Generic, TypeVar
 
 from mlflow_ragmetrics.core.question import (
     Claims,
     Extraction,
     Finding,
     Grade,
-    Outcome,
     Question,
     Rating,
     Related,
@@ -21,18 +19,29 @@ from mlflow_ragmetrics.core.question import (
     Verify,
     passages_digest,
 )
-from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
+from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, single_part
-from mlflow_ragmetrics.judges.chat.message import Block, ChatRequest, Instruction, Part, Prompt
+from mlflow_ragmetrics.judges.chat.grades import grades_part
+from mlflow_ragmetrics.judges.chat.limits import tokens_in
+from mlflow_ragmetrics.judges.chat.message import ChatRequest, Part
 from mlflow_ragmetrics.judges.chat.options import Calls
-from mlflow_ragmetrics.judges.chat.reply import Problem, array_of, entries_by_id, text_in
-from mlflow_ragmetrics.shared.assertions import statements
+from mlflow_ragmetrics.judges.chat.pieces import (
+    divided_claims,
+    divided_related,
+    divided_verify,
+    joined_claims,
+    joined_related,
+    joined_verify,
+    spread_claims,
+    spread_related,
+    spread_verify,
+)
+from mlflow_ragmetrics.shared.assertions import asserts, statements
 
 __all__ = [
     "Task",
-    "joined",
+    "known_task",
     "no_task",
-    "pieces_of",
     "placeholder_of",
     "register_task",
     "request_of",
@@ -42,7 +51,10 @@ __all__ = [
 Q = TypeVar("Q", bound=Question[Any])
 _REASON = "-" * 60
 _QUOTE = 40
+_NAMES = "-" * 16
 _MOST_SENTENCES = 12
+_LONG_CLAIM = 100
+_CLAIM_TOKENS, _VERDICT_TOKENS, _RELATED_TOKENS, _GRADE_TOKENS = 15, 130, 80, 120
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,10 @@ class Task(Generic[Q]):
     equal value under that ``calls`` option (``None``: asked alone), no two of one kind ``conflict``, and their ``size``
     together is at most ``most``. With ``calls="compact"`` a question waits for those of the kinds ``after``. ``single``
     takes the place of ``part`` with ``calls="single"``, and nothing waits then.
+
+    ``reply``: the usual length of its reply in tokens. A question whose reply would be too long is divided (``divide``:
+    into so many; ``parts``: into how many at least), one whose prompt would be too long is asked of a part of what is
+    read for it (``spread``); ``join`` makes one answer of those to its pieces. Without them it is asked as it is.
     """
 
     part: Callable[[Sequence[Q]], Part]
@@ -64,6 +80,11 @@ class Task(Generic[Q]):
     most: int = 8
     after: tuple[type[Question[Any]], ...] = ()
     single: Callable[[Sequence[Q]], Part] | None = None
+    reply: Callable[[Q, Calls], int] = lambda question, calls: 200
+    parts: Callable[[Q, Calls], int] = lambda question, calls: 1
+    divide: Callable[[Q, int], list[Q]] | None = None
+    spread: Callable[[Q], list[Q]] | None = None
+    join: Callable[[Q, Sequence[Q], Sequence[Any]], object] = lambda question, pieces, answers: answers[0]
 
     def part_in(self, calls: Calls) -> Callable[[Sequence[Q]], Part]:
         """What makes the part under this ``calls`` option."""
@@ -87,6 +108,11 @@ def task_of(question: Q) -> Task[Q] | None:
     return _TASKS.get(type(question))
 
 
+def known_task(question: Q) -> Task[Q]:
+    """The task for a question that has one; else ``KeyError``."""
+    return _TASKS[type(question)]
+
+
 def no_task(judge: str, question: Question[Any]) -> JudgeError:
     """What becomes of a question that no chat model answers."""
     return JudgeError(f"{judge}: a chat model does not answer questions of the kind {question.kind!r}")
@@ -100,54 +126,10 @@ def request_of(questions: Sequence[Question[Any]], calls: Calls = "full") -> Cha
     return ChatRequest(tuple(make(asked) for make, asked in makers.items()))
 
 
-_GRADES_SCHEMA = {"grades": array_of(id=str, reason=str, grade={"type": "number"})}
-_Graded = Union[Grade, Tone]
-
-
-def grades_part(questions: Sequence[_Graded]) -> Part:
-    """Grades of one answer: at most one question per aspect, all about the same texts."""
-    ids = {question.aspect if isinstance(question, Grade) else "tone": question for question in questions}
-    grades = [question for question in questions if isinstance(question, Grade)]
-    prompts: list[Prompt] = []
-    if any(question.rubric is None for question in grades):
-        prompts.append("grades")
-    if any(question.rubric is not None for question in grades):
-        prompts.append("rubrics")
-    for name, question in ids.items():
-        own = question.rubric if isinstance(question, Grade) else None
-        prompts.append(name if own is None else Instruction(f"{name}: {own.strip()}"))
-    forms = ",".join(f'{{"id":"{name}","reason":"…","grade":…}}' for name in ids)
-    prompts.append(Instruction(f'{{"grades":[{forms}]}}'))
-    blocks = []
-    for name in ("question", "reference", "contexts", "answer"):
-        texts = next((each for question in questions if (each := question.named_texts().get(name))), ())
-        labels = [f"p{number}" for number in range(1, len(texts) + 1)] if name == "contexts" else [name]
-        blocks += [Block(label, text) for label, text in zip(labels, texts, strict=False)]
-
-    def read(data: Mapping[str, Any]) -> dict[_Graded, Rating | Problem]:
-        entries = entries_by_id(data, "grades", list(ids))
-        if isinstance(entries, Problem):
-            return dict.fromkeys(questions, entries)
-        return {question: _rating(question, name, entries[name]) for name, question in ids.items()}
-
-    return Part(tuple(questions), tuple(prompts), tuple(blocks), _GRADES_SCHEMA, read)
-
-
-def _rating(question: _Graded, name: str, entry: Mapping[str, Any]) -> Rating | Problem:
-    given = Rating(entry.get("grade"), text_in(entry, "reason"))
-    is_tone = isinstance(question, Tone)
-    try:
-        grade = given.tone(name) if is_tone else given.grade(name)
-    except JudgeReplyError:
-        allowed = "0, 0.5 or 1" if is_tone else "a number from 1 to 5"
-        return Problem(f'the grade with the id "{name}" must be {allowed}')
-    if not is_tone and str(given.value).strip() == "1.0":  # the best of a scale from 0 to 1, or the worst of ours?
-        return Problem(f'the grade with the id "{name}" must be a whole number from 1 (worst) to 5 (best)')
-    return Rating(grade, given.reason)
-
-
 def _grades_conflict(question: Grade, other: Grade) -> bool:
-    """Whether both ask for one aspect, or name different texts."""
+    """Whether both ask for one aspect, or name different texts; one grade by each of several references is none."""
+    if replace(question, reference=other.reference) == other:
+        return question.rubric is not None or None in (question.reference, other.reference)
     pairs = [
         (question.question, other.question),
         (question.reference, other.reference),
@@ -165,43 +147,30 @@ def _all_related(question: RelatedChunks) -> tuple[Related, ...]:
     return tuple(Related(i, text[:_QUOTE], _REASON) for i, text in enumerate(question.chunks, 1))
 
 
-def placeholder_of(question: Question[Any], calls: Calls) -> object:
-    """An answer of the usual length: each sentence is a claim, each claim is supported."""
-    if calls != "single" or not isinstance(question, Claims) or not question.passages:
-        return _TASKS[type(question)].placeholder(question)
-    claims = tuple(dict.fromkeys(statements(question.text)))
+def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int = 1) -> object:
+    """An answer as plans take it: so many claims of a sentence, a single one short, several long; all supported."""
+    if not isinstance(question, Claims):
+        return known_task(question).placeholder(question)
+    if claims_a_sentence == 1:
+        sentences = list(filter(asserts, statements(question.text)))
+        claims = tuple(f"{place} {each[: len(each) // 2]}" for place, each in enumerate(sentences))
+    else:
+        told = dict.fromkeys(statements(question.text))
+        claims = tuple(f"{each} {_NAMES} {n}" for each in told for n in range(claims_a_sentence))
+    if calls != "single" or not question.passages:
+        return claims
     findings = _supported(Verify(claims, question.passages))
     return Extraction(claims, (), findings, passages_digest(question.passages))
 
 
-def pieces_of(question: Question[Any], calls: Calls) -> list[Question[Any]]:
-    """The questions to ask in place of one whose reply would be too long; one after another, in order."""
-    if calls != "single" or not isinstance(question, Claims) or not question.passages:
-        return [question]
-    lines = statements(question.text)
-    if len(lines) <= _MOST_SENTENCES:
-        return [question]
-    parts = -(-len(lines) // _MOST_SENTENCES)
-    starts = [len(lines) * part // parts for part in range(parts + 1)]
-    return [
-        replace(
-            question,
-            text="\n\n".join(lines[start:end]),
-            history=(*question.history, *(["before this text: " + " ".join(lines[:start])] if start else [])),
-        )
-        for start, end in pairwise(starts)
-    ]
+def _judged_at_once(question: Claims, calls: Calls) -> bool:
+    return calls == "single" and bool(question.passages)
 
 
-def joined(answers: Sequence[Outcome]) -> Outcome:
-    """One answer from the answers to the pieces of a question; the first failure fails it."""
-    failure = next((each for each in answers if isinstance(each, JudgeError)), None)
-    if failure is not None or len(answers) == 1:
-        return failure or answers[0]
-    found = [each for each in answers if isinstance(each, Extraction)]
-    judged = {claim: finding for each in found for claim, finding in zip(each.claims, each.findings, strict=True)}
-    unclaimed = tuple(sentence for each in found for sentence in each.unclaimed)
-    return Extraction(tuple(judged), unclaimed, tuple(judged.values()), found[0].judged_by)
+def _claims_reply(question: Claims, calls: Calls) -> int:
+    """Two claims a sentence, each as long as the sentence, though never very long."""
+    each = _CLAIM_TOKENS + (_VERDICT_TOKENS if _judged_at_once(question, calls) else 0)
+    return sum(2 * (each + min(tokens_in(line), _LONG_CLAIM)) for line in statements(question.text))
 
 
 def _claims_shared(question: Claims, calls: Calls) -> Hashable | None:
@@ -231,7 +200,7 @@ def _grades_shared(question: Grade, calls: Calls) -> Hashable | None:
     return (question.answer, question.aspect)  # relevance is graded with no reference in view
 
 
-_MOST_CLAIMS = 60  # so that the reply has room for their verdicts
+_MOST_CLAIMS = 60  # in one call: longer lists are read with less care
 register_task(
     Claims,
     Task(
@@ -240,6 +209,13 @@ register_task(
         shares=_claims_shared,
         conflict=_claims_conflict,
         single=single_part,
+        reply=_claims_reply,
+        parts=lambda question, calls: (
+            -(-len(statements(question.text)) // _MOST_SENTENCES) if _judged_at_once(question, calls) else 1
+        ),
+        divide=divided_claims,
+        spread=spread_claims,
+        join=joined_claims,
     ),
 )
 register_task(
@@ -251,6 +227,11 @@ register_task(
         size=lambda question: len(question.claims),
         most=_MOST_CLAIMS,
         after=(Claims,),
+        reply=lambda question, calls: _VERDICT_TOKENS * len(question.claims),
+        parts=lambda question, calls: -(-len(question.claims) // _MOST_CLAIMS),
+        divide=divided_verify,
+        spread=spread_verify,
+        join=joined_verify,
     ),
 )
 register_task(
@@ -264,6 +245,10 @@ register_task(
         most=_MOST_CLAIMS,
         after=(Claims,),
         single=single_part,
+        reply=lambda question, calls: _RELATED_TOKENS * len(question.chunks),
+        divide=divided_related,
+        spread=spread_related,
+        join=joined_related,
     ),
 )
 register_task(
@@ -273,6 +258,10 @@ register_task(
         placeholder=lambda question: Rating(3.0, _REASON),
         shares=_grades_shared,
         conflict=_grades_conflict,
+        reply=lambda question, calls: _GRADE_TOKENS,
     ),
 )
-register_task(Tone, Task(grades_part, placeholder=lambda question: Rating(0.5, _REASON)))
+register_task(
+    Tone,
+    Task(grades_part, placeholder=lambda question: Rating(0.5, _REASON), reply=lambda question, calls: _GRADE_TOKENS),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import mlflow
@@ -9,6 +10,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.statistics import bootstrap_interval
+from mlflow_ragmetrics.tracking.describe import run_metrics_of
 
 from .conftest import RECORDS
 from .needs import needs_spark
@@ -17,31 +19,32 @@ pytestmark = needs_spark
 
 
 @pytest.mark.parametrize("preset", ["lexical", "white_paper", "retrieval"])
-def test_means_and_counts_equal_those_of_a_report(frame: Any, preset: str) -> None:
-    figures = rm.summarize_spark(rm.score_spark(frame, preset, name_prefix="v1_"))
-    metrics = rm.Suite.preset(preset, name_prefix="v1_").evaluate(RECORDS, progress=False).metrics
-    # what was measured is not among the columns of a scored frame, which n_no_context and n_error are
-    expected = {n: value for n, value in metrics.items() if "/" in n and not n.endswith("/n_measured")}
-    assert len(expected) > 15
-    ends = {name for name in expected if name.endswith(("/ci_low", "/ci_high"))}
-    assert expected.keys() <= figures.keys()
-    assert {name: figures[name] for name in expected.keys() - ends} == pytest.approx(
-        {name: expected[name] for name in expected.keys() - ends}, abs=1e-12
+def test_figures_equal_those_of_a_report(frame: Any, preset: str) -> None:
+    summary = rm.summarize_spark(rm.score_spark(frame, preset, name_prefix="v1_"))
+    report = rm.Suite.preset(preset, name_prefix="v1_").evaluate(RECORDS, progress=False)
+    assert len(report.metrics) > 15
+    assert summary.metrics == pytest.approx(dict(report.metrics), abs=1e-9)
+    assert summary.banner == report.banner
+    assert (summary.rows, summary.keys, summary.incomplete) == (len(RECORDS), tuple(report.keys), None)
+    assert run_metrics_of(summary) == pytest.approx(
+        {n: v for n, v in run_metrics_of(report).items() if not n.startswith("usage/")}
     )
-    for name in ends:
-        key = name.rpartition("/")[0]
-        width = expected[f"{key}/ci_high"] - expected[f"{key}/ci_low"]
-        assert figures[name] == pytest.approx(expected[name], abs=0.1 * width + 1e-12), name
-    assert {name for name, value in figures.items() if name not in expected and value} == {"n_rows"}
+
+
+def test_gates_are_those_of_a_report(frame: Any) -> None:
+    summary = rm.summarize_spark(rm.score_spark(frame, "white_paper"))
+    with pytest.raises(rm.GateError, match=r"faithfulness/mean is .* reaches 0.1, but 24 of 30 rows were measured"):
+        summary.check(faithfulness=0.1)
+    summary.check(faithfulness=0.1, min_scored={"faithfulness": 0.8})
 
 
 def test_intervals_of_many_rows_are_those_of_the_bootstrap(spark: Any) -> None:
     scored = spark.range(20_500).selectExpr(
         "IF(id % 50 = 0, null, pow(pmod(xxhash64(id), 1000003) / 1000003, 3)) AS skewed", "'ok' AS skewed_status",
         "'' AS skewed_reason", "CAST(id % 4 = 0 AS double) AS binary", "'ok' AS binary_status", "'' AS binary_reason",
-        "404 AS http", "'ok' AS http_status",
+        "404 AS http", "'ok' AS http_status", "skewed IS NOT NULL AS skewed_measured", "true AS binary_measured",
     )  # fmt: skip
-    figures = rm.summarize_spark(scored)
+    figures = rm.summarize_spark(scored).metrics
     rows = scored.select("skewed", "binary").limit(20_500).toPandas()
     for key in ("skewed", "binary"):
         interval = bootstrap_interval(rows[key].dropna().astype(float).tolist())
@@ -62,7 +65,10 @@ def test_figures_are_logged_without_a_row_being_collected(spark: Any) -> None:
     assert run.data.metrics["rouge1_f1/n_scored"] == 3000
     assert run.data.params["n_rows"] == "3000"
     assert "rouge" in run.data.params["metrics"]
-    assert "Edgeworth" in run.data.params["intervals"]
+    assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
+    assert set(run.data.metrics) == {f"rouge1_f1/{name}" for name in ("mean", "ci_low", "ci_high", "n_scored")}
+    figures = json.loads(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/rag_figures.json"))
+    assert figures["rouge1_f1/n_measured"] == 3000
     scored.unpersist()
 
 
@@ -73,10 +79,11 @@ def test_intervals_over_groups_are_those_of_a_report(spark: Any, number: int) ->
         for chat in range(number)
         for turn in range(chat % 5 + 1)
     ]
-    frame = spark.createDataFrame(records).selectExpr("*", "'ok' AS m_status", "'' AS m_reason")
-    figures = rm.summarize_spark(frame, groups="chat")
+    frame = spark.createDataFrame(records).selectExpr("*", "'ok' AS m_status", "'' AS m_reason", "true AS m_measured")
+    figures = rm.summarize_spark(frame, groups="chat").metrics
     expected = rm.summarize([each["m"] for each in records], groups=[each["chat"] for each in records])
     names = {"ci_low", "ci_high", "n_groups", "design_effect"} | ({"few_groups"} & expected.keys())
     assert {name: figures[f"m/{name}"] for name in names} == pytest.approx({name: expected[name] for name in names})
+    assert all(figures[f"m/{name}"] == pytest.approx(expected[name], abs=1e-9) for name in names)
     with pytest.raises(rm.InvalidOptionError, match="the frame has no column 'talk'"):
         rm.summarize_spark(frame, groups="talk")

@@ -26,7 +26,7 @@ def test_scores_equal_those_of_a_suite_and_columns_are_typed(frame: Any) -> None
     assert types["lexical_groundedness_passed"] == "boolean"
     assert types["faithfulness_items"] == (
         "array<struct<kind:string,text:string,verdict:string,reason:string,support:double,"
-        "evidence:array<struct<chunk:int,id:string,quote:string>>>>"
+        "judge:string,evidence:array<struct<chunk:int,id:string,quote:string>>>>"
     )
     found = {row["id"]: row for row in scored.collect()}
     expected = {row.sample.id: row for row in rm.Suite(METRICS).stream(RECORDS)}
@@ -58,7 +58,7 @@ def test_names_of_other_libraries_ids_and_missing_contexts(spark: Any) -> None:
     assert found["a"]["faithfulness"] == 1.0
     assert found["a"]["faithfulness_items"][0]["evidence"][0].asDict()["id"] == "u1"
     assert found["a"]["context_recall"] == 1.0
-    assert found["b"]["faithfulness_no_context"]
+    assert (found["b"]["faithfulness_status"], found["b"]["faithfulness_no_context"]) == ("skipped", False)
     assert [found[identity]["context_recall_status"] for identity in "bc"] == ["skipped", "skipped"]
     assert found["c"]["faithfulness_status"] == "skipped"
     assert "no value" in found["c"]["faithfulness_reason"]
@@ -112,7 +112,7 @@ def test_a_registered_udf(spark: Any, frame: Any) -> None:
     assert rows[3]["rouge1_f1"] == rm.score("rouge", RECORDS[3]).value
     assert rows[3]["faithfulness"] == rm.score("faithfulness", RECORDS[3]).value
     assert rows[3]["faithfulness_items"][0]["evidence"][0]["id"] == "i"
-    assert rows[5]["faithfulness_no_context"]
+    assert (rows[5]["faithfulness_status"], rows[5]["faithfulness_no_context"]) == ("skipped", False)
 
 
 def test_a_udf_leaves_a_task_at_least_one_call(spark: Any) -> None:

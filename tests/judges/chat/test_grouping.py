@@ -48,11 +48,20 @@ def test_nothing_waits_for_claims_that_nobody_makes() -> None:
 
 
 def test_grades_of_other_texts_are_asked_apart() -> None:
-    other = Grade("correctness", A, "q", "another reference")
+    other = Grade("correctness", A, "another question", R)
     twice = group_calls("full", [GRADES[0], other, GRADES[1]], [])
     assert twice == [(GRADES[0],), (other,), (GRADES[1],)]
+    alone = Grade("correctness", A, "q")
+    assert group_calls("full", [GRADES[0], alone], []) == [(GRADES[0],), (alone,)]
     different = Grade("answer_relevance", "another answer", "q")
     assert group_calls("full", [GRADES[0], different], []) == [(GRADES[0],), (different,)]
+
+
+def test_grades_by_several_references_share_a_call() -> None:
+    grades = [Grade("correctness", A, "q", f"reference {number}") for number in range(10)]
+    assert [len(call) for call in group_calls("full", grades, [])] == [8, 2]
+    own = [Grade("style", A, "q", f"reference {number}", rubric="5 good, 1 bad") for number in range(2)]
+    assert group_calls("full", own, []) == [(own[0],), (own[1],)]
 
 
 def test_a_reply_has_room_for_its_claims() -> None:

@@ -119,10 +119,10 @@ def test_a_refusal_is_an_outcome_of_its_own(message: Any) -> None:
 def test_a_reply_cut_short_is_asked_once_more_with_more_tokens() -> None:
     cut = AIMessage('{"verdicts": [{"id": "c1", "verd', response_metadata={"finish_reason": "length"})
     model = scripted(cut, verdicts({"id": "c1"}, {"id": "c2"}))
-    ((first, _),) = ChatJudge(model, max_tokens=500).answer([VERIFY])
+    ((first, _),) = ChatJudge(model, max_tokens=600).answer([VERIFY])
     assert first.verdict == "SUPPORTED"
-    assert [arguments["max_tokens"] for arguments in model.arguments] == [500, 2000]
-    (failure,) = ChatJudge(scripted(cut, cut)).answer([VERIFY])
+    assert [arguments["max_tokens"] for arguments in model.arguments] == [600, 2400]
+    (failure,) = ChatJudge(scripted(*[cut] * 4)).answer([VERIFY])  # as a whole, then the first claim
     assert failure.code == "cut_short"
     assert "max_tokens" in str(failure)
 
@@ -212,3 +212,12 @@ def test_an_unknown_option_is_refused_by_name() -> None:
     with pytest.raises(InvalidOptionError, match="time_out") as raised:
         ChatJudge(FakeChatModel(reply=None), time_out=3)
     assert raised.value.param == "time_out"
+
+
+def test_several_references_are_one_call_and_the_best_counts() -> None:
+    grades = [{"id": f"correctness_{number}", "reason": "So.", "grade": 2 * number} for number in (1, 2)]
+    model = scripted(json.dumps({"grades": grades}))
+    record = {"question": "Who?", "answer": "Anna.", "reference": ["Bob", "Anna"]}
+    score = rm.score("correctness", record, judge=rm.ChatJudge(model))
+    assert (score.value, score.details["matched_reference"]) == (0.75, "Anna")
+    assert "reference 2]\nAnna\n" in model.sent[0][1].content

@@ -21,11 +21,10 @@ def test_a_plan_counts_what_the_judge_then_needs(calls: str) -> None:
     spent = judge.usage.snapshot()
     assert not unreachable.sent
     assert planned.plan.calls == spent["calls"]
-    assert planned.plan.prompt_tokens == spent["prompt_tokens"]
-    assert planned.plan.completion_tokens == pytest.approx(spent["completion_tokens"], rel=1.0)
-    assert planned.plan.cost == pytest.approx(
-        (planned.plan.prompt_tokens + planned.plan.schema_tokens) * 0.15e-6 + planned.plan.completion_tokens * 0.6e-6
-    )
+    assert planned.plan.prompt_tokens == pytest.approx(spent["prompt_tokens"], rel=0.05)
+    assert 0.5 * spent["completion_tokens"] < planned.plan.completion_tokens < spent["completion_tokens"]
+    cost = planned.plan.prompt_tokens * 0.15e-6 + planned.plan.completion_tokens * 0.6e-6
+    assert planned.plan.cost == pytest.approx(cost)
 
 
 def test_a_plan_without_prices_has_no_cost() -> None:

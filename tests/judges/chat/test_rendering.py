@@ -29,6 +29,7 @@ CALLS: dict[str, list[Question[Any]]] = {
     "compact directions": [Verify(("a",), (R,), "reference"), Verify(("r",), (A,), "answer", role="reference")],
     "grades": [Grade("correctness", A, Q, R), Grade("answer_relevance", A, Q)],
     "correctness": [Grade("correctness", A, Q, R)],
+    "several references": [Grade("correctness", A, Q, R), Grade("correctness", A, Q, "It is old.")],
     "relevance": [Grade("answer_relevance", A, Q)],
     "tone": [Tone("No idea.", "Unknown.", Q)],
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.tokenizers import DefaultTokenizer
@@ -13,6 +14,11 @@ from mlflow_ragmetrics.shared.rouge.overlap import sentence_tokens, tokens_of
 def test_alphanumerics_equal_rouge_score(text: str) -> None:
     for stemmer in (False, True):
         assert list(tokens_of(text, "rouge_score", stemmer)) == DefaultTokenizer(stemmer).tokenize(text)
+
+
+@pytest.mark.parametrize("text", ["was has as is", "gas gases", "his this bus buses"])
+def test_short_words_are_not_stemmed_as_in_rouge_score(text: str) -> None:
+    assert list(tokens_of(text, "rouge_score", True)) == DefaultTokenizer(True).tokenize(text)
 
 
 def test_whitespace_of_any_script_and_nothing_else() -> None:

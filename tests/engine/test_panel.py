@@ -1,0 +1,58 @@
+"""Several judges' outcomes of one metric: who votes, who is left out, and what is raised where nobody scored."""
+
+from __future__ import annotations
+
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.language import render
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.program import merge_judges
+from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, JudgeReplyError
+
+
+def test_merged_judges() -> None:
+    outcomes = {"a": Score(value=1.0, reason="first"), "b": JudgeError("down"), "c": Score(value=0.5)}
+    merged = merge_judges(outcomes, "mean", 0.1, several=True)
+    assert (merged.value, merged.judge, merged.excluded_models) == (0.75, "a, c", ("b",))
+    assert merged.model_scores == {"a": 1.0, "c": 0.5}
+    assert merged.details["agreement"] == 0.5
+    assert merged.reason.startswith("first ")
+    assert merged.warnings == (("judge_failed:b", "b: down"),)
+
+
+def test_a_judge_without_score_has_no_vote() -> None:
+    merged = merge_judges({"a": Score(status="skipped"), "b": Score(value=0.5)}, "mean", 0.1, several=True)
+    assert (merged.value, merged.model_scores) == (0.5, {"b": 0.5})
+    assert merge_judges({"a": Score(status="skipped")}, "mean", 0.1, several=True).status == "skipped"
+
+
+def test_failures() -> None:
+    reply, down = JudgeReplyError("not json"), JudgeError("down")
+    with pytest.raises(JudgeReplyError, match="not json"):
+        merge_judges({"a": reply}, "mean", 0.1, several=False)
+    with pytest.raises(AllJudgesFailedError, match="a: not json; b: down"):
+        merge_judges({"a": reply, "b": down}, "mean", 0.1, several=True)
+
+
+def test_the_way_to_merge_is_named_in_the_language_of_the_reason() -> None:
+    scores = {name: Score(value=value) for name, value in (("first", 0.2), ("second", 0.4))}
+    merged = merge_judges(scores, "median", 0.1, several=True)
+    assert "median of 2 judges" in render(merged.reason, "en")
+    assert "Агрегат «медиана» по 2 судьям" in render(merged.reason, "ru")
+
+
+def test_a_panel_of_one_judge_fails_as_a_panel() -> None:
+    with pytest.raises(AllJudgesFailedError, match="a: not json"):
+        merge_judges({"a": JudgeReplyError("not json")}, "mean", 0.1, several=True)
+
+
+def test_a_metric_that_is_to_be_skipped_is_skipped_also_where_others_raise() -> None:
+    record = {"answer": "A."}
+    assert rm.score("rouge", record, on_missing="skip").status == "skipped"
+    with pytest.raises(rm.MissingFieldError):
+        rm.score("rouge", record)
+    failing = rm.ScriptedJudge(error="down")
+    with pytest.raises(rm.JudgeError, match="down"):
+        rm.score("correctness", {**record, "reference": "B."}, judge=failing)
+    assert rm.score("correctness", {**record, "reference": "B."}, judge=failing, on_missing="skip").status == "error"
