@@ -186,7 +186,7 @@ class Comparison:
         return self.sides
 
     def slices_text(self, column: str, width: int | None = None) -> str:
-        """The differences of each slice as a table for a terminal of so many columns; see ``by``."""
+        """The differences of each slice of ``column`` as a table, at most ``width`` columns wide; see ``by``."""
         found = self._slices(column)
         figures = [each.figures for _, each in found]
         columns: dict[str, Sequence[str]] = {
@@ -326,7 +326,8 @@ class Comparison:
     def row_cases(self, fail_on: Iterable[str] = ("regressed",)) -> list[Case]:
         """A JUnit case for each pair of rows: it fails where a metric that regressed fell in it beyond the tolerance.
 
-        Where no gate fails no row does; ``report.junit.to_junit`` writes the XML.
+        ``fail_on``: the verdicts at which a gate fails. Where no gate fails no row does; ``report.junit.to_junit`` writes
+        the XML.
         """
         failed = [each.key for each in self.differences if each.verdict == "regressed" and "regressed" in fail_on]
         scores = {each.key: self.pairs(each.key) for each in self.differences}

@@ -240,7 +240,7 @@ class Report:
         return chosen
 
     def worst(self, count: int = 3, key: str | None = None) -> pd.DataFrame:
-        """The rows of ``table`` that ``worst_rows`` chooses, the lowest first."""
+        """The ``count`` scored rows of ``table`` of lowest value, lowest first: by ``key``, else as ``worst_rows``."""
         return self.table.iloc[[self._places[row.sample.id] for row in self.worst_rows(count, key)]]
 
     def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
