@@ -326,8 +326,8 @@ class Comparison:
     def row_cases(self, fail_on: Iterable[str] = ("regressed",)) -> list[Case]:
         """A JUnit case for each pair of rows: it fails where a metric that regressed fell in it beyond the tolerance.
 
-        ``fail_on``: the verdicts at which a gate fails. Where no gate fails no row does; ``report.junit.to_junit`` writes
-        the XML.
+        ``fail_on``: the verdicts at which a gate fails. Where no gate fails no row does; ``report.junit.to_junit``
+        writes the XML.
         """
         failed = [each.key for each in self.differences if each.verdict == "regressed" and "regressed" in fail_on]
         scores = {each.key: self.pairs(each.key) for each in self.differences}

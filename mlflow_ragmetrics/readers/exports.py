@@ -77,6 +77,8 @@ def _record_of_export(row: Any) -> Any:
         return row
     if "datasource_item" in row or ("item" in row and isinstance(_decoded(row["item"]), Mapping)):
         return _openai_item(row)
+    if {"input", "actual_output", "retrieval_context", "source_file"} <= row.keys():
+        return _deepeval_golden(row)
     if {"input", "ideal"} <= row.keys():  # the registry of OpenAI's evals: messages, also as the text of a cell
         return {**row, "input": _decoded(row["input"])}
     if {"record_id", "input", "output"} <= row.keys():
@@ -107,6 +109,13 @@ def _openai_item(row: Record) -> Record:
 def _last_content(messages: Any) -> Any:
     contents = [each.get("content") for each in messages if isinstance(each, Mapping) and each.get("content")]
     return contents[-1] if contents else None
+
+
+def _deepeval_golden(row: Record) -> Record:
+    """A golden in the CSV and JSON lines of deepeval, which writes passages with a bar between them."""
+    passages = row["retrieval_context"]
+    split = isinstance(passages, str) and not isinstance(_decoded(passages), list)
+    return {**row, "retrieval_context": passages.split("|") if passages else None} if split else row
 
 
 def _trulens_record(row: Record) -> Record:

@@ -73,14 +73,22 @@ class Report:
         """One score per row for this key."""
         return [row.scores[key] for row in self.rows]
 
-    @cached_property
+    @property
     def table(self) -> pd.DataFrame:
         """One row per sample: id, question, answer, the scores (composites first), their reasons, then all else."""
-        return rows_frame(self.rows)
+        return self._table
 
     @cached_property
+    def _table(self) -> pd.DataFrame:
+        return rows_frame(self.rows)
+
+    @property
     def items(self) -> pd.DataFrame:
         """One row per claim, token, sentence, chunk or document: verdict, reason, support and evidence."""
+        return self._items
+
+    @cached_property
+    def _items(self) -> pd.DataFrame:
         return items_frame(self.rows)
 
     @cached_property

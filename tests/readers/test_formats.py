@@ -278,6 +278,17 @@ def test_ragas_writes_lists_of_a_csv_as_python(tmp_path: Path) -> None:
     check(tmp_path / "ragas.csv", ALL)
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_deepeval_writes_a_bar_between_passages(tmp_path: Path, form: str) -> None:
+    row = {**DEEPEVAL, "retrieval_context": "|".join(CONTEXTS), "context": "The ideal passage.", "source_file": None}
+    path = tmp_path / f"goldens.{form}"
+    if form == "csv":
+        pd.DataFrame([row]).to_csv(path, index=False)
+    else:
+        path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    check(path, ALL)
+
+
 def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:
     for name, question in (("b.jsonl", "second?"), ("a.csv", "first?")):
         content = json.dumps({"question": question}) if name.endswith("l") else f"question\n{question}\n"
