@@ -11,8 +11,10 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _HOMES = {
-    "adapters.langchain.chain": ("evaluate_chain",),
+    "adapters.langchain.chain": ("aevaluate_chain", "evaluate_chain"),
     "adapters.langchain.handler": ("RagMetricsCallback",),
+    "adapters.langchain.middleware": ("RagMetricsMiddleware",),
+    "adapters.langsmith": ("langsmith_evaluators",),
     "adapters.mlflow_genai": ("get_scorer", "scorer", "scorers"),
     "adapters.mlflow_models": ("extra_metrics",),
     "adapters.spark": ("log_spark", "score_spark", "spark_udf", "summarize_spark"),
@@ -61,10 +63,12 @@ _HOMES = {
     "judges.resolve": ("Panel",),
     "judges.scripted": ("ScriptedJudge",),
     "readers": ("join",),
+    "records.conversation": ("sample_from_messages",),
     "report.arrow": ("write_parquet",),
     "report.gates": ("GateError",),
     "report.report": ("Report",),
     "report.summary": ("summarize",),
+    "robustness.stress": ("Stress", "stress"),
     "scoring": ("score",),
     "shared.non_answers": ("is_indistinct",),
     "shared.rouge.table": ("rouge_table",),

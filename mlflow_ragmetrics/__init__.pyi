@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Literal, TypeVar
 
+from mlflow_ragmetrics.adapters.langchain.chain import aevaluate_chain as aevaluate_chain
 from mlflow_ragmetrics.adapters.langchain.chain import evaluate_chain as evaluate_chain
 from mlflow_ragmetrics.adapters.langchain.handler import RagMetricsCallback as RagMetricsCallback
+from mlflow_ragmetrics.adapters.langchain.middleware import RagMetricsMiddleware as RagMetricsMiddleware
+from mlflow_ragmetrics.adapters.langsmith import langsmith_evaluators as langsmith_evaluators
 from mlflow_ragmetrics.adapters.mlflow_genai import get_scorer as get_scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorer as scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorers as scorers
@@ -65,10 +68,13 @@ from mlflow_ragmetrics.judges.nli import NLIJudge as NLIJudge
 from mlflow_ragmetrics.judges.resolve import Panel as Panel
 from mlflow_ragmetrics.judges.scripted import ScriptedJudge as ScriptedJudge
 from mlflow_ragmetrics.readers import join as join
+from mlflow_ragmetrics.records.conversation import sample_from_messages as sample_from_messages
 from mlflow_ragmetrics.report.arrow import write_parquet as write_parquet
 from mlflow_ragmetrics.report.gates import GateError as GateError
 from mlflow_ragmetrics.report.report import Report as Report
 from mlflow_ragmetrics.report.summary import summarize as summarize
+from mlflow_ragmetrics.robustness.stress import Stress as Stress
+from mlflow_ragmetrics.robustness.stress import stress as stress
 from mlflow_ragmetrics.scoring import score as score
 from mlflow_ragmetrics.shared.non_answers import is_indistinct as is_indistinct
 from mlflow_ragmetrics.shared.rouge.table import rouge_table as rouge_table
@@ -138,6 +144,42 @@ class _ChunkPrecision(Metric):
         """The same metric with these options in place of those it has."""
 
 chunk_precision: _ChunkPrecision
+
+class _CitationPrecision(Metric):
+    """Share of the answer's citations that back the sentence which they stand behind."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _CitationPrecision:
+        """The same metric with these options in place of those it has."""
+
+citation_precision: _CitationPrecision
+
+class _CitationRecall(Metric):
+    """Share of the answer's sentences that the passages which they cite back."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _CitationRecall:
+        """The same metric with these options in place of those it has."""
+
+citation_recall: _CitationRecall
 
 class _Coherence(Metric):
     """1.0 less a deduction for each broken, contradicting or repeated sentence."""
@@ -240,6 +282,43 @@ class _ContextRecall(Metric):
 
 context_recall: _ContextRecall
 
+class _ContextSufficiency(Metric):
+    """How likely it is that the retrieved contexts suffice to answer the question."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _ContextSufficiency:
+        """The same metric with these options in place of those it has."""
+
+context_sufficiency: _ContextSufficiency
+
+class _ContextUtilization(Metric):
+    """Share of the reference's facts in the passages that the answer states: what generation makes of retrieval."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _ContextUtilization:
+        """The same metric with these options in place of those it has."""
+
+context_utilization: _ContextUtilization
+
 class _Correctness(Metric):
     """How well the answer agrees with the reference, as a judge grades it from 1 to 5."""
 
@@ -318,6 +397,25 @@ class _Faithfulness(Metric):
         """The same metric with these options in place of those it has."""
 
 faithfulness: _Faithfulness
+
+class _HallucinationRate(Metric):
+    """Share of the answer's claims that neither a passage nor the reference supports; lower is better."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _HallucinationRate:
+        """The same metric with these options in place of those it has."""
+
+hallucination_rate: _HallucinationRate
 
 class _HitRateK(Metric):
     """Whether any of the first k documents is relevant; the mean over rows is the hit rate."""
@@ -459,6 +557,65 @@ class _Ndcg(Metric):
 
 ndcg: _Ndcg
 
+class _NoiseSensitivityIrrelevant(Metric):
+    """Share of the answer's claims that are wrong and come from passages without any fact of the reference alone."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _NoiseSensitivityIrrelevant:
+        """The same metric with these options in place of those it has."""
+
+noise_sensitivity_irrelevant: _NoiseSensitivityIrrelevant
+
+class _NoiseSensitivityRelevant(Metric):
+    """Share of the answer's claims that are wrong and come from a passage with facts of the reference."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _NoiseSensitivityRelevant:
+        """The same metric with these options in place of those it has."""
+
+noise_sensitivity_relevant: _NoiseSensitivityRelevant
+
+class _NuggetRecall(Metric):
+    """Share of the facts of a good answer that the answer states."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        counted: Literal["vital", "all", "weighted"] = ...,
+        partial: bool = ...,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _NuggetRecall:
+        """The same metric with these options in place of those it has."""
+
+nugget_recall: _NuggetRecall
+
 class _PrecisionK(Metric):
     """Share of the first k ranks that hold a relevant document."""
 
@@ -503,6 +660,44 @@ class _RecallK(Metric):
 
 recall_k: _RecallK
 
+class _Refusal(Metric):
+    """Whether the chain answers where it can and declines where it cannot."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _Refusal:
+        """The same metric with these options in place of those it has."""
+
+refusal: _Refusal
+
+class _RelevantChunkPrecision(Metric):
+    """Share of the retrieved passages that hold a fact of the reference."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _RelevantChunkPrecision:
+        """The same metric with these options in place of those it has."""
+
+relevant_chunk_precision: _RelevantChunkPrecision
+
 class _Rouge(Metric):
     """Overlap of the answer with the reference in words, word pairs or word order."""
 
@@ -524,6 +719,25 @@ class _Rouge(Metric):
         """The same metric with these options in place of those it has."""
 
 rouge: _Rouge
+
+class _SelfKnowledge(Metric):
+    """Share of the answer's claims that are right though no passage holds them: what the model knew by itself."""
+
+    def __call__(  # type: ignore[override]
+        self,
+        *,
+        indistinct: Literal["rules", "off"] | _Several[str] | Callable[[str], bool] = ...,
+        threshold: float | None = ...,
+        key: str | None = ...,
+        language: Literal["en", "ru"] | None = ...,
+        on_missing: Literal["raise", "skip"] | None = ...,
+        models: _Several[str] | None = ...,
+        aggregate: Literal["mean", "median", "min", "max", "majority", "consensus"] = ...,
+        tolerance: float = ...,
+    ) -> _SelfKnowledge:
+        """The same metric with these options in place of those it has."""
+
+self_knowledge: _SelfKnowledge
 
 class _SemanticSimilarity(Metric):
     """Cosine of the embeddings of answer and reference."""

@@ -11,6 +11,7 @@ from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of, shown
 from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.records.unused import way_out
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
@@ -34,6 +35,17 @@ PRESETS: dict[str, tuple[str, ...]] = {
     "lexical": _LEXICAL,
     "response": _RESPONSE,
     "retrieval": _RETRIEVAL,
+    "diagnose": (
+        "faithfulness",
+        "fact_recall(target='reference')",
+        "factual_correctness",
+        "relevant_chunk_precision",
+        "context_utilization",
+        "noise_sensitivity_relevant",
+        "noise_sensitivity_irrelevant",
+        "hallucination_rate",
+        "self_knowledge",
+    ),
     "full": (
         *_WHITE_PAPER,
         "fact_recall(target='reference')",
@@ -76,6 +88,12 @@ class Selection:
     composites: tuple[Composite, ...]
     name: str | None = None
     optional: frozenset[str] = frozenset()
+
+    @property
+    def better(self) -> dict[str, Better]:
+        """Of the keys of which higher is not better: ``False`` where lower is, ``None`` where neither is."""
+        sides = {metric.key: metric.definition.higher_is_better for metric in self.metrics}
+        return {key: side for key, side in sides.items() if side is not True}
 
     def without(self, keys: Sequence[str]) -> Selection:
         """The same without the metrics of these keys."""
@@ -166,6 +184,10 @@ def _with_components(metrics: list[Metric], composites: Sequence[Composite]) -> 
                 raise InvalidOptionError(message, param="weights", metric=each.name)
             metrics.append(found)
             keys.add(key)
+        neither = [m.key for m in metrics if m.definition.higher_is_better is None and each.weights.get(m.key)]
+        if neither:
+            message = f"{each.name}: neither a high nor a low value of {neither[0]} is better: it cannot be weighed"
+            raise InvalidOptionError(message, param="weights", metric=each.name)
     return metrics
 
 

@@ -16,9 +16,10 @@ from mlflow_ragmetrics.cache import open_store
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_aggregate
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.language import check_language, render
-from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callback
 from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
@@ -153,6 +154,11 @@ class Suite:
             raise AttributeError(f"a suite never changes; suite.replace({name}=…) makes another one")
         super().__setattr__(name, value)
 
+    def __getattr__(self, name: str) -> Any:
+        if name in CALLBACK_ATTRIBUTES:
+            raise no_callback("suite")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @classmethod
     def of(cls, what: SuiteLike, /, **overrides: Unpack[SuiteOverrides]) -> Suite:
         """The suite that ``what`` stands for; ``overrides`` are arguments of ``Suite`` that beat what it says.
@@ -180,7 +186,7 @@ class Suite:
 
     @classmethod
     def preset(cls, name: str, /, *, also: Iterable[MetricLike] = (), **options: Unpack[SuiteKeywords]) -> Suite:
-        """The suite ``white_paper``, ``lexical``, ``response``, ``retrieval`` or ``full``.
+        """The suite ``white_paper``, ``lexical``, ``response``, ``retrieval``, ``diagnose`` or ``full``.
 
         ``also``: further metrics; one with the key of a metric of the preset takes its place. Metrics of the preset
         whose fields no row has are skipped with a warning, not refused.
@@ -266,6 +272,11 @@ class Suite:
         own = {metric.key: metric.definition.range for metric in self.metrics}
         found = own | {composite.key: (0.0, 1.0) for composite in self.composites}
         return {self.name_prefix + key: each for key, each in found.items()}
+
+    @property
+    def better(self) -> dict[str, Better]:
+        """Of the keys of which higher is not better: ``False`` where lower is, ``None`` where neither is."""
+        return {self.name_prefix + key: side for key, side in self.selection.better.items()}
 
     def evaluate(
         self,

@@ -17,7 +17,7 @@ from pydantic import PrivateAttr
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score, passes
+from mlflow_ragmetrics.core.score import Better, Score, passes
 from mlflow_ragmetrics.core.secrets import for_log
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
@@ -137,7 +137,7 @@ class _SharedRows:
         self._warned_of: set[str] = set()
         self._marks: dict[str, Counter[str]] = {}
         thresholds = {suite.name_prefix + metric.key: metric.threshold for metric in suite.metrics}
-        self.criteria = {key: _criterion(thresholds.get(key)) for key in suite.keys}
+        self.criteria = {key: _criterion(thresholds.get(key), suite.better.get(key, True)) for key in suite.keys}
 
     def __deepcopy__(self, memo: Any) -> _SharedRows:
         return self
@@ -200,9 +200,9 @@ class _SharedRows:
                 _logger.warning("%s is skipped: %s", key, score.reason)
 
 
-def _criterion(threshold: float | None) -> Callable[[Any], bool]:
+def _criterion(threshold: float | None, better: Better) -> Callable[[Any], bool]:
     """Whether a feedback's value passes: where there is no threshold, there is nothing to fail."""
-    return lambda value: threshold is None or (isinstance(value, (int, float)) and passes(value, threshold))
+    return lambda value: threshold is None or (isinstance(value, (int, float)) and passes(value, threshold, better))
 
 
 class _Entry:

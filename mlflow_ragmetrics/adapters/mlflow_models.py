@@ -103,6 +103,7 @@ class SharedEvaluation:
 
     def __init__(self, suite: Suite, columns: Mapping[str, str], *, traces: bool) -> None:
         self._suite = suite
+        self.better = suite.better
         self._traces = traces
         self._reading = Reading(columns, suite)
         self._lock = threading.Lock()
@@ -183,7 +184,8 @@ def _metric(shared: SharedEvaluation, key: str, names: list[str]) -> EvaluationM
 
     eval_fn.__name__ = key
     eval_fn.__signature__ = Columns(names)  # type: ignore[attr-defined]
-    return EvaluationMetric(eval_fn, name=key, greater_is_better=True)  # type: ignore[no-untyped-call]
+    better = shared.better.get(key, True) is not False  # MLflow knows no metric of which neither side is better
+    return EvaluationMetric(eval_fn, name=key, greater_is_better=better)  # type: ignore[no-untyped-call]
 
 
 def _metric_value(report: Report, key: str) -> MetricValue:

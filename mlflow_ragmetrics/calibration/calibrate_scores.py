@@ -30,6 +30,7 @@ class _LabelledRows:
     """Scores and labels of the rows that have both; ``known`` says which of all rows these are.
 
     ``groups`` names the group of each, ``None`` where nothing says which rows belong together.
+    Where lower is ``better``, ``values`` are 1 − score, so that bad rows lie below a threshold.
     """
 
     key: str
@@ -38,11 +39,16 @@ class _LabelledRows:
     known: Values
     unlabelled: int
     unscored: int
-    groups: Values | None
+    groups: Values | None = None
+    lower_is_better: bool = False
 
     def grouped(self, here: Values | None = None) -> Values | None:
         """The groups of these rows, or of those of them that are ``here``."""
         return self.groups if self.groups is None or here is None else self.groups[here]
+
+    def turned(self, values: Any) -> Any:
+        """Scores so that more is better, or such values as scores again."""
+        return 1.0 - values if self.lower_is_better else values
 
 
 def _labelled_rows(results: Results, key: str, labels: Labels, column: str, groups: Groups | None) -> _LabelledRows:
@@ -56,9 +62,11 @@ def _labelled_rows(results: Results, key: str, labels: Labels, column: str, grou
     if not known.any():
         raise InvalidDataError(f"no row with a label has a score of {key}")
     counts = int(np.isnan(grades).sum()), int(np.isnan(scores).sum())
+    lower = results.better(key) is False
     names = results_groups(results, groups)
     own = None if names is None else np.array(names, dtype=object)[known]
-    return _LabelledRows(key, scores[known], grades[known], known, *counts, own)
+    values = 1.0 - scores[known] if lower else scores[known]
+    return _LabelledRows(key, values, grades[known], known, *counts, own, lower)
 
 
 _DEFAULT = 0.5
@@ -87,7 +95,8 @@ def calibrate(
     are grades, those from ``good_from`` on are good. ``default``: the threshold in use (the suite's, else 0.5); it is
     kept unless cross-validation finds one that beats it beyond noise. ``groups``: a column, or one name per row, that
     rows which belong together share, such as answers to one question (default: the groups that the report was
-    evaluated with, else the conversations of traces). ``beside``: further columns of the data with the
+    evaluated with, else the conversations of traces). Where lower is better, rows above the threshold are the bad ones.
+    ``beside``: further columns of the data with the
     verdicts of others: true or false, or scores, which are good from 0.5. The same ``seed`` gives the same intervals
     and folds.
     ``InvalidDataError`` when no scored row is labelled, ``InvalidOptionError`` for an unknown key or column.
@@ -100,28 +109,30 @@ def calibrate(
     results = results_of(first)
     rows = _labelled_rows(results, _key(results, key), labels, column, groups)
     usual = _default(results, rows.key, default)
+    cut = rows.turned(usual)
+    scores = rows.turned(rows.values)
     found = Calibration(
         key=rows.key,
         rows=rows.values.size,
         unlabelled=rows.unlabelled,
         unscored=rows.unscored,
         default=usual,
-        pearson=correlation(rows.values, rows.grades, "pearson", groups=rows.groups),
-        spearman=correlation(rows.values, rows.grades, "spearman", groups=rows.groups),
+        pearson=correlation(scores, rows.grades, "pearson", groups=rows.groups),
+        spearman=correlation(scores, rows.grades, "spearman", groups=rows.groups),
         judge=judge_of(results),
         cost=cost_of(first, results),
     )
     good = _good(rows.grades, good_from)
     if good is None:
         return found
-    gain = threshold_gain(rows.values, ~good, usual, groups=rows.groups, seed=seed)
+    gain = threshold_gain(rows.values, ~good, cut, groups=rows.groups, seed=seed)
     return replace(
         found,
-        at_default=agreement(rows.values < usual - _SLACK, ~good, groups=rows.groups, seed=seed),
+        at_default=agreement(rows.values < cut - _SLACK, ~good, groups=rows.groups, seed=seed),
         at_chosen=agreement(rows.values < gain.chosen - _SLACK, ~good, groups=rows.groups, seed=seed) if gain else None,
-        gain=gain,
+        gain=replace(gain, chosen=round(rows.turned(gain.chosen), 12)) if gain else None,
         auroc=auroc(rows.values, ~good, groups=rows.groups),
-        bins=reliability_bins(rows.values, good),
+        bins=reliability_bins(scores, good),
         beside=(
             *(_other_verdicts(results, name, rows, good) for name in beside),
             *(
@@ -147,6 +158,9 @@ def _key(results: Results, key: str | None) -> str:
     if key is None and len(results.keys) == 1:
         return results.keys[0]
     if isinstance(key, str) and key in results.keys:
+        if results.better(key) is None:
+            message = f"key: neither a high nor a low value of {key} is better, so that labels cannot agree with it"
+            raise InvalidOptionError(message, param="key")
         return str(key)
     what = "name the metric" if key is None else f"{shown(key)} is not a metric of the report"
     raise InvalidOptionError(f"key: {what}; there are {', '.join(results.keys) or 'none'}", param="key")
@@ -194,13 +208,13 @@ def _other_judge(other: Source, results: Results, default: float, rows: _Labelle
 def _verdicts(
     name: str, given: Sequence[float | None], cost: float | None, cut: float, rows: _LabelledRows, good: Any
 ) -> OtherVerdicts:
-    """Scores of another judge, one per row of the evaluation, against the labels; bad below ``cut``."""
+    """Scores of another judge, one per row of the evaluation, against the labels; bad beyond ``cut``."""
     both = np.array([value is not None for value in given]) & rows.known
-    scores = np.array([value for value, here in zip(given, both, strict=True) if here], dtype=float)
+    scores = rows.turned(np.array([value for value, here in zip(given, both, strict=True) if here], dtype=float))
     bad = ~good[both[rows.known]]
     own = rows.grouped(both[rows.known])
     area = auroc(scores, bad, groups=own)
-    return OtherVerdicts(name, agreement(scores < cut - _SLACK, bad, groups=own), area, cost)
+    return OtherVerdicts(name, agreement(scores < rows.turned(cut) - _SLACK, bad, groups=own), area, cost)
 
 
 def _check_column(results: Results, name: str, param: str) -> None:

@@ -34,9 +34,10 @@ def rows_to_label(
 
     Rows where the judge of ``key`` is more likely to be off are chosen with larger probability (Zrnic and Candès 2024,
     active inference); ``label_probability`` says with which, so that ``Report.true_score`` stays unbiased. Where the
-    judge is off is learnt from ``labels``, where some rows have them already, else low scores are doubted. The score
-    itself is left out, as it would sway those who label. Rows of one group are spread. The same ``seed`` gives the same
-    rows. ``InvalidOptionError`` for an unknown key or a budget below 1, ``InvalidDataError`` where nothing is scored.
+    judge is off is learnt from ``labels``, where some rows have them already, else low scores (high ones where lower is
+    better) are doubted. The score itself is left out, as it would sway those who label. Rows of one group are spread.
+    The same ``seed`` gives the same rows. ``InvalidOptionError`` for an unknown key or a budget below 1,
+    ``InvalidDataError`` where nothing is scored.
     """
     import pandas as pd
 
@@ -54,7 +55,9 @@ def rows_to_label(
     scores = pd.to_numeric(table[key], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
     if np.isnan(scores).all():
         raise InvalidDataError(f"no row has a score of {key}")
-    importance = score_doubt(scores, low=min(0.0, float(np.nanmin(scores))), high=max(1.0, float(np.nanmax(scores))))
+    goodness = 1.0 - scores if results.better(str(key)) is False else scores
+    limits = min(0.0, float(np.nanmin(goodness))), max(1.0, float(np.nanmax(goodness)))
+    importance = score_doubt(goodness, low=limits[0], high=limits[1])
     if labels is not None:
         known = [np.nan if label is None else label for label in labels_of(labels, results, key)]
         importance = expected_errors(scores, np.array(known, dtype=float))

@@ -34,6 +34,7 @@ _COMMANDS = {
     "show": ("show", "Show the rows of a run, and one row with its claims marked."),
     "open": ("open_page", "Open the page of a run in the browser."),
     "rescore": ("rescore", "Judge the rows of a run anew, and compare."),
+    "stress": ("stress", "Say which edits of supported answers a judge notices."),
     "list": ("metrics:list_command", "Show the metrics and the presets."),
     "explain": ("metrics:explain_command", "Show one metric: formula, options, thresholds, an example."),
     "doctor": ("doctor", "Check versions, extras, the MLflow store and the judge."),

@@ -135,7 +135,7 @@ def check_runs(destination: Destination) -> Iterator[Check]:
     """The runs that a process left half written when it was killed, the newest 20 of them."""
     import mlflow
 
-    from mlflow_ragmetrics.tracking.unfinished import abandoned_runs
+    from mlflow_ragmetrics.tracking.run import abandoned_runs
 
     path = destination.sqlite_path
     if path is not None and not path.exists():

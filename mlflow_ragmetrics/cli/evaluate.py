@@ -81,7 +81,7 @@ def _exit_code(request: Request) -> int:
         return 0
     check_writable(request.junit, request.json_file)
     limits = request.fail_under or {}, request.min_scored
-    check_names(suite.keys, *limits, suite.ranges)
+    check_names(suite.keys, *limits, suite.ranges, fail_over=request.fail_over, better=suite.better)
     destination = destination_of(request.tracking_uri, request.experiment) if request.log else None
     report = _report(request, rows_of(request), suite, destination)
     unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas) if request.output else None
@@ -89,12 +89,20 @@ def _exit_code(request: Request) -> int:
     if request.output and unwritten is None:
         click.echo(f"Wrote {request.output}")
     if destination is not None:
-        _show_run(report.log(run_name=request.run_name), destination)
+        _show_run(report.log(run_name=request.run_name, texts=request.texts), destination)
     if unwritten is not None:
         raise unwritten
     incomplete = report.incomplete
-    checks = check_figures(report.metrics, *limits, keys=suite.keys, rows=len(report), incomplete=incomplete)
-    rows = row_cases(report.rows, checks, request.fail_under) if request.junit else []
+    checks = check_figures(
+        report.metrics,
+        *limits,
+        fail_over=request.fail_over,
+        better=suite.better,
+        keys=suite.keys,
+        rows=len(report),
+        incomplete=incomplete,
+    )
+    rows = row_cases(report.rows, checks, request.fail_under, request.fail_over) if request.junit else []
     are_reached = report_gates(checks, request.junit, request.json_file, {"rows": rows})
     if incomplete is not None:
         click.echo("The evaluation is not complete, as said above.", err=True)
@@ -137,7 +145,7 @@ def _mark_abandoned(destination: Destination) -> None:
     from mlflow import MlflowClient
 
     from mlflow_ragmetrics.cli.store import reaching
-    from mlflow_ragmetrics.tracking.unfinished import mark_abandoned
+    from mlflow_ragmetrics.tracking.run import mark_abandoned
 
     with reaching(destination):
         experiment = MlflowClient().get_experiment_by_name(destination.experiment)

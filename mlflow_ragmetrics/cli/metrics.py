@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["list_command", "explain_command"]
 
 _COMPOSITE = "0 to 1, shown 1–5 · composite of the metrics that it weighs"
+_SIDES = {True: "higher is better", False: "lower is better", None: "neither side is better"}
 _FAMILIES = {
     "white_paper": "White paper: answer, passages and reference before a judge",
     "lexical": "Words and patterns, without any model",
     "response": "Response against reference",
     "retrieval": "Retrieved documents against relevant ones",
+    "diagnose": "Which part failed: claims against passages",
 }
 
 
@@ -71,7 +73,7 @@ def _families() -> Iterator[tuple[str, list[Measure]]]:
     others = dict(all_metrics())
     for preset, family in _FAMILIES.items():
         names = dict.fromkeys(metric_of(spelling).name for spelling in PRESETS[preset])
-        yield f"{family} (--suite {preset})", [others.pop(name) for name in names]
+        yield f"{family} (--suite {preset})", [others.pop(name) for name in names if name in others]
     if others:
         yield "In no preset", list(others.values())
 
@@ -83,6 +85,7 @@ def _facts(metric: Metric) -> str:
     needs = ", ".join((*definition.required, *definition.asks)) or "nothing"
     uses = f" · uses {', '.join(definition.optional)}" if definition.optional else ""
     shown = f"{low:g} to {high:g}" + (", shown 1–5" if definition.scaled else "")
+    shown += "" if definition.higher_is_better else f", {_SIDES[definition.higher_is_better]}"
     origin = "" if definition.source else f" · {definition.function.__module__}"
     return f"{key}{shown} · needs {needs}{uses}{origin}"
 
@@ -127,12 +130,13 @@ def _metric_lines(found: Metric) -> Iterator[str]:
     yield from _documentation(definition.function)
     yield ""
     low, high = definition.range
+    scaled = "; shown on 1 to 5 too" if definition.scaled else ""
     facts = {
         "Key": found.key,
-        "Range": f"{low:g} to {high:g}, higher is better" + ("; shown on 1 to 5 too" if definition.scaled else ""),
+        "Range": f"{low:g} to {high:g}, {_SIDES[definition.higher_is_better]}{scaled}",
         "Needs": ", ".join((*definition.required, *definition.asks)),
         "Uses": ", ".join(definition.optional),
-        "Passes from": _thresholds(found),
+        "Passes from" if definition.higher_is_better is not False else "Passes up to": _thresholds(found),
         "Presets": ", ".join(f"{name} {level:g}" for name, level in (definition.levels or {}).items()),
         "Also called": ", ".join(definition.aliases),
         "Source": definition.source,

@@ -46,7 +46,7 @@ def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> No
 
 def _notes(report: Report) -> Iterator[tuple[str, str]]:
     """What the table does not say, each with its style."""
-    for lines in (_composite_lines, _group_lines, _anytime_lines, _other_figures):
+    for lines in (_composite_lines, _cause_lines, _side_lines, _group_lines, _anytime_lines, _other_figures):
         yield from ((line, "dim") for line in lines(report))
     yield from ((clean(true_score), "") for true_score in report.true_scores)
     yield from ((f"Warning: {clean(warning)}", "yellow") for warning in report.warnings)
@@ -167,12 +167,26 @@ def _composite_lines(report: Report) -> list[str]:
     weights: Mapping[str, Mapping[str, float]] = report.description.get("weights", {})
     for key, shares in weights.items():
         total = sum(shares.values())
-        parts = " + ".join(unbroken(f"{share / total:.3g} {name}") for name, share in shares.items() if share)
+        named = {name: f"(1 − {name})" if report.better.get(name, True) is False else name for name in shares}
+        parts = " + ".join(unbroken(f"{share / total:.3g} {named[name]}") for name, share in shares.items() if share)
         lines.append(f"{key} = {parts}" if total else key)
         coverage = report.metrics.get(f"{key}/coverage", 1.0)
         if coverage < 1.0 and f"{key}/mean" in report.metrics:
             lines.append(f"  on average {coverage:.0%} of these weights had a score; the rest counts in proportion")
     return lines
+
+
+def _cause_lines(report: Report) -> list[str]:
+    """How many rows have each diagnosis."""
+    counts = [f"{cause} {number}" for cause, number in report.causes.items() if number]
+    return [f"Diagnosis: {', '.join(map(unbroken, counts))}"] if counts else []
+
+
+def _side_lines(report: Report) -> list[str]:
+    """Which metrics are better the lower, and which have no better side."""
+    words = {False: "lower is better", None: "neither side is better"}
+    named = {side: [key for key, each in report.better.items() if each is side] for side in words}
+    return [f"{words[side]}: {', '.join(keys)}" for side, keys in named.items() if keys]
 
 
 def _group_lines(report: Report) -> list[str]:
@@ -238,18 +252,22 @@ _INDENT = 4
 
 
 def worst_rows(report: Report, count: int, width: int) -> Iterator[Text]:
-    """The ``count`` rows that scored lowest, as lines for a terminal of ``width`` columns."""
+    """The ``count`` worst rows, as lines for a terminal of ``width`` columns."""
     from rich.text import Text
 
     worst = report.worst_rows(count)
     if not worst:
         return
     by = report.worst_by
-    yield Text(f"The {len(worst)} lowest by {by}" if len(worst) > 1 else f"The lowest by {by}", style="bold")
+    reasons = {id(row): each.reason for row, each in zip(report.rows, report.diagnoses, strict=False)}
+    number = f"{len(worst)} " if len(worst) > 1 else ""
+    yield Text(f"The {number}{report.worst_word} by {by}", style="bold")
     for row in worst:
         key, lowest = report.lowest(row) or ("", 0.0)
         yield Text()
         yield _heading(row, f"{lowest:.3f}" if key == by else f"{key} {lowest:.3f}", width)
+        if id(row) in reasons:
+            yield from _indented(clean(reasons[id(row)]), width)
         yield from _components(row, key, width)
         yield from _faults(row, key, width)
 

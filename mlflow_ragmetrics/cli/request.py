@@ -59,9 +59,11 @@ class Request:
     experiment: str | None
     run_name: str | None
     log: bool
+    texts: bool
     output: str | None
     keep_formulas: bool
     fail_under: Mapping[str, float] | None
+    fail_over: Mapping[str, float] | None
     min_scored: Mapping[str, float] | None
     true_score: Mapping[str, str] | None
     anytime: bool
@@ -103,7 +105,7 @@ _SUITE = (
         "--suite",
         metavar="NAME|FILE",
         shell_complete=suites,
-        help="white_paper, lexical, response, retrieval, full, or a suite.yaml [default: white_paper].",
+        help="white_paper, lexical, response, retrieval, diagnose, full, or a suite.yaml [default: white_paper].",
     ),
     click.option(
         "--metric",
@@ -188,6 +190,11 @@ _OUTCOME = (
     click.option("--run-name", metavar="NAME", help="The run's name in MLflow."),
     click.option("--log/--no-log", default=True, help="Log to MLflow, or only show."),
     click.option(
+        "--texts/--no-texts",
+        default=True,
+        help="Log questions, answers, passages and reasons too, or scores, verdicts and ids only.",
+    ),
+    click.option(
         "--output",
         "-o",
         metavar="FILE",
@@ -203,6 +210,13 @@ _OUTCOME = (
         multiple=True,
         callback=numbers,
         help="Exit code 1 when a mean, or a figure such as rag_score/ci_low, is lower.",
+    ),
+    click.option(
+        "--fail-over",
+        metavar="METRIC=NUMBER,…",
+        multiple=True,
+        callback=numbers,
+        help="The same for metrics that are better the lower, such as hallucination_rate: when it is higher.",
     ),
     click.option(
         "--min-scored",

@@ -124,6 +124,10 @@ def reaching(destination: Destination) -> Iterator[None]:
                 "its tables look half made, as by a process that was killed, or are those of another MLflow; move the "
                 f"file away, or run: mlflow db upgrade {destination.shown}"
             )
+        if isinstance(error, ImportError) and re.match(r"postgres(ql)?://", destination.uri):
+            advice = (  # SQLAlchemy 2.1 takes psycopg 3 for a PostgreSQL that names no driver
+                "name the driver that you have, as in postgresql+psycopg2://…, or run: pip install 'psycopg[binary]'"
+            )
         message = f"cannot use the MLflow store {destination.shown} ({reason_of(error)}); {advice}"
         raise InvalidOptionError(message, param="tracking_uri") from None
     finally:

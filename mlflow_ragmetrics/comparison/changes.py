@@ -30,7 +30,10 @@ class ChangedItem:
 
 @dataclass(frozen=True)
 class ChangedRow:
-    """One row of both evaluations; ``change`` is the mean over the metrics of how far its score moved, B minus A."""
+    """One row of both evaluations; ``change``: the mean over the metrics of how far its score moved, B minus A.
+
+    A fall of what is better the lower counts as a rise, and what is neither counts as nothing.
+    """
 
     id: str
     question: str
@@ -47,6 +50,7 @@ def changed_rows(
     """The ``count`` rows whose scores moved farthest, summed over the metrics; rows that did not move are left out."""
     moved = np.nan_to_num(np.column_stack([y - x for x, y in scores.values()]), nan=0.0)
     distance = np.abs(moved).sum(axis=1)
+    signs = np.array([{True: 1.0, False: -1.0, None: 0.0}[b.better(key)] for key in scores])
     farthest = [int(row) for row in np.argsort(-distance, kind="stable")[:count] if distance[row] > 0]
     ids_a, ids_b = _column(a, "id"), _column(b, "id")
     items_a = _items(a, {ids_a[pairing.rows_a[row]] for row in farthest})
@@ -58,7 +62,7 @@ def changed_rows(
             question=texts["question"][1][pairing.rows_b[row]],
             answer_a=texts["answer"][0][pairing.rows_a[row]],
             answer_b=texts["answer"][1][pairing.rows_b[row]],
-            change=float(moved[row].mean()),
+            change=float((moved[row] * signs).mean()),
             scores={key: (_number(x[row]), _number(y[row])) for key, (x, y) in scores.items()},
             items=_changed_items(
                 items_a.get(ids_a[pairing.rows_a[row]], {}), items_b.get(ids_b[pairing.rows_b[row]], {})

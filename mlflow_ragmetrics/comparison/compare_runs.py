@@ -53,7 +53,8 @@ def compare(
     questions = _questions(a, pairing)
     differences = np.column_stack([after - before for before, after in scores.values()])
     warning = repeated_questions(questions, list(scores), differences) if names is None else None
-    found = differences_of(scores, tolerance=tolerance, resamples=resamples, seed=seed, groups=names)
+    better = {key: side for key in scores if (side := b.better(key)) is not True}
+    found = differences_of(scores, tolerance=tolerance, resamples=resamples, seed=seed, groups=names, better=better)
     alone = sorted(set(a.keys) ^ set(b.keys))
     return Comparison(
         name_a=a.name,

@@ -8,6 +8,7 @@ from typing import Any, Literal, Union
 
 import numpy as np
 
+from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.statistics.clusters import BOOTSTRAP_GROUPS
 from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.intervals import paired_intervals
@@ -17,7 +18,7 @@ from mlflow_ragmetrics.views.text import number, signed
 
 __all__ = ["ALPHA", "TOLERANCE", "Difference", "Passes", "Verdict", "adjust", "differences_of"]
 
-Verdict = Literal["improved", "regressed", "unchanged", "too few rows to tell"]
+Verdict = Literal["improved", "regressed", "changed", "unchanged", "too few rows to tell"]
 Values = np.ndarray[Any, Any]
 TOLERANCE = 0.05
 ALPHA = 0.05
@@ -51,7 +52,8 @@ class Difference:
     four of five comparisons, where there are too few to tell. ``unscored_a`` and ``unscored_b`` count paired rows
     without a score on that side. Where rows are grouped, ``groups`` is their number, ``design_effect`` how many times
     larger the variance is for it, and ``few_groups`` marks fewer than ten effective ones, whose interval may cover less
-    than it says; interval and test are then those over groups.
+    than it says; interval and test are then those over groups. ``higher_is_better`` is ``False`` where lower is
+    better: a negative difference is then an improvement, and ``wins`` are the rows that fell; ``None``: neither is.
     """
 
     key: str
@@ -75,18 +77,22 @@ class Difference:
     groups: int | None = None
     design_effect: float | None = None
     few_groups: bool = False
+    higher_is_better: Better = True
 
     @property
     def verdict(self) -> Verdict:
-        """Unchanged: the whole interval lies within the tolerance, though it may exclude 0. Improved or regressed:
-        Holm's p-value is below 5 %. Else there are too few rows to tell, and always with fewer than six, or groups."""
+        """Unchanged: the whole interval lies within the tolerance, though it may exclude 0. Improved or regressed, or
+        changed where neither side is better: Holm's p-value is below 5 %. Else there are too few rows to tell, and
+        always with fewer than six, or groups."""
         independent = self.rows if self.groups is None else self.groups
         if independent < _FEWEST or self.low is None or self.high is None or self.p_holm is None:
             return "too few rows to tell"
         if -self.tolerance <= self.low and self.high <= self.tolerance:
             return "unchanged"
         if self.p_holm < ALPHA:
-            return "improved" if (self.difference or 0.0) > 0 else "regressed"
+            if self.higher_is_better is None:
+                return "changed"
+            return "improved" if ((self.difference or 0.0) > 0) is self.higher_is_better else "regressed"
         return "too few rows to tell"
 
     @property
@@ -154,11 +160,13 @@ def differences_of(
     seed: int,
     groups: Sequence[str] | None = None,
     adjusted: bool = True,
+    better: Mapping[str, Better] | None = None,
 ) -> list[Difference]:
     """The difference of each key from its paired columns (A, B), NaN where unscored; tests are adjusted together.
 
-    ``groups`` names that of each row. With fewer than 40 of them the test is the cluster-robust t, as the interval is,
-    else the sign-flip test of their sums. Where not ``adjusted``, ``adjust`` is to be called for what is compared.
+    ``better`` says of which keys higher is not better. ``groups`` names that of each row. With fewer than 40 of them
+    the test is the cluster-robust t, as the interval is, else the sign-flip test of their sums. Where not ``adjusted``,
+    ``adjust`` is to be called for what is compared.
     """
     if not scores:
         return []
@@ -166,7 +174,7 @@ def differences_of(
     intervals = paired_intervals(matrix, groups=groups, resamples=resamples, seed=seed)
     p_values: list[float | None] = [*sign_flip_tests(matrix, groups=groups, resamples=resamples, seed=seed + 1)]
     needed = _rows_needed(matrix, groups, tolerance)
-    found = [_difference(key, a, b, tolerance) for key, (a, b) in scores.items()]
+    found = [_difference(key, a, b, tolerance, (better or {}).get(key, True)) for key, (a, b) in scores.items()]
     if groups is not None:
         by_t = cluster_t_tests(matrix, groups)
         for place, grouping in enumerate(describe_groups(matrix, groups)):
@@ -204,20 +212,22 @@ def adjust(differences: Sequence[Difference]) -> list[Difference]:
     return [each if each.verdict == "too few rows to tell" else replace(each, needed=None) for each in found]
 
 
-def _difference(key: str, a: Values, b: Values, tolerance: float) -> Difference:
+def _difference(key: str, a: Values, b: Values, tolerance: float, better: Better) -> Difference:
     both = ~(np.isnan(a) | np.isnan(b))
     unscored_a, unscored_b = int(np.isnan(a).sum()), int(np.isnan(b).sum())
     counted = Difference(key, int(both.sum()), tolerance=tolerance, unscored_a=unscored_a, unscored_b=unscored_b)
+    counted = replace(counted, higher_is_better=better)
     if not both.any():
         return counted
     changes = np.sort(b[both] - a[both])  # so that the order of rows changes not even the last digit
+    gains = -changes if better is False else changes
     return replace(
         counted,
         mean_a=float(np.sort(a[both]).mean()),
         mean_b=float(np.sort(b[both]).mean()),
         difference=float(changes.mean()),
-        wins=int((changes > _TIE).sum()),
+        wins=int((gains > _TIE).sum()),
         ties=int((np.abs(changes) <= _TIE).sum()),
-        losses=int((changes < -_TIE).sum()),
+        losses=int((gains < -_TIE).sum()),
         effect=effect_size(changes.tolist()),
     )

@@ -16,9 +16,13 @@ __all__ = ["forest_plot"]
 _COLOURS: dict[Verdict, str] = {
     "improved": "#1a7f37",
     "regressed": "#b3261e",
+    "changed": "#3b5bdb",
     "unchanged": "#5b6570",
     "too few rows to tell": "#b08800",
 }
+
+
+_SIDES = {False: "\n(lower is better)", None: "\n(neither is better)"}
 
 
 def forest_plot(differences: Sequence[Difference], tolerance: float, title: str) -> Figure | None:
@@ -36,7 +40,8 @@ def forest_plot(differences: Sequence[Difference], tolerance: float, title: str)
         colour = _COLOURS[each.verdict]
         axes.hlines(place, each.low or 0.0, each.high or 0.0, color=colour, linewidth=2)
         axes.plot([each.difference or 0.0], [place], "o", color=colour, markersize=6)
-    axes.set_yticks(range(len(shown)), [each.key for each in shown], fontsize=9)
+    names = [each.key + _SIDES.get(each.higher_is_better, "") for each in shown]
+    axes.set_yticks(range(len(shown)), names, fontsize=9)
     axes.set_xlabel(f"B − A with 95 % interval; grey: within ±{tolerance:g}", fontsize=9)
     axes.set_title(title.replace("$", r"\$"), fontsize=10)
     axes.invert_yaxis()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["code", "comparison_markdown"]
 
-_SIGNS = {"improved": "🟢", "regressed": "🔴", "unchanged": "⚪", "too few rows to tell": "❔"}
+_SIGNS = {"improved": "🟢", "regressed": "🔴", "changed": "🟡", "unchanged": "⚪", "too few rows to tell": "❔"}
 _MOST_CHARACTERS = 400
 _MOST_ITEMS = 8
 _COLUMNS = ("A", "B", "B−A", "95 % interval", "p (Holm)", "won/tied/lost", "rows")

@@ -52,6 +52,7 @@ _DROPPABLE = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows")
 _WORDS: dict[Verdict, str] = {
     "improved": "{b} is better on ",
     "regressed": "{b} is worse on ",
+    "changed": "{b} differs from {a} on ",
     "unchanged": "{b} is within {tolerance:g} of {a} on ",
 }
 
@@ -113,7 +114,7 @@ class Comparison:
 
     @property
     def verdict(self) -> dict[str, Verdict]:
-        """By metric: improved, regressed, unchanged or too few rows to tell."""
+        """By metric: improved, regressed, changed (where neither side is better), unchanged or too few rows to tell."""
         return {each.key: each.verdict for each in self.differences}
 
     @cached_property
@@ -174,6 +175,18 @@ class Comparison:
         rows_a, rows_b = (np.array(rows, dtype=int) for rows in (self.pairing.rows_a, self.pairing.rows_b))
         return true_difference(key, own.select(rows_a, names), other.select(rows_b, names))
 
+    @property
+    def causes(self) -> dict[str, tuple[int, int]]:
+        """How many of the paired rows have each diagnosis, in A and in B; empty where one side has none."""
+        if self.sides is None or any("diagnosis" not in side.table.columns for side in self.sides):
+            return {}
+        from mlflow_ragmetrics.report.diagnosis import count_causes
+
+        found = [side.table["diagnosis"].tolist() for side in self.sides]
+        a = count_causes(str(found[0][row]) for row in self.pairing.rows_a)
+        b = count_causes(str(found[1][row]) for row in self.pairing.rows_b)
+        return {cause: (a[cause], b[cause]) for cause in a}
+
     def pairs(self, key: str) -> tuple[Values, Values]:
         """A's and B's scores of ``key`` in the order of the pairs; NaN where there is none."""
         a, b = self._both("pairs")
@@ -214,6 +227,7 @@ class Comparison:
                 seed=self.seed,
                 groups=None if groups is None else groups[here].tolist(),
                 adjusted=False,
+                better={each.key: each.higher_is_better for each in self.differences},
             )
             owners += [name] * len(scores)
         return list(zip(owners, adjust(found), strict=True))
@@ -253,6 +267,7 @@ class Comparison:
             "warnings": list(self.warnings),
             "metrics": [_record(each) for each in self.differences],
             "plain": self.plain,
+            "causes": {cause: list(pair) for cause, pair in self.causes.items()},
             "rows": [asdict(row) for row in self.rows],
         }
 
@@ -265,6 +280,7 @@ class Comparison:
             columns=list(self.differences[0].figures),
             cluster_robust=any(each.groups is not None for each in self.differences),
             thresholds=self._thresholds(),
+            causes={cause: pair for cause, pair in self.causes.items() if any(pair)},
             reach=1.05 * max(self.tolerance, *ends, 1e-6),  # the interval plots go from -reach to reach
         )
         if path is not None:
@@ -283,7 +299,9 @@ class Comparison:
             "verdict": [each.verdict for each in self.differences],
         }
         table = text_table(columns, width, left=("metric", "verdict"), droppable=_DROPPABLE)
-        notes = (*self._thresholds(), *(f"Note: {warning}" for warning in self.warnings))
+        shown = [f"{cause} {a} → {b}" for cause, (a, b) in self.causes.items() if a or b]
+        diagnosis = [f"Diagnosis: {', '.join(shown)}"] if shown else []
+        notes = (*diagnosis, *self._thresholds(), *(f"Note: {warning}" for warning in self.warnings))
         return "\n".join([self.heading, "", self.plain, "", table, "", *notes]).rstrip()
 
     def __str__(self) -> str:
@@ -324,20 +342,24 @@ class Comparison:
         return comparison_markdown(self, self.checks(fail_on))
 
     def row_cases(self, fail_on: Iterable[str] = ("regressed",)) -> list[Case]:
-        """A JUnit case for each pair of rows: it fails where a metric that regressed fell in it beyond the tolerance.
+        """A JUnit case for each pair of rows: it fails where a metric that regressed is worse in it beyond the tolerance.
 
         ``fail_on``: the verdicts at which a gate fails. Where no gate fails no row does; ``report.junit.to_junit``
         writes the XML.
         """
-        failed = [each.key for each in self.differences if each.verdict == "regressed" and "regressed" in fail_on]
+        failed = {
+            each.key: 1 if each.higher_is_better is False else -1
+            for each in self.differences
+            if each.verdict == "regressed" and "regressed" in fail_on
+        }
         scores = {each.key: self.pairs(each.key) for each in self.differences}
         cases = []
         for row, name in enumerate(self.pairing.ids):
             pairs = {key: (before[row], after[row]) for key, (before, after) in scores.items()}
             faults = [
-                f"{key} fell from {pairs[key][0]:.3f} to {pairs[key][1]:.3f}"
-                for key in failed
-                if pairs[key][1] - pairs[key][0] < -self.tolerance
+                f"{key} {'fell' if sign < 0 else 'rose'} from {pairs[key][0]:.3f} to {pairs[key][1]:.3f}"
+                for key, sign in failed.items()
+                if sign * (pairs[key][1] - pairs[key][0]) > self.tolerance
             ]
             sides = {
                 f"{key}_{side}": value for key, pair in pairs.items() for side, value in zip("ab", pair, strict=True)
@@ -353,6 +375,14 @@ class Comparison:
         """A forest plot: one line per metric with its interval; ``None`` when no metric has one."""
         return forest_plot(self.differences, self.tolerance, self.title)
 
+    def causes_plot(self) -> Figure | None:
+        """How many rows have each diagnosis in A and in B; ``None`` where one side has none."""
+        from mlflow_ragmetrics.views.plots import causes_plot
+
+        names = f"{self.name_a} (A)", f"{self.name_b} (B)"
+        counts = {name: {cause: pair[side] for cause, pair in self.causes.items()} for side, name in enumerate(names)}
+        return causes_plot(counts) if self.causes else None
+
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
         """Write page, table, plot and metrics into the run of B, or into another one; returns the run's id.
 
@@ -365,7 +395,7 @@ class Comparison:
         findings = Findings(
             texts={f"compare_{name}.html": self.to_html()},
             tables={f"compare_{name}.json": self.table},
-            plots={f"compare_{name}.png": self.plot()},
+            plots={f"compare_{name}.png": self.plot(), f"compare_{name}_diagnosis.png": self.causes_plot()},
             metrics={f"vs_{name}/{figure}": value for figure, value in self.metrics.items()},
             params={f"compared_with_{name}": self.run_a or self.name_a},
         )

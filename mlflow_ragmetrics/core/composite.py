@@ -68,8 +68,10 @@ def combine(scores: Scores, weights: Weights | None = None) -> Score:
     ``scores`` maps a key to a ``Score``, a number or ``None`` (NaN counts as none), or is a list of mappings with
     metric, score and threshold. ``weights`` defaults to equal ones; metrics without a weight do not count. The
     weights of what has no score are shared out over the rest: ``details["coverage"]`` is the share of weight that
-    was present, ``details["skipped"]`` counts what was left out, ``details["scores"]`` holds each value. Without
-    any score of positive weight the result is skipped. ``InvalidOptionError`` for weights that cannot be used.
+    was present, ``details["skipped"]`` counts what was left out, ``details["scores"]`` holds each value. A score that
+    is better the lower counts as 1 − value, and ``details["inverted"]`` names it. Without any score of positive weight
+    the result is skipped. ``InvalidOptionError`` for weights that cannot be used, and for a weight on a score of which
+    neither side is better.
 
     >>> combine({"a": 1.0, "b": 0.2}, {"a": 0.75, "b": 0.25}).value
     0.8
@@ -77,7 +79,12 @@ def combine(scores: Scores, weights: Weights | None = None) -> Score:
     given = _by_key(scores)
     chosen = dict.fromkeys(given, 1.0) if weights is None else weights
     share = check_weights(chosen) if given or weights is not None else {}
-    values = {key: score.value for key, score in given.items() if score.value is not None and key in share}
+    values = {
+        key: _weighable(key, score.value, score.quality, share[key])
+        for key, score in given.items()
+        if score.value is not None and key in share
+    }
+    inverted = [key for key in values if given[key].higher_is_better is False]
     present = math.fsum(share[key] for key in values)
     missing = [key for key, weight in share.items() if weight > 0 and key not in values]
     details: dict[str, Any] = {
@@ -85,16 +92,25 @@ def combine(scores: Scores, weights: Weights | None = None) -> Score:
         "skipped": len(missing),
         "coverage": present / math.fsum(share.values()) if share else 0.0,
         "weights": share,
+        **({"inverted": inverted} if inverted else {}),
     }
     if present <= 0:
         return Score(status="skipped", reason=say("combine.nothing"), details=details)
     value = math.fsum(share[key] * number for key, number in values.items()) / present
-    verdicts = [given[key].passed for key in values if share[key] > 0 and given[key].passed is not None]
-    parts = ", ".join(f"{key} {number:.3f} × {share[key]:g}" for key, number in values.items() if share[key] > 0)
-    reason = say("combine.reason", n=sum(share[key] > 0 for key in values), parts=parts)
+    weighed = {key: f"(1 − {key})" if key in inverted else key for key in values if share[key] > 0}
+    verdicts = [given[key].passed for key in weighed if given[key].passed is not None]
+    parts = ", ".join(f"{named} {values[key]:.3f} × {share[key]:g}" for key, named in weighed.items())
+    reason = say("combine.reason", n=len(weighed), parts=parts)
     if missing:
         reason = say("joined", first=reason, second=say("combine.skipped", names=", ".join(missing)))
     return Score(value=value, reason=reason, details=details, passed=all(verdicts) if verdicts else None)
+
+
+def _weighable(key: str, value: float, quality: float | None, weight: float) -> float:
+    if quality is None and weight > 0:
+        message = f"weight of {key}: neither a high nor a low value of it is better, so that it cannot be weighed"
+        raise InvalidOptionError(message, param="weights")
+    return value if quality is None else quality
 
 
 def _by_key(scores: Scores) -> dict[str, Score]:
@@ -114,7 +130,8 @@ def _key(key: object) -> str:
 
 
 _FORMULA = """\
-Formula: weighted mean of the metrics that have a score, each brought to 0 to 1; the weights are normalised, and
+Formula: weighted mean of the metrics that have a score, each brought to 0 to 1, and 1 − value of those that are better
+the lower; the weights are normalised, and
 ``details["coverage"]`` says how much of the weight had a score. Unscored: less than ``min_coverage`` (default 0.5) of
 the weight has a score.
 

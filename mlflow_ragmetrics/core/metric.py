@@ -20,7 +20,7 @@ from mlflow_ragmetrics.core.language import render
 from mlflow_ragmetrics.core.options import Settings, check_options, options_model
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import FIELDS, Sample
-from mlflow_ragmetrics.core.score import Evidence, Item, Score, passes
+from mlflow_ragmetrics.core.score import Better, Evidence, Item, Score, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
 
 __all__ = ["Asks", "Definition", "Key", "Metric", "metric"]
@@ -34,7 +34,8 @@ class Definition:
     """A metric's function with the facts about it.
 
     ``required`` and ``optional`` name sample fields; ``asks`` whom the program asks; ``range`` bounds the raw value;
-    ``levels`` maps conservative, balanced and lenient to thresholds; ``scaled`` adds the 1–5 value; ``key`` is a
+    ``levels`` maps conservative, balanced and lenient to thresholds; ``scaled`` adds the 1–5 value;
+    ``higher_is_better`` is ``False`` where lower is better and ``None`` where neither is; ``key`` is a
     template over the options (or a function of them), and ``key_pattern`` reads such a key back. ``source`` cites where
     the metric comes from.
     """
@@ -48,6 +49,7 @@ class Definition:
     range: tuple[float, float] = (0.0, 1.0)
     levels: Mapping[str, float] | None = None
     scaled: bool = False
+    higher_is_better: Better = True
     source: str = ""
     aliases: tuple[str, ...] = ()
     key: Key | None = None
@@ -67,6 +69,16 @@ class Definition:
 def _definition_at(module: str, name: str) -> Definition | None:
     found: Definition | None = getattr(getattr(import_module(module), name, None), "definition", None)
     return found
+
+
+CALLBACK_ATTRIBUTES = ("ignore_chain", "raise_error", "run_inline")
+"""What LangChain asks of a callback before a chain runs."""
+
+
+def no_callback(what: str) -> InvalidOptionError:
+    """The error that says what to do where ``what`` was given as a callback."""
+    message = f"{what} is no callback by itself: callbacks=[rm.RagMetricsCallback({what})] scores the chain's answers"
+    return InvalidOptionError(message, param="callbacks")
 
 
 _PARAMETERS = (*FIELDS, "metadata", "id")
@@ -99,6 +111,11 @@ class Metric:
     def __call__(self, **options: Any) -> Metric:
         """The same metric with these options in place of those it has."""
         return Metric.of(self.definition, {**self.given, **options})
+
+    def __getattr__(self, name: str) -> Any:
+        if name in CALLBACK_ATTRIBUTES:
+            raise no_callback(f"rm.{self.name}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def name(self) -> str:
@@ -189,10 +206,11 @@ class Metric:
     def finish(self, score: Score, sample: Sample, language: str) -> Score:
         """``score`` with threshold, 1–5 value, chunk ids and sentences in ``language``."""
         language = self.settings.language or language
-        value = score.value
+        value, better = score.value, self.definition.higher_is_better
         return score.changed(
             threshold=self.threshold,
-            passed=None if value is None or self.threshold is None else passes(value, self.threshold),
+            passed=None if value is None or self.threshold is None else passes(value, self.threshold, better),
+            higher_is_better=better,
             scaled=1.0 + 4.0 * value if self.definition.scaled and value is not None else None,
             reason=render(score.reason, language),
             items=_finished_items(score.items, sample, language),
@@ -268,6 +286,7 @@ def metric(
     range: tuple[float, float] = (0.0, 1.0),
     thresholds: Mapping[str, float] | None = None,
     scaled: bool = False,
+    higher_is_better: Better = True,
     source: str = "",
     aliases: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Metric]: ...
@@ -275,7 +294,8 @@ def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     """Make a metric out of a function of a sample's fields.
 
     The function returns a number in ``range``, a ``Score``, or ``None`` for no score; as a generator it may ask a
-    judge. ``thresholds`` maps conservative, balanced and lenient to the value from which a score passes. Where ``key``
+    judge. ``thresholds`` maps conservative, balanced and lenient to the value from which a score passes, or up to which
+    where ``higher_is_better=False``; ``None`` says that neither side is better. Where ``key``
     is made of options, ``key_pattern`` reads a key back into them. ``source``: the paper or project that it comes from,
     as `ragmetrics list` shows it.
 

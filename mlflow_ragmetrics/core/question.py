@@ -23,12 +23,15 @@ __all__ = [
     "Extraction",
     "Finding",
     "Grade",
+    "Nugget",
+    "Nuggets",
     "Outcome",
     "Question",
     "Rating",
     "RelatedChunks",
     "Related",
     "Steps",
+    "Sufficiency",
     "Tone",
     "Verify",
     "ask",
@@ -245,6 +248,49 @@ class RelatedChunks(Question[tuple[Related, ...]]):
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
         """The text, under its role, and the chunks."""
         return {self.role: (self.text,), "contexts": self.chunks}
+
+
+@dataclass(frozen=True)
+class Sufficiency(Question[Finding]):
+    """Do the passages hold what is needed to answer ``question``? ``history``: the user's turns before it.
+
+    Answer: a ``Finding`` whose ``support`` is 0 to 1 (how many of a hundred careful readers would say that they do) and
+    whose quotes are what an answer would rest on.
+    """
+
+    question: str
+    passages: tuple[str, ...]
+    history: tuple[str, ...] = ()
+    kind: ClassVar[str] = "sufficiency"
+
+    def named_texts(self) -> Mapping[str, tuple[str, ...]]:
+        """Question, history and passages."""
+        return {"question": (self.question,), "history": self.history, "contexts": self.passages}
+
+
+@dataclass(frozen=True)
+class Nugget:
+    """One atomic fact that a good answer holds: ``vital``, or else okay (good to have)."""
+
+    text: str
+    vital: bool = True
+
+
+@dataclass(frozen=True)
+class Nuggets(Question[tuple[Nugget, ...]]):
+    """The facts that a good answer to ``question`` holds, from the ``sources``: a reference, or else passages.
+
+    The answer that is judged takes no part, so that the facts of a question are found once for all systems.
+    """
+
+    question: str
+    sources: tuple[str, ...]
+    from_reference: bool = True
+    kind: ClassVar[str] = "nuggets"
+
+    def named_texts(self) -> Mapping[str, tuple[str, ...]]:
+        """Question and sources."""
+        return {"question": (self.question,), "reference" if self.from_reference else "contexts": self.sources}
 
 
 _ASPECTS = ("correctness", "answer_relevance")

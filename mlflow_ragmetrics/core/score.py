@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, Union
 
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidFieldError
 
-__all__ = ["LARGEST", "Evidence", "Item", "Score", "Status", "Verdict", "passes", "score_of", "token_item"]
+__all__ = ["LARGEST", "Better", "Evidence", "Item", "Score", "Status", "Verdict", "passes", "quality_of", "score_of"]
+__all__ += ["token_item"]
+
+Better = Union[bool, None]
+"""Whether a higher value is better (``True``), a lower one (``False``), or neither (``None``)."""
 
 Status = Literal["ok", "skipped", "error"]
 Verdict = Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL", "RELATED", "UNRELATED", "FOUND", "NOT_FOUND"]
@@ -22,9 +26,23 @@ _TOLERANCE = 1e-9
 LARGEST = 1e30  # no scale goes so far, and sums and squares of what goes further are not finite
 
 
-def passes(value: float, threshold: float) -> bool:
-    """Whether ``value`` reaches ``threshold``, forgiving the last bits of floating point."""
-    return value >= threshold - _TOLERANCE
+def passes(value: float, threshold: float, higher_is_better: Better = True) -> bool:
+    """Whether ``value`` reaches ``threshold``, or stays within it where lower is better.
+
+    The last bits of floating point are forgiven.
+    """
+    return value <= threshold + _TOLERANCE if higher_is_better is False else value >= threshold - _TOLERANCE
+
+
+def quality_of(value: float, higher_is_better: Better) -> float | None:
+    """``value`` so that more is better: 1 − value where lower is better; ``None`` where neither is.
+
+    >>> quality_of(0.25, True), quality_of(0.25, False), quality_of(0.25, None)
+    (0.25, 0.75, None)
+    """
+    if higher_is_better is None:
+        return None
+    return value if higher_is_better else 1.0 - value
 
 
 @dataclass(frozen=True)
@@ -54,6 +72,12 @@ class Item:
     evidence: tuple[Evidence, ...] = ()
     judge: str | None = None
 
+    @property
+    def unbacked_by_chunks(self) -> bool:
+        """Whether it is a claim or sentence that was held against chunks (its evidence shows one) and not supported."""
+        judged = self.verdict in ("NEUTRAL", "CONTRADICTED") and self.kind in ("claim", "sentence")
+        return judged and any(each.chunk for each in self.evidence)
+
     def changed(self, **fields: Any) -> Item:
         """The same item with other values in some fields, at half the cost of a new one."""
         copy = object.__new__(Item)
@@ -72,8 +96,9 @@ class Score:
     """One metric on one sample.
 
     ``value`` is the raw score, ``None`` unless ``status`` is ``"ok"``, never NaN. ``scaled`` is the same on 1 to 5
-    for the white-paper family. ``passed`` is ``None`` without a ``threshold``. ``reason`` says why in a sentence,
-    ``items`` claim by claim. ``details`` holds named counts, ``warnings`` pairs of (code, text), ``error`` the class
+    for the white-paper family. ``passed`` is ``None`` without a ``threshold``; ``higher_is_better`` is ``False`` for
+    rates of faults and ``None`` for what is neither good nor bad. ``reason`` says why in a sentence, ``items`` claim by
+    claim. ``details`` holds named counts, ``warnings`` pairs of (code, text), ``error`` the class
     and message of what failed, ``judge`` who answered in ``duration_ms`` milliseconds. With several judges
     ``model_scores`` has each one's value, and ``excluded_models`` names those that failed.
     """
@@ -92,6 +117,7 @@ class Score:
     warnings: tuple[tuple[str, str], ...] = ()
     error: str | None = None
     duration_ms: float = 0.0
+    higher_is_better: Better = True
 
     def __post_init__(self) -> None:
         if self.value is not None:
@@ -101,12 +127,17 @@ class Score:
             unscored: Status = "error" if self.error else "skipped"
             object.__setattr__(self, "status", "ok" if self.value is not None else unscored)
         if self.passed is None and self.threshold is not None and self.value is not None:
-            object.__setattr__(self, "passed", passes(self.value, self.threshold))
+            object.__setattr__(self, "passed", passes(self.value, self.threshold, self.higher_is_better))
 
     @property
     def scored(self) -> bool:
         """Whether there is a value."""
         return self.status == "ok"
+
+    @property
+    def quality(self) -> float | None:
+        """The value so that more is better: 1 − value where lower is; ``None`` without a value or a better side."""
+        return None if self.value is None else quality_of(self.value, self.higher_is_better)
 
     @property
     def measured(self) -> bool:

@@ -36,7 +36,12 @@ def _best(metric: Metric, sample: Sample, references: tuple[str, ...]) -> Steps[
     programs = [_outcome(metric.start(replace(sample, references=(reference,)))) for reference in references]
     outcomes = yield from together(*programs)
     failures = [outcome for outcome in outcomes if isinstance(outcome, RagMetricsError)]
-    scored = [(s.value, -i) for i, s in enumerate(outcomes) if isinstance(s, Score) and s.value is not None]
+    better = metric.definition.higher_is_better
+    scored = [
+        (-s.value if better is False else s.value, -i)
+        for i, s in enumerate(outcomes)
+        if isinstance(s, Score) and s.value is not None
+    ]
     if not scored:
         if failures:
             raise failures[0]

@@ -29,7 +29,8 @@ class NLIJudge(Judge):
     ``model``: a folder or hub id of a sequence-classification checkpoint (loaded through transformers), or a loaded
     sentence-transformers ``CrossEncoder``. ``entailment`` and ``contradiction`` are label numbers, read from the
     checkpoint's label names where they tell; one single label is the probability of support. A claim is SUPPORTED
-    from ``threshold`` on, CONTRADICTED where the best contradiction is above it and above the support. Mix it with a
+    from ``threshold`` on, by each passage that reaches it (the best first), and CONTRADICTED where the best
+    contradiction is above it and above the support. Mix it with a
     judge that splits claims by giving that one as ``splitter``. ``name`` is the judge's own, ``batch_size`` the number
     of pairs that the model sees at once.
     """
@@ -98,13 +99,15 @@ class NLIJudge(Judge):
         table = np.vstack(rows)
         best, worst = int(table[:, 0].argmax()), int(table[:, 1].argmax())
         support, against = float(table[best, 0]), float(table[worst, 1])
-        verdict, place = "NEUTRAL", best
+        verdict, places = "NEUTRAL", [best]
         if support >= self.threshold and support >= against:
             verdict = "SUPPORTED"
+            places += [place for place in np.flatnonzero(table[:, 0] >= self.threshold).tolist() if place != best]
         elif against >= self.threshold:
-            verdict, place = "CONTRADICTED", worst
+            verdict, places = "CONTRADICTED", [worst]
         shown = f"{self.name}: support {support:.2f} (passage {best + 1}), contradiction {against:.2f}."
-        quotes = () if verdict == "NEUTRAL" else ((place + 1, passages[place][:_PASSAGE_QUOTED]),)
+        quoted = () if verdict == "NEUTRAL" else places
+        quotes = tuple((place + 1, passages[place][:_PASSAGE_QUOTED]) for place in quoted)
         return Finding(verdict, shown, round(support, 4), quotes)
 
 

@@ -10,11 +10,14 @@ from mlflow_ragmetrics.core.question import (
     Claims,
     Finding,
     Grade,
+    Nugget,
+    Nuggets,
     Outcome,
     Question,
     Rating,
     Related,
     RelatedChunks,
+    Sufficiency,
     Tone,
     Verify,
 )
@@ -30,10 +33,11 @@ class ScriptedJudge(Judge):
 
     ``facts`` (each ``{"text", "ok"}``) answers the claims of either text and their verification against contexts;
     ``used_chunks`` the related chunks; ``rating`` every grade (``None``, given, is a reply that cannot be parsed);
-    ``ratings`` the grades of single aspects, such as ``{"politeness": 4}``; ``tone`` the tone; ``response_claims`` and
-    ``reference_claims`` the claims of answer and reference, ``response_verdicts`` and ``reference_verdicts`` their
-    verdicts against the other text. ``error`` makes every question fail with that text. ``asked`` lists the questions
-    that came, for counting.
+    ``ratings`` the grades of single aspects, such as ``{"politeness": 4}``; ``tone`` the tone; ``sufficiency`` (0 to 1)
+    whether the passages suffice; ``nuggets`` the facts of a good answer, ``True`` where they are vital;
+    ``response_claims`` and ``reference_claims`` the claims of answer and reference, ``response_verdicts`` and
+    ``reference_verdicts`` their verdicts against the other text. ``error`` makes every question fail with that text.
+    ``asked`` lists the questions that came, for counting.
     """
 
     local = True
@@ -45,6 +49,8 @@ class ScriptedJudge(Judge):
         used_chunks: Sequence[int] | None = None,
         rating: Any = _ABSENT,
         tone: Any = _ABSENT,
+        sufficiency: float | None = None,
+        nuggets: Mapping[str, bool] | None = None,
         ratings: Mapping[str, Any] | None = None,
         response_claims: Sequence[str] | None = None,
         reference_claims: Sequence[str] | None = None,
@@ -59,6 +65,8 @@ class ScriptedJudge(Judge):
         self.used_chunks = used_chunks
         self.rating = rating
         self.tone = tone
+        self.sufficiency = sufficiency
+        self.nuggets = nuggets
         self.ratings = dict(ratings or {})
         self.claims = {"answer": response_claims, "reference": reference_claims}
         self.verdicts = {"answer": response_verdicts, "reference": reference_verdicts}
@@ -82,6 +90,10 @@ class ScriptedJudge(Judge):
             return self._findings(question)
         if isinstance(question, RelatedChunks):
             return self._related()
+        if isinstance(question, Nuggets):
+            return _ABSENT if self.nuggets is None else tuple(Nugget(*each) for each in self.nuggets.items())
+        if isinstance(question, Sufficiency):
+            return _ABSENT if self.sufficiency is None else Finding("", support=self.sufficiency)
         rating = _ABSENT
         if isinstance(question, Grade):
             rating = self.ratings.get(question.aspect, self.rating)

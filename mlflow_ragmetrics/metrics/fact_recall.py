@@ -12,7 +12,7 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Role, Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.shared.claims import Verified, verified_claims
+from mlflow_ragmetrics.shared.claims import Verified, joined, to_do, verified_claims
 from mlflow_ragmetrics.shared.non_answers import (
     Indistinct,
     NoContext,
@@ -83,7 +83,8 @@ def fact_recall(
 
 
 def _covered(verified: Verified, role: Role, states: States, target: Role) -> Score:
-    reason = say(f"fact_recall.{role}", n=len(verified.items), **verified.counts)
+    counts = say(f"fact_recall.{role}", n=len(verified.items), **verified.counts)
+    reason = joined(counts, to_do("not_retrieved", verified.of("NEUTRAL", "CONTRADICTED")))
     rule = f"on_{role}" if verified.items else "no_claims"
     return Score(
         value=verified.share(empty=1.0),

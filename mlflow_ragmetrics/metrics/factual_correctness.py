@@ -13,7 +13,7 @@ from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.shared.claims import correspond
+from mlflow_ragmetrics.shared.claims import correspond, joined, to_do
 
 __all__ = ["factual_correctness"]
 
@@ -69,7 +69,11 @@ def factual_correctness(
     found = yield from correspond(answer, reference, question, history)
     value = {"F1": found.f1, "PRECISION": found.precision, "RECALL": found.recall}[mode]
     counts = found.details
-    reason = say("factual_correctness.counts", value=value, mode=say(f"factual_correctness.{mode.lower()}"), **counts)
+    reason = joined(
+        say("factual_correctness.counts", value=value, mode=say(f"factual_correctness.{mode.lower()}"), **counts),
+        to_do("not_in_reference", found.answer.of("NEUTRAL", "CONTRADICTED")),
+        to_do("not_in_answer", found.reference.of("NEUTRAL", "CONTRADICTED")),
+    )
     blank = not answer.strip() or not reference.strip()
     return Score(
         value=value,

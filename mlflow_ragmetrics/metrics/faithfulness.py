@@ -9,7 +9,7 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.shared.claims import GroundingRules, Verified, grounded
+from mlflow_ragmetrics.shared.claims import GroundingRules, Verified, grounded, joined, to_do
 from mlflow_ragmetrics.shared.non_answers import Indistinct, NoContext, States
 
 __all__ = ["faithfulness"]
@@ -30,7 +30,7 @@ def faithfulness(
 
     Formula: claims of the answer that are SUPPORTED by ``contexts`` / claims of the answer; 1.0 with a note when the
     answer makes no claims. Raw 0 to 1, shown as 1 + 4 × raw. Each claim is an item with its verdict and the chunks
-    that decided it.
+    that decided it; the reason names those that are not supported, and what to do about them.
 
     Without context: 1.0 with the warning ``no_context`` (``no_context="floor"``: 0.0, ``"skip"``: unscored); this
     rewards missing retrieval, so the number of such rows is logged. An indistinct answer scores 0.0 against a clear
@@ -47,7 +47,8 @@ def faithfulness(
     >>> record = {"answer": "Red and old.", "contexts": ["It is red."]}
     >>> rm.score("faithfulness", record, judge=judge).reason
     'The contexts support 1 of 2 claims of the answer
-    (0 contradicted, 1 not covered).'
+    (0 contradicted, 1 not covered). Leave out what no passage says, or
+    retrieve a passage that does: “Old.”'
     """
     checks = GroundingRules(indistinct, no_context)
     return (yield from grounded(_supported, answer, question, reference, contexts, history, checks))
@@ -55,7 +56,11 @@ def faithfulness(
 
 def _supported(verified: Verified, states: States) -> Score:
     rule = "judged" if verified.items else "no_claims"
-    reason = say("faithfulness.counts", n=len(verified.items), **verified.counts)
+    reason = joined(
+        say("faithfulness.counts", n=len(verified.items), **verified.counts),
+        to_do("contradicted", verified.of("CONTRADICTED")),
+        to_do("not_covered", verified.of("NEUTRAL")),
+    )
     return Score(
         value=verified.share(empty=1.0),
         reason=reason if verified.items else say("faithfulness.no_claims"),

@@ -8,8 +8,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
+from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidDataError
 
@@ -17,9 +19,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Run
 
-__all__ = ["Results", "Source", "found_run", "is_file", "latest_results", "read_table", "results_of"]
+__all__ = ["BETTER", "Results", "Source", "found_run", "is_file", "latest_results", "read_table", "results_of"]
 
 Source = Union["Evaluation", "Results", str, Path]
+BETTER: Mapping[Better, str] = {False: "lower", None: "neither"}
+"""What the column ``<key>_better`` says of metrics of which higher is not better."""
 _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _LATEST = re.compile(r"latest\s+(?:(?P<count>\d+|two|three)\s+)?of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
@@ -54,6 +58,11 @@ class Results:
         """The keys of the scores: the columns that have a ``<key>_status`` beside them."""
         columns = list(self.table.columns)
         return [name for name in columns if f"{name}_status" in columns]
+
+    def better(self, key: str) -> Better:
+        """Whether a higher value of ``key`` is better, a lower one (``False``), or neither (``None``)."""
+        said = self.table[f"{key}_better"].iloc[0] if f"{key}_better" in self.table.columns and len(self.table) else ""
+        return {name: side for side, name in BETTER.items()}.get(str(said), True)
 
 
 def results_of(source: Source, name: str = "") -> Results:
@@ -138,8 +147,25 @@ def _from_run(run: Run) -> Results:
         message = f"run {run.info.run_name} ({run_id}) has no {_ROWS}; compare runs that ragmetrics evaluated"
         raise InvalidDataError(message) from error
     about = json.loads(texts[_SUITE])
-    table, items = _frame(json.loads(texts[_ROWS])), _frame(json.loads(texts[_ITEMS]))
+    parts = about.get("parts", {})
+    table, items = (_table(run_id, name, texts[name], parts.get(name, 0)) for name in (_ROWS, _ITEMS))
     return Results(run.info.run_name or run_id, table, items, about.get("suite", about), run_id)
+
+
+def _table(run_id: str, name: str, head: str, parts: int) -> pd.DataFrame:
+    """The table ``name`` of a run; of a large one the head is there only, and the whole is in Parquet parts."""
+    import pyarrow.parquet as pq
+    from mlflow import artifacts
+
+    if not parts:
+        return _frame(json.loads(head))
+    rows: list[dict[str, Any]] = []
+    with TemporaryDirectory() as folder:
+        for number in range(parts):
+            place = f"{Path(name).stem}/part-{number:05}.parquet"
+            path = artifacts.download_artifacts(run_id=run_id, artifact_path=place, dst_path=folder)
+            rows += pq.read_table(path).to_pylist()
+    return _frame(rows)
 
 
 def read_table(path: Path) -> pd.DataFrame:

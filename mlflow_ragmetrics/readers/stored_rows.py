@@ -16,7 +16,7 @@ from mlflow_ragmetrics.records.values import is_missing
 
 __all__ = ["stored_rows", "stored_samples"]
 
-_SUFFIXES = ("", "_1to5", "_passed", "_status", "_reason", "_measured", "_support", "_judge")
+_SUFFIXES = ("", "_1to5", "_passed", "_status", "_reason", "_measured", "_better", "_support", "_judge")
 
 
 def stored_samples(results: Results) -> list[Sample]:

@@ -17,8 +17,11 @@ from mlflow_ragmetrics.records.values import are_texts
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace
 
-__all__ = ["documents_of", "failure_of", "retrieved_documents", "record_of_trace", "session_of"]
+__all__ = ["TRACE_TIMES", "documents_of", "failure_of", "retrieved_documents", "record_of_trace", "session_of"]
 
+
+TRACE_TIMES = ("request_time", "execution_duration")
+"""The metadata of a row that comes from a trace: when its call began, and how long it took, in milliseconds."""
 
 _FILE_SEARCH = "file_search_call"
 _DOCUMENT = re.compile(r"retrieval\.documents\.(?P<number>\d{1,6})\.document\.(?P<name>\w+)")
@@ -138,7 +141,7 @@ def record_of_trace(row: Any) -> dict[str, Any] | None:
 
     The record has the trace's inputs and outputs, the expectations among its assessments, the documents of its
     retriever spans as contexts where it has such spans, its session (the conversation that it belongs to) where it has
-    one, and ``trace_id``, to which feedback is attached.
+    one, ``trace_id``, to which feedback is attached, and its times (``TRACE_TIMES``).
     """
     trace = _trace_in(row)
     if trace is None:
@@ -153,6 +156,7 @@ def record_of_trace(row: Any) -> dict[str, Any] | None:
         **({"expectations": expectations} if expectations else {}),
         **session_of(trace),
         "trace_id": trace.info.trace_id,
+        **{name: time for name in TRACE_TIMES if (time := getattr(trace.info, name, None)) is not None},
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mlflow_ragmetrics.core.sample import FIELDS
 
-__all__ = ["ALIASES", "ALIASES_BY_NATURE", "FIELD_OF", "RECORD_FIELDS", "RECORD_NAMES"]
+__all__ = ["ALIASES", "ALIASES_BY_NATURE", "ANSWERABLE_NAMES", "FIELD_OF", "RECORD_FIELDS", "RECORD_NAMES"]
 
 RECORD_FIELDS = ("id", *FIELDS)
 """The canonical names that a record may use and a column mapping may name."""
@@ -84,3 +84,14 @@ id): they count only where their values are texts, or messages, and no other nam
 
 RECORD_NAMES = (*FIELD_OF, *(name for names in ALIASES_BY_NATURE.values() for name in names))
 """Every name under which a field may be found."""
+
+ANSWERABLE_NAMES: Mapping[str, bool] = {
+    "answerable": False,
+    "is_answerable": False,
+    "answerability": False,
+    "Answerability": False,
+    "unanswerable": True,
+    "is_impossible": True,
+}
+"""Metadata that say whether a question can be answered, in the order in which they are looked for; ``True``: they say
+that it cannot."""

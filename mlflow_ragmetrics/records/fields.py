@@ -9,6 +9,7 @@ from typing import Any
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF
+from mlflow_ragmetrics.records.conversation import tool_chunks_in
 from mlflow_ragmetrics.records.messages import answer_in, mapping_of, messages_of, question_in, reference_in
 from mlflow_ragmetrics.records.values import are_texts, chunks_of, elements_of, is_missing, text_of, texts_of
 
@@ -123,7 +124,10 @@ def _field_in(column: object, field: str) -> Reading:
         present.pop("context", None)
     if field == "history" and not all(fits(field, each) for each in present.values()):
         present = {}
-    return read_field(field, present) if present else read_by_nature(field, entries)
+    reading = read_field(field, present) if present else read_by_nature(field, entries)
+    if reading.empty and field == "contexts":
+        return Reading(tool_chunks_in(entries.get("messages")))
+    return reading
 
 
 def _agreed(field: str, readings: Mapping[str, Reading]) -> Reading:

@@ -11,7 +11,20 @@ from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.records.aliases import ALIASES
 from mlflow_ragmetrics.records.values import elements_of, is_missing
 
-__all__ = ["answer_in", "mapping_of", "messages_in", "messages_of", "question_in", "reference_in", "turns_before"]
+__all__ = [
+    "MODEL_ROLES",
+    "USER_ROLES",
+    "answer_in",
+    "citations_in",
+    "joined_parts",
+    "mapping_of",
+    "messages_in",
+    "messages_of",
+    "question_in",
+    "reference_in",
+    "role_and_content",
+    "turns_before",
+]
 
 _QUESTION_KEYS = (
     "question",
@@ -25,26 +38,70 @@ _ANSWER_KEYS = (
     "response",
     "content",
     *(name for name in ALIASES["answer"] if name not in ("output", "response")),
+    "generation",
+    "output_text",
+    "final_answer",
+    "structured_response",
+    "parsed",
 )
 _REFERENCE_KEYS = ("reference", *ALIASES["reference"], *_ANSWER_KEYS)
-_USER_ROLES = frozenset({"user", "human"})
-_MODEL_ROLES = frozenset({"assistant", "ai", "AIMessageChunk"})
+USER_ROLES = frozenset({"user", "human"})
+MODEL_ROLES = frozenset({"assistant", "ai", "AIMessageChunk"})
 _DEEPEST = 4
 
 
 def question_in(value: object) -> object:
     """The question inside chain ``inputs``: a mapping's question, or its last user message; ``value`` if none."""
-    return _unwrapped(value, _QUESTION_KEYS, _USER_ROLES)
+    return _unwrapped(value, _QUESTION_KEYS, USER_ROLES)
 
 
 def answer_in(value: object) -> object:
     """The answer inside chain ``outputs``: a mapping's answer, or its last model message; ``value`` if none."""
-    return _unwrapped(value, _ANSWER_KEYS, _MODEL_ROLES)
+    return _unwrapped(value, _ANSWER_KEYS, MODEL_ROLES)
+
+
+def citations_in(value: object) -> list[dict[str, Any]]:
+    """The citations in the content blocks of the answer inside chain ``outputs``, each with its block's text.
+
+    Blocks have them under ``citations`` (Anthropic, and LangChain's messages from it) or ``annotations`` (OpenAI, and
+    LangChain's standard blocks); Cohere's stand beside the message, in ``additional_kwargs``.
+    """
+    for _ in range(_DEEPEST):
+        content = value.get("content") if isinstance(value, Mapping) else getattr(value, "content", None)
+        extra = getattr(value, "additional_kwargs", None) or {}
+        found = [dict(each) for each in extra.get("citations") or () if isinstance(each, Mapping)]
+        for block in content if isinstance(content, (list, tuple)) else ():
+            if isinstance(block, Mapping):
+                given = block.get("citations") or block.get("annotations") or ()
+                text = block.get("text")
+                found += [{**each, "text": text} for each in given if isinstance(each, Mapping) and _cites(each)]
+        if found:
+            return found
+        inner = _message_inside(value)
+        if inner is None or isinstance(inner, str):
+            return []
+        value = inner
+    return []
+
+
+def _cites(entry: Mapping[Any, Any]) -> bool:
+    return "cite" in str(entry) or "citation" in str(entry.get("type", "citation"))
+
+
+def _message_inside(value: object) -> object:
+    """The answer of a mapping, or the last model message of a list or a mapping."""
+    if isinstance(value, Mapping):
+        found = next((value[key] for key in _ANSWER_KEYS if not is_missing(value.get(key))), None)
+        return found if found is not None else _message_inside(list(_messages(value)))
+    if isinstance(value, (list, tuple)):
+        said = [each for each in value if role_and_content(each)[0] in MODEL_ROLES]
+        return said[-1] if said else None
+    return None
 
 
 def reference_in(value: object) -> object:
     """The reference inside the outputs that were expected; ``value`` if there is none."""
-    return _unwrapped(value, _REFERENCE_KEYS, _MODEL_ROLES) if isinstance(value, Mapping) else value
+    return _unwrapped(value, _REFERENCE_KEYS, MODEL_ROLES) if isinstance(value, Mapping) else value
 
 
 def messages_of(value: object) -> tuple[Message, ...] | None:
@@ -130,7 +187,7 @@ def _inside(value: object, keys: Sequence[str], roles: frozenset[str]) -> object
     if isinstance(value, (list, tuple)):
         return _last_message(value, roles)
     content = getattr(value, "content", None)
-    return _joined_parts(content) if content is not None else None
+    return joined_parts(content) if content is not None else None
 
 
 def _messages(value: Mapping[Any, Any]) -> Iterable[object]:
@@ -146,13 +203,14 @@ def _messages(value: Mapping[Any, Any]) -> Iterable[object]:
 def _last_message(messages: Iterable[object], roles: frozenset[str]) -> object:
     last = None
     for message in messages:
-        role, content = _role_and_content(message)
+        role, content = role_and_content(message)
         if isinstance(role, str) and role in roles and content:
-            last = _joined_parts(content)
+            last = joined_parts(content)
     return last
 
 
-def _role_and_content(message: object) -> tuple[object, object]:
+def role_and_content(message: object) -> tuple[object, object]:
+    """Who spoke, as the message says it, and what; ``None`` twice where it is no message."""
     if isinstance(message, Message):
         return message.role, message.content
     if isinstance(message, Mapping):  # OpenTelemetry calls the content parts
@@ -166,22 +224,22 @@ def _turns_of(element: object) -> list[Message] | None:
         if len(element) != 2 or not all(isinstance(each, str) for each in element):
             return None
         first, second = element
-        if first in _USER_ROLES | _MODEL_ROLES | {"system"}:
+        if first in USER_ROLES | MODEL_ROLES | {"system"}:
             return [_message(first, second)]
         return [Message("user", first), Message("assistant", second)]
-    role, content = _role_and_content(element)
+    role, content = role_and_content(element)
     if not isinstance(role, str):
         return None
     return [_message(role, content)]
 
 
 def _message(role: str, content: object) -> Message:
-    text = _joined_parts(content)
-    name = "user" if role in _USER_ROLES else "assistant" if role in _MODEL_ROLES else role
+    text = joined_parts(content)
+    name = "user" if role in USER_ROLES else "assistant" if role in MODEL_ROLES else role
     return Message(name, text if isinstance(text, str) else "")
 
 
-def _joined_parts(content: object) -> object:
+def joined_parts(content: object) -> object:
     """The text of a message whose content is a list of parts (``{"type": "text", "text": …}``, or ``content``)."""
     if not isinstance(content, (list, tuple)):
         return content

@@ -17,6 +17,7 @@ from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF, RECORD_FIELDS
+from mlflow_ragmetrics.records.conversation import sample_from_messages
 from mlflow_ragmetrics.records.fields import (
     MISSING,
     MLFLOW_COLUMNS,
@@ -28,7 +29,7 @@ from mlflow_ragmetrics.records.fields import (
     read_by_nature,
     read_field,
 )
-from mlflow_ragmetrics.records.messages import mapping_of, messages_in, turns_before
+from mlflow_ragmetrics.records.messages import citations_in, mapping_of, messages_in, messages_of, turns_before
 from mlflow_ragmetrics.records.values import document_ids_of, is_missing, texts_of
 
 __all__ = ["Recent", "check_columns", "content_id", "to_sample", "with_ids"]
@@ -97,11 +98,14 @@ def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_
                 readings[field] = reading
                 names = ALIASES_BY_NATURE[field]
                 rest = {name: value for name, value in rest.items() if name not in names or not fits(field, value)}
+    if messages_of(rest.get("messages")):
+        _add_conversation(readings, rest.pop("messages"))
     _add_history(readings, row, columns or _NO_COLUMNS)
     metadata = _metadata(rest)
     if nested:
         metadata.update(nested_metadata(row))
     _add_retrieved_ids(readings, metadata, row)
+    _add_citations(found, metadata)
     return _sample(readings, metadata, default_id)
 
 
@@ -216,6 +220,14 @@ def _add_nested(readings: dict[str, Reading], row: Mapping[Any, Any]) -> None:
             readings[field] = expected_field(row, field)
 
 
+def _add_conversation(readings: dict[str, Reading], messages: Any) -> None:
+    """Fill fields that have no entry of their own from an agent's messages."""
+    told = sample_from_messages(messages)
+    for field in ("question", "answer", "contexts", "history"):
+        if readings.get(field, MISSING).empty:
+            readings[field] = Reading(getattr(told, field))
+
+
 def _add_history(readings: dict[str, Reading], row: Mapping[Any, Any], columns: Mapping[str, str]) -> None:
     """The turns before the question: of the history that was given, else of the messages that hold the question."""
     messages = readings.get("history", MISSING).value
@@ -243,6 +255,16 @@ def _add_retrieved_ids(readings: dict[str, Reading], metadata: Mapping[str, Any]
             readings["retrieved_doc_ids"] = Reading(texts_of(uris, "retrieved_doc_ids"))
         except InvalidFieldError as error:
             readings["retrieved_doc_ids"] = Reading(problem=str(error))
+
+
+def _add_citations(found: Mapping[str, Mapping[str, Any]], metadata: dict[str, Any]) -> None:
+    """The citations that stand in the blocks of a message, where the record has none of its own."""
+    if "citations" in metadata:
+        return
+    for value in found.get("answer", {}).values():
+        citations = [] if isinstance(value, str) else citations_in(value)
+        if citations:
+            metadata["citations"] = citations
 
 
 def _sample(readings: Mapping[str, Reading], metadata: Mapping[str, Any], default_id: str | None) -> Sample:

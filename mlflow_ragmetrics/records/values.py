@@ -18,7 +18,7 @@ from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.core.text import words
 from mlflow_ragmetrics.errors import InvalidFieldError
 
-__all__ = ["elements_of", "is_missing", "text_of", "texts_of", "are_texts", "chunks_of", "document_ids_of"]
+__all__ = ["are_texts", "chunks_of", "distinct", "document_ids_of", "elements_of", "is_missing", "text_of", "texts_of"]
 
 _MISSING_KINDS = frozenset({"NAType", "NaTType"})
 _CONTAINERS = (bytes, list, tuple, dict)
@@ -149,6 +149,14 @@ def chunks_of(value: object, field: str = "contexts") -> tuple[Chunk, ...] | Non
         elements = _labelled(value)
     chunks = (_chunk_of(element, field) for element in elements)
     return tuple(chunk for chunk in chunks if chunk is not None)
+
+
+def distinct(chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
+    """The chunks without repetitions, each at its first rank; same text under another id is another chunk."""
+    first: dict[tuple[str | None, str], Chunk] = {}
+    for chunk in chunks:
+        first.setdefault((chunk.id, chunk.text), chunk)
+    return tuple(first.values())
 
 
 def are_texts(value: object) -> bool:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import accumulate, islice
 from operator import attrgetter
 from pathlib import Path
@@ -19,6 +20,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.readers.results import BETTER
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.suite import Suite
@@ -64,6 +66,10 @@ class _Column:
     read: Callable[[Score], Any]
 
 
+def _constant(value: str, score: Score) -> str:
+    return value
+
+
 class ScoreColumns:
     """The columns of a suite's scores, whose types follow from the suite alone, whatever the rows hold.
 
@@ -79,6 +85,9 @@ class ScoreColumns:
         for metric in suite.metrics:
             key = prefix + metric.key
             self._add(key, metric.definition.scaled, metric.threshold is not None)
+            if metric.key in suite.selection.better:
+                side = BETTER[suite.selection.better[metric.key]]
+                self._columns.append(_Column(f"{key}_better", key, pa.string(), partial(_constant, side)))
             if "judge" in metric.definition.asks:
                 self._add_judged(key, "contexts" in (*metric.definition.required, *metric.definition.optional))
                 if suite.several:

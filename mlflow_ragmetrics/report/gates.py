@@ -10,7 +10,7 @@ from typing import Protocol, Union
 
 from mlflow_ragmetrics.core.condition import check_limit
 from mlflow_ragmetrics.core.options import shown
-from mlflow_ragmetrics.core.score import passes
+from mlflow_ragmetrics.core.score import Better, passes
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 
 __all__ = [
@@ -34,7 +34,7 @@ _FIGURES = (
     *("true_mean", "true_low", "true_high", "anytime_low", "anytime_high"),
 )
 _BOUNDS = {"pass_rate": (0.0, 1.0), "coverage": (0.0, 1.0), "n_scored": (0.0, math.inf)}
-_VERDICTS = ("improved", "regressed", "unchanged", "too few rows to tell")
+_VERDICTS = ("improved", "regressed", "changed", "unchanged", "too few rows to tell")
 
 
 class GateError(RagMetricsError, AssertionError):
@@ -63,7 +63,7 @@ class Outcome(Protocol):
 
     @property
     def verdict(self) -> str:
-        """Improved, regressed, unchanged or too few rows to tell."""
+        """Improved, regressed, changed (of what is neither better), unchanged or too few rows to tell."""
 
     @property
     def sentence(self) -> str:
@@ -75,14 +75,20 @@ def check_names(
     fail_under: Mapping[str, float] | None = None,
     min_scored: MinScored | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
+    *,
+    fail_over: Mapping[str, float] | None = None,
+    better: Mapping[str, Better] | None = None,
 ) -> None:
-    """``InvalidOptionError`` for limits that do not fit a report with these ``keys``, whose values have ``ranges``."""
-    for name, least in (fail_under or {}).items():
-        key, _, figure = _figure(keys, name).partition("/")
-        if not (isinstance(least, (int, float)) and -math.inf < least < math.inf):
-            raise InvalidOptionError(f"fail_under {name}={shown(least)}: it must be a number", param="fail_under")
-        bounds = _BOUNDS.get(figure, (1.0, 5.0) if key not in keys else (ranges or {}).get(key))
-        check_limit(f"fail_under {name}", least, bounds, "fail_under")
+    """``InvalidOptionError`` for limits that do not fit a report with these ``keys``, as ``check_figures`` has them."""
+    for param, limits in (("fail_under", fail_under or {}), ("fail_over", fail_over or {})):
+        for name, limit in limits.items():
+            figure = _figure(keys, name, param)
+            key, _, what = figure.partition("/")
+            if not (isinstance(limit, (int, float)) and -math.inf < limit < math.inf):
+                raise InvalidOptionError(f"{param} {name}={shown(limit)}: it must be a number", param=param)
+            bounds = _BOUNDS.get(what, (1.0, 5.0) if key not in keys else (ranges or {}).get(key))
+            check_limit(f"{param} {name}", limit, bounds, param)
+            _check_side(figure, param, better or {})
     for key, share in _shares(min_scored).items():
         if key and key not in keys:
             message = f"min_scored {key}: {key!r} is not a metric here; there are {', '.join(keys) or 'none'}"
@@ -97,14 +103,18 @@ def check_figures(
     fail_under: Mapping[str, float] | None = None,
     min_scored: MinScored | None = None,
     *,
+    fail_over: Mapping[str, float] | None = None,
+    better: Mapping[str, Better] | None = None,
     keys: Sequence[str] = (),
     rows: int = 0,
     incomplete: str | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> list[Check]:
-    """One check for each limit of ``fail_under`` (``key`` for its mean, or ``key/figure``).
+    """One check for each limit of ``fail_under`` and ``fail_over`` (``key`` for its mean, or ``key/figure``).
 
-    ``figures`` are a report's ``metrics``. A check passes where the figure reaches its limit and at least the share
+    ``figures`` are a report's ``metrics``. ``better`` says of which keys lower is better (``False``), which take
+    ``fail_over``, or neither (``None``), which take both. A check passes where the figure reaches its limit, or does
+    not exceed it, and at least the share
     ``min_scored`` (default 0.95; a mapping gives it by key, and under ``""`` for all others) of **all** rows was
     measured, that is scored otherwise than by the rule for rows without context or without claims. Without a limit
     ``min_scored`` is a check of its own, for the keys that it names, else for all. ``keys`` are further metrics that
@@ -114,17 +124,20 @@ def check_figures(
     limit outside the metric's range in ``ranges``.
     """
     known = list(dict.fromkeys([*keys, *(name.removesuffix("/n_scored") for name in figures if _is_count(name))]))
-    check_names(known, fail_under, min_scored, ranges)
+    check_names(known, fail_under, min_scored, ranges, fail_over=fail_over, better=better)
     shares = _shares(min_scored)
-    limits: dict[str, float | None] = {_figure(known, name): least for name, least in (fail_under or {}).items()}
-    limited = {_counted(name) for name in limits}
+    limits: list[tuple[str, float | None, bool]] = [
+        *((_figure(known, name, "fail_under"), least, False) for name, least in (fail_under or {}).items()),
+        *((_figure(known, name, "fail_over"), most, True) for name, most in (fail_over or {}).items()),
+    ]
+    limited = {_counted(name) for name, _, _ in limits}
     alone = [key for key in shares if key] or ([] if limited or min_scored is None else known)
-    limits |= {f"{key}/n_measured": None for key in alone if key not in limited}
+    limits += [(f"{key}/n_measured", None, False) for key in alone if key not in limited]
     checks = [] if incomplete is None else [Check("evaluation", False, f"the evaluation is not complete: {incomplete}")]
-    for name, least in limits.items():
+    for name, limit, is_most in limits:
         key = _counted(name)
         share = shares.get(key, shares.get("", MIN_SCORED))
-        checks.append(_check(figures, name, least, share, rows))
+        checks.append(_check(figures, name, limit, is_most, share, rows))
     return checks
 
 
@@ -152,15 +165,30 @@ def to_json(checks: Sequence[Check]) -> str:
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
 
 
-def _figure(keys: Sequence[str], name: str) -> str:
+_ANY_SIDE = ("pass_rate", "coverage", "n_scored")
+
+
+def _check_side(figure: str, param: str, better: Mapping[str, Better]) -> None:
+    """``InvalidOptionError`` for a limit on the wrong side of a figure on the metric's own scale."""
+    key, name = _counted(figure), figure.partition("/")[2]
+    side = better.get(key, True)
+    wrong = param == "fail_over" and (side is True or name in _ANY_SIDE)
+    if wrong or (param == "fail_under" and side is False and name not in _ANY_SIDE):
+        words, other = ("the higher", "fail_under") if wrong else ("the lower", "fail_over")
+        option = other.replace("_", "-")
+        message = f"{param} {figure}: it is better {words}; use {other} (--{option}) for it"
+        raise InvalidOptionError(message, param=param)
+
+
+def _figure(keys: Sequence[str], name: str, param: str) -> str:
     key, _, figure = name.partition("/")
     figure = figure or "mean"
     if key not in keys and (figure != "mean" or _counted(key) not in keys):
-        message = f"fail_under {name}: {key!r} is not a metric here; there are {', '.join(keys) or 'none'}"
-        raise InvalidOptionError(message, param="fail_under")
+        message = f"{param} {name}: {key!r} is not a metric here; there are {', '.join(keys) or 'none'}"
+        raise InvalidOptionError(message, param=param)
     if figure not in _FIGURES:
-        message = f"fail_under {name}: {figure!r} is not a figure; there are {', '.join(_FIGURES)}"
-        raise InvalidOptionError(message, param="fail_under")
+        message = f"{param} {name}: {figure!r} is not a figure; there are {', '.join(_FIGURES)}"
+        raise InvalidOptionError(message, param=param)
     return f"{key}/{figure}"
 
 
@@ -182,7 +210,9 @@ def _shares(min_scored: MinScored | None) -> dict[str, float]:
 _OF_REPEATS = {"mean": "repeat_mean", "ci_low": "repeat_ci_low", "ci_high": "repeat_ci_high"}
 
 
-def _check(figures: Mapping[str, float], name: str, least: float | None, share: float, rows: int) -> Check:
+def _check(
+    figures: Mapping[str, float], name: str, limit: float | None, is_most: bool, share: float, rows: int
+) -> Check:
     key, figure = _counted(name), name.partition("/")[2]
     if f"{key}/repeat_n_measured" in figures:  # a gate is on all that was asked, not on the first time
         name = f"{key}/{_OF_REPEATS.get(figure, figure)}"
@@ -192,14 +222,15 @@ def _check(figures: Mapping[str, float], name: str, least: float | None, share: 
     counted = f"{measured:.0f} of {total:.0f} rows were measured"
     if not enough:
         counted += f", and at least {share:.4g} of them must be"
-    if least is None:
+    if limit is None:
         return Check(name, enough, f"{key}: {counted}")
     value = figures.get(name)
+    must, does = ("must be at most", "stays within") if is_most else ("must be at least", "reaches")
     if value is None:
-        return Check(name, False, f"{name} could not be computed and must be at least {least:g}; {counted}")
-    reached = passes(value, least)
+        return Check(name, False, f"{name} could not be computed and {must} {limit:g}; {counted}")
+    reached = passes(value, limit, not is_most)
     mark = " (few groups)" if f"{key}/few_groups" in figures else ""
-    said = f"{name} is {value:.4f}{mark} and {'reaches' if reached else 'must be at least'} {least:g}"
+    said = f"{name} is {value:.4f}{mark} and {does if reached else must} {limit:g}"
     return Check(name, reached and enough, f"{said}{'; ' if enough == reached else ', but '}{counted}")
 
 

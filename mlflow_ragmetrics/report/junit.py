@@ -34,18 +34,24 @@ def gate_cases(checks: Sequence[Check]) -> list[Case]:
 
 
 def row_cases(
-    rows: Sequence[Row], checks: Sequence[Check], fail_under: Mapping[str, float] | None = None
+    rows: Sequence[Row],
+    checks: Sequence[Check],
+    fail_under: Mapping[str, float] | None = None,
+    fail_over: Mapping[str, float] | None = None,
 ) -> list[Case]:
     """One case for each row: its scores as properties, their reasons as output.
 
     A row fails for its part in a gate that failed: its score is under that gate's limit, or was not measured. Where
     every gate was reached no row fails, so that the file says what the exit code says.
     """
+    most = {name if "/" in name else f"{name}/mean": limit for name, limit in (fail_over or {}).items()}
     limits = {name if "/" in name else f"{name}/mean": limit for name, limit in (fail_under or {}).items()}
     failed = [check.name.replace("/repeat_", "/") for check in checks if not check.passed]
     cases = []
     for row in rows:
-        faults = [_fault(name, row.scores.get(name.partition("/")[0]), limits.get(name)) for name in failed]
+        faults = [
+            _fault(name, row.scores.get(name.partition("/")[0]), limits.get(name), most.get(name)) for name in failed
+        ]
         reasons = {key: score.error or score.reason for key, score in row.scores.items()}
         unscored = next(iter(reasons.values()), "no score") if not any(s.scored for s in row.scores.values()) else None
         cases.append(
@@ -60,7 +66,7 @@ def row_cases(
     return cases
 
 
-def _fault(name: str, score: Score | None, limit: float | None) -> str | None:
+def _fault(name: str, score: Score | None, limit: float | None, most: float | None) -> str | None:
     """What this score has to do with the failure of the gate ``name``; ``None`` for nothing."""
     key, _, figure = name.partition("/")
     if score is None:
@@ -69,6 +75,8 @@ def _fault(name: str, score: Score | None, limit: float | None) -> str | None:
         return f"{key} was not measured: {score.error or score.reason}"
     if figure == "pass_rate":
         return f"{key} is {score.value:.4f}, below its threshold {score.threshold:g}" if score.passed is False else None
+    if most is not None and score.value > most + 1e-9:
+        return f"{key} is {score.value:.4f}, above the gate's {most:g}: {score.reason}"
     if limit is None or figure in ("coverage", "n_scored", "n_measured") or passes(score.value, limit):
         return None
     return f"{key} is {score.value:.4f}, below the gate's {limit:g}: {score.reason}"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
+from random import Random
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.json_text import as_json, plain
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Better, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.readers import digest
@@ -24,15 +25,19 @@ from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failu
 from mlflow_ragmetrics.report.marks import Failures, count_lines, failure_lines, judge_lines
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures, summarize_rows
-from mlflow_ragmetrics.report.tables import items_frame, rows_frame
+from mlflow_ragmetrics.report.tables import items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.report.true_score import Method, TrueScore, true_score
 from mlflow_ragmetrics.shared.retrieval import retrieval_summary
 from mlflow_ragmetrics.statistics.agreement import Agreement
+from mlflow_ragmetrics.tracking.datasets import questions_digest
+from mlflow_ragmetrics.views.markdown import summary_note
 from mlflow_ragmetrics.views.notebook import report_cell
-from mlflow_ragmetrics.views.report_page import report_page
+from mlflow_ragmetrics.views.report_page import MOST_ROWS, report_page
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from mlflow_ragmetrics.report.diagnosis import Diagnosis
 
 __all__ = ["Report"]
 
@@ -44,8 +49,9 @@ class Report:
     ``description`` says how it was made (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
     ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
     where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found, ``anytime`` the state that
-    ``with_anytime`` leaves for the next look. ``stopped`` says why it ended before every row was scored, where it did.
-    ``ranges``: the lowest and the highest value of each key, where they are known.
+    ``with_anytime`` leaves for the next look. ``stopped`` says why it ended before every row was scored, where it did;
+    ``timings`` are the figures of a chain's calls, where one was run; ``ranges`` the lowest and the highest value of
+    each key, where they are known.
     ``slices`` are the columns of ``with_slices``.
     """
 
@@ -59,6 +65,7 @@ class Report:
     anytime: AnytimeState | None = None
     stopped: Union[str, None] = None
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, repr=False, compare=False)
+    timings: Mapping[str, float] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -69,18 +76,53 @@ class Report:
         """The keys of the scores, in the suite's order."""
         return list(dict.fromkeys(key for row in self.rows for key in row.scores))
 
+    @cached_property
+    def better(self) -> dict[str, Better]:
+        """Of the keys of which higher is not better: ``False`` where lower is, ``None`` where neither is."""
+        sides = ((key, score.higher_is_better) for row in self.rows for key, score in row.scores.items())
+        return {key: side for key, side in sides if side is not True}
+
     def scores(self, key: str) -> list[Score]:
         """One score per row for this key."""
         return [row.scores[key] for row in self.rows]
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per sample: id, question, answer, the scores (composites first), their reasons, then all else."""
+        """One row per sample: id, question, answer, the scores (composites first), their reasons, then all else.
+
+        ``diagnosis`` and ``diagnosis_reason`` say which part failed, where the suite has the metrics that tell.
+        """
         return self._table
 
     @cached_property
+    def diagnoses(self) -> list[Diagnosis]:
+        """Which part failed, row by row; empty where the suite lacks the metrics that tell."""
+        if not any(key.endswith("context_utilization") for key in self.keys):
+            return []
+        from mlflow_ragmetrics.report.diagnosis import Diagnosis, diagnose
+
+        language = str(self.description.get("language", "en"))
+        found = [diagnose(row.scores, language) for row in self.rows]
+        unknown = Diagnosis("not measured", "")
+        return [each or unknown for each in found] if any(found) else []
+
+    @property
+    def causes(self) -> dict[str, int]:
+        """How many rows have each diagnosis; empty where there is none."""
+        if not self.diagnoses:
+            return {}
+        from mlflow_ragmetrics.report.diagnosis import count_causes
+
+        return count_causes(each.cause for each in self.diagnoses)
+
+    @cached_property
     def _table(self) -> pd.DataFrame:
-        return rows_frame(self.rows)
+        found = self.diagnoses
+        named: dict[str, list[str]] = {
+            "diagnosis": [each.cause for each in found],
+            "diagnosis_reason": [each.reason for each in found],
+        }
+        return rows_frame(self.rows, named if found else None)
 
     @property
     def items(self) -> pd.DataFrame:
@@ -96,7 +138,8 @@ class Report:
         """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
         scores = [row.scores for row in self.rows]
         figures = {**summarize_rows(scores, self._group_names()), **panel_figures(scores)}
-        figures |= {**retrieval_summary(scores), **self.repeats}
+        figures |= {**retrieval_summary(scores), **self.repeats, **self.timings}
+        figures |= {f"diagnosis/n_{cause.replace(' ', '_')}": count for cause, count in self.causes.items()}
         figures |= {name: value for each in self.true_scores for name, value in each.metrics.items()}
         return figures | (self.anytime.metrics if self.anytime is not None else {})
 
@@ -185,6 +228,11 @@ class Report:
         return digest(row.sample for row in self.rows)
 
     @cached_property
+    def questions_digest(self) -> str:
+        """16 hex digits of questions, references and gold ids: the same for all versions that answer them."""
+        return questions_digest(self.rows)
+
+    @cached_property
     def incomplete(self) -> str | None:
         """Why the figures are not those of a whole evaluation: it was stopped, or no judge answered; else ``None``."""
         return self.stopped or self._failures.silence
@@ -248,27 +296,42 @@ class Report:
         return chosen
 
     def worst(self, count: int = 3, key: str | None = None) -> pd.DataFrame:
-        """The ``count`` scored rows of ``table`` of lowest value, lowest first: by ``key``, else as ``worst_rows``."""
+        """The ``count`` scored rows worst rows of ``table``, the worst first: by ``key``, else as ``worst_rows``."""
         return self.table.iloc[[self._places[row.sample.id] for row in self.worst_rows(count, key)]]
 
     def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
-        """The ``count`` scored rows of lowest value: by ``key``, else by the composite, else by each row's lowest."""
-        found = [(lowest, row) for row in self.rows if (lowest := self.lowest(row, key)) is not None]
-        return [row for _, row in sorted(found, key=lambda each: (each[0][1], fmean(_values(each[1]))))[:count]]
+        """The ``count`` worst rows: by ``key``, else by the composite, else by the worst of each row's scores.
+
+        Worst is lowest, or highest where lower is better; what is neither ranks no row, unless it is ``key``.
+        """
+        found = [(place, row) for row in self.rows if (place := self._place(row, key)) is not None]
+        ranked = sorted(found, key=lambda each: (each[0][0], fmean(_qualities(each[1]) or [0.0])))
+        return [row for _, row in ranked[:count]]
 
     def lowest(self, row: Row, key: str | None = None) -> tuple[str, float] | None:
         """What ``worst`` goes by in this row: the metric and its value; ``None`` where that is not scored."""
+        place = self._place(row, key)
+        return None if place is None else (place[1], float(row.scores[place[1]].value or 0.0))
+
+    def _place(self, row: Row, key: str | None) -> tuple[float, str] | None:
+        """How good the row is by what ``worst`` goes by, and the metric."""
         key = key or self._ranking
-        values = {
-            name: score.value for name, score in row.scores.items() if name == key or (key is None and score.measured)
-        }
-        scored = [(value, name) for name, value in values.items() if value is not None]
-        return (min(scored)[1], min(scored)[0]) if scored else None
+        if key is not None:
+            score = row.scores.get(key, _ABSENT)
+            quality = score.value if score.higher_is_better is None else score.quality
+            return None if quality is None else (quality, key)
+        scored = [(s.quality, name) for name, s in row.scores.items() if s.measured and s.quality is not None]
+        return min(scored, default=None)
 
     @property
     def worst_by(self) -> str:
         """What ``worst`` goes by, in words."""
-        return self._ranking or ("the lowest of the row's scores" if len(self.keys) > 1 else "".join(self.keys))
+        return self._ranking or (f"the {self.worst_word} of the row's scores" if self.keys[1:] else "".join(self.keys))
+
+    @property
+    def worst_word(self) -> str:
+        """What the worst rows are called: lowest, where higher is better throughout."""
+        return "worst" if self.better else "lowest"
 
     @cached_property
     def _ranking(self) -> str | None:
@@ -277,8 +340,13 @@ class Report:
     def to_html(self, title: str | None = None) -> str:
         """A self-contained page: summary, distributions, a table of rows, and each row's claims and chunks.
 
+        Of more than 20,000 rows it shows the 10,000 worst and as many others, and says so.
+
         ``title`` stands above it; without one, the name of the file that was evaluated does.
         """
+        return "".join(self._page(title))
+
+    def _page(self, title: str | None = None) -> Iterator[str]:
         named = f"RAG evaluation of {Path(self.source).name}" if self.source else "RAG evaluation"
         return report_page(
             self.rows,
@@ -288,7 +356,22 @@ class Report:
             usage=plain(self.usage),
             warnings=self.warnings,
             banner=[*self.banner, *self.judged_by],
+            diagnoses=[(each.cause, each.reason) for each in self.diagnoses],
+            causes=self.causes,
+            shown=self._shown() if len(self) > MOST_ROWS else None,
         )
+
+    def _write_page(self, path: Path) -> None:
+        """Write the page without ever having the whole of it in memory."""
+        with path.open("w", encoding="utf-8", newline="\n") as target:
+            target.writelines(self._page())
+
+    def _shown(self) -> list[int]:
+        """The places of the worse half of what a page can show by ``worst``, and of a random sample of the others."""
+        worst = {id(row) for row in self.worst_rows(MOST_ROWS // 2)}
+        others = [place for place, row in enumerate(self.rows) if id(row) not in worst]
+        sample = set(Random(0).sample(others, MOST_ROWS - len(worst)))
+        return [place for place, row in enumerate(self.rows) if place in sample or id(row) in worst]
 
     def __repr__(self) -> str:
         means = (f"{key} {self.metrics[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in self.metrics)
@@ -298,50 +381,133 @@ class Report:
         banner = [*self.banner, *self.judged_by]
         keys = [*self.composites, *(key for key in self.keys if key not in self.composites)]
         return report_cell(
-            keys, self.metrics, self.warnings, len(self), self.worst_rows(), worst_by=self.worst_by, banner=banner
+            keys,
+            self.metrics,
+            self.warnings,
+            len(self),
+            self.worst_rows(),
+            worst_by=f"{self.worst_word} by {self.worst_by}",
+            banner=banner,
         )
 
-    def check(self, *, min_scored: MinScored | None = None, **fail_under: float) -> None:
+    def check(
+        self,
+        *,
+        min_scored: MinScored | None = None,
+        fail_over: Mapping[str, float] | None = None,
+        **fail_under: float,
+    ) -> None:
         """``GateError`` (an ``AssertionError``) when a mean is under its limit: ``report.check(faithfulness=0.8)``.
 
+        ``fail_over``: limits that the means of metrics must not exceed that are better the lower, such as
+        ``{"hallucination_rate": 0.1}``.
         ``min_scored``: the share of all rows that must be measured, not left out, failed or scored by the rule for rows
         without context (default 0.95); a mapping gives it by key, and under ``""`` for the others. Other figures than
         the mean are named in full: ``report.check(**{"faithfulness/pass_rate": 0.9})``.
         """
         __tracebackhide__ = True  # pytest shows the line of the test
         checks = check_figures(
-            self.metrics, fail_under, min_scored, rows=len(self), incomplete=self.incomplete, ranges=self.ranges
+            self.metrics,
+            fail_under,
+            min_scored,
+            fail_over=fail_over,
+            better=self.better,
+            rows=len(self),
+            incomplete=self.incomplete,
+            ranges=self.ranges,
         )
         raise_failures(checks)
 
-    def log(self, *, plots: bool = True, **options: Any) -> str:
+    def without_texts(self) -> Report:
+        """The same figures, scores, verdicts and ids, and nothing of what is asked, answered, retrieved or reasoned."""
+        kept = replace(self, rows=[row_without_texts(row) for row in self.rows], warnings=(), stopped=None)
+        if self.warnings:
+            kept = replace(kept, warnings=(f"{len(self.warnings)} warnings are left out, as they may quote texts",))
+        incomplete = self.incomplete and "see what the program said that wrote this run"
+        figures = {"metrics": self.metrics, "data_digest": self.data_digest, "questions_digest": self.questions_digest}
+        diagnoses = [replace(each, reason="") for each in self.diagnoses]
+        vars(kept).update(figures, incomplete=incomplete, diagnoses=diagnoses)
+        return kept
+
+    def log(
+        self,
+        *,
+        run_id: str | None = None,
+        run_name: str | None = None,
+        tags: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        model_id: str | None = None,
+        step: int = 0,
+        texts: bool = True,
+        traces: bool = True,
+        feedback: bool = False,
+        dataset: Union[bool, str] = True,
+        plots: bool = True,
+        omit: Collection[str] = (),
+        files: Mapping[str, Union[str, bytes]] | None = None,
+    ) -> str:
         """Write metrics, params, tags, tables, page and plots into the active MLflow run, or a new one; returns its id.
 
-        Further options are those of ``tracking.log_report``: ``run_id``, ``run_name``, ``tags``, ``traces``, ….
+        ``run_id`` names another run, ``run_name`` a new one (default: data, version and judge); ``model_id`` links a
+        logged model (default: the active one), with the figures and their intervals. ``step``: where one run holds the
+        history of several versions, which of them this is; tables, page and traces are those logged last.
+        ``texts=False`` writes scores, verdicts and ids, and nothing of what is asked, answered, retrieved or said about
+        it: no page, no traces, no reasons, no quotes. ``traces`` writes one trace per row with its scores, by which
+        MLflow compares two runs row by row; ``feedback=True`` writes the scores onto the traces that the rows come from
+        instead. ``dataset`` names the dataset of the questions, which all versions share that answer the same ones;
+        ``False`` logs none. ``files`` are further artifacts by name, ``omit`` names of metrics not to log.
+        ``RagMetricsError`` where something cannot be written.
         """
         from mlflow_ragmetrics.tracking import log_report
         from mlflow_ragmetrics.tracking.anytime import ANYTIME, ANYTIME_TAG, measurement_id
 
-        drawn = self._plots() if plots else {}
-        files = {"ragmetrics_report.html": self.to_html(), **drawn, **(options.pop("files", None) or {})}
-        if self.slices:
-            tables = [self.by(column).assign(by=column) for column in self.slices]
-            records = [record for table in tables for record in table.to_dict("records")]
-            files["rag_slices.json"] = as_json(plain(records), indent=2)
+        report = self if texts else self.without_texts()
+        page = {"ragmetrics_report.html": self._write_page} if texts else {}
+        contents = {**page, **(self._plots() if plots else {}), **(files or {})}
+        if self.slices and texts:  # their names are values of the data
+            frames = [self.by(column).assign(by=column) for column in self.slices]
+            records = [record for frame in frames for record in frame.to_dict("records")]
+            contents["rag_slices.json"] = as_json(plain(records), indent=2)
         if self.anytime is not None:
-            files[ANYTIME] = as_json(self.anytime.to_dict())
-            options["tags"] = {**(options.get("tags") or {}), ANYTIME_TAG: measurement_id(self.description)}
-        return log_report(self, files=files, **options)
+            contents[ANYTIME] = as_json(self.anytime.to_dict())
+            tags = {**(tags or {}), ANYTIME_TAG: measurement_id(self.description)}
+        return log_report(
+            report,
+            run_id=run_id,
+            run_name=run_name,
+            tags=tags,
+            params=params,
+            model_id=model_id,
+            step=step,
+            traces=traces and texts,
+            feedback=feedback,
+            dataset=dataset,
+            omit=omit,
+            note=report.note,
+            files=contents,
+        )
+
+    @property
+    def note(self) -> str:
+        """The evaluation in a few lines of Markdown: what to know first, the figures, the three worst rows."""
+        worst = [(row, *lowest) for row in self.worst_rows() if (lowest := self.lowest(row)) is not None]
+        keys = [*self.composites, *(key for key in self.keys if key not in self.composites)]
+        return summary_note(keys, self.metrics, len(self), worst, worst_by=self.worst_by, banner=self.banner)
 
     def _plots(self) -> dict[str, bytes]:
-        from mlflow_ragmetrics.views.plots import composite_plot, distribution_plot, png
+        from mlflow_ragmetrics.views.plots import causes_plot, composite_plot, distribution_plot, png
 
         figures = {"ragmetrics_scores.png": distribution_plot({key: self.scores(key) for key in self.keys})}
         for key in self.description.get("weights", {}):
             if key in self.keys:
                 figures[f"ragmetrics_{key}.png"] = composite_plot(key, self.scores(key))
+        if self.causes:
+            figures["ragmetrics_diagnosis.png"] = causes_plot({"": self.causes})
         return {name: png(figure) for name, figure in figures.items() if figure is not None}
 
 
-def _values(row: Row) -> list[float]:
-    return [score.value for score in row.scores.values() if score.value is not None]
+_ABSENT = Score()
+
+
+def _qualities(row: Row) -> list[float]:
+    return [score.quality for score in row.scores.values() if score.quality is not None]

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence, Set
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
+from mlflow_ragmetrics.readers.results import BETTER
 from mlflow_ragmetrics.report.summary import judge_slugs
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ITEM_COLUMNS", "items_frame", "rows_frame"]
+__all__ = ["ITEM_COLUMNS", "items_frame", "row_without_texts", "rows_frame"]
 
-ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence")
+ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence", "unbacked")
 
 
 _FIRST = ("id", "question", "answer")
 
 
-def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
+def rows_frame(rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
     """One row per sample, its columns in the order in which they are read.
 
     First id, question and answer; then the scores, composites before metrics: ``<key>``, ``<key>_1to5`` and
@@ -32,7 +34,8 @@ def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
     how each score came about: ``<key>_status``, ``_measured``, ``_support``, ``_judge``. Scores are nullable
     ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``. ``_measured`` is there where some score
     comes of a rule, such as that for rows without context. An entry of the metadata that has the name of a score's
-    column is called ``<name>_given``.
+    column is called ``<name>_given``. ``<key>_better`` is there where it is not "higher": "lower" or "neither".
+    ``more`` are further columns, after the reasons, in place of the data's own.
     """
     import pandas as pd
 
@@ -43,9 +46,10 @@ def rows_frame(rows: Sequence[Row]) -> pd.DataFrame:
     reasons = {f"{key}_reason": [plain_text(each.error or each.reason) for each in scores[key]] for key in by_rank}
     origins = {name: column for key in by_rank for name, column in _origins(key, scores[key]).items()}
     taken = {*values, *reasons, *origins}
+    named = dict(more or {})
     frame = pd.DataFrame([plain(_fields(row.sample, taken)) for row in rows], dtype=object)  # None, never NaN
-    others = [name for name in frame.columns if name not in _FIRST]
-    parts = (frame[[*_FIRST]], pd.DataFrame({**values, **reasons}, index=frame.index), frame[others])
+    others = [name for name in frame.columns if name not in _FIRST and name not in named]
+    parts = (frame[[*_FIRST]], pd.DataFrame({**values, **reasons, **named}, index=frame.index), frame[others])
     return pd.concat([*parts, pd.DataFrame(origins, index=frame.index)], axis=1)
 
 
@@ -64,6 +68,9 @@ def _origins(key: str, scores: Sequence[Score]) -> dict[str, Any]:
     import pandas as pd
 
     columns: dict[str, Any] = {f"{key}_status": [score.status for score in scores]}
+    better = next((score.higher_is_better for score in scores if score.higher_is_better is not True), True)
+    if better is not True:
+        columns[f"{key}_better"] = [BETTER[better]] * len(scores)
     if any(score.scored and not score.measured for score in scores):
         columns[f"{key}_measured"] = [score.measured for score in scores]
     if any(score.details.get("support") is not None for score in scores):
@@ -77,14 +84,18 @@ def _origins(key: str, scores: Sequence[Score]) -> dict[str, Any]:
 
 
 def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """One row per item, with the sample's id and the metric's key; ``evidence`` is a list of mappings."""
+    """One row per item, with the sample's id and the metric's key.
+
+    ``evidence`` is a list of mappings, ``unbacked`` the parts of an unsupported claim that no passage backs by its
+    words, found here for those who look at the table.
+    """
     import pandas as pd
 
-    scored = [(row.sample.id, key, score.items) for row in rows for key, score in row.scores.items() if score.items]
+    scored = [(row.sample, key, score.items) for row in rows for key, score in row.scores.items() if score.items]
     members = [item for _, _, items in scored for item in items]
-    no_evidence: list[dict[str, Any]] = []  # one for all: a list per item would keep the garbage collector busy
+    no_evidence: list[Any] = []  # one for all: a list per item would keep the garbage collector busy
     columns: dict[str, list[Any]] = {
-        "id": plain_texts(sample for sample, _, items in scored for _ in items),
+        "id": plain_texts(sample.id for sample, _, items in scored for _ in items),
         "metric": [key for _, key, items in scored for _ in items],
         "kind": [item.kind for item in members],
         "text": plain_texts(item.text for item in members),
@@ -92,12 +103,47 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
         "reason": plain_texts(item.reason for item in members),
         "support": [item.support for item in members],
         "evidence": [_evidence(item) if item.evidence else no_evidence for item in members],
+        "unbacked": [
+            plain(list(unbacked_in(item, sample.texts))) if item.unbacked_by_chunks else no_evidence
+            for sample, _, items in scored
+            for item in items
+        ],
     }
     frame = pd.DataFrame(columns, columns=list(ITEM_COLUMNS), dtype=object)
     frame["support"] = pd.array(columns["support"], dtype="Float64")
     if any(item.judge for item in members):
         frame["judge"] = [item.judge for item in members]
     return frame
+
+
+def row_without_texts(row: Row) -> Row:
+    """The row's ids, scores and verdicts; of details the numbers, of an error its class, of metadata the trace's id."""
+    sample = row.sample
+    kept = Sample(
+        id=sample.id,
+        retrieved_doc_ids=sample.retrieved_doc_ids,
+        gold_doc_ids=sample.gold_doc_ids,
+        metadata={name: sample.metadata[name] for name in ("trace_id",) if name in sample.metadata},
+    )
+    return replace(row, sample=kept, scores={key: _without_texts(score) for key, score in row.scores.items()})
+
+
+def _without_texts(score: Score) -> Score:
+    items = tuple(
+        item.changed(text="", reason="", evidence=tuple(replace(each, quote="") for each in item.evidence))
+        for item in score.items
+    )
+    return score.changed(
+        reason="",
+        items=items,
+        details={name: value for name, value in score.details.items() if _is_number(value)},
+        warnings=tuple((code, "") for code, _ in score.warnings),
+        error=None if score.error is None else score.error.partition(":")[0],
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return all(map(_is_number, value.values())) if isinstance(value, Mapping) else isinstance(value, (int, float))
 
 
 _ABSENT = Score()

@@ -187,7 +187,7 @@ def _prevalence(results: Results, key: str, known: Agreement | None, found: Labe
     thresholds = results.description.get("thresholds") or {}
     threshold = float(thresholds.get(key, _VERDICT_FROM))
     scores = pd.to_numeric(results.table[key], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-    flagged = scores < threshold - _SLACK
+    flagged = scores > threshold + _SLACK if results.better(key) is False else scores < threshold - _SLACK
     scored = ~np.isnan(scores)
     labels = 0
     if found is not None:

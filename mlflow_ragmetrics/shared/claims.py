@@ -34,9 +34,11 @@ __all__ = [
     "Warnings",
     "correspond",
     "grounded",
+    "joined",
     "read_findings",
     "read_related",
     "support_of",
+    "to_do",
     "verified_claims",
 ]
 
@@ -86,6 +88,10 @@ class Verified:
         """The claim with the least support, the first of equals; ``None`` without claims."""
         return min(self.items, key=support_of, default=None)
 
+    def of(self, *verdicts: Verdict) -> list[Item]:
+        """The claims with one of these verdicts."""
+        return [item for item in self.items if item.verdict in verdicts]
+
     def share(self, empty: float) -> float:
         """Supported claims over all claims; ``empty`` where there are none."""
         return self.counts["supported"] / len(self.items) if self.items else empty
@@ -94,6 +100,26 @@ class Verified:
 def support_of(item: Item) -> float:
     """The graded support of a claim; of a judge that gives verdicts only, 1 for SUPPORTED and 0 for all else."""
     return float(item.verdict == "SUPPORTED") if item.support is None else item.support
+
+
+_MOST_NAMED = 5
+
+
+def to_do(code: str, items: Iterable[Item]) -> Text | None:
+    """What to do about ``items``, naming up to five of them: ``claims.<code>``; ``None`` where there are none."""
+    texts = [f"“{item.text}”" for item in items]
+    if not texts:
+        return None
+    named = " ".join(texts[:_MOST_NAMED])
+    more = len(texts) - _MOST_NAMED
+    return say(f"claims.{code}", claims=say("claims.more", claims=named, n=more) if more > 0 else named)
+
+
+def joined(reason: Text, *more: Text | None) -> Text:
+    """The sentences one after another."""
+    for each in more:
+        reason = reason if each is None else say("joined", first=reason, second=each)
+    return reason
 
 
 def verified_claims(

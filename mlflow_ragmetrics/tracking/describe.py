@@ -8,17 +8,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
-from mlflow_ragmetrics.core.json_text import as_json
-from mlflow_ragmetrics.core.sample import FIELDS
 from mlflow_ragmetrics.engine.program import Row
 
 if TYPE_CHECKING:
     import pandas as pd
-    from mlflow.entities import DatasetInput
 
-__all__ = ["Loggable", "Measured", "dataset_input", "description_of", "figures_of", "package_version", "run_metrics_of"]
-
-_LISTS = ("contexts", "retrieved_doc_ids", "gold_doc_ids")
+__all__ = ["Loggable", "Measured", "description_of", "figures_of", "package_version", "run_metrics_of"]
 
 
 class Measured(Protocol):
@@ -68,6 +63,10 @@ class Loggable(Measured, Protocol):
     def data_digest(self) -> str:
         """Hex digits that depend on the whole content."""
 
+    @property
+    def questions_digest(self) -> str:
+        """Hex digits that depend on what is asked and known to be right."""
+
 
 def package_version() -> str:
     """The installed version of this package."""
@@ -91,8 +90,8 @@ def run_metrics_of(report: Measured) -> dict[str, float]:
     Of each key ``mean``, ``ci_low``, ``ci_high``, ``n_scored`` and, where there is one, ``pass_rate``; where they say
     that something is missing, the marks ``n_error``, ``n_no_context``, ``n_unclaimed``, ``n_unquoted``,
     ``n_fewer_judges``, ``few_groups``, ``n_measured`` and a composite's ``coverage``; ``<composite>_1to5/mean``; what
-    groups and labels add; the figures of retrieval under their own names, and ``usage/*``. The rest is in the artifact
-    ``rag_figures.json``.
+    groups and labels add; the figures of retrieval under their own names, ``diagnosis/*`` and ``usage/*``. The rest is
+    in the artifact ``rag_figures.json``.
     """
     figures = figures_of(report)
     return {name: value for name, value in figures.items() if _is_logged(name, value, figures)}
@@ -100,7 +99,7 @@ def run_metrics_of(report: Measured) -> dict[str, float]:
 
 def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
     key, _, figure = name.partition("/")
-    if not figure or key in ("usage", "repeat") or figure in ("repeat_sd", "flip_rate"):
+    if not figure or key in ("usage", "repeat", "diagnosis") or figure in ("repeat_sd", "flip_rate"):
         return True
     if key.endswith("_1to5") and f"{key}/n_scored" not in figures:
         return f"{key.removesuffix('_1to5')}/coverage" in figures
@@ -118,31 +117,8 @@ def description_of(report: Loggable) -> dict[str, Any]:
         **report.description,
         "n_rows": len(report.rows),
         "data_digest": report.data_digest,
+        "questions_digest": report.questions_digest,
         **source,
         "ragmetrics_version": package_version(),
         "mlflow_version": mlflow.__version__,
     }
-
-
-def dataset_input(report: Loggable) -> DatasetInput:
-    """The dataset of the rows, with a digest that depends on every field (MLflow's own ignores lists and dicts)."""
-    from mlflow.entities import Dataset, DatasetInput, InputTag
-
-    name = Path(report.source).name if report.source is not None else None
-    columns = [column for column in ("id", *FIELDS) if column in report.table.columns]
-    schema = [_column(column) for column in columns]
-    dataset = Dataset(
-        name=Path(name).stem if name else "samples",
-        digest=report.data_digest,
-        source_type="local" if name else "code",
-        source=as_json({"uri": name} if name else {"tags": {}}),
-        schema=as_json({"mlflow_colspec": schema}),
-        profile=as_json({"num_rows": len(report.rows), "num_elements": len(report.rows) * len(columns)}),
-    )
-    return DatasetInput(dataset, [InputTag("mlflow.data.context", "evaluation")])
-
-
-def _column(name: str) -> dict[str, Any]:
-    if name in _LISTS:
-        return {"type": "array", "items": {"type": "string"}, "name": name, "required": False}
-    return {"type": "string", "name": name, "required": False}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
@@ -13,22 +14,76 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
 from mlflow_ragmetrics.tracking.writer import few_attempts
+from mlflow_ragmetrics.views.markdown import rationale
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback
 
-__all__ = ["SOURCE_RUN", "assessments_of", "feedback_of", "remove_assessment", "write_assessment"]
+__all__ = [
+    "SOURCE_RUN",
+    "assessment_names",
+    "assessments_of",
+    "feedback_of",
+    "remove_assessment",
+    "repeated_keys",
+    "write_assessment",
+]
 
 SOURCE_RUN = "mlflow.assessment.sourceRunId"
 _ABSENT = "RESOURCE_DOES_NOT_EXIST"
+_TELLING = {
+    *("faithfulness", "correctness", "answer_correctness", "factual_correctness", "weakest_claim"),
+    *("context_recall", "nugget_recall", "hallucination_rate"),
+}
+_MLFLOWS = {  # judges that MLflow shows as yes and no, whatever their values are
+    *("overall_assessment", "safety", "groundedness", "retrieval_groundedness", "correctness", "relevance_to_query"),
+    *("chunk_relevance", "retrieval_relevance", "context_sufficiency", "retrieval_sufficiency", "guidelines"),
+    *("guideline_adherence", "global_guideline_adherence", "conversational_guidelines"),
+}
 
 
-def feedback_of(key: str, score: Score, run_id: str | None = None) -> Feedback:
-    """``score`` as the feedback ``key`` of ``run_id``: the raw value, the reason, and claims as JSON in the metadata.
+def assessment_names(rows: Sequence[Row]) -> dict[str, str]:
+    """How the scores are called on traces that are written for them, by key, without those that repeat another.
 
-    A skipped score has the value ``None`` and the rationale ``"skipped: …"``; one in error has the error. The value is
-    never NaN: one NaN makes all traces of an experiment unreadable. Where MLflow takes no feedback without a value, a
-    skipped score has the error ``SKIPPED``.
+    MLflow orders assessments by name and shows the first few: composites are ``1_<key>``, what tells which answer is
+    wrong ``2_<key>``; a key that is the name of one of MLflow's own judges, whose scores it shows as yes and no, is
+    ``rag_<key>``. All others keep their key.
+    """
+    left_out = repeated_keys(rows)
+    names: dict[str, str] = {}
+    for key in dict.fromkeys(key for row in rows for key in row.scores):
+        if any("coverage" in row.scores[key].details for row in rows if key in row.scores):
+            names[key] = f"1_{key}"
+        elif key in _TELLING:
+            names[key] = f"2_{key}"
+        elif key not in left_out:
+            names[key] = f"rag_{key}" if key in _MLFLOWS else key
+    return names
+
+
+def repeated_keys(rows: Sequence[Row]) -> dict[str, str]:
+    """The keys whose scores have, in every row, value and items of an earlier key, and that key; without items none."""
+    found: dict[str, str] = {}
+    seen: dict[str, str] = {}
+    for key in dict.fromkeys(key for row in rows for key in row.scores):
+        content = hashlib.sha256()
+        has_items = False
+        for score in (row.scores.get(key) for row in rows):
+            items = () if score is None else score.items
+            has_items = has_items or bool(items)
+            content.update(repr((score and score.value, [(i.text, i.verdict, i.judge) for i in items])).encode())
+        first = seen.setdefault(content.hexdigest(), key) if has_items else key
+        if first != key:
+            found[key] = first
+    return found
+
+
+def feedback_of(key: str, score: Score, run_id: str | None = None, *, name: str | None = None) -> Feedback:
+    """``score`` as feedback of ``run_id``: the raw value, the reason as Markdown, and claims as JSON in the metadata.
+
+    Its name is ``name``, else ``key``, which the metadata have as well. A skipped score has the value ``None`` and the
+    rationale ``"skipped: …"``; one in error has the error. The value is never NaN: one NaN makes all traces of an
+    experiment unreadable. Where MLflow takes no feedback without a value, a skipped score has the error ``SKIPPED``.
     """
     from mlflow.entities import AssessmentError, AssessmentSource, Feedback
 
@@ -39,16 +94,21 @@ def feedback_of(key: str, score: Score, run_id: str | None = None) -> Feedback:
     if score.status == "error":
         code, _, message = plain_text(score.error or f"Error: {reason}").partition(": ")
         error = AssessmentError(error_code=code, error_message=message or code)
+    why = rationale(score)
     return Feedback(
-        name=key,
+        name=name or key,
         value=score.value,
         error=error,
-        rationale=f"skipped: {reason}" if score.status == "skipped" else reason,
+        rationale=(f"skipped: {why}" if score.status == "skipped" else why) or None,
         source=AssessmentSource(
             source_type="CODE" if score.judge in (None, LexicalJudge.name) else "LLM_JUDGE",
             source_id=score.judge or key,
         ),
-        metadata={**_metadata(score), **({} if run_id is None else {SOURCE_RUN: run_id})},
+        metadata={
+            **_metadata(score),
+            **({"ragmetrics.key": key} if name not in (None, key) else {}),
+            **({} if run_id is None else {SOURCE_RUN: run_id}),
+        },
     )
 
 
@@ -101,14 +161,17 @@ def _takes_no_value() -> bool:
     return True
 
 
-def assessments_of(row: Row, run_id: str, trace_id: str | None = None) -> list[Assessment]:
-    """The scores of ``row`` as feedback of ``run_id``, and its reference as expectation.
+def assessments_of(row: Row, run_id: str, names: Mapping[str, str], trace_id: str | None = None) -> list[Assessment]:
+    """The scores of ``row`` in the order and by the names of ``names``, as feedback, and its reference as expectation.
 
     For a new trace they get ids, so that a store which is sent the trace twice has them once.
     """
     from mlflow.entities import AssessmentSource, Expectation
 
-    found: list[Assessment] = [feedback_of(key, score, run_id) for key, score in row.scores.items()]
+    scores = row.scores
+    found: list[Assessment] = [
+        feedback_of(key, scores[key], run_id, name=name) for key, name in names.items() if key in scores
+    ]
     if row.sample.reference is not None:
         source = AssessmentSource(source_type="HUMAN", source_id="dataset")
         value = plain_text(row.sample.reference)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.tracking.run import COMPLETE, WRITING, target_run
-from mlflow_ragmetrics.tracking.writer import STATUS_TAG, Content, RunWriter, table_json
+from mlflow_ragmetrics.tracking.tables import table_json
+from mlflow_ragmetrics.tracking.writer import STATUS_TAG, Content, RunWriter
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Union
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.tracking.datasets import dataset_input
 from mlflow_ragmetrics.tracking.describe import (
     Loggable,
-    dataset_input,
     description_of,
     figures_of,
     package_version,
     run_metrics_of,
 )
+from mlflow_ragmetrics.tracking.feedback import assessment_names, repeated_keys
 from mlflow_ragmetrics.tracking.run import WRITING, status_of, target_run
+from mlflow_ragmetrics.tracking.tables import write_tables
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
@@ -26,11 +30,14 @@ from mlflow_ragmetrics.tracking.writer import (
     WRITER_TAG,
     Content,
     RunWriter,
-    table_json,
     this_process,
+    write_errors,
 )
+from mlflow_ragmetrics.views.markdown import SUMMARY_HEAD
 
 __all__ = ["log_report"]
+
+_NOTE_TAG = "mlflow.note.content"
 
 
 def log_report(
@@ -41,18 +48,22 @@ def log_report(
     tags: Mapping[str, Any] | None = None,
     params: Mapping[str, Any] | None = None,
     model_id: str | None = None,
+    step: int = 0,
     traces: bool = True,
     feedback: bool = False,
-    dataset: bool = True,
+    dataset: Union[bool, str] = True,
     omit: Collection[str] = (),
-    files: Mapping[str, str | bytes] | None = None,
+    note: str = "",
+    files: Mapping[str, Content] | None = None,
 ) -> str:
     """Write ``report`` into the run ``run_id``, else the active run, else a new one; returns the run's id.
 
-    ``params`` are further params, ``files`` further artifacts by name; ``model_id`` links run and metrics to a logged
-    model (default: the active one). ``traces`` writes one trace per row with its scores as assessments, for the
-    row-by-row comparison of two runs; ``feedback`` writes the scores onto the traces that the rows come from instead.
-    ``dataset=False`` logs no dataset input and ``omit`` names metrics not to log, where somebody else logs them.
+    ``params`` are further params, ``files`` further artifacts by name, ``note`` Markdown for the run's description
+    (one that a user wrote stays); ``model_id`` links run and metrics to a logged model (default: the active one).
+    ``step`` is that of the metrics, so that one run can hold the history of several versions. ``traces`` writes one
+    trace per row with its scores as assessments, for the row-by-row comparison of two runs; ``feedback`` writes the
+    scores onto the traces that the rows come from instead. ``dataset=False`` logs no dataset, a text names it, and
+    ``omit`` names metrics not to log, where somebody else logs them.
     Logging again, also after a failure, replaces tables and traces and sets the metrics anew. Where something cannot be
     written, a run made here ends FAILED, the tag ``ragmetrics.status`` says why, and a ``RagMetricsError`` is raised.
     A report that is not complete (``report.incomplete``) is written whole, but the tag is not ``complete``, and a run
@@ -62,30 +73,55 @@ def log_report(
     from mlflow.entities import LoggedModelInput
 
     model = model_id or mlflow.get_active_model_id()
-    with target_run(run_id, run_name) as target:
+    with target_run(run_id, run_name or _run_name(report, model)) as target:
         writer = RunWriter(target)
+        experiment_id = mlflow.get_run(target).info.experiment_id
         writer.tags({STATUS_TAG: WRITING, WRITER_TAG: this_process(), "ragmetrics.version": package_version()})
         writer.params({**description_of(report), **(params or {})})
-        datasets = [dataset_input(report)] if dataset else []
+        name = dataset if isinstance(dataset, str) else None
+        datasets = [dataset_input(report.rows, report.questions_digest, experiment_id, name)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])
-        writer.files({**(files or {}), **_own_files(report)}, tables=(ROWS, CLAIMS))
+        parts = write_tables(writer, {ROWS: report.table, CLAIMS: report.items})
+        writer.files({**(files or {}), **_own_files(report, parts)})
         about: dict[str, Any] = {"model_id": model, "run_id": target}
         for each in datasets:
             about |= {"dataset_name": each.dataset.name, "dataset_digest": each.dataset.digest}
-        writer.figures({name: value for name, value in run_metrics_of(report).items() if name not in omit}, **about)
+        figures = {name: value for name, value in run_metrics_of(report).items() if name not in omit}
+        writer.figures(figures, step=step, **about)
         if feedback:
             log_feedback(report.rows, target)
         elif traces:
             log_traces(report.rows, target, model)
+        if note and SUMMARY_HEAD in writer.present_tags().get(_NOTE_TAG, SUMMARY_HEAD):  # nobody else's
+            named = _names_on_traces(report) if traces and not feedback else ""
+            writer.tags({_NOTE_TAG: redact(f"{note}{named}")})
         writer.tags({**(tags or {}), STATUS_TAG: status_of(report.incomplete)})
     return target
 
 
-def _own_files(report: Loggable) -> dict[str, Content]:
-    about = {"suite": description_of(report), "warnings": report.warnings, "usage": report.usage}
-    return {
-        ROWS: table_json(report.table),
-        CLAIMS: table_json(report.items),
-        FIGURES: as_json(figures_of(report), indent=2),
-        SUITE: redact(as_json(about, indent=2)),
-    }
+def _run_name(report: Loggable, model: str | None) -> str:
+    """Data and version in a few words: ``answers · lexical``, ``answers · my-chain · gpt-4o-mini``."""
+    import mlflow
+
+    about = report.description
+    data = Path(report.source).stem if report.source is not None else str(about.get("suite", ""))
+    version = ""
+    with suppress(*write_errors()):  # where the store is away, the run says so
+        version = "" if model is None else str(mlflow.get_logged_model(model).name)
+    judges = about.get("judge", [])
+    judge = ", ".join(str(each).rpartition("/")[2] for each in ([judges] if isinstance(judges, str) else judges))
+    return redact(" · ".join(each for each in (data, version, judge) if each))[:250]
+
+
+def _names_on_traces(report: Loggable) -> str:
+    """What scores are called on the traces, where that is not their key."""
+    other = [f"`{name}`" for key, name in assessment_names(report.rows).items() if name != key]
+    same = [f"`{key}` is that of `{first}` in every row" for key, first in repeated_keys(report.rows).items()]
+    parts = [f"On the traces: {', '.join(other)}, so that they stand first."] if other else []
+    parts += [f"Not shown twice: {'; '.join(same)}."] if same else []
+    return "\n\n" + " ".join(parts) if parts else ""
+
+
+def _own_files(report: Loggable, parts: Mapping[str, int]) -> dict[str, Content]:
+    about = {"suite": description_of(report), "warnings": report.warnings, "usage": report.usage, "parts": parts}
+    return {FIGURES: as_json(figures_of(report), indent=2), SUITE: redact(as_json(about, indent=2))}

@@ -10,13 +10,13 @@ import os
 import time
 import uuid
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.json_text import as_json, plain, plain_text
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.readers.traces import documents_of
+from mlflow_ragmetrics.readers.traces import TRACE_TIMES, documents_of
 from mlflow_ragmetrics.tracking.feedback import assessments_of, write_assessment
 
 if TYPE_CHECKING:
@@ -40,13 +40,14 @@ _POOL = "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE"
 
 @dataclass(frozen=True)
 class TraceTarget:
-    """Where traces go: experiment, run and model, and the time from which they are dated back, row by row.
+    """Where traces go: experiment, run and model, what the scores are called there, and from when they are dated back.
 
-    MLflow lists the newest traces first, so the first row has to be the newest.
+    MLflow lists the newest traces first, so of rows whose time is not known the first has to be the newest.
     """
 
     experiment_id: str
     run_id: str
+    names: Mapping[str, str]
     model_id: str | None = None
     began_ns: int = field(default_factory=time.time_ns)
 
@@ -85,7 +86,7 @@ def write_traces_publicly(rows: Sequence[Row], target: TraceTarget) -> list[str]
     # spans are exported in the background, from a queue that drops what does not fit
     mlflow.flush_trace_async_logging()
     for row, trace_id in zip(rows, ids, strict=True):
-        for number, assessment in enumerate(assessments_of(row, target.run_id)):
+        for number, assessment in enumerate(assessments_of(row, target.run_id, target.names)):
             write_assessment(trace_id, assessment, f"{number} {target.run_id}")
     return ids
 
@@ -142,7 +143,7 @@ def write_traces_directly(rows: Sequence[Row], target: TraceTarget) -> list[str]
     for row in rows:
         trace_id, root_id = f"tr-{uuid.uuid4().hex}", uuid.uuid4().hex[:16]
         client.start_trace(_info(row, target, trace_id, root_id))
-        spans.append(_spans(row, trace_id, root_id, _time(row, target)))
+        spans.append(_spans(row, trace_id, root_id, target))
         ids.append(trace_id)
     _log_spans(client, target.experiment_id, spans)
     return ids
@@ -161,10 +162,11 @@ def _log_spans(client: TracingClient, experiment_id: str, spans: Sequence[list[S
 def _info(row: Row, target: TraceTarget, trace_id: str, root_id: str) -> TraceInfo:
     from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
-    assessments = assessments_of(row, target.run_id, trace_id)
+    assessments = assessments_of(row, target.run_id, target.names, trace_id)
     for assessment in assessments:
         assessment.trace_id, assessment.span_id = trace_id, root_id
     request, response = as_json({"question": row.sample.question}), as_json(row.sample.answer)
+    began, took = _times(row, target)
     metadata = {
         "mlflow.sourceRun": target.run_id,
         "mlflow.trace_schema.version": "3",
@@ -175,11 +177,11 @@ def _info(row: Row, target: TraceTarget, trace_id: str, root_id: str) -> TraceIn
     return TraceInfo(
         trace_id=trace_id,
         trace_location=TraceLocation.from_experiment_id(target.experiment_id),
-        request_time=_time(row, target) // 1_000_000,
-        execution_duration=_milliseconds(row),
+        request_time=began,
+        execution_duration=took,
         state=TraceState.OK,
-        request_preview=request[:_PREVIEW],
-        response_preview=response[:_PREVIEW],
+        request_preview=plain_text(row.sample.question or "")[:_PREVIEW],
+        response_preview=plain_text(row.sample.answer or "")[:_PREVIEW],
         client_request_id=plain(row.sample.id),
         trace_metadata=metadata,
         tags={"mlflow.traceName": "rag_eval", TRACES_TAG: target.run_id},
@@ -187,14 +189,17 @@ def _info(row: Row, target: TraceTarget, trace_id: str, root_id: str) -> TraceIn
     )
 
 
-def _spans(row: Row, trace_id: str, root_id: str, now: int) -> list[Span]:
-    end = now + 1_000_000 * _milliseconds(row)
+def _spans(row: Row, trace_id: str, root_id: str, target: TraceTarget) -> list[Span]:
+    began, took = _times(row, target)
+    start = 1_000_000 * began
     question = {"question": row.sample.question}
-    spans = [_span("rag_eval", "CHAIN", trace_id, root_id, "", (now, end), question, row.sample.answer)]
+    whole = (start, start + 1_000_000 * (took or 0))
+    spans = [_span("rag_eval", "CHAIN", trace_id, root_id, "", whole, question, row.sample.answer)]
     if row.sample.contexts is not None:
         found = documents_of(row.sample)
         child_id = uuid.uuid4().hex[:16]
-        spans.append(_span("contexts", "RETRIEVER", trace_id, child_id, root_id, (now, end), question, found))
+        # when it was is not known: a mark at the beginning
+        spans.append(_span("contexts", "RETRIEVER", trace_id, child_id, root_id, (start, start), question, found))
     return spans
 
 
@@ -227,9 +232,12 @@ def _encoded(hexadecimal: str) -> str:
     return base64.b64encode(bytes.fromhex(hexadecimal)).decode("ascii")
 
 
-def _time(row: Row, target: TraceTarget) -> int:
-    return target.began_ns - 1_000_000 * row.index
+def _times(row: Row, target: TraceTarget) -> tuple[int, int | None]:
+    """When the answer was begun, in milliseconds, and how many it took, where the row comes from a trace.
 
-
-def _milliseconds(row: Row) -> int:
-    return round(max((score.duration_ms for score in row.scores.values()), default=0.0))
+    Otherwise nobody knows: the time is that of writing, row by row before it, and there is no duration.
+    """
+    began, took = (row.sample.metadata.get(name) for name in TRACE_TIMES)
+    if "trace_id" in row.sample.metadata and isinstance(began, int):
+        return began, took if isinstance(took, int) else None
+    return target.began_ns // 1_000_000 - row.index, None

@@ -5,13 +5,20 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of, remove_assessment, write_assessment
+from mlflow_ragmetrics.tracking.feedback import (
+    SOURCE_RUN,
+    assessment_names,
+    feedback_of,
+    remove_assessment,
+    write_assessment,
+)
 from mlflow_ragmetrics.tracking.trace_store import (
     TRACES_TAG,
     TraceTarget,
@@ -26,15 +33,18 @@ if TYPE_CHECKING:
 __all__ = ["log_feedback", "log_traces", "remove_traces"]
 
 _TRACES_PER_BATCH = 100
+_TRACES_PER_UPLOAD = 20
+_UPLOADS = 8
 _RUN_TYPE = "mlflow.runType"
 
 
 def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) -> list[str]:
     """Write one trace per row into the experiment of ``run_id``, link it to the run, and return the traces' ids.
 
-    A trace holds question, answer, retrieved chunks as a retriever span, the scores as feedback and the reference as
-    expectation; its client request id is the sample's id, by which MLflow pairs the rows of two runs. Traces that an
-    earlier call wrote for this run are replaced. A store without assessments gets no traces and a warning.
+    A trace holds question, answer, retrieved chunks as a retriever span, the scores as feedback (by the names of
+    ``assessment_names``) and the reference as expectation; its client request id is the sample's id, by which MLflow
+    pairs the rows of two runs. Traces that an earlier call wrote for this run are replaced. A store without assessments
+    gets no traces and a warning.
     """
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
@@ -45,12 +55,11 @@ def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) ->
     if _RUN_TYPE in run.data.tags:
         remove_traces(client, experiment_id, run_id)
     client.set_tag(run_id, _RUN_TYPE, "genai_evaluate")  # before the traces: whatever ends this, they are found again
-    write = write_traces_directly if can_write_directly() else write_traces_publicly
-    target = TraceTarget(experiment_id, run_id, model_id)
+    write = partial(_write_traces, target=TraceTarget(experiment_id, run_id, assessment_names(rows), model_id))
     ids: list[str] = []
     try:
-        for batch in _batches(rows):
-            ids += write(batch, target)
+        for written in write(rows):
+            ids += written
     except (MlflowException, NotImplementedError) as error:
         if ids:
             raise
@@ -62,10 +71,29 @@ def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) ->
     return ids
 
 
+def _write_traces(rows: Sequence[Row], target: TraceTarget) -> Iterator[list[str]]:
+    """The ids of the traces written for ``rows``, batch by batch; a server gets several at a time.
+
+    Each trace has its id before it is sent, so that one sent twice is stored once.
+    """
+    import mlflow
+
+    if not can_write_directly():
+        yield from (write_traces_publicly(batch, target) for batch in _batches(rows))
+    elif not mlflow.get_tracking_uri().startswith("http"):  # a database takes one writer at a time
+        yield from (write_traces_directly(batch, target) for batch in _batches(rows))
+    else:
+        pool = ThreadPoolExecutor(_UPLOADS, "ragmetrics-upload")
+        try:
+            yield from pool.map(partial(write_traces_directly, target=target), _batches(rows, _TRACES_PER_UPLOAD))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
 def log_feedback(rows: Sequence[Row], run_id: str) -> list[str]:
     """Write the scores of ``rows`` onto the traces that they come from, in place of those that this run wrote before.
 
-    Returns the traces' ids. ``InvalidOptionError`` when no row comes from a trace.
+    They are called by the metrics' keys. Returns the traces' ids. ``InvalidOptionError`` when no row comes from one.
     """
     import mlflow
 
@@ -116,7 +144,7 @@ def remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None
         client.delete_traces(experiment_id, trace_ids=batch)
 
 
-def _batches(entries: Sequence[Any]) -> Iterator[list[Any]]:
+def _batches(entries: Sequence[Any], size: int = _TRACES_PER_BATCH) -> Iterator[list[Any]]:
     source = iter(entries)
-    while batch := list(islice(source, _TRACES_PER_BATCH)):
+    while batch := list(islice(source, size)):
         yield batch

@@ -21,7 +21,6 @@ from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import RagMetricsError
 
 if TYPE_CHECKING:
-    import pandas as pd
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput, LoggedModelInput, Metric
 
@@ -41,8 +40,6 @@ __all__ = [
     "new_params",
     "params_of",
     "reason_of",
-    "table_json",
-    "table_rows",
     "this_process",
     "write_errors",
 ]
@@ -113,13 +110,13 @@ class RunWriter:
         if datasets or models:
             self._client.log_inputs(self.run_id, list(datasets), list(models))
 
-    def figures(self, figures: Mapping[str, float], **about: Any) -> None:
-        """Write finite figures as run metrics; ``about`` are further arguments of MLflow's ``Metric``."""
+    def figures(self, figures: Mapping[str, float], step: int = 0, **about: Any) -> None:
+        """Write finite figures as run metrics of a step; ``about`` are further arguments of MLflow's ``Metric``."""
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
         finite = {name: float(value) for name, value in figures.items() if math.isfinite(value)}
-        self.metrics([Metric(name, value, now, 0, **about) for name, value in finite.items()])
+        self.metrics([Metric(name, value, now, step, **about) for name, value in finite.items()])
 
     def metrics(self, metrics: Sequence[Metric]) -> None:
         """Write points of metrics; a point that the run has already is the same point."""
@@ -215,21 +212,6 @@ def new_params(wanted: Mapping[str, str], present: Mapping[str, str]) -> dict[st
         message = f"the run already has other values of the params {names}, which MLflow does not let change"
         warnings.warn(message, stacklevel=2)
     return fresh
-
-
-def table_rows(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
-    """The rows of a frame, with ``None`` in empty cells."""
-    return list(zip(*(_cells(frame[name]) for name in frame.columns), strict=True))
-
-
-def table_json(frame: pd.DataFrame) -> str:
-    """A frame in the form of MLflow's ``log_table`` artifacts: columns, and data row by row."""
-    return as_json({"columns": list(frame.columns), "data": table_rows(frame)})
-
-
-def _cells(column: pd.Series[Any]) -> list[Any]:
-    cells: list[Any] = column.astype(object).where(column.notna(), None).tolist()
-    return cells
 
 
 def _batches(entries: Sequence[T], size: int) -> Iterator[Sequence[T]]:

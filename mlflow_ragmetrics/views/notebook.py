@@ -37,7 +37,8 @@ def report_cell(
     worst_by: str = "",
     banner: Sequence[str] = (),
 ) -> str:
-    """HTML for one cell; ``metrics`` are a report's figures, ``worst`` its rows to look at first, by ``worst_by``.
+    """HTML for one cell; ``metrics`` are a report's figures, ``worst`` its rows to look at first, ``worst_by`` says
+    which: "lowest by rag_score".
 
     ``banner`` are lines that must be read with the figures.
     """

@@ -1,6 +1,6 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
-const EMPTY = { verdict: null, reason: "", support: null, evidence: [], judge: null };  // an item of the data leaves these out
+const EMPTY = { verdict: null, reason: "", support: null, evidence: [], unbacked: [], judge: null };  // an item of the data leaves these out
 for (const row of data.rows) {
   for (const score of Object.values(row.scores)) score.items = score.items.map((item) => ({ ...EMPTY, ...item }));
 }
@@ -23,7 +23,10 @@ const claims = (row) => Object.values(row.scores).flatMap((score) => score.items
 const firstClaims = (row) => data.keys.map((key) => claims({ scores: { key: row.scores[key] || { items: [] } } })).map((some) => some.filter((item) => item.judge === some[0].judge)).find((some) => some.length) || [];
 const composite = data.keys.find((key) => metric(key, "coverage") !== undefined);
 const LOWEST = "";  // the order of rows where no composite ranks them: by the lowest of each row's scores
-const lowest = (row) => Math.min(...Object.values(row.scores).map((score) => score.value === null || score.unmeasured ? Infinity : score.value));
+const quality = (key, value) => data.neither.includes(key) ? Infinity : data.lower.includes(key) ? 1 - value : value;
+const lowest = (row) => Math.min(...Object.entries(row.scores).map(([key, score]) => score.value === null || score.unmeasured ? Infinity : quality(key, score.value)));
+const side = (key) => data.lower.includes(key) ? "lower is better" : data.neither.includes(key) ? "neither side is better" : "";
+const DIAGNOSIS = "diagnosis: ";
 const columns = composite === undefined ? data.keys : [composite, ...data.keys.filter((key) => key !== composite)];
 
 function histogram(values, low, high) {
@@ -47,7 +50,7 @@ function histogram(values, low, high) {
 function summary() {
   const about = data.description, usage = data.usage;
   byId("about").textContent = [
-    `${data.rows.length} rows`,
+    `${data.total} rows`,
     about.suite && `suite ${about.suite}`,
     about.judge && `judge ${[].concat(about.judge).join(", ")}`,
     usage.calls && `${usage.calls} calls`,
@@ -64,13 +67,14 @@ function summary() {
     const groups = metric(key, "n_groups"), effect = metric(key, "design_effect");
     const grouped = groups === undefined ? "" : ` over ${groups} groups` + (metric(key, "few_groups") ? " (few groups)" : "") + (effect === undefined ? "" : `, design effect ${number(effect, 1)}`);
     const scaled = metric(key + "_1to5", "mean"), rate = metric(key, "pass_rate"), measured = metric(key, "n_measured");
-    const short = measured !== undefined && measured < data.rows.length;
+    const short = measured !== undefined && measured < data.total;
     byId("summary").append(element("div", { class: "card" },
       element("div", { class: "name" }, ...broken(key)),
+      side(key) ? element("div", { class: "small" }, side(key)) : null,
       element("div", { class: "mean" }, number(metric(key, "mean")), scaled === undefined ? null : element("span", { class: "small" }, `  ${number(scaled, 1)} of 5`)),
       element("div", { class: "small" }, interval + grouped),
       element("div", { class: "small" }, counts.map((name) => `${metric(key, "n_" + name) || 0} ${name === "error" ? "failed" : name}`).join(" · ") + (rate === undefined ? "" : ` · ${(100 * rate).toFixed(0)} % pass`)),
-      short ? element("div", { class: "small short" }, `measured: ${measured} of ${data.rows.length} rows`) : null,
+      short ? element("div", { class: "small short" }, `measured: ${measured} of ${data.total} rows`) : null,
       values.length ? histogram(values, low, 1) : null));
   }
 }
@@ -83,8 +87,27 @@ const FILTERS = {
   "skipped or failed": (row) => Object.values(row.scores).some((score) => score.status !== "ok"),
 };
 
+const OF_CAUSE = Object.fromEntries(Object.entries(data.causes).filter(([, count]) => count).map(([cause]) => [DIAGNOSIS + cause, (row) => row.diagnosis[0] === cause]));
+
+function causes() {
+  const counted = Object.entries(data.causes).filter(([, count]) => count), most = Math.max(...counted.map(([, count]) => count));
+  byId("diagnosis").hidden = !counted.length;
+  for (const [cause, count] of counted) {
+    const bar = element("button", { type: "button", class: "cause " + cause.replaceAll(" ", "-"), title: "show these rows" },
+      element("span", { class: "label" }, cause),
+      element("span", { class: "track" }, element("span", { class: "length", style: `width:${(100 * count / most).toFixed(1)}%` })),
+      element("span", { class: "number" }, `${count} (${(100 * count / data.rows.length).toFixed(0)} %)`));
+    bar.addEventListener("click", () => {
+      const same = byId("filter").value === DIAGNOSIS + cause;
+      byId("filter").value = same ? "all rows" : DIAGNOSIS + cause;
+      select();
+    });
+    byId("causes").append(bar);
+  }
+}
+
 function select() {
-  const wanted = byId("search").value.toLowerCase(), keep = FILTERS[byId("filter").value];
+  const wanted = byId("search").value.toLowerCase(), keep = { ...FILTERS, ...OF_CAUSE }[byId("filter").value];
   const text = (row) => `${row.id}\n${row.question || ""}\n${row.answer || ""}`.toLowerCase();
   state.shown = data.rows.filter((row) => keep(row) && (!wanted || text(row).includes(wanted)));
   if (state.sort !== null) {
@@ -109,7 +132,7 @@ function headings() {
     const sorted = state.sort === name, arrow = sorted ? (state.descending ? "\u00a0▾" : "\u00a0▴") : "";
     const button = element("button", { type: "button" }, ...broken(name + arrow));
     button.addEventListener("click", () => {
-      state.descending = sorted && !state.descending;
+      state.descending = sorted ? !state.descending : data.lower.includes(name);
       state.sort = name;
       headings();
       select();
@@ -120,11 +143,11 @@ function headings() {
 
 const broken = (name) => name.split(/(?<=_)/).flatMap((part) => [part, element("wbr")]);
 
-function cell(score) {
+function cell(score, key) {
   if (!score) return element("td", { class: "number unscored" }, "");
   if (score.value === null) return element("td", { class: "number unscored", title: score.reason }, score.status === "error" ? "failed" : score.status);
   const share = 100 * Math.min(1, Math.max(0, score.value)), bar = `background-size:${share.toFixed(0)}% 3px`;
-  return element("td", { class: "number bar" + (score.unmeasured ? " unscored" : "") + (score.passed === false ? " failed" : ""), style: bar, title: score.reason }, number(score.value));
+  return element("td", { class: "number bar" + (side(key) === "" ? "" : data.lower.includes(key) ? " lower" : " neither") + (score.unmeasured ? " unscored" : "") + (score.passed === false ? " failed" : ""), style: bar, title: score.reason }, number(score.value));
 }
 
 function draw() {
@@ -135,7 +158,7 @@ function draw() {
   const lines = state.shown.slice(first, last).map((row, offset) => {
     const index = first + offset;
     const line = element("tr", { class: "row" + (index === state.chosen ? " chosen" : ""), "aria-rowindex": index + 1 },
-      element("td", {}, row.id), element("td", { class: "question" }, row.question || ""), ...columns.map((key) => cell(row.scores[key])));
+      element("td", {}, row.id), element("td", { class: "question" }, row.question || ""), ...columns.map((key) => cell(row.scores[key], key)));
     line.addEventListener("click", () => choose(index, false));
     return line;
   });
@@ -173,6 +196,7 @@ function marked(text, spans) {
 
 function detail(row) {
   const parts = [element("h2", {}, row.question || row.id)], items = claims(row);
+  if (row.diagnosis) parts.push(element("p", { class: "diagnosis" }, element("span", { class: "badge cause " + row.diagnosis[0].replaceAll(" ", "-") }, row.diagnosis[0]), " ", row.diagnosis[1]));
   if (row.answer !== null) {
     const spans = items.map((item) => ({ text: item.text.replace(/[.!?]+$/, ""), name: item.verdict, title: (MEANING[item.verdict] || item.verdict) + ": " + item.reason }));
     parts.push(element("h3", {}, "Answer"), marked(row.answer, spans), ...tally(firstClaims(row)));
@@ -200,6 +224,11 @@ function tally(items) {
   return [element("p", { class: "tally" }, `${items.length} ${items.length === 1 ? "claim" : "claims"}: `, ...counted)];
 }
 
+function unbacked(item) {
+  const spans = item.unbacked.map((text) => ({ text, name: "unbacked", title: "no passage has these words" }));
+  return spans.length ? [...marked(item.text, spans).childNodes] : [item.text];
+}
+
 function scoreBlock(key, score, open) {
   const shown = score.value === null ? element("span", { class: "badge " + score.status }, score.status) : `${number(score.value)}${score.scaled === null ? "" : ` (${number(score.scaled, 1)} of 5)`}`;
   const rank = (item) => ["CONTRADICTED", "NEUTRAL", "NOT_FOUND"].includes(item.verdict) ? 0 : 1;
@@ -213,7 +242,7 @@ function scoreBlock(key, score, open) {
       link.addEventListener("click", (event) => { event.preventDefault(); byId("chunk-" + each.chunk)?.scrollIntoView({ block: "center" }); });
       return element("p", { class: "why" }, link, each.quote ? ` “${each.quote}”` : "");
     });
-    block.append(element("div", { class: "item" }, element("p", {}, element("span", { class: "badge " + item.verdict, title: item.verdict || "" }, MEANING[item.verdict] || item.verdict || ""), item.judge === null ? "" : ` ${item.judge}:`, " ", item.text,
+    block.append(element("div", { class: "item" }, element("p", {}, element("span", { class: "badge " + item.verdict, title: item.verdict || "" }, MEANING[item.verdict] || item.verdict || ""), item.judge === null ? "" : ` ${item.judge}:`, " ", ...unbacked(item),
       item.support === null ? "" : element("span", { class: "why" }, ` support ${number(item.support, 2)}`)), element("p", { class: "why" }, item.reason), ...where));
   }
   return block;
@@ -236,7 +265,8 @@ function chunkBlocks(row) {
 }
 
 summary();
-byId("filter").append(...Object.keys(FILTERS).map((name) => element("option", {}, name)));
+causes();
+byId("filter").append(...Object.keys({ ...FILTERS, ...OF_CAUSE }).map((name) => element("option", {}, name)));
 byId("filter").addEventListener("change", select);
 byId("search").addEventListener("input", select);
 byId("scroller").addEventListener("scroll", () => requestAnimationFrame(draw));

@@ -16,6 +16,7 @@ import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
@@ -51,14 +52,16 @@ def seconds_of(chain: Runnable[Any, Any], question: str, callbacks: list[Any]) -
 def print_latency(calls: int, metrics: Sequence[Any]) -> None:
     chain = made_chain()
     bare: list[float] = []
+    idle: list[float] = []
     scored: list[float] = []
     with rm.RagMetricsCallback(rm.Suite(metrics), sink=lambda *_: None, queue_size=calls + BLOCK) as handler:
         for start in range(0, calls + BLOCK, BLOCK):
             questions = [f"question {start + number}" for number in range(BLOCK)]
             bare += [seconds_of(chain, question, []) for question in questions]
+            idle += [seconds_of(chain, question, [BaseCallbackHandler()]) for question in questions]
             scored += [seconds_of(chain, question, [handler]) for question in questions]
             handler.flush()
-    before, after = (sorted(1000 * each for each in times[BLOCK:]) for times in (bare, scored))
+    before, noop, after = (sorted(1000 * each for each in times[BLOCK:]) for times in (bare, idle, scored))
     added = statistics.median(after) - statistics.median(before)
     names = ", ".join(str(metric) for metric in metrics)
     print(f"{calls} calls, scored by {names}: {handler.counts}")
@@ -68,6 +71,8 @@ def print_latency(calls: int, metrics: Sequence[Any]) -> None:
             f"  a call {name:8} median {statistics.median(times):.3f} ms, mean {statistics.fmean(times):.3f} ms, "
             f"p95 {late:.3f} ms"
         )
+    ratio = statistics.median(after) / statistics.median(noop)
+    print(f"  ratio to a handler that does nothing: median {ratio:.2f} (bar: 1.3)")
     print(f"  added to a call: median {added:.3f} ms, mean {statistics.fmean(after) - statistics.fmean(before):.3f} ms")
 
 

@@ -4,7 +4,9 @@
 
 The labelled sets are not shipped: FOLDER holds ``<set>.<split>.jsonl`` files with the fields question, answer,
 reference, contexts, label, group (and spans, where people marked unsupported text) of RAGTruth QA, WiCE, EVOUNA-NQ,
-EVOUNA-TQ, NQ301 and the RAGChecker meta-evaluation. A set without a file is left out.
+EVOUNA-TQ, NQ301 and the RAGChecker meta-evaluation; MTRAG-UN and CLAPNQ with the label answerable or not; WiCE with the
+numbers of supporting sentences (``wice_evidence``) and with unsupported words (``wice_tokens``). A set without a
+file is left out.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, roc_auc_score
 
-from mlflow_ragmetrics.core.question import Claims, Finding, Grade, Verify
+from mlflow_ragmetrics.core.question import Claims, Finding, Grade, Sufficiency, Verify
+from mlflow_ragmetrics.judges.lexical.backing import doubted_words
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.shared.replies import reply_kind
 
 GROUNDING = ("ragtruth_qa", "wice", "attributionbench", "qags", "faithbench", "xnli_ru")
 CORRECTNESS = {"evouna_nq": "/", "evouna_tq": "/", "nq301": " | "}
@@ -174,6 +178,78 @@ def correlation(scores: Values, wanted: Values) -> Measure:
     return lambda drawn: float(np.corrcoef(scores[drawn], wanted[drawn])[0, 1])
 
 
+def answerability(row: Row) -> str:
+    """The row's label in lower case."""
+    label = row["label"]
+    return str(label[0] if isinstance(label, list) else label).lower()
+
+
+def report_answerable(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
+    """Print how refusals and questions back are told from answers, and how sufficient passages are from others."""
+    rows = [row for row in read(folder, "mtrag_un", split) if (row["answer"] or "").strip()]
+    if rows:
+        kinds = {
+            "answerable": "answer",
+            "partial": "partly",
+            "unanswerable": "refusal",
+            "underspecified": "clarification",
+        }
+        replies = np.array([reply_kind(row["answer"]) for row in rows])
+        wanted = np.array([kinds[answerability(row)] for row in rows])
+        for name in ("refusal", "clarification"):
+            measure = balanced(wanted == name, (replies == name).astype(float), 0.5)
+            shown = with_interval(measure, [row["group"] for row in rows], repeats)
+            print(f"mtrag_un n={len(rows)}: balanced accuracy of {name} {shown}")
+    for name in ("clapnq", "mtrag_un"):
+        rows = [row for row in read(folder, name, split) if answerability(row) in ("answerable", "unanswerable")]
+        if not rows:
+            continue
+        turns = [tuple(f"{each['role']}: {each['content']}" for each in row.get("history") or ()) for row in rows]
+        asked = [
+            Sufficiency(row["question"], tuple(row["contexts"]), each) for row, each in zip(rows, turns, strict=True)
+        ]
+        support = np.array([finding.support for finding in judge.answer(asked)])
+        labels = np.array([answerability(row) == "answerable" for row in rows])
+        groups = [row["group"] for row in rows]
+        print(f"{name} n={len(rows)}, unanswerable {np.sum(~labels)}, without passages {count_bare(rows)}")
+        print(f"  AUROC of context_sufficiency         {with_interval(auroc(labels, support), groups, repeats)}")
+        print(
+            f"  balanced accuracy, support >= 0.5    {with_interval(balanced(labels, support, 0.5), groups, repeats)}"
+        )
+
+
+def count_bare(rows: list[Row]) -> int:
+    """How many rows have no passages: for these no judge is needed."""
+    return sum(not row["contexts"] for row in rows)
+
+
+def report_evidence(judge: LexicalJudge, folder: Path, split: str, repeats: int) -> None:
+    """Print how often the first cited sentence is a supporting one, and how well unsupported words are told."""
+    rows = [row for row in read(folder, "wice_evidence", split) if any(row["supporting_sentences"])]
+    if rows:
+        asked = [Verify((row["claim"],), tuple(row["evidence"])) for row in rows]
+        quotes = [found[0].quotes for found in judge.answer(asked)]
+        gold = [{each + 1 for one in row["supporting_sentences"] for each in one} for row in rows]
+        right = np.array([bool(q) and q[0][0] in g for q, g in zip(quotes, gold, strict=True)], dtype=float)
+        shown = with_interval(lambda drawn: float(right[drawn].mean()), [row["claim"] for row in rows], repeats)
+        print(f"wice_evidence n={len(rows)}: first cited sentence supports {shown}")
+    rows = read(folder, "wice_tokens", split)
+    if rows:
+        labels: list[bool] = []
+        doubts: list[float] = []
+        groups: list[str] = []
+        for row in rows:
+            words, end = doubted_words(row["claim"], row["evidence"]), 0
+            for token, unsupported in zip(row["claim_tokens"], row["non_supported_spans"], strict=True):
+                start = row["claim"].index(token, end)
+                end = start + len(token)
+                doubts.append(max((doubt for first, last, doubt in words if first < end and last > start), default=0.0))
+                labels.append(unsupported)
+                groups.append(row["claim"])
+        shown = with_interval(auroc(np.array(labels), np.array(doubts)), groups, repeats)
+        print(f"wice_tokens n={len(rows)} claims, {len(labels)} words: AUROC of unsupported words {shown}")
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(
@@ -185,7 +261,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=300, help="bootstrap repeats")
     options = parser.parse_args()
     judge = LexicalJudge()
-    for report in (report_grounding, report_correctness, report_preferences):
+    reports = (report_grounding, report_correctness, report_preferences, report_answerable, report_evidence)
+    for report in reports:
         report(judge, options.folder, options.split, options.repeats)
 
 

@@ -16,46 +16,33 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.core.question import Claims, Finding, Verify
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.robustness.edits import (
+    WORDS,
+    Edit,
+    affirm,
+    do_not,
+    lengthen,
+    month,
+    name,
+    negate,
+    next_number,
+    number,
+    number_word,
+    replaced,
+    shorten,
+    unit,
+    year,
+)
 
 SETS = ("ragtruth_qa", "wice")
 FALL = 0.2
 SUPPORTED = 0.65
-MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
-NAMES = ["Oslo", "Karl", "Vermont", "Henderson", "Nakamura", "Bolivia", "Antwerp", "Fiona", "Zurich", "Delgado"]
-WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-
-Edit = Callable[[str, int], "str | None"]
-
-
-def negate(claim: str, seed: int) -> str | None:
-    """ "is" to "is not", or "did not" in front of a past tense with one form."""
-    pattern = r"\b(is|are|was|were|can|could|will|would|should|has been|have been|had been|may|must)\b(?! not|n't)"
-    for match in re.finditer(pattern, claim):
-        if re.match(r"\s*(?:[^\w\s]|$)", claim[match.end() :]):
-            continue
-        verb = match.group()
-        negated = f"{verb.split()[0]} not been" if " " in verb else f"{verb} not" if verb != "can" else "cannot"
-        return claim[: match.start()] + negated + claim[match.end() :]
-    return None
 
 
 def contract_negation(claim: str, seed: int) -> str | None:
@@ -66,143 +53,10 @@ def contract_negation(claim: str, seed: int) -> str | None:
     )
 
 
-def do_not(claim: str, seed: int) -> str | None:
-    """ "founded" to "did not found", "includes" to "does not include", where the verb follows a name or pronoun."""
-    subject = r"(?P<subject>\b(?:[Hh]e|[Ss]he|[Ii]t|[Tt]hey|[A-Z]\w+) )"
-    past = re.search(
-        subject + r"(?P<verb>(?:start|work|play|join|open|serv|receiv|own|form|found|mov|appear)ed)\b", claim
-    )
-    if past is not None:
-        stump = past["verb"][:-2] + ("e" if past["verb"] in ("served", "received", "moved") else "")
-        return claim[: past.start("verb")] + "did not " + stump + claim[past.end() :]
-    present = re.search(
-        subject + r"(?P<verb>(?:provide|include|cause|contain|require|need|help|allow|offer)s)\b", claim
-    )
-    if present is not None:
-        return claim[: present.start("verb")] + "does not " + present["verb"][:-1] + claim[present.end() :]
-    return None
-
-
 def never(claim: str, seed: int) -> str | None:
     """ "was" to "was never"."""
     negated = negate(claim, seed)
     return None if negated is None or " not" not in negated else negated.replace(" not", " never", 1)
-
-
-def affirm(claim: str, seed: int) -> str | None:
-    """A negation taken out."""
-    if re.search(r"\bnot (?:only|just|necessarily)\b", claim):
-        return None
-    edited = re.sub(
-        r"(?<=\b(?:is|do))n['’]t\b|(?<=are|was|can|did)n['’]t\b|(?<=were|does|have)n['’]t\b", "", claim, count=1
-    )
-    edited = edited if edited != claim else re.sub(r"(?<=can)not\b| not\b| never\b", "", claim, count=1)
-    return None if edited == claim else edited
-
-
-_COUNT = re.compile(
-    r"(?<![\w.,:/-])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w-])"
-    r"|(?<![\w.,:/–-])\d+(?:\.\d+)?(?![\w:/–-]|[.,]\d)"
-)
-_LABEL = re.compile(
-    r"\b(?:passages?|steps?|texts?|documents?|sources?)\s+(?:\d+(?:,\s+|\s+and\s+|,\s+and\s+))*$", re.IGNORECASE
-)
-
-
-def number(claim: str, seed: int) -> str | None:
-    """Another number: half as much again."""
-    matches = _counts(claim)
-    if not matches:
-        return None
-    match = matches[seed % len(matches)]
-    old = float(match.group().replace(",", ""))
-    new = old * 1.5 + 1 if "." in match.group() else int(old * 1.5) + 1
-    shown = f"{new:,.1f}" if "." in match.group() else f"{new:,}" if "," in match.group() else f"{new}"
-    return claim[: match.start()] + shown + claim[match.end() :]
-
-
-def next_number(claim: str, seed: int) -> str | None:
-    """The smallest change of a number: the last digit."""
-    matches = _counts(claim)
-    if not matches:
-        return None
-    end = matches[seed % len(matches)].end()
-    return claim[: end - 1] + str((int(claim[end - 1]) + 3) % 10 or 1) + claim[end:]
-
-
-def _counts(claim: str) -> list[re.Match[str]]:
-    """Numbers that are no years and do not only name a passage or a step."""
-    return [
-        match
-        for match in _COUNT.finditer(claim)
-        if not re.fullmatch(r"1\d{3}|20\d{2}", match.group()) and not _LABEL.search(claim, 0, match.start())
-    ]
-
-
-def year(claim: str, seed: int) -> str | None:
-    """Another year, 2 to 8 later."""
-    matches = list(re.finditer(r"(?<![\w.,-])(?:1[5-9]\d\d|20[0-2]\d)(?![\w-]|[.,]\d)", claim))
-    if not matches:
-        return None
-    match = matches[seed % len(matches)]
-    return claim[: match.start()] + str(int(match.group()) + 2 + seed % 7) + claim[match.end() :]
-
-
-def number_word(claim: str, seed: int) -> str | None:
-    """Another number word."""
-    match = re.search(r"\b(two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b", claim)
-    if match is None:
-        return None
-    return claim[: match.start()] + WORDS[(WORDS.index(match.group()) + 3) % 11 + 2] + claim[match.end() :]
-
-
-def month(claim: str, seed: int) -> str | None:
-    """Another month."""
-    match = re.search(rf"\b({'|'.join(MONTHS)})\b(?= \d|,? \d| of)", claim)
-    if match is None:
-        return None
-    return claim[: match.start()] + MONTHS[(MONTHS.index(match.group()) + 1 + seed % 11) % 12] + claim[match.end() :]
-
-
-_UNITS = {
-    "minutes": "hours", "hours": "days", "days": "weeks", "weeks": "months", "months": "years", "years": "months",
-    "miles": "kilometers", "kilometers": "miles", "km": "miles", "feet": "meters", "inches": "feet",
-    "meters": "feet", "pounds": "kilograms", "cups": "tablespoons", "percent": "points", "million": "billion",
-    "billion": "million", "degrees": "percent", "mg": "kg", "teaspoon": "cup", "tablespoons": "cups",
-}  # fmt: skip
-
-
-def unit(claim: str, seed: int) -> str | None:
-    """Another unit after a number."""
-    match = re.search(rf"(?<=\d )({'|'.join(_UNITS)})\b", claim)
-    return None if match is None else claim[: match.start()] + _UNITS[match.group()] + claim[match.end() :]
-
-
-def name(claim: str, seed: int) -> str | None:
-    """Another name, inside the sentence."""
-    matches = list(re.finditer(r"(?<=[a-z,] )[A-Z][a-z]{3,}\b(?! \d)", claim))
-    matches = [each for each in matches if each.group() not in MONTHS]
-    if not matches:
-        return None
-    match = matches[seed % len(matches)]
-    return claim[: match.start()] + NAMES[seed % len(NAMES)] + claim[match.end() :]
-
-
-def shorten(claim: str, seed: int) -> str | None:
-    """ "is not" to "isn't", "do not" to "don't", "it is" to "it's"."""
-    return _replaced(claim, {
-        r"\b(is|are|was|were|do|does|did|could|should|would|has|have) not\b": r"\1n't", r"\bcannot\b": "can't",
-        r"\b(it|that|he|she|It|That|He|She) is\b": r"\1's", r"\b(they|you|They|You) are\b": r"\1're",
-        r"\b(you|they|You|They) will\b": r"\1'll",
-    })  # fmt: skip
-
-
-def lengthen(claim: str, seed: int) -> str | None:
-    """The reverse: "isn't" to "is not", "it's" to "it is"."""
-    return _replaced(claim, {
-        r"\b(is|are|was|were|do|does|did|could|should|would|has|have)n['’]t\b": r"\1 not", r"\bcan['’]t\b": "cannot",
-        r"\b(it|that|It|That)['’]s\b": r"\1 is", r"\b(they|you|They|You)['’]re\b": r"\1 are",
-    })  # fmt: skip
 
 
 def spell_out(claim: str, seed: int) -> str | None:
@@ -220,7 +74,7 @@ def spell_out(claim: str, seed: int) -> str | None:
 
 def rename_unit(claim: str, seed: int) -> str | None:
     """A unit's other name: "5%", "$5", "5 km", "5 °C"."""
-    return _replaced(claim, {
+    return replaced(claim, {
         r"(?<=\d)%": " percent", r"(?<=\d) percent\b": "%",
         r"\$(\d[\d,.]*\d|\d)(?! ?(?:m|b|tr)illion|[\d,.-])": r"\1 dollars",
         r"(\d[\d,]*) dollars\b": r"$\1", r"(?<=\d) (?:kilometers|kilometres)\b": " km", r"(?<=\d) km\b": " kilometres",
@@ -234,7 +88,7 @@ def rename_unit(claim: str, seed: int) -> str | None:
 
 def respell(claim: str, seed: int) -> str | None:
     """American to British spelling and back."""
-    return _replaced(claim, {
+    return replaced(claim, {
         r"\b([A-Za-z]{3,})ization\b": r"\1isation", r"\b([A-Za-z]{4,})ized\b": r"\1ised", r"\b([cC])olor": r"\1olour",
         r"\b([cC])enter\b": r"\1entre", r"\b([fF])avor": r"\1avour", r"\b([tT])ravel(ed|ing|er)": r"\1ravell\2",
         r"\b([pP])rogram\b": r"\1rogramme", r"\b([tT])heater\b": r"\1heatre", r"\b([mM])eter(s?)\b": r"\1etre\2",
@@ -296,21 +150,13 @@ def passive(claim: str, seed: int) -> str | None:
 
 def synonym(claim: str, seed: int) -> str | None:
     """A common word's synonym, known to the judge or not."""
-    return _replaced(claim, {
+    return replaced(claim, {
         r"\bbecause\b(?! of)": "since", r"\bsuch as\b": "like", r"\boften\b": "frequently", r"\bmain\b": "primary",
         r"\bmany\b": "numerous", r"\bneeds to\b": "has to", r"\bhelps\b": "assists", r"\brequires\b": "needs",
         r"\bstarted\b": "began", r"\bbegan\b": "started", r"\bpurchase\b": "buy", r"\bimportant\b": "essential",
         r"\busually\b": "typically", r"\btypically\b": "usually", r"\bapproximately\b": "about", r"\babout\b": "around",
         r"\blarge\b": "big", r"\bin order to\b": "to", r"\badditionally\b": "also", r"\bcompleted\b": "finished",
     })  # fmt: skip
-
-
-def _replaced(claim: str, replacements: dict[str, str]) -> str | None:
-    for pattern, replacement in replacements.items():
-        edited = re.sub(pattern, replacement, claim)
-        if edited != claim:
-            return edited
-    return None
 
 
 NEGATIONS: dict[str, Edit] = {

@@ -42,3 +42,15 @@ def test_a_store_that_a_kill_left_half_made_is_explained(ragmetrics, tmp_path):
     assert result.exit_code == 1
     assert "half made, as by a process that was killed" in " ".join(result.stdout.split())
     assert "mlflow db upgrade sqlite:///half.db" in " ".join(result.stdout.split())
+
+
+def test_a_postgresql_without_its_driver_says_which_to_name(ragmetrics, monkeypatch):
+    from mlflow import MlflowClient
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("No module named 'psycopg'")
+
+    monkeypatch.setattr(MlflowClient, "search_experiments", refuse)
+    result = ragmetrics("compare", "a", "b", "--tracking-uri", "postgresql://me@127.0.0.1:1/mlflow")
+    assert result.exit_code == 2
+    assert "name the driver that you have, as in postgresql+psycopg2://" in " ".join(result.output.split())

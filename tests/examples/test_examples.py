@@ -49,6 +49,13 @@ def test_the_evaluation_of_a_file_becomes_a_run(tmp_path: Path) -> None:
     assert (tmp_path / "mlflow.db").exists()
 
 
+@pytest.mark.slow
+def test_a_prompt_is_improved_by_what_the_reasons_say(tmp_path: Path) -> None:
+    printed = _printed(tmp_path, "improve_a_prompt.py")
+    assert "retrieve a passage that does: “It is painted green every year.”" in printed
+    assert "faithfulness 0.50 -> 1.00" in printed
+
+
 def test_two_versions_are_compared_and_the_gate_is_open(tmp_path: Path) -> None:
     printed = _printed(tmp_path, "compare_and_gate.py")
     assert re.search(r"faithfulness .* improved", printed)

@@ -34,6 +34,17 @@ TABLE = {
     "fact_recall": ("RAG Answer Evaluation Framework", {"answer"}, ("judge",), None),
     "answer_relevance": ("RAG Answer Evaluation Framework", {"question", "answer"}, ("judge",), None),
     "weakest_claim": ("", {"answer"}, ("judge",), None),
+    "relevant_chunk_precision": ("RAGChecker", {"reference", "contexts"}, ("judge",), None),
+    "context_utilization": ("RAGChecker", {"answer", "reference", "contexts"}, ("judge",), None),
+    "noise_sensitivity_relevant": ("RAGChecker", {"answer", "reference", "contexts"}, ("judge",), None),
+    "noise_sensitivity_irrelevant": ("RAGChecker", {"answer", "reference", "contexts"}, ("judge",), None),
+    "hallucination_rate": ("RAGChecker", {"answer", "reference", "contexts"}, ("judge",), None),
+    "self_knowledge": ("RAGChecker", {"answer", "reference", "contexts"}, ("judge",), None),
+    "refusal": ("UAEval4RAG", {"question", "answer"}, ("judge",), None),
+    "citation_precision": ("ALCE", {"answer", "contexts"}, ("judge",), None),
+    "citation_recall": ("ALCE", {"answer", "contexts"}, ("judge",), None),
+    "nugget_recall": ("AutoNuggetizer", {"question", "answer"}, ("judge",), None),
+    "context_sufficiency": ("Sufficient Context", {"question", "contexts"}, ("judge",), None),
 }
 ALIASES = {
     "RougeScoreEvaluator": "rouge",

@@ -13,7 +13,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("comparison", "comparison/difference.py", "(self.difference or 0.0) > 0", "(self.difference or 0.0) < 0"),
     ("comparison", "comparison/difference.py", "_FEWEST = 6", "_FEWEST = 4"),
     ("comparison", "comparison/difference.py", "[b - a for a, b in", "[a - b for a, b in"),
-    ("comparison", "comparison/difference.py", "wins=int((changes > _TIE)", "wins=int((changes >= -_TIE)"),
+    ("comparison", "comparison/difference.py", "wins=int((gains > _TIE)", "wins=int((gains >= -_TIE)"),
     (
         "comparison",
         "comparison/difference.py",
@@ -37,8 +37,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     (
         "calibration",
         "calibration/calibrate_scores.py",
-        "rows.values < usual - _SLACK",
-        "rows.values <= usual",
+        "rows.values < cut - _SLACK",
+        "rows.values <= cut",
     ),
     (
         "calibration",
@@ -46,6 +46,28 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "gain = threshold_gain(rows.values, ~good",
         "gain = threshold_gain(rows.values, good",
     ),
+    # which side is better, and which part failed
+    ("report", "core/score.py", "value <= threshold + _TOLERANCE if higher_is_better is False", "False if False"),
+    ("report", "core/score.py", "return value if higher_is_better else 1.0 - value", "return value"),
+    ("report", "comparison/difference.py", "gains = -changes if better is False else changes", "gains = changes"),
+    ("report", "report/diagnosis.py", "[item for item in lacking if not is_held(item)]", "lacking"),
+    ("report", "report/diagnosis.py", 'item.verdict == "CONTRADICTED" or bool(numbers', "bool(numbers"),
+    ("report", "report/diagnosis.py", "if item.judge == items[0].judge", "if item"),
+    ("metrics", "shared/checked_claims.py", 'if by_passages.verdict == "SUPPORTED":', "if True:"),
+    ("metrics", "metrics/noise_sensitivity.py", "and not _from_relevant(item, relevant)", ""),
+    (
+        "metrics",
+        "metrics/context_utilization.py",
+        "held = [item for item in facts.items if is_held(item)]",
+        "held = facts.items",
+    ),
+    (
+        "robustness",
+        "robustness/stress.py",
+        'is_noticed = after.verdict != "SUPPORTED"',
+        'is_noticed = after.verdict == "CONTRADICTED"',
+    ),
+    ("robustness", "robustness/stress.py", 'if item.verdict == "SUPPORTED"]', "]"),
     # reports and gates
     ("report", "report/gates.py", "rate <= most + 1e-9", "rate < most"),
     ("report", "report/marks.py", "text = general if cause.rows == 1 else cause.text", "text = cause.text"),
@@ -54,6 +76,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("comparison", "comparison/pairing.py", "else values.where(is_true(results.table[ruled]))", "else values"),
     ("comparison", "report/gates.py", "_OF_REPEATS.get(figure, figure)", "figure"),
     ("report", "report/gates.py", "reached = passes(value, least)", "reached = value > least"),
+    ("report", "report/gates.py", "reached = passes(value, limit, not is_most)", "reached = value > limit"),
     ("report", "report/gates.py", "each.verdict not in wanted", "each.verdict in wanted"),
     ("report", "report/gates.py", "rows = failed + figures", "rows = figures"),
     ("report", "report/gates.py", "Check(name, False,", "Check(name, True,"),

@@ -8,7 +8,7 @@ import math
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.tracking.feedback import assessments_of, feedback_of
+from mlflow_ragmetrics.tracking.feedback import assessment_names, assessments_of, feedback_of, repeated_keys
 
 
 def test_a_score_with_claims() -> None:
@@ -36,7 +36,51 @@ def test_an_error_has_its_class_as_code() -> None:
 
 def test_the_reference_is_an_expectation() -> None:
     row = Row(Sample(id="a", references=("Paris\x00",)), {"m": Score(1.0)})
-    feedback, expectation = assessments_of(row, "run")
+    feedback, expectation = assessments_of(row, "run", {"m": "m"})
     assert expectation.expectation.value == "Paris\ufffd"
     assert feedback.metadata["mlflow.assessment.sourceRunId"] == "run"
-    assert len(assessments_of(Row(Sample(), {"m": Score(1.0)}), "run")) == 1
+    assert len(assessments_of(Row(Sample(), {"m": Score(1.0)}), "run", {"m": "m"})) == 1
+
+
+def claims(*verdicts: str) -> tuple[Item, ...]:
+    return tuple(Item("claim", f"claim {number}", verdict) for number, verdict in enumerate(verdicts))
+
+
+def test_composites_and_telling_scores_stand_first_and_no_name_is_that_of_a_judge_of_mlflow() -> None:
+    scores = {
+        "answer_relevance": Score(0.5),
+        "context_sufficiency": Score(1.0),
+        "correctness": Score(0.4),
+        "faithfulness": Score(0.3),
+        "zeta": Score(0.2, details={"coverage": 1.0}),
+    }
+    names = assessment_names([Row(Sample(id="a"), scores)])
+    assert sorted(names.values()) == [
+        "1_zeta",
+        "2_correctness",
+        "2_faithfulness",
+        "answer_relevance",
+        "rag_context_sufficiency",
+    ]
+    zeta, *_ = assessments_of(Row(Sample(id="a"), scores), "run", {"zeta": names["zeta"]})
+    assert (zeta.name, zeta.metadata["ragmetrics.key"]) == ("1_zeta", "zeta")
+
+
+def test_a_score_that_repeats_another_in_every_row_is_shown_once() -> None:
+    same = [
+        {
+            "faithfulness": Score(0.5, items=claims("SUPPORTED", "NEUTRAL")),
+            "fact_recall": Score(0.5, items=claims("SUPPORTED", "NEUTRAL")),
+        },
+        {"faithfulness": Score(1.0, items=claims("SUPPORTED")), "fact_recall": Score(1.0, items=claims("SUPPORTED"))},
+    ]
+    rows = [Row(Sample(id=str(number)), scores) for number, scores in enumerate(same)]
+    assert repeated_keys(rows) == {"fact_recall": "faithfulness"}
+    assert list(assessment_names(rows)) == ["faithfulness"]
+    other = Row(Sample(id="x"), {**same[1], "fact_recall": Score(1.0, items=claims("SUPPORTED", "SUPPORTED"))})
+    assert repeated_keys([*rows, other]) == {}
+
+
+def test_equal_numbers_without_items_are_no_repetition() -> None:
+    rows = [Row(Sample(id="a"), {"rouge1_f1": Score(1.0), "rouge2_f1": Score(1.0)})]
+    assert repeated_keys(rows) == {}

@@ -6,15 +6,21 @@ import os
 import shutil
 import socket
 import subprocess
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.tracking import traces as traces_module
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
+from mlflow_ragmetrics.tracking.trace_store import TraceTarget
 from tests.mlflow_server import Server, free_port
 
 pytestmark = pytest.mark.slow
@@ -83,6 +89,28 @@ def test_everything_arrives_and_logging_twice_changes_nothing(server: str) -> No
     assert mlflow.load_table("rag_rows.json", run_ids=[run_id])["id"].tolist() == ["a", "b"]
     traces = mlflow.search_traces(run_id=run_id, return_type="list")
     assert sorted(len(trace.info.assessments) for trace in traces) == [3, 4]
+
+
+def test_traces_are_sent_by_several_threads_and_each_once(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow.set_tracking_uri(server)
+    scored = rm.Suite(["rouge", "lexical_relevance"]).evaluate(RECORDS)
+    sent: Counter[str] = Counter()
+    write = traces_module.write_traces_directly
+
+    def note(rows: list[Row], target: TraceTarget) -> list[str]:
+        sent[threading.current_thread().name] += len(rows)
+        return write(rows, target)
+
+    monkeypatch.setattr(traces_module, "write_traces_directly", note)
+    rows = [replace(scored.rows[n % 2], sample=replace(scored.rows[n % 2].sample, id=f"{n}")) for n in range(400)]
+    report = replace(scored, rows=rows)
+    run_id = report.log()
+    report.log(run_id=run_id)
+    found = mlflow.search_traces(run_id=run_id, return_type="list", include_spans=False)
+    assert sorted(int(trace.info.client_request_id) for trace in found) == list(range(400))
+    assert {len(trace.info.assessments) for trace in found} == {2, 3}
+    assert len(sent) > 1
+    assert sum(sent.values()) == 800
 
 
 def test_the_doors_of_mlflow_over_http(server: str) -> None:

@@ -57,8 +57,8 @@ def test_a_trace_a_row_with_spans_feedback_and_expectation(report: rm.Report, wa
     assert (child.span_type, child.parent_id) == ("RETRIEVER", root.span_id)
     assert "d1" in json.dumps(child.outputs)
     by_name = {each.name: each for each in trace.info.assessments}
-    assert by_name["faithfulness"].value == 0.5
-    assert by_name["correctness"].error.error_code == "AllJudgesFailedError"
+    assert by_name["2_faithfulness"].value == 0.5
+    assert by_name["2_correctness"].error.error_code == "AllJudgesFailedError"
     assert by_name["expected_response"].value == "Paris."
     assert all(each.metadata["mlflow.assessment.sourceRunId"] == run_id for each in by_name.values())
     assert mlflow.get_run(run_id).data.tags["mlflow.runType"] == "genai_evaluate"
@@ -80,6 +80,21 @@ def test_skipped_scores_have_no_value_and_traces_can_be_searched(report: rm.Repo
     skipped = [a for t in traces_of(run_id) for a in t.info.assessments if a.name == "rouge1_f1" and a.value is None]
     assert [each.rationale[:9] for each in skipped] == ["skipped: "]
     assert len(mlflow.search_traces(run_id=run_id)) == 3
+
+
+def test_a_row_of_a_trace_has_its_times_and_of_others_none_are_invented(report: rm.Report) -> None:
+    with mlflow.start_span("rag") as span:
+        span.set_inputs({"question": "Where?"})
+        time.sleep(0.05)
+        span.set_outputs("In Paris.")
+    mlflow.flush_trace_async_logging()
+    (source,) = mlflow.search_traces(return_type="list")
+    from_trace = rm.Suite(["lexical_relevance"]).evaluate([source])
+    (copy,) = traces_of(from_trace.log())
+    if trace_store.can_write_directly():
+        assert copy.info.request_time == source.info.request_time
+        assert copy.info.execution_duration == source.info.execution_duration >= 50
+        assert {trace.info.execution_duration or 0 for trace in traces_of(report.log())} == {0}
 
 
 def test_logging_twice_replaces_the_traces(report: rm.Report, way: str) -> None:

@@ -92,22 +92,68 @@ def test_no_nan_anywhere_and_text_that_databases_refuse_is_replaced(report: rm.R
     assert table["answer"][2] == "Eiffel \ufffd \ufffd"
 
 
-def test_the_dataset_has_the_digest_of_the_whole_content(report: rm.Report) -> None:
-    other = rm.Suite(["faithfulness"], judge=rm.ScriptedJudge(facts=[], used_chunks=[])).evaluate(
-        [{**RECORDS[0], "contexts": ["Another passage."]}, *RECORDS[1:]]
-    )
-    first, second = (mlflow.get_run(each.log()).inputs.dataset_inputs[0].dataset for each in (report, other))
-    assert first.digest == report.data_digest
-    assert first.digest != second.digest
-    assert json.loads(first.profile)["num_rows"] == 3
+def test_two_versions_that_answer_the_same_questions_share_one_dataset(report: rm.Report) -> None:
+    suite = rm.Suite(["faithfulness"], judge=rm.ScriptedJudge(facts=[], used_chunks=[]))
+    changed = [{**each, "answer": "Another one.", "contexts": ["Another passage."]} for each in RECORDS]
+    other = suite.evaluate(list(reversed(changed)))
+    asked = suite.evaluate([{**RECORDS[0], "question": "Why?"}, *RECORDS[1:]])
+    runs = [mlflow.get_run(each.log()) for each in (report, other, asked)]
+    first, second, third = (run.inputs.dataset_inputs[0].dataset for run in runs)
+    assert (first.name, first.digest) == (second.name, second.digest)
+    assert first.digest == report.questions_digest != third.digest
+    assert len({run.data.params["data_digest"] for run in runs}) == 3
+
+
+@pytest.mark.skipif(not hasattr(mlflow.MlflowClient, "create_dataset"), reason="this MLflow keeps no datasets")
+def test_the_dataset_is_one_of_mlflow_with_questions_references_and_gold_ids() -> None:
+    from mlflow.genai.datasets import search_datasets
+
+    records = [{**RECORDS[0], "gold_doc_ids": ["d1"]}, *RECORDS[1:]]
+    report = rm.Suite(["lexical_relevance"]).evaluate(records)
+    for _ in range(2):
+        run = mlflow.get_run(report.log())
+    (dataset,) = search_datasets(experiment_ids=["0"])
+    assert json.loads(run.inputs.dataset_inputs[0].dataset.source)["dataset_id"] == dataset.dataset_id
+    records = dataset.to_df()
+    kept = {
+        inputs["question"]: expected
+        for inputs, expected in zip(records["inputs"], records["expectations"], strict=True)
+    }
+    assert kept["Where?"] == {"expected_response": "Paris.", "expected_retrieved_context": [{"doc_uri": "d1"}]}
+    assert set(kept) == {"Where?", "When?", "Who?"}
+    assert "In 1889." not in records.to_json()
+
+
+def test_a_dataset_can_be_named_or_left_out(report: rm.Report) -> None:
+    named, without = (mlflow.get_run(report.log(dataset=each)) for each in ("towers", False))
+    assert named.inputs.dataset_inputs[0].dataset.name.startswith("towers")
+    assert without.inputs.dataset_inputs == []
 
 
 def test_the_file_is_named_without_the_path_of_this_machine(report: rm.Report, tmp_path: Path) -> None:
     run = mlflow.get_run(replace(report, source=tmp_path / "answers.jsonl").log())
     assert run.data.params["source"] == "answers.jsonl"
-    dataset = run.inputs.dataset_inputs[0].dataset
-    assert (dataset.name, json.loads(dataset.source)) == ("answers", {"uri": "answers.jsonl"})
+    assert run.info.run_name == "answers · scripted"
     assert str(tmp_path) not in json.dumps([run.data.params, artifact(run.info.run_id, "ragmetrics_suite.json")])
+
+
+def test_a_run_is_described_and_what_a_user_wrote_stays(report: rm.Report) -> None:
+    run_id = report.log()
+    note = mlflow.get_run(run_id).data.tags["mlflow.note.content"]
+    assert note.startswith(report.note)
+    assert "`1_overall`" in note
+    replace(report, rows=report.rows[:1]).log(run_id=run_id)
+    assert "1 of 1" in mlflow.get_run(run_id).data.tags["mlflow.note.content"]
+    mlflow.MlflowClient().set_tag(run_id, "mlflow.note.content", "mine")
+    report.log(run_id=run_id)
+    assert mlflow.get_run(run_id).data.tags["mlflow.note.content"] == "mine"
+
+
+def test_steps_are_the_history_of_versions(report: rm.Report) -> None:
+    run_id = report.log(step=0)
+    replace(report, rows=report.rows[:2]).log(run_id=run_id, step=1)
+    history = MlflowClient().get_metric_history(run_id, "faithfulness/n_scored")
+    assert [(point.step, point.value) for point in history] == [(0, 3), (1, 2)]
 
 
 def test_further_files_become_artifacts(report: rm.Report) -> None:
@@ -203,7 +249,9 @@ def test_an_active_model_is_linked(report: rm.Report) -> None:
     assert [each.model_id for each in run.inputs.model_inputs] == [model.model_id]
     logged = {metric.key: metric for metric in mlflow.get_logged_model(model.model_id).metrics}
     assert logged["faithfulness/mean"].value == report.metrics["faithfulness/mean"]
-    assert logged["faithfulness/mean"].dataset_digest == report.data_digest
+    assert {f"faithfulness/{name}" for name in ("mean", "ci_low", "ci_high")} <= logged.keys()
+    assert logged["faithfulness/mean"].dataset_digest == report.questions_digest
+    assert run.info.run_name == "custom · chain · scripted"
 
 
 def test_autologging_neither_changes_the_run_nor_is_changed(report: rm.Report) -> None:

@@ -2,186 +2,163 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from contextvars import copy_context
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, Union
-from uuid import uuid4
+from statistics import fmean
+from typing import Any, TypedDict, Union
 from warnings import warn
 
 from langchain_core.runnables import Runnable
+from typing_extensions import Unpack
 
-from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
+from mlflow_ragmetrics.adapters.langchain.calls import (
+    FIGURES,
+    Answered,
+    Caller,
+    Config,
+    Finished,
+    ask_all,
+    input_maker,
+    runnable_of,
+)
 from mlflow_ragmetrics.adapters.langchain.sample import Reading
 from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
+from mlflow_ragmetrics.engine.threads import run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.readers import Data, read_samples
-from mlflow_ragmetrics.records.aliases import ALIASES
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.views.progress import Progress, progress_of
 
-__all__ = ["input_maker", "Answered", "ask_all", "evaluate_chain"]
+__all__ = ["ChainOptions", "aevaluate_chain", "evaluate_chain"]
 
-_KEYS = ("question", "query", "input", *ALIASES["question"])
-_MESSAGES = "messages"
+Target = Union[Runnable[Any, Any], Callable[[Any], Any]]
+
+
+class ChainOptions(TypedDict, total=False):
+    """The options of ``evaluate_chain``."""
+
+    columns: Mapping[str, str] | None
+    input_key: str | None
+    output_key: str | None
+    make_input: Callable[[Sample], Any] | None
+    question: Callable[..., Any] | None
+    answer: Callable[..., Any] | None
+    contexts: Callable[..., Any] | None
+    tools: Collection[str] | None
+    concurrency: int
+    config: Config | None
+    timeout: float | None
+    retries: int
+    stream: bool
+    resume: str | Path | None
+    progress: bool | Progress | None
+    log: bool
+    run_name: str | None
+    feedback: bool
+
+
 _CHAIN_FAILED = "the chain failed"
 
 
-def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Callable[[Sample], Any]:
-    """A function from a sample to the chain's input.
-
-    With ``input_key``: a dict with the question under it. Else a dict where the chain's input schema has a name for
-    questions (further names that the schema has are filled from the sample's metadata), ``{"messages": […]}`` where
-    it has messages, and the bare question otherwise.
-    """
-    names = _input_names(chain)
-    if input_key is None:
-        input_key = next((key for key in _KEYS if key in names), None)
-    if input_key is None and _MESSAGES in names:
-        input_key = _MESSAGES
-    if input_key is None and len(names) == 1:
-        input_key = next(iter(names))
-    if input_key is None:
-        return lambda sample: sample.question or ""
-
-    def input_of(sample: Sample) -> dict[str, Any]:
-        question = sample.question or ""
-        asked: Any = [{"role": "user", "content": question}] if input_key == _MESSAGES else question
-        return {**{name: value for name, value in sample.metadata.items() if name in names}, input_key: asked}
-
-    return input_of
-
-
-def _input_names(chain: Runnable[Any, Any]) -> Mapping[str, Any]:
-    try:
-        schema = chain.get_input_jsonschema()
-    except (TypeError, ValueError, AttributeError, RuntimeError):  # input types that have no schema
-        channels = getattr(chain, "channels", None)  # a LangGraph graph has its state's names here all the same
-        return channels if isinstance(channels, Mapping) else {}
-    properties = schema.get("properties")
-    return properties if isinstance(properties, Mapping) and schema.get("type") == "object" else {}
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A sample with the chain's answer and contexts, or with the error that the chain raised."""
-
-    sample: Sample
-    error: str | None = None
-
-
-class _CallRecorder(Recorder):
-    """Keeps the one exchange of one call."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.exchange: Exchange | None = None
-
-    def answered(self, exchange: Exchange) -> None:
-        """Keep it."""
-        self.exchange = self.exchange or exchange
-
-    def failed(self, exchange: Exchange) -> None:
-        """Keep it: it leads to the trace of the failure."""
-        self.exchange = self.exchange or exchange
-
-
-@contextmanager
-def ask_all(
-    chain: Runnable[Any, Any],
-    samples: Sequence[Sample],
-    make: Callable[[Sample], Any],
-    reading: Reading,
-    concurrency: int,
-) -> Iterator[Iterator[Answered]]:
-    """The answers in the order of ``samples``; what has not begun is dropped when the block is left."""
-    pool = ThreadPoolExecutor(concurrency, thread_name_prefix="ragmetrics-chain")
-    try:
-        tasks = [pool.submit(copy_context().run, partial(_ask, chain, each, make, reading)) for each in samples]
-        yield (task.result() for task in tasks)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _ask(chain: Runnable[Any, Any], sample: Sample, make: Callable[[Sample], Any], reading: Reading) -> Answered:
-    recorder = _CallRecorder()
-    try:
-        outputs = chain.invoke(make(sample), config={"callbacks": [recorder]})
-        exchange = recorder.exchange
-        if exchange is None:  # a model or a retriever by itself reports no chain
-            exchange = Exchange(uuid4(), inputs=None, metadata={}, outputs=outputs)
-        found = reading.sample(exchange)
-    except Exception as error:  # the chain is the application's: one row's failure is that row's result
-        message = redact(" ".join(f"{type(error).__name__}: {error}".split()))
-        trace_id = recorder.exchange.trace_id if recorder.exchange is not None else None
-        link = {} if trace_id is None else {"trace_id": trace_id}
-        return Answered(replace(sample, metadata={**sample.metadata, **link}), message)
-    return Answered(_with_answer(sample, found))
-
-
-def _with_answer(sample: Sample, found: Sample) -> Sample:
-    """The sample with what the chain found; references, gold ids and the question are those of the data."""
-    invalid = {name: reason for name, reason in found.invalid.items() if name in ("answer", "contexts")}
-    return replace(
-        sample,
-        answer=found.answer,
-        contexts=found.contexts,
-        retrieved_doc_ids=found.retrieved_doc_ids,
-        history=sample.history if sample.history is not None else found.history,
-        metadata={**sample.metadata, **found.metadata},
-        invalid={**sample.invalid, **invalid},
-    )
-
-
 def evaluate_chain(
-    chain: Runnable[Any, Any],
+    chain: Target,
     data: Data,
     suite: SuiteLike,
+    **options: Unpack[ChainOptions],
+) -> Report:
+    """Run ``chain`` on every question of ``data``, score the answers, and log them.
+
+    ``chain`` is anything that LangChain runs (a chain, a LangGraph graph, an agent), or a plain function of the
+    question, each of them sync or async. Questions, references and gold ids come from ``data``, answers and contexts
+    from the chain, which gets what ``make_input`` makes of a sample, else the question under ``input_key``, else what
+    its input schema asks for.
+
+    Args:
+        chain: what is evaluated.
+        data: the rows: a file, a frame, a list of records.
+        suite: the metrics: what ``Suite.of`` takes.
+        options: ``columns`` maps fields to the data's columns; ``question``, ``answer``, ``contexts``, ``tools`` and
+            ``output_key`` read odd chains as in ``RagMetricsCallback``. ``concurrency`` (4) calls are in flight;
+            ``config``: LangChain's config, or a function of the sample that makes one for each row (a ``thread_id`` of
+            its own comes by itself); ``timeout`` seconds a call, ``retries`` after a failure; ``stream``: read
+            answers as streams, so that ``first_token_seconds`` is measured; ``resume``: a file that keeps what was
+            answered, so that a second evaluation does not ask these rows again. ``log`` writes into the active MLflow
+            run, else into a new one named ``run_name``; ``feedback`` puts the scores on the chain's MLflow traces;
+            ``progress`` as in ``Suite.evaluate``.
+
+    Returns:
+        A report, with ``latency_seconds``, ``first_token_seconds``, ``input_tokens``, ``output_tokens`` and ``cost``
+        (``/mean``, ``/p95``, ``/n``) among its metrics as far as they are known. A row on which the chain fails has the
+        status ``error`` for every metric, and a warning counts them; where it fails on all, ``report.incomplete`` says
+        so too, and a run made here ends FAILED.
+
+    Raises:
+        MissingFieldError: before anything is run, for a named metric whose field no row has; after it, with the
+            ``report``, for one that needs contexts where no answer came with any.
+        InvalidDataError: for data that cannot be read.
+        InvalidOptionError: for an option that cannot be used.
+    """
+    return _evaluated(chain, data, suite, None, **options)
+
+
+async def aevaluate_chain(
+    chain: Target,
+    data: Data,
+    suite: SuiteLike,
+    **options: Unpack[ChainOptions],
+) -> Report:
+    """Like ``evaluate_chain``, from within an event loop: the chain is awaited in it."""
+    loop = asyncio.get_running_loop()
+    return await run_beside(_evaluated, chain, data, suite, loop, **options)
+
+
+def _evaluated(
+    target: Target,
+    data: Data,
+    suite: SuiteLike,
+    loop: asyncio.AbstractEventLoop | None,
     *,
     columns: Mapping[str, str] | None = None,
     input_key: str | None = None,
     output_key: str | None = None,
     make_input: Callable[[Sample], Any] | None = None,
+    question: Callable[..., Any] | None = None,
     answer: Callable[..., Any] | None = None,
     contexts: Callable[..., Any] | None = None,
+    tools: Collection[str] | None = None,
     concurrency: int = 4,
-    progress: Union[bool, Progress, None] = None,
+    config: Config | None = None,
+    timeout: float | None = None,
+    retries: int = 0,
+    stream: bool = False,
+    resume: str | Path | None = None,
+    progress: bool | Progress | None = None,
     log: bool = True,
     run_name: str | None = None,
     feedback: bool = True,
 ) -> Report:
-    """Run ``chain`` on every question of ``data``, score the answers, and log them.
-
-    Questions, references and gold ids come from ``data`` (``columns`` maps fields to its columns), answers and
-    contexts from the chain, which gets what ``make_input`` makes of a sample, else the question under ``input_key``,
-    else what its input schema asks for. ``output_key``, ``answer`` and ``contexts`` read odd outputs as in
-    ``RagMetricsCallback``. At most ``concurrency`` calls of the chain are in flight; scoring goes on meanwhile.
-
-    A row on which the chain fails has the status ``error`` for every metric; where it fails on all, a warning
-    and ``report.incomplete`` say so, and a run made here ends FAILED. ``log`` writes into the active MLflow
-    run, else into a new one; ``feedback`` puts the scores also on the chain's MLflow traces. Before anything is run:
-    ``MissingFieldError`` for a named metric whose field no row has, ``InvalidDataError``, ``InvalidOptionError``. After
-    it: ``MissingFieldError``, with the ``report``, for one that needs contexts where no answer came with any.
-    """
-    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-        raise InvalidOptionError(f"concurrency={concurrency!r} must be a whole number from 1", param="concurrency")
+    _check(concurrency, timeout, retries, config)
     suite = Suite.of(suite)
     samples = list(read_samples(data, columns))
-    reading = Reading(output_key=output_key, answer=answer, contexts=contexts)
-    asking = ask_all(chain, samples, make_input or input_maker(chain, input_key), reading, concurrency)
+    chain = runnable_of(target)
+    reading = Reading(output_key=output_key, question=question, answer=answer, contexts=contexts, tools=tools)
+    make = make_input or input_maker(chain, input_key)
+    finished = None if resume is None else Finished(Path(resume))
+    asking = ask_all(
+        Caller(chain, make, reading, config, timeout, retries, stream, loop, finished), samples, concurrency
+    )
     with ExitStack() as stack:
         reduced, warnings = _reduced(suite, samples)
         run_id: str | None = None
@@ -195,11 +172,12 @@ def evaluate_chain(
         without, refused = _missing_retrieval(reduced, rows)
         report = suite.report(
             rows,
-            warnings=(*warnings, *without),
+            warnings=(*warnings, *without, *_failures(rows)),
             source=data if isinstance(data, (str, Path)) else None,
             seconds=time.perf_counter() - began,
             expenses=expenses,
         )
+        report = replace(report, timings=_timings(rows))
         failed = _failed_on_all(report)
         if failed is not None:
             warn(failed, stacklevel=2)
@@ -212,10 +190,45 @@ def evaluate_chain(
     return report
 
 
+def _check(concurrency: int, timeout: float | None, retries: int, config: Config | None) -> None:
+    for name, value, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InvalidOptionError(f"{name}={value!r} must be a whole number from {least}", param=name)
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
+        raise InvalidOptionError(f"timeout={timeout!r} must be a number of seconds above 0", param="timeout")
+    shared = config.get("configurable") if isinstance(config, Mapping) else None
+    if isinstance(shared, Mapping) and "thread_id" in shared:
+        message = "config= gives all rows one thread_id, so that each knows the others; make it a function of a row"
+        raise InvalidOptionError(message, param="config")
+    if config is not None and not callable(config) and not isinstance(config, Mapping):
+        raise InvalidOptionError(f"config={config!r} must be a mapping or a function of a row", param="config")
+
+
+def _failures(rows: Sequence[Row]) -> tuple[str, ...]:
+    failures = [score.error for row in rows for score in [*row.scores.values()][:1] if _is_failure(score)]
+    return (f"{_CHAIN_FAILED} on {len(failures)} of {len(rows)} rows; the first: {failures[0]}",) if failures else ()
+
+
+def _is_failure(score: Score) -> bool:
+    return score.reason.startswith(_CHAIN_FAILED)
+
+
+def _timings(rows: Sequence[Row]) -> dict[str, float]:
+    """Mean and 95th percentile of what was measured of the calls, and of how many."""
+    figures: dict[str, float] = {}
+    for name in FIGURES:
+        values = [float(row.sample.metadata[name]) for row in rows if name in row.sample.metadata]
+        if values:
+            figures[f"{name}/mean"] = fmean(values)
+            figures[f"{name}/p95"] = sorted(values)[math.ceil(0.95 * len(values)) - 1]
+            figures[f"{name}/n"] = len(values)
+    return figures
+
+
 def _failed_on_all(report: Report) -> str | None:
     """What to say where the chain failed on every row, so that there is nothing to read in the report."""
     failures = [next(iter(row.scores.values())) for row in report.rows]
-    if not all(score.reason.startswith(_CHAIN_FAILED) for score in failures):
+    if not all(map(_is_failure, failures)):
         return None
     return f"{_CHAIN_FAILED} on all {len(failures)} rows; the first: {failures[0].error}"
 

@@ -10,7 +10,7 @@ import random
 import sys
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -41,6 +41,8 @@ class RagMetricsCallback(Recorder):
         input_key, output_key: the entry of dict inputs that is the question, of dict outputs that is the answer.
         question: a function of the inputs that gives the question; ``answer`` and ``contexts`` are functions of the
             outputs. A second parameter gets the other side.
+            ``contexts`` may have two more: the lists of documents that retrievers gave, and those of tools and steps.
+        tools: the names of the tools whose results are contexts, by default all.
         references, gold_doc_ids: a mapping by question or id, or a function of the question (and the id). What the
             call's ``metadata`` says (``reference``, ``gold_doc_ids``, ``id``, or an alias) comes first.
         sample_rate: the share of answers to score, 0 to 1.
@@ -79,6 +81,7 @@ class RagMetricsCallback(Recorder):
         contexts: Callable[..., Any] | None = None,
         references: Known | None = None,
         gold_doc_ids: Known | None = None,
+        tools: Collection[str] | None = None,
         sample_rate: float = 1.0,
         queue_size: int = 1000,
         when_full: WhenFull = "drop",
@@ -93,10 +96,12 @@ class RagMetricsCallback(Recorder):
         spill_bytes: int = 256 * 2**20,
         trace_judge: bool = False,
     ) -> None:
+        made_with = {name: each for name, each in locals().items() if name not in ("self", "suite", "__class__")}
         super().__init__()
         suite = Suite.of(suite)
+        self._made_with = (suite, made_with)
         _check(sample_rate, when_full, queue_size=queue_size, workers=workers, buffer_size=buffer_size)
-        reading = Reading(input_key, output_key, question, answer, contexts, references, gold_doc_ids)
+        reading = Reading(input_key, output_key, question, answer, contexts, references, gold_doc_ids, tools)
         self._sample_rate = sample_rate
         self._counts = Counts(("seen", "scored", "dropped", "failed", "skipped"))
         self._mlflow: MLflowSink | None = None
@@ -123,6 +128,10 @@ class RagMetricsCallback(Recorder):
         self._queue = self._new_queue()
         _HANDLERS.add(self)
         _flush_when_process_ends()
+
+    def __reduce__(self) -> tuple[Callable[..., RagMetricsCallback], tuple[Suite, dict[str, Any]]]:
+        """Another process gets a handler of its own, made with the same options: counts and what waits stay here."""
+        return _made_anew, self._made_with
 
     def _new_queue(self) -> BackgroundQueue[Exchange]:
         # its threads hold the handler, so that one made for a single call lives until that call is scored
@@ -189,6 +198,10 @@ class RagMetricsCallback(Recorder):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _made_anew(suite: Suite, options: dict[str, Any]) -> RagMetricsCallback:
+    return RagMetricsCallback(suite, **options)
 
 
 _HANDLERS: weakref.WeakSet[RagMetricsCallback] = weakref.WeakSet()

@@ -2,62 +2,78 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables.config import var_child_runnable_config
 
-__all__ = ["Capture", "Exchange", "Recorder", "documents_in", "is_documents", "trace_id_of"]
+__all__ = ["Capture", "Exchange", "Recorder", "Step", "trace_id_of"]
+
+_logger = logging.getLogger(__name__)
 
 
-def is_documents(value: Any) -> bool:
-    """Whether ``value`` is a list of LangChain documents with at least one in it."""
-    return isinstance(value, (list, tuple)) and bool(value) and all(hasattr(each, "page_content") for each in value)
+@dataclass(eq=False)
+class Step:
+    """Something that happened within a call, at its place in the order of beginnings or, for outputs, of ends.
 
+    ``kind``: ``"input"`` and ``"output"`` of a chain inside the call, ``"retriever"`` and ``"tool"`` with what they
+    gave as ``value``, and ``"model"`` with what it was asked; ``reply`` is what the model answered. ``name`` is a
+    tool's name, or a retriever's query.
+    """
 
-def documents_in(value: Any) -> Sequence[Any]:
-    """The documents in ``value``: itself, or the entries of a mapping, at most two levels deep."""
-    if is_documents(value):
-        return list(value)
-    if not isinstance(value, dict):
-        return ()
-    found: list[Any] = []
-    for each in value.values():
-        if isinstance(each, (list, tuple, dict)):
-            inner = each.values() if isinstance(each, dict) else (each,)
-            found.extend(document for documents in inner if is_documents(documents) for document in documents)
-    return found
+    kind: Literal["input", "output", "retriever", "tool", "model"]
+    run_id: UUID
+    value: Any = None
+    name: str = ""
+    reply: Any = None
 
 
 @dataclass(eq=False)
 class Exchange:
-    """One call of a chain: raw inputs and outputs, and the documents seen on the way.
+    """One call of a chain: raw inputs and outputs, and what happened on the way.
 
-    ``retrievals`` has one entry per retriever that ran, in the order in which they began; ``returned`` has the
-    documents that tools and other steps gave back. ``trace_id`` is that of the chain's MLflow trace, and ``traceable``
-    is False where there is a trace whose id is not known. ``tracking_run`` is the MLflow run that was active.
+    ``parents`` leads from each run within the call to the one around it; ``failed`` are the runs that raised. A call
+    that was ``left`` has no answer: nobody read its stream to the end, or it was interrupted. ``trace_id`` is that of
+    the chain's MLflow trace, and ``traceable`` is False where there is a trace whose id is not known. ``tracking_run``
+    is the MLflow run that was active. ``first_token`` is the seconds until a model gave its first token, where one was
+    streamed.
     """
 
     run_id: UUID
     inputs: Any
     metadata: Mapping[str, Any]
     outputs: Any = None
-    retrievals: dict[UUID, Sequence[Any]] = field(default_factory=dict)
-    returned: list[Any] = field(default_factory=list)
+    tags: Sequence[str] = ()
+    name: str | None = None
+    thread: Any = None
+    steps: list[Step] = field(default_factory=list)
+    parents: dict[UUID, UUID | None] = field(default_factory=dict)
+    failed: set[UUID] = field(default_factory=set)
+    left: bool = False
     trace_id: str | None = None
     traceable: bool = True
     tracking_run: str | None = None
     began: float = field(default_factory=time.perf_counter)
     seconds: float = 0.0
+    first_token: float | None = None
     open_runs: set[UUID] = field(default_factory=set)
+
+    def is_within(self, run_id: UUID | None, runs: Container[UUID]) -> bool:
+        """Whether ``run_id`` is one of ``runs``, or inside one."""
+        while run_id is not None:
+            if run_id in runs:
+                return True
+            run_id = self.parents.get(run_id)
+        return False
 
 
 _REMEMBERED = 1000
@@ -69,13 +85,14 @@ class _Open:
 
     exchange: Exchange | None
     inside_retriever: bool = False
+    step: Step | None = None
 
 
 class Capture:
     """Follows all runs below a handler by their ids; safe to call from many threads at once.
 
-    The outermost chain that the handler sees is an exchange. Where a retriever asks other retrievers, only the
-    outermost one's documents count.
+    The outermost chain that the handler sees is an exchange. Where a retriever asks other retrievers, or models, only
+    the outermost one's documents count.
     """
 
     def __init__(self) -> None:
@@ -96,41 +113,66 @@ class Capture:
         """A chain begins; returns the exchange when it is an outermost one."""
         with self._lock:
             above = self._above(parent)
-            if above is not None:
-                self._put(run_id, above)
-                return None
-            exchange = Exchange(run_id, inputs, metadata or {})
-            self._put(run_id, _Open(exchange))
-            return exchange
+            if above is None:
+                exchange = Exchange(run_id, inputs, metadata or {})
+                self._put(run_id, None, _Open(exchange))
+                return exchange
+            self._put(run_id, parent, _Open(above.exchange, above.inside_retriever))
+            if above.exchange is not None:
+                if above.exchange.thread is None:
+                    above.exchange.thread = _thread()
+                if not above.inside_retriever and isinstance(inputs, Mapping):
+                    above.exchange.steps.append(Step("input", run_id, _copied(inputs)))
+            return None
 
-    def begin_step(self, run_id: UUID, parent: UUID | None, *, retriever: bool = False) -> None:
-        """A tool or a retriever begins."""
+    def begin_step(
+        self,
+        run_id: UUID,
+        parent: UUID | None,
+        kind: Literal["retriever", "tool", "model"],
+        value: Any = None,
+        name: str = "",
+    ) -> bool:
+        """A tool, a retriever or a model begins; returns whether it belongs to a chain."""
         with self._lock:
             above = self._above(parent) or _Open(None)
-            self._put(run_id, _Open(above.exchange, above.inside_retriever or retriever))
-            if retriever and above.exchange is not None and not above.inside_retriever:
-                above.exchange.retrievals[run_id] = ()
+            step = Step(kind, run_id, value, name)
+            self._put(run_id, parent, _Open(above.exchange, above.inside_retriever or kind == "retriever", step))
+            if above.exchange is not None and not above.inside_retriever:
+                above.exchange.steps.append(step)
+            return parent is not None
 
-    def end_retriever(self, run_id: UUID, documents: Sequence[Any]) -> None:
-        """A retriever ends with these documents, best first."""
+    def end_step(self, run_id: UUID, value: Any = None) -> None:
+        """A run inside another ends with ``value``."""
         with self._lock:
             run = self._take(run_id)
-            if run is not None and run.exchange is not None and run_id in run.exchange.retrievals:
-                run.exchange.retrievals[run_id] = documents
+            if run is None or run.exchange is None:
+                return
+            if run.step is None:
+                if not run.inside_retriever and (isinstance(value, (list, tuple)) or hasattr(value, "update")):
+                    run.exchange.steps.append(Step("output", run_id, _copied(value)))
+            elif run.step.kind == "model":
+                run.step.reply = value
+            else:
+                run.step.value = value
 
-    def end_step(self, run_id: UUID, documents: Sequence[Any] = ()) -> None:
-        """A tool, or a chain inside another, ends; ``documents`` are what it gave back."""
+    def note_token(self, run_id: UUID) -> None:
+        """A model has given a token."""
+        run = self._open.get(run_id)
+        if run is not None and run.exchange is not None and run.exchange.first_token is None:
+            run.exchange.first_token = time.perf_counter() - run.exchange.began
+
+    def fail_step(self, run_id: UUID, error: BaseException) -> None:
+        """A run inside another raises: nothing that happened in it counts."""
         with self._lock:
             run = self._take(run_id)
-            if documents and run is not None and run.exchange is not None and not run.inside_retriever:
-                run.exchange.returned.extend(documents)
-
-    def fail_step(self, run_id: UUID) -> None:
-        """A tool or a retriever fails: it gave nothing."""
-        with self._lock:
-            run = self._take(run_id)
-            if run is not None and run.exchange is not None:
-                run.exchange.retrievals.pop(run_id, None)
+            if run is None or run.exchange is None:
+                return
+            kinds = {kind.__name__ for kind in type(error).__mro__}
+            if "GraphBubbleUp" not in kinds:  # LangGraph raises it to change its course, as in a handoff
+                run.exchange.failed.add(run_id)
+            elif "GraphInterrupt" in kinds:
+                run.exchange.left = True
 
     def exchange_of(self, run_id: UUID) -> Exchange | None:
         """The exchange whose outermost chain this run is, if it is one."""
@@ -148,10 +190,11 @@ class Capture:
             while len(self._closed) > _REMEMBERED:
                 self._closed.popitem(last=False)
 
-    def _put(self, run_id: UUID, run: _Open) -> None:
+    def _put(self, run_id: UUID, parent: UUID | None, run: _Open) -> None:
         self._open[run_id] = run
         if run.exchange is not None:
             run.exchange.open_runs.add(run_id)
+            run.exchange.parents[run_id] = parent
 
     def _take(self, run_id: UUID) -> _Open | None:
         run = self._open.pop(run_id, None)
@@ -175,13 +218,12 @@ class Recorder(BaseCallbackHandler):
     """
 
     run_inline = True  # the tracer's open spans can be read only where the event is dispatched
-    ignore_llm = True
-    ignore_chat_model = True
     ignore_retry = True
     ignore_custom_event = True
 
     def __init__(self) -> None:
         self.capture = Capture()
+        self._lone_model = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Recorder:
         return self  # configs are copied, but a handler with its counts and threads is one
@@ -199,21 +241,25 @@ class Recorder(BaseCallbackHandler):
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
+        tags: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        name: str | None = None,
         **_: Any,
     ) -> None:
         """Follow a chain."""
         exchange = self.capture.begin_chain(run_id, parent_run_id or _surrounding_run(), inputs, metadata)
         if exchange is not None:
+            exchange.tags, exchange.name = tuple(tags or ()), name
             _find_trace(exchange)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **more: Any) -> None:
         """An outermost chain gives its answer; a step inside it may give documents."""
         exchange = self.capture.exchange_of(run_id)
         if exchange is None:
-            self.capture.end_step(run_id, documents_in(outputs))
+            self.capture.end_step(run_id, outputs)
             return
         _find_trace(exchange)
+        exchange.left |= "inputs" in more and len(exchange.open_runs) > 1  # LangChain ends a left stream as any other
         self.capture.end_exchange(exchange)
         exchange.inputs = _copied(more.get("inputs", exchange.inputs))  # a stream's inputs are known only at its end
         exchange.outputs = _copied(outputs)
@@ -225,7 +271,7 @@ class Recorder(BaseCallbackHandler):
         """An outermost chain fails: counted, not scored."""
         exchange = self.capture.exchange_of(run_id)
         if exchange is None:
-            self.capture.end_step(run_id)
+            self.capture.fail_step(run_id, error)
             return
         _find_trace(exchange)
         self.capture.end_exchange(exchange)
@@ -241,39 +287,72 @@ class Recorder(BaseCallbackHandler):
         **_: Any,
     ) -> None:
         """Follow a retriever."""
-        self.capture.begin_step(run_id, parent_run_id or _surrounding_run(), retriever=True)
+        self.capture.begin_step(run_id, parent_run_id or _surrounding_run(), "retriever", (), query)
 
-    def on_retriever_end(
-        self, documents: Sequence[Any], *, run_id: UUID, parent_run_id: UUID | None = None, **_: Any
-    ) -> None:
+    def on_retriever_end(self, documents: Sequence[Any], *, run_id: UUID, **_: Any) -> None:
         """Note what was retrieved."""
-        self.capture.end_retriever(run_id, tuple(documents or ()))
-
-    def on_retriever_error(
-        self, error: BaseException, *, run_id: UUID, parent_run_id: UUID | None = None, **_: Any
-    ) -> None:
-        """A retriever gave nothing."""
-        self.capture.fail_step(run_id)
+        self.capture.end_step(run_id, tuple(documents or ()))
 
     def on_tool_start(
         self,
-        serialized: dict[str, Any] | None,
+        serialized: Mapping[str, Any] | None,
         input_str: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **more: Any,
+    ) -> None:
+        """Follow a tool, which may retrieve."""
+        name = more.get("name") or (serialized or {}).get("name") or ""
+        self.capture.begin_step(run_id, parent_run_id or _surrounding_run(), "tool", name=str(name))
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
+        """Note what a tool gave."""
+        self.capture.end_step(run_id, output)
+
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any] | None,
+        messages: Sequence[Sequence[Any]],
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
         **_: Any,
     ) -> None:
-        """Follow a tool, which may retrieve."""
-        self.capture.begin_step(run_id, parent_run_id or _surrounding_run())
+        """Note what a model is asked."""
+        asked = [message for each in messages for message in each]
+        self._begin_model(run_id, parent_run_id, asked)
 
-    def on_tool_end(self, output: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **_: Any) -> None:
-        """Note the documents that a tool gave as its artifact."""
-        self.capture.end_step(run_id, documents_in(getattr(output, "artifact", None)) or documents_in(output))
+    def on_llm_start(
+        self,
+        serialized: dict[str, Any] | None,
+        prompts: Sequence[str],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **_: Any,
+    ) -> None:
+        """Note what a model is asked."""
+        self._begin_model(run_id, parent_run_id, list(prompts))
 
-    def on_tool_error(self, error: BaseException, *, run_id: UUID, parent_run_id: UUID | None = None, **_: Any) -> None:
-        """A tool gave nothing."""
-        self.capture.fail_step(run_id)
+    def _begin_model(self, run_id: UUID, parent: UUID | None, asked: list[Any]) -> None:
+        if not self.capture.begin_step(run_id, parent or _surrounding_run(), "model", asked) and not self._lone_model:
+            self._lone_model = True
+            _logger.warning("the handler hears of a model outside any chain: attach it to the chain, which is scored")
+
+    def on_llm_new_token(self, token: Any, *, run_id: UUID, **_: Any) -> None:
+        """Note when the first token came."""
+        self.capture.note_token(run_id)
+
+    def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
+        """Note what a model answered."""
+        self.capture.end_step(run_id, response)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        """A retriever, a tool or a model gave nothing."""
+        self.capture.fail_step(run_id, error)
+
+    on_retriever_error = on_tool_error = on_llm_error
 
 
 def _surrounding_run() -> UUID | None:
@@ -283,6 +362,12 @@ def _surrounding_run() -> UUID | None:
     """
     config = var_child_runnable_config.get()
     return getattr(config.get("callbacks"), "parent_run_id", None) if config else None
+
+
+def _thread() -> Any:
+    """The ``thread_id`` of the call, which LangChain keeps in the context of its steps."""
+    config = var_child_runnable_config.get()
+    return (config.get("configurable") or {}).get("thread_id", False) if config else None
 
 
 def _copied(value: Any) -> Any:

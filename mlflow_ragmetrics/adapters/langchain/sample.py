@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, documents_in
+from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
+from mlflow_ragmetrics.adapters.langchain.seen import Found, found_in, lists_of, replies_of
 from mlflow_ragmetrics.core.sample import Chunk, Message, Sample
 from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.records.messages import answer_in, messages_in, messages_of, question_in
+from mlflow_ragmetrics.records.conversation import closing_answer
+from mlflow_ragmetrics.records.messages import (
+    answer_in,
+    mapping_of,
+    messages_in,
+    messages_of,
+    question_in,
+    turns_before,
+)
 from mlflow_ragmetrics.records.record import to_sample
-from mlflow_ragmetrics.records.values import chunks_of
+from mlflow_ragmetrics.records.values import document_ids_of
 
-__all__ = ["Known", "Reading", "answered_messages", "call_with", "chunks_in", "distinct"]
+__all__ = ["Known", "Reading", "call_with"]
 
 Known = Union[Mapping[str, Any], Callable[..., Any]]
 """What is known of a question: a mapping by question or id, or a function of the question (and the id)."""
 
-_USER = ("human", "user")
+WHY = "contexts_unknown"
+"""The entry of a sample's metadata that says why its contexts are not known."""
+
+_INTERRUPT = "__interrupt__"
+_STRUCTURED = ("structured_response", "parsed")
+_OUTRIGHT = ("answer", "output", "response", "generation", "result", "output_text", "final_answer")
+_DEEPEST = 4
 _FROM_CALL = ("id", "reference", "gold_doc_ids")
-_FRAMEWORKS = ("ls_", "lc_", "langgraph_", "checkpoint", "thread_id", "__")
+_FRAMEWORKS = ("ls_", "lc_", "langgraph_", "checkpoint", "__")
 
 
 @dataclass(frozen=True)
@@ -29,7 +44,9 @@ class Reading:
     """How to read an exchange. What is not given is found.
 
     ``input_key`` and ``output_key`` name the entries of dict inputs and outputs; ``question`` is a function of the
-    inputs, ``answer`` and ``contexts`` of the outputs (a second parameter gets the other side).
+    inputs, ``answer`` and ``contexts`` of the outputs; a second parameter gets the other side. Further parameters of
+    ``contexts`` get the lists of documents that retrievers gave, and those that tools and steps gave back. ``tools``
+    names the tools whose results are contexts; by default all.
     """
 
     input_key: str | None = None
@@ -39,25 +56,57 @@ class Reading:
     contexts: Callable[..., Any] | None = None
     references: Known | None = None
     gold_doc_ids: Known | None = None
+    tools: Collection[str] | None = None
 
     def sample(self, exchange: Exchange) -> Sample:
-        """The sample: id, reference and gold ids from the call's metadata where it has them, else as known."""
+        """The sample: id, reference and gold ids from the call's metadata where it has them, else as known.
+
+        ``contexts`` are what the model saw, ``retrieved_doc_ids`` the ids of what was retrieved; the metadata has both
+        as ``seen`` and ``retrieved``, an id each, or the text of a chunk that has none.
+        """
         given = {name: value for name, value in exchange.metadata.items() if name in _CALL_NAMES}
         found = to_sample(given)
-        question = self._question(exchange)
+        asked = self._question(exchange)
+        history = _history_of(exchange)
+        question = (self._follow_up(exchange) if history else None) or asked
         sample_id = found.id if _has(exchange.metadata, "id") else ""
+        answer = None if exchange.left else self._answer(exchange)
         record: dict[str, Any] = {
             "id": sample_id or str(exchange.run_id),
             "question": question,
-            "answer": self._answer(exchange),
-            "contexts": self._contexts(exchange),
-            "history": _history_of(exchange),
-            "reference": list(found.references or ()) or _looked_up(self.references, question, sample_id),
+            "answer": answer,
+            "history": history if question == asked else turns_before(history or (), asked, answer),
+            "reference": list(found.references or ()) or _looked_up(self.references, asked, sample_id),
             "gold_doc_ids": found.gold_doc_ids
             if found.gold_doc_ids is not None
-            else _looked_up(self.gold_doc_ids, question, sample_id),
+            else _looked_up(self.gold_doc_ids, asked, sample_id),
         }
+        if question != asked:
+            record["asked"] = asked
+        if self.contexts is not None:
+            record["contexts"] = call_with(self.contexts, exchange.outputs, exchange.inputs, *lists_of(exchange))
+            return to_sample({**_metadata_of(exchange), **record})
+        chunks = found_in(exchange, answer, self.tools) if answer is not None else Found()
+        record["contexts"] = chunks.contexts
+        if chunks.retrieved is not None:
+            record["retrieved_doc_ids"] = document_ids_of(chunks.retrieved) or (None if chunks.retrieved else ())
+            record["retrieved"] = _names(chunks.retrieved)
+        if chunks.seen is not None:
+            record["seen"] = _names(chunks.seen)
+        if chunks.contexts is None:
+            record[WHY] = chunks.why
         return to_sample({**_metadata_of(exchange), **record})
+
+    def _follow_up(self, exchange: Exchange) -> str | None:
+        """The question as the chain's own model wrote it anew for its one retrieval."""
+        if self.question is not None or self.input_key is not None:
+            return None
+        queries = {step.name for step in exchange.steps if step.kind == "retriever"}
+        if len(queries) != 1:
+            return None
+        (query,) = queries
+        replies = (text for step in exchange.steps if step.kind == "model" for text in replies_of(step.reply, False))
+        return query if query.strip() in {text.strip() for text in replies} else None
 
     def _question(self, exchange: Exchange) -> str | None:
         if self.question is not None:
@@ -70,18 +119,43 @@ class Reading:
     def _answer(self, exchange: Exchange) -> str | None:
         if self.answer is not None:
             return _text(call_with(self.answer, exchange.outputs, exchange.inputs))
-        outputs = _plain(exchange.outputs)
-        if self.output_key is not None:
-            return _text(answer_in(_plain(_entry(outputs, self.output_key))))
-        messages = _messages(outputs)
-        if messages:
-            return _text(answer_in(answered_messages(messages)))
-        return _text(answer_in(outputs)) if outputs is not None else None
+        outputs = exchange.outputs if self.output_key is None else _entry(_plain(exchange.outputs), self.output_key)
+        return _answer_in(_plain(outputs))
 
-    def _contexts(self, exchange: Exchange) -> Any:
-        if self.contexts is not None:
-            return call_with(self.contexts, exchange.outputs, exchange.inputs)
-        return chunks_in(exchange)
+
+def _answer_in(outputs: Any) -> str | None:
+    """The answer in a chain's outputs; ``None`` for an interrupt, and for a message that goes on to call tools."""
+    if isinstance(outputs, Mapping):
+        if outputs.get(_INTERRUPT):
+            return None
+        structured = next((outputs[name] for name in _STRUCTURED if outputs.get(name) is not None), None)
+        if structured is not None:
+            return _answer_in(_plain(structured))
+    elif getattr(outputs, "tool_calls", None):
+        return None
+    messages = _messages(outputs)
+    if messages and not any(isinstance(outputs, Mapping) and outputs.get(name) for name in _OUTRIGHT):
+        return _read_text(closing_answer(messages))
+    for _ in range(_DEEPEST):
+        inner = answer_in(outputs)
+        if inner is outputs:
+            break
+        outputs = _plain(inner)
+    return _read_text(outputs)
+
+
+def _read_text(value: Any) -> str | None:
+    """A text, or the one in a mapping, also in one that was written as JSON."""
+    text = _text(value)
+    inside = mapping_of(value)
+    if not inside:
+        return text
+    named = _text(answer_in(inside)) or _text(inside.get("text")) or _only_text(inside)
+    return named if named is not None else text
+
+
+def _names(chunks: Sequence[Chunk]) -> list[str]:
+    return [chunk.id or chunk.text for chunk in chunks]
 
 
 def _history_of(exchange: Exchange) -> tuple[Message, ...] | None:
@@ -98,34 +172,6 @@ def _history_of(exchange: Exchange) -> tuple[Message, ...] | None:
     return (answered if is_whole else given) or None
 
 
-def chunks_in(exchange: Exchange) -> tuple[Chunk, ...] | None:
-    """What the chain had to answer from, best first and each once; ``None`` where it retrieved nothing at all.
-
-    In this order: the documents among its outputs (``source_documents``, ``context``: what is left after reranking),
-    what its retrievers gave (those that began first come first), what its tools and steps gave back, and texts among
-    its outputs under a name for contexts. A retriever that found nothing gives ``()``.
-    """
-    documents = documents_in(exchange.outputs)
-    if not documents and exchange.retrievals:
-        documents = [document for found in exchange.retrievals.values() for document in found]
-        return distinct(chunks_of(documents) or ())
-    documents = documents or exchange.returned
-    if documents:
-        return distinct(chunks_of(list(documents)) or ())
-    outputs = exchange.outputs
-    names = ("contexts", *ALIASES["contexts"]) if isinstance(outputs, Mapping) else ()
-    named = next((outputs[name] for name in names if outputs.get(name) is not None), None)
-    return None if named is None else distinct(chunks_of(named) or ())
-
-
-def distinct(chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
-    """The chunks without repetitions, each at its first rank; same text under another id is another chunk."""
-    first: dict[tuple[str | None, str], Chunk] = {}
-    for chunk in chunks:
-        first.setdefault((chunk.id, chunk.text), chunk)
-    return tuple(first.values())
-
-
 _CALL_NAMES = frozenset(name for each in _FROM_CALL for name in (each, *ALIASES[each]))
 
 
@@ -138,20 +184,6 @@ def call_with(function: Callable[..., Any], *values: Any) -> Any:
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     needed = sum(each.kind in positional and each.default is each.empty for each in parameters)
     return function(*values[: max(1, needed)])
-
-
-def answered_messages(messages: Sequence[Any]) -> Sequence[Any]:
-    """The messages after the last question: an earlier turn's answer is not an answer to this one."""
-    for position in range(len(messages) - 1, -1, -1):
-        if _role(messages[position]) in _USER:
-            return messages[position + 1 :]
-    return messages
-
-
-def _role(message: Any) -> Any:
-    if isinstance(message, Mapping):
-        return message.get("role", message.get("type"))
-    return getattr(message, "type", None)
 
 
 def _looked_up(known: Known | None, question: str | None, sample_id: str) -> Any:
@@ -173,8 +205,14 @@ def _metadata_of(exchange: Exchange) -> dict[str, Any]:
         for name, value in exchange.metadata.items()
         if name not in _CALL_NAMES and name not in _RECORD_NAMES and not name.startswith(_FRAMEWORKS)
     }
-    back = {"chain_run": str(exchange.run_id), "seconds": round(exchange.seconds, 6)}
-    return {**own, **back, **({"trace_id": exchange.trace_id} if exchange.trace_id else {})}
+    back = {
+        "chain_run": str(exchange.run_id),
+        "run_name": exchange.name,
+        "thread_id": str(exchange.thread) if exchange.thread else None,
+        "tags": list(exchange.tags),
+        "trace_id": exchange.trace_id,
+    }
+    return {**own, **{name: each for name, each in back.items() if each}, "seconds": round(exchange.seconds, 6)}
 
 
 _RECORD_NAMES = frozenset(name for field_, names in ALIASES.items() for name in (field_, *names))

@@ -6,12 +6,12 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, TypeVar
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
-from mlflow_ragmetrics.adapters.langchain.sample import Reading
+from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
 from mlflow_ragmetrics.core.judge import Embedding, Judge
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
@@ -119,7 +119,7 @@ class Scorer:
         rows = self._score([sample for _, sample in readable])
         for (exchange, _), row in zip(readable, rows, strict=True):
             if row is not None:
-                self._hand_over(Scored(row, exchange))
+                self._hand_over(Scored(_with_way_out(row), exchange))
 
     def _read(self, exchange: Exchange) -> Sample | None:
         sample = self._attempt("an answer could not be read", self._reading.sample, exchange)
@@ -181,6 +181,21 @@ def _outcome(row: Row) -> str:
     if "error" in states:
         return "failed"
     return "scored" if "ok" in states else "skipped"
+
+
+def _with_way_out(row: Row) -> Row:
+    """The row, where a score is skipped for want of contexts with the reason why there are none, and the way out."""
+    why = row.sample.metadata.get(WHY)
+    if why is None:
+        return row
+    way_out = f"; {why}: name them with contexts="
+    scores = {
+        key: replace(score, reason=score.reason + way_out)
+        if score.status == "skipped" and "'contexts'" in score.reason
+        else score
+        for key, score in row.scores.items()
+    }
+    return replace(row, scores=scores)
 
 
 def _taken(take: Callable[[Scored], None], scored: Scored) -> bool:

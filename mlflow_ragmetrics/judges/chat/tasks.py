@@ -11,10 +11,13 @@ from mlflow_ragmetrics.core.question import (
     Extraction,
     Finding,
     Grade,
+    Nugget,
+    Nuggets,
     Question,
     Rating,
     Related,
     RelatedChunks,
+    Sufficiency,
     Tone,
     Verify,
     passages_digest,
@@ -24,6 +27,7 @@ from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, s
 from mlflow_ragmetrics.judges.chat.grades import grades_part
 from mlflow_ragmetrics.judges.chat.limits import tokens_in
 from mlflow_ragmetrics.judges.chat.message import ChatRequest, Part
+from mlflow_ragmetrics.judges.chat.nuggets import nuggets_part
 from mlflow_ragmetrics.judges.chat.options import Calls
 from mlflow_ragmetrics.judges.chat.pieces import (
     divided_claims,
@@ -36,6 +40,7 @@ from mlflow_ragmetrics.judges.chat.pieces import (
     spread_related,
     spread_verify,
 )
+from mlflow_ragmetrics.judges.chat.sufficiency import sufficiency_part
 from mlflow_ragmetrics.shared.assertions import asserts, statements
 
 __all__ = [
@@ -54,6 +59,7 @@ _QUOTE = 40
 _NAMES = "-" * 16
 _MOST_SENTENCES = 12
 _LONG_CLAIM = 100
+_MOST_NUGGETS = 20
 _CLAIM_TOKENS, _VERDICT_TOKENS, _RELATED_TOKENS, _GRADE_TOKENS = 15, 130, 80, 120
 
 
@@ -264,4 +270,20 @@ register_task(
 register_task(
     Tone,
     Task(grades_part, placeholder=lambda question: Rating(0.5, _REASON), reply=lambda question, calls: _GRADE_TOKENS),
+)
+register_task(
+    Sufficiency,
+    Task(
+        sufficiency_part,
+        placeholder=lambda question: Finding("", _REASON, 1.0, ((1, question.passages[0][:_QUOTE]),)),
+        reply=lambda question, calls: _GRADE_TOKENS + _RELATED_TOKENS,
+    ),
+)
+register_task(
+    Nuggets,
+    Task(
+        nuggets_part,
+        placeholder=lambda question: tuple(map(Nugget, statements("\n".join(question.sources))[:_MOST_NUGGETS])),
+        reply=lambda question, calls: _MOST_NUGGETS * 2 * _CLAIM_TOKENS,
+    ),
 )

@@ -13,23 +13,27 @@ from mlflow_ragmetrics.core.question import (
     Claims,
     Finding,
     Grade,
+    Nugget,
+    Nuggets,
     Outcome,
     Question,
     Rating,
     Related,
     RelatedChunks,
+    Sufficiency,
     Tone,
     Verify,
 )
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.lexical.analysis import Source, places_per_word, source_of, split_claims
 from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, related_sentences, tone_of
-from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, judge_claim
+from mlflow_ragmetrics.judges.lexical.sufficiency import cover_question
+from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, judge_claim, nearest_places
 from mlflow_ragmetrics.judges.lexical.terms import Term, is_longer_than
 
 __all__ = ["LexicalJudge"]
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
@@ -89,6 +93,15 @@ class LexicalJudge(Judge):
                 message = f"the lexical judge cannot grade {question.aspect} by a rubric; that needs a language model"
                 return JudgeError(f'{message}, such as judge="openai:/gpt-4o-mini"')
             return self._grade(question)
+        if isinstance(question, Sufficiency):
+            return self._suffices(question)
+        if isinstance(question, Nuggets):
+            if question.from_reference:
+                return tuple(Nugget(claim) for text in question.sources for claim in split_claims(text))
+            message = (
+                "the lexical judge cannot tell which facts of passages an answer needs; that needs a language model"
+            )
+            return JudgeError(f'{message}, such as judge="openai:/gpt-4o-mini", or a reference')
         if isinstance(question, Tone):
             tone = tone_of(question.answer)
             return Rating(tone.value, self._say(f"lexical_judge.tone.{tone.kind}", words=tone.words))
@@ -96,7 +109,11 @@ class LexicalJudge(Judge):
 
     def _verify(self, claim: str, source: Source, most: int) -> Finding:
         judgement = judge_claim(claim, source, self.threshold, most)
-        quoted = [source.places[place] for place in judgement.quoted]
+        cited = judgement.quoted
+        if judgement.verdict != "CONTRADICTED":
+            nearest = nearest_places(judgement.coverage, source, 1 if cited else 2)
+            cited = tuple(dict.fromkeys((*nearest, *cited)))
+        quoted = [source.places[place] for place in cited]
         return Finding(
             judgement.verdict,
             self._reason(judgement, source),
@@ -126,6 +143,21 @@ class LexicalJudge(Judge):
             Related(place.passage, place.text[:_QUOTE], self._say("lexical_judge.related", words=_shown(shared)))
             for place, shared in related_sentences(question.text, source)
         )
+
+    def _suffices(self, question: Sufficiency) -> Finding:
+        covered = cover_question(question.question, question.history, source_of(question.passages))
+        grade = "" if covered.found and covered.missing else ".all" if covered.found else ".none"
+        reason = self._say(
+            f"lexical_judge.sufficiency{grade}",
+            n=len(covered.found),
+            total=len(covered.found) + len(covered.missing),
+            passage=covered.passage,
+            found=_shown(covered.found),
+            missing=_shown(covered.missing),
+        )
+        quotes = ((covered.passage, covered.sentence[:_QUOTE]),) if covered.found else ()
+        verdict = "SUPPORTED" if covered.value >= 0.5 else "NEUTRAL"
+        return Finding(verdict, reason, round(covered.value, 4), quotes)
 
     def _grade(self, question: Grade) -> Rating:
         if question.aspect == "correctness":

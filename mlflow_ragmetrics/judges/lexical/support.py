@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -15,7 +15,7 @@ from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_de
 from mlflow_ragmetrics.judges.lexical.terms import Term
 from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, NUMBERED
 
-__all__ = ["THRESHOLD", "Coverage", "cover", "Judgement", "judge_claim"]
+__all__ = ["THRESHOLD", "Coverage", "cover", "Judgement", "claim_terms", "judge_claim", "nearest_places"]
 
 THRESHOLD: Final = 0.65
 
@@ -29,8 +29,13 @@ _RELATED: Final = 0.6
 _LONGEST_CLAIM: Final = 200
 _WIDTH: Final = 3
 _BESIDE: Final = 2
+_NEAREST: Final = 2
+_NEIGHBOURS: Final = 0.5
+_FULL: Final = 0.8
+_COMPARED: Final = 3
 _MIDDLE: Final = 0.45
 _STEEPNESS: Final = 12.0
+_NEARLY: Final = 0.8
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Coverage:
     ``support``: 0 to 1. ``found`` and ``missing``: the claim's content terms. ``places``: the sentences of the best
     window that share a term, the best first; ``sentence``: the share of the claim in the first of them.
     ``stray_numbers``: the claim's numbers that are nowhere in the passages near two other words of the claim.
+    ``content``: the claim's content terms in order. ``masks``: for each sentence which of ``found`` it has, as bits.
     """
 
     support: float
@@ -48,6 +54,8 @@ class Coverage:
     places: tuple[int, ...]
     sentence: float
     stray_numbers: tuple[Term, ...] = ()
+    content: Sequence[Term] = ()
+    masks: Mapping[int, int] = field(default_factory=dict)
 
 
 def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Coverage:
@@ -75,7 +83,7 @@ def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Cov
     )
     support = 1 / (1 + math.exp(-_STEEPNESS * (share - _MIDDLE)))
     stray_numbers = tuple(_stray_numbers(content, found, masks, source, most))
-    return Coverage(support, found, missing, places, sentence / total, stray_numbers)
+    return Coverage(support, found, missing, places, sentence / total, stray_numbers, content, masks)
 
 
 def _stray_numbers(
@@ -131,6 +139,34 @@ def _window_mask(place: int, masks: dict[int, int], source: Source) -> int:
         if near in masks and source.places[near].passage == passage:
             union |= masks[near]
     return union
+
+
+def nearest_places(coverage: Coverage, source: Source, wanted: int = _NEAREST) -> tuple[int, ...]:
+    """The sentences of the source that hold most of a claim, nearest first, ``wanted`` of them at most.
+
+    Each shared content word counts by how few sentences hold it (inverse document frequency), and each pair of
+    neighbours that are neighbours there too counts half a word more. Sentences with less than 0.8 times as many of the
+    words as the fullest are not looked at.
+    """
+    masks = coverage.masks
+    if not masks:
+        return ()
+    fewest = _FULL * max(map(int.bit_count, masks.values()))
+    full = {place: mask for place, mask in masks.items() if mask.bit_count() >= fewest}
+    if len(full) < wanted:
+        full = dict(masks)
+    total = len(source.places)
+    bits = [(1 << bit, math.log(1 + total / len(source.postings[term.key]))) for bit, term in enumerate(coverage.found)]
+    scores = {place: sum([weight for bit, weight in bits if mask & bit]) for place, mask in full.items()}
+    ranked = sorted(scores, key=lambda place: (-scores[place], place))
+    pairs = set(pairwise([term.key for term in coverage.content]))
+    reach = scores[ranked[min(wanted, len(ranked)) - 1]] - _NEIGHBOURS * len(pairs)
+    for place in ranked[: _COMPARED * wanted]:
+        if scores[place] < reach:
+            break
+        keys = [term.key for term in source.places[place].terms]
+        scores[place] += _NEIGHBOURS * len(pairs.intersection(pairwise(keys)))
+    return tuple(sorted(ranked, key=lambda place: (-scores[place], place))[:wanted])
 
 
 def _informative(claim: Sequence[Term], source: Source) -> list[Term]:
@@ -201,8 +237,8 @@ _LONGEST_COMPARED: Final = 100
 class Judgement:
     """What wording says of a claim; ``support`` is lower than the coverage where the passages disagree.
 
-    ``quoted``: the sentences that support the claim, or the one that contradicts it. ``doubt``: the word that lowers
-    the support of a claim which no sentence contradicts, and why.
+    ``quoted``: the sentences that support the claim, of every passage that does, or the one that contradicts it.
+    ``doubt``: the word that lowers the support of a claim which no sentence contradicts, and why.
     """
 
     verdict: Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL"]
@@ -239,6 +275,30 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_P
         support, doubt = _DOUBTED * support, ("number", coverage.stray_numbers[0].text)
     if support < threshold:
         return Judgement("NEUTRAL", support, coverage, doubt=doubt)
-    others = zip(coverage.places[1:], evidence[1:], strict=True)
-    agreeing = [number for number, place in others if find_disagreement(content, place.terms) is None]
+    home = [place for place in coverage.places[1:] if source.places[place].passage == evidence[0].passage]
+    others = [*home, *_elsewhere(coverage, source, most)]
+    agreeing = [place for place in others if find_disagreement(content, source.places[place].terms) is None]
     return Judgement("SUPPORTED", support, coverage, quoted=(*coverage.places[:1], *agreeing))
+
+
+def _elsewhere(coverage: Coverage, source: Source, most: int) -> list[int]:
+    """The best sentence of each other passage that holds nearly as much of the claim, and all of its numbers."""
+    keys = [term.key for term in coverage.found]
+    masks = _masks_by_place(keys, source, most)
+    numbers = sum(1 << bit for bit, term in enumerate(coverage.found) if term.number)
+    windows: dict[int, tuple[int, int]] = {}
+    for place in masks:
+        window, passage = _window_mask(place, masks, source), source.places[place].passage
+        if window & numbers == numbers:
+            windows[passage] = max(windows.get(passage, (0, 0)), (window.bit_count(), -place))
+    home = source.places[coverage.places[0]].passage
+    enough = _NEARLY * max((count for count, _ in windows.values()), default=0)
+    found = [(passage, -start) for passage, (count, start) in sorted(windows.items()) if count >= enough]
+    return [
+        max(
+            (each for each in range(start, start + _WIDTH) if each in masks and source.places[each].passage == passage),
+            key=lambda place: masks[place].bit_count(),
+        )
+        for passage, start in found
+        if passage != home
+    ]

@@ -46,7 +46,8 @@ class Scholar(BaseChatModel):
         return Scholar(looks_up=True)
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        asked = next(str(message.content) for message in reversed(messages) if message.type == "human")
+        last = next(str(message.content) for message in reversed(messages) if message.type == "human")
+        asked = last.rsplit("\n", 1)[-1]
         if self.looks_up and messages[-1].type == "human":
             call = {"name": "look_up", "args": {"query": asked}, "id": f"call {asked}"}
             return _result(AIMessage(content="", tool_calls=[call]))
@@ -61,13 +62,13 @@ def _texts(documents: list[Document]) -> str:
     return "\n".join(document.page_content for document in documents)
 
 
-def _only_question(state: dict[str, Any]) -> str:
-    return str(state["question"])
+def _prompt(state: dict[str, Any]) -> str:
+    return f"{state['context']}\n{state['question']}"
 
 
 def plain_chain() -> Runnable[Any, Any]:
     gather = {"context": Library() | _texts, "question": RunnablePassthrough()}
-    return gather | RunnableLambda(_only_question) | Scholar() | RunnableLambda(lambda message: message.content)
+    return gather | RunnableLambda(_prompt) | Scholar() | RunnableLambda(lambda message: message.content)
 
 
 def dict_chain() -> Runnable[Any, Any]:

@@ -20,12 +20,12 @@ def events_of(call: int, retrievers: int, ended: bool) -> list[Any]:
     root, tool = uid(call), uid(call, 0)
     steps: list[Any] = [
         lambda capture: capture.begin_chain(root, None, call, {}),
-        lambda capture: capture.begin_step(tool, root),
+        lambda capture: capture.begin_step(tool, root, "tool"),
     ]
     for number in range(retrievers):
         run = uid(call, 0, number)
-        steps.append(lambda capture, run=run: capture.begin_step(run, tool, retriever=True))
-        steps.append(lambda capture, run=run, number=number: capture.end_retriever(run, [(call, number)]))
+        steps.append(lambda capture, run=run: capture.begin_step(run, tool, "retriever", ()))
+        steps.append(lambda capture, run=run, number=number: capture.end_step(run, [(call, number)]))
     if ended:
         steps.append(lambda capture: capture.end_step(tool))
     steps.append(lambda capture: _ended(capture, root))
@@ -50,7 +50,7 @@ def test_interleaved_calls(calls: list[tuple[int, bool]], random: Any) -> None:
     assert len(capture) == 0
     assert len(exchanges) == len(calls)
     for exchange in exchanges:
-        found = [document for documents in exchange.retrievals.values() for document in documents]
+        found = [each for step in exchange.steps if step.kind == "retriever" for each in step.value]
         assert found == [(exchange.inputs, number) for number in range(calls[exchange.inputs][0])]
 
 
@@ -61,7 +61,7 @@ def test_a_step_that_outlives_its_chain_is_no_chain() -> None:
     capture.end_exchange(exchange)
     assert capture.begin_chain(uid(2), uid(1), "late", None) is None
     capture.end_step(uid(2), ["document"])
-    assert (len(capture), exchange.returned) == (0, [])
+    assert (len(capture), exchange.steps) == (0, [])
 
 
 def test_a_chain_whose_parent_began_above_the_handler_is_outermost() -> None:
@@ -73,9 +73,9 @@ def test_a_failed_retriever_gave_nothing() -> None:
     capture = Capture()
     exchange = capture.begin_chain(uid(1), None, "why", None)
     assert exchange is not None
-    capture.begin_step(uid(2), uid(1), retriever=True)
-    capture.fail_step(uid(2))
-    assert exchange.retrievals == {}
+    capture.begin_step(uid(2), uid(1), "retriever", ())
+    capture.fail_step(uid(2), ValueError("closed"))
+    assert exchange.is_within(uid(2), exchange.failed)
 
 
 def test_what_is_remembered_of_closed_chains_is_bounded() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -11,11 +12,13 @@ from typing import Any
 import mlflow
 import pandas as pd
 import pytest
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from tests.adapters.langchain.programs import Model
 from tests.judges.fake_models import dutiful
 
 DATA = [{"id": f"row {n}", "question": f"question {n}", "reference": f"answer to question {n}"} for n in range(1, 11)]
@@ -177,3 +180,132 @@ def test_scores_go_onto_the_chain_s_own_traces(autolog: None, plain: Any) -> Non
     traces = mlflow.search_traces(["0"], return_type="list")
     assert sorted(trace.data.request for trace in traces) == [f'"{row["question"]}"' for row in DATA[:3]]
     assert [[each.value for each in trace.info.assessments] for trace in traces] == [[1.0]] * 3
+
+
+async def _answered(question: str) -> str:
+    await asyncio.sleep(0)
+    return f"answer to {question}"
+
+
+def _answer(question: str) -> str:
+    return f"answer to {question}"
+
+
+@pytest.mark.parametrize(
+    "target", [_answer, _answered, RunnableLambda(_answered)], ids=["sync", "async", "async chain"]
+)
+def test_functions_and_chains_that_can_only_be_awaited(target: Any) -> None:
+    report = evaluated(target, rm.Suite(["rouge"]))
+    assert report.metrics["rouge1_f1/mean"] == 1.0
+    inside = asyncio.run(rm.aevaluate_chain(target, DATA, rm.Suite(["rouge"]), progress=False, log=False))
+    assert list(inside.table["answer"]) == list(report.table["answer"])
+
+
+def test_an_awaited_chain_runs_in_the_caller_s_loop() -> None:
+    loops: set[int] = set()
+
+    async def note(question: str) -> str:
+        loops.add(id(asyncio.get_running_loop()))
+        return question
+
+    async def evaluate() -> int:
+        await rm.aevaluate_chain(note, DATA, rm.Suite(["rouge"]), progress=False, log=False)
+        return id(asyncio.get_running_loop())
+
+    assert loops == {asyncio.run(evaluate())} or len(loops) == 1
+
+
+def test_what_is_no_chain_is_said() -> None:
+    with pytest.raises(InvalidOptionError, match="neither a chain nor a function"):
+        evaluated("chain", rm.Suite(["rouge"]))
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_call_that_takes_too_long_is_that_row_s_error(awaited: bool) -> None:
+    def slow(question: str) -> str:
+        if question == "question 3":
+            time.sleep(6)
+        return question
+
+    async def aslow(question: str) -> str:
+        if question == "question 3":
+            await asyncio.sleep(6)
+        return question
+
+    report = evaluated(aslow if awaited else slow, rm.Suite(["rouge"]), timeout=2.5)
+    assert [row.scores["rouge1_f1"].status for row in report.rows].count("error") == 1
+    assert "within 2.5 s" in str(report.rows[2].scores["rouge1_f1"].error)
+    assert any("the chain failed on 1 of 10 rows" in warning for warning in report.warnings)
+
+
+def test_a_call_that_fails_is_tried_again() -> None:
+    calls: list[str] = []
+
+    def flaky(question: str) -> str:
+        calls.append(question)
+        if calls.count(question) == 1:
+            raise ConnectionError("try again")
+        return question
+
+    report = evaluated(flaky, rm.Suite(["rouge"]), DATA[:2], retries=1)
+    assert (len(calls), report.metrics["rouge1_f1/n_scored"]) == (4, 2)
+
+
+def test_each_row_has_its_config_and_its_thread() -> None:
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.graph import END, START, MessagesState, StateGraph
+
+    def answer(state: Any) -> Any:
+        return {"messages": [{"role": "assistant", "content": str(len(state["messages"]))}]}
+
+    graph = StateGraph(MessagesState).add_node("answer", answer)
+    chain = graph.add_edge(START, "answer").add_edge("answer", END).compile(checkpointer=InMemorySaver())
+    report = evaluated(chain, rm.Suite(["rouge"]))
+    assert list(report.table["answer"]) == ["1"] * 10
+    report = evaluated(chain, rm.Suite(["rouge"]), config=lambda sample: {"tags": [sample.id]})
+    assert [row.sample.metadata["tags"] for row in report.rows] == [[f"row {n}"] for n in range(1, 11)]
+    with pytest.raises(InvalidOptionError, match="thread_id"):
+        evaluated(chain, rm.Suite(["rouge"]), config={"configurable": {"thread_id": "one"}})
+
+
+def test_finished_rows_are_not_asked_again(tmp_path: Any) -> None:
+    calls: list[str] = []
+
+    def answer(question: str) -> str:
+        calls.append(question)
+        if question == "question 2" and len(calls) <= 10:
+            raise ConnectionError("down")
+        return question
+
+    path = tmp_path / "answers.jsonl"
+    evaluated(answer, rm.Suite(["rouge"]), resume=path)
+    with path.open("ab") as file:
+        file.write(b'{"cut off')
+    report = evaluated(answer, rm.Suite(["rouge"]), resume=path)
+    assert (len(calls), calls[-1], report.metrics["rouge1_f1/n_scored"]) == (11, "question 2", 10)
+    path.write_text("no answers\n")
+    with pytest.raises(InvalidDataError, match="no answers of an earlier evaluation"):
+        evaluated(answer, rm.Suite(["rouge"]), resume=path)
+
+
+def test_times_and_tokens_stand_beside_the_scores() -> None:
+    usage: Any = {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
+
+    def told(messages: Any) -> AIMessage:
+        return AIMessage("so it is.", usage_metadata=usage, response_metadata={"token_usage": {"cost": 0.5}})
+
+    chain = RunnableLambda(lambda question: question) | Model(reply=told)
+    report = evaluated(chain, rm.Suite(["rouge"]), DATA[:3])
+    figures = {name: report.metrics.get(f"{name}/mean") for name in ("input_tokens", "output_tokens", "cost")}
+    assert figures == {"input_tokens": 7, "output_tokens": 3, "cost": 0.5}
+    assert report.metrics["latency_seconds/n"] == 3
+    assert 0 < report.metrics["latency_seconds/mean"] <= report.metrics["latency_seconds/p95"]
+    assert "first_token_seconds/mean" not in report.metrics
+    streamed = evaluated(chain, rm.Suite(["rouge"]), DATA[:3], stream=True)
+    assert list(streamed.table["answer"]) == ["so it is."] * 3
+    assert 0 < streamed.metrics["first_token_seconds/mean"] <= streamed.metrics["latency_seconds/mean"]
+
+
+def test_the_question_may_be_read_from_the_inputs() -> None:
+    report = evaluated(_answer, rm.Suite(["rouge"]), DATA[:1], question=lambda inputs: inputs.upper())
+    assert report.table["question"][0] == "QUESTION 1"

@@ -1,4 +1,4 @@
-"""Documents are found where chains give them back, in rank order and once each."""
+"""Documents are found where chains give them back, in rank order and once each, as far as the model saw them."""
 
 from __future__ import annotations
 
@@ -9,52 +9,128 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, LLMResult
 
-from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, documents_in
-from mlflow_ragmetrics.adapters.langchain.sample import chunks_in, distinct
+from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
+from mlflow_ragmetrics.adapters.langchain.seen import document_lists, found_in, leading_calls, seen_in
 from mlflow_ragmetrics.core.sample import Chunk
+from mlflow_ragmetrics.records.values import distinct
 
 ONE, TWO = Document(page_content="one", id="1"), Document(page_content="two", id="2")
+LONG = "The lighthouse was built in 1869. Its keeper walks down to the harbour. Ferries leave at nine."
 
 
-def exchange(outputs: Any, retrieved: list[list[Document]] | None = None, returned: Any = ()) -> Exchange:
-    retrievals = {UUID(int=number): found for number, found in enumerate(retrieved or [])}
-    return Exchange(UUID(int=99), "why", {}, outputs=outputs, retrievals=retrievals, returned=list(returned))
+def step(kind: Any, value: Any, number: int = 0, reply: str | None = None) -> Step:
+    told = None if reply is None else LLMResult(generations=[[ChatGeneration(message=AIMessage(reply))]])
+    return Step(kind, UUID(int=number), value, reply=told)
+
+
+def exchange(outputs: Any, retrieved: list[list[Document]] | None = None, returned: Any = None) -> Exchange:
+    steps = [step("retriever", tuple(found), number) for number, found in enumerate(retrieved or [])]
+    steps += [] if returned is None else [step("output", returned, 50)]
+    return Exchange(UUID(int=99), "why", {}, outputs=outputs, steps=steps)
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ([ONE, TWO], [ONE, TWO]),
-        ({"context": [ONE], "answer": "x"}, [ONE]),
-        ({"near": [ONE], "far": [TWO]}, [ONE, TWO]),
-        ({"context": {"a": [ONE], "b": [TWO]}}, [ONE, TWO]),
-        ({"context": []}, []),
+        ([ONE, TWO], [[ONE, TWO]]),
+        ({"context": [ONE], "answer": "x"}, [[ONE]]),
+        ({"near": [ONE], "far": [TWO]}, [[ONE], [TWO]]),
+        ({"context": {"a": [ONE], "b": [TWO]}}, [[ONE], [TWO]]),
+        ({"context": []}, [[]]),
+        ({"messages": []}, []),
+        ([(ONE, 0.5), (TWO, 0.25)], [[ONE, TWO]]),
+        ([[ONE], [TWO]], [[ONE], [TWO]]),
+        (ONE, [[ONE]]),
         (["one"], []),
         ("one", []),
         (None, []),
         ([ONE, "two"], []),
     ],
 )
-def test_documents_in(value: Any, expected: list[Document]) -> None:
-    assert list(documents_in(value)) == expected
+def test_document_lists(value: Any, expected: list[list[Document]]) -> None:
+    assert list(document_lists(value)) == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("call", "expected"),
     [
         (exchange({"source_documents": [TWO]}, [[ONE, TWO]]), ["2"]),
         (exchange("x", [[ONE], [TWO, ONE]]), ["1", "2"]),
-        (exchange("x", [[]], [ONE]), []),
+        (exchange("x", [[]]), []),
         (exchange("x", None, [TWO, ONE, TWO]), ["2", "1"]),
-        (exchange({"contexts": ["text"]}), [None]),
+        (exchange({"documents": [ONE, TWO], "reranked": [TWO]}, [[ONE, TWO]]), ["2"]),
+        (exchange({"contexts": ["some text"]}), [None]),
         (exchange({"answer": "x"}), None),
         (exchange("x"), None),
     ],
 )
-def test_chunks_in(given: Exchange, expected: list[str | None] | None) -> None:
-    chunks = chunks_in(given)
+def test_without_a_model_all_that_was_handed_on_counts(call: Exchange, expected: list[str | None] | None) -> None:
+    chunks = found_in(call, "x").contexts
     assert (None if chunks is None else [chunk.id for chunk in chunks]) == expected
+
+
+def test_what_was_in_the_state_counts_only_where_the_model_saw_it() -> None:
+    old, new = Document(page_content="An old passage.", id="old"), Document(page_content="A new passage.", id="new")
+    begun = [step("input", {"documents": [old]}, 1), step("retriever", (new,), 2)]
+    call = Exchange(UUID(int=99), "why", {}, outputs={"answer": "so", "documents": [old, new]}, steps=begun)
+    assert [chunk.id for chunk in found_in(call, "so").contexts or ()] == ["new"]
+    call.steps.append(step("model", ["An old passage. A new passage."], 3, "so"))
+    found = found_in(call, "so")
+    assert [chunk.id for chunk in found.contexts or ()] == ["new", "old"]
+    assert [chunk.id for chunk in found.retrieved or ()] == ["new"]
+
+
+def test_a_document_that_is_retrieved_again_is_retrieved() -> None:
+    begun = [step("input", {"documents": [ONE]}, 1), step("retriever", (ONE,), 2)]
+    assert found_in(Exchange(UUID(int=99), "why", {}, outputs="so", steps=begun), "so").retrieved == (
+        Chunk("one", "1"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("calls", "answer", "leading"),
+    [
+        ([("question", "so it is")], "so it is", [0]),
+        ([("passage one", "A summary of the first passage."), ("A summary of the first passage.", "so")], "so", [0, 1]),
+        ([("is it relevant?", "yes"), ("passage", "so it is")], "so it is", [1]),
+        ([("one: 1869", "1869"), ("Answers:\n1869\nQuestion", "It was 1869.")], "It was 1869.", [0, 1]),
+        ([("draft", "so it is"), ("check: so it is", "yes")], "so it is", [0]),
+        ([("passage", "It was built in the year 1869")], "Built: in the year 1869!", [0]),
+        ([("rewrite", "another matter altogether")], "so it is", None),
+        ([], "so", None),
+    ],
+)
+def test_the_calls_that_led_to_the_answer(calls: Any, answer: str, leading: list[int] | None) -> None:
+    steps = [step("model", [HumanMessage(asked)], number, reply) for number, (asked, reply) in enumerate(calls)]
+    found = leading_calls(steps, answer)
+    assert (None if found is None else [steps.index(call) for call in found]) == leading
+
+
+@pytest.mark.parametrize(
+    ("prompt", "seen"),
+    [
+        (f"Answer from: {LONG} Why?", LONG),
+        ('[{"text": "The lighthouse was built in 1869. Its keeper walks down to the harbour. Ferries', LONG[:79]),
+        ("Ferries leave at nine. Its keeper walks down to the harbour.", "Its keeper walks down to the harbour."),
+        ("Something else.", None),
+    ],
+)
+def test_how_much_of_a_text_was_seen(prompt: str, seen: str | None) -> None:
+    assert seen_in(LONG, [prompt]) == seen
+
+
+@pytest.mark.parametrize("escape", [repr, lambda text: __import__("json").dumps(text), __import__("html").escape])
+def test_escaped_texts_are_seen(escape: Any) -> None:
+    text = 'Said "no" & left:\n\ta – "café" <b>'
+    assert seen_in(text, [" ".join(escape(text).split())]) == text
+
+
+def test_a_short_text_stands_only_as_a_word() -> None:
+    assert seen_in("one", ["everyone"]) is None
+    assert seen_in("one", ["no one."]) == "one"
 
 
 @given(st.lists(st.builds(Chunk, st.sampled_from("abc"), st.sampled_from([None, "1", "2"]))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import pickle
 import sys
 import threading
 import time
@@ -319,3 +320,43 @@ def test_an_answer_without_a_score_is_skipped(caplog: pytest.LogCaptureFixture) 
         assert handler.flush(10)
         assert handler.counts == {"seen": 1, "scored": 0, "dropped": 0, "failed": 0, "skipped": 1}
     assert "faithfulness is skipped: faithfulness needs the field 'contexts'" in caplog.text
+
+
+@pytest.mark.parametrize("given", [rm.faithfulness, rm.Suite(["rouge"])], ids=["metric", "suite"])
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_metric_is_no_callback_by_itself(given: Any, awaited: bool, plain: Any) -> None:
+    def ask() -> None:
+        config = {"callbacks": [given]}
+        _ = asyncio.run(plain.ainvoke("why", config)) if awaited else plain.invoke("why", config)
+
+    with pytest.raises(InvalidOptionError, match=r"rm.RagMetricsCallback\("):
+        ask()
+
+
+@pytest.mark.parametrize("suite", [rm.rouge, "lexical", ["coherence", "rouge(rouge_type='rougeL')"]], ids=str)
+def test_what_a_handler_is_made_from(suite: Any, plain: Any, collected: Any) -> None:
+    with rm.RagMetricsCallback(suite, sink=collected) as handler:
+        plain.invoke("why", {"callbacks": [handler]})
+    assert len(collected) == 1
+
+
+def test_a_handler_can_be_pickled(plain: Any) -> None:
+    with rm.RagMetricsCallback(["coherence"], sink=print, sample_rate=0.5, tools=["look_up"]) as handler:
+        plain.invoke("why", {"callbacks": [handler]})
+        again = pickle.loads(pickle.dumps(handler))
+    assert (again._sample_rate, again.counts["seen"]) == (0.5, 0)
+    plain.invoke("why", {"callbacks": [again]})
+    assert again.close(10)
+
+
+def test_tags_thread_and_name_reach_the_metadata(plain: Any, handler: Any, collected: Any) -> None:
+    config = {"tags": ["a"], "run_name": "ask", "configurable": {"thread_id": "t"}, "metadata": {"tenant": "x"}}
+    plain.invoke("why", {"callbacks": [handler], **config})
+    assert handler.flush(10)
+    metadata = collected.samples[0].metadata
+    assert {name: metadata.get(name) for name in ("tags", "run_name", "thread_id", "tenant")} == {
+        "tags": ["a"],
+        "run_name": "ask",
+        "thread_id": "t",
+        "tenant": "x",
+    }

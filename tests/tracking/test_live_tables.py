@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.tracking.table import GrowingTable
+from mlflow_ragmetrics.tracking.live_tables import GrowingTable
 
 CELLS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")) | st.integers(-9, 9)
 TABLES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4, unique=True).flatmap(

@@ -1,0 +1,305 @@
+"""Calls of a chain on the rows of a data set: what it is given, by which way, and what it gave."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Union
+from uuid import uuid4
+
+from langchain_core.runnables import Runnable, RunnableLambda
+from pydantic import TypeAdapter, ValidationError
+
+from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
+from mlflow_ragmetrics.adapters.langchain.sample import Reading
+from mlflow_ragmetrics.core.json_text import as_json
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread, start_thread
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.records.aliases import ALIASES
+
+__all__ = ["FIGURES", "Answered", "Caller", "Config", "ask_all", "input_maker", "runnable_of"]
+
+Config = Union[Mapping[str, Any], Callable[[Sample], Mapping[str, Any]]]
+"""LangChain's config of a call: for all rows, or made from a row's sample."""
+
+FIGURES = ("latency_seconds", "first_token_seconds", "input_tokens", "output_tokens", "cost")
+"""What is measured of each call, as far as the models say it."""
+
+_LONGEST_PAUSE = 8.0
+_KEYS = ("question", "query", "input", *ALIASES["question"])
+_MESSAGES = "messages"
+
+
+def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Callable[[Sample], Any]:
+    """A function from a sample to the chain's input.
+
+    With ``input_key``: a dict with the question under it. Else a dict where the chain's input schema has a name for
+    questions (further names that the schema has are filled from the sample's metadata), ``{"messages": […]}`` where
+    it has messages, and the bare question otherwise.
+    """
+    names = _input_names(chain)
+    if input_key is None:
+        input_key = next((key for key in _KEYS if key in names), None)
+    if input_key is None and _MESSAGES in names:
+        input_key = _MESSAGES
+    if input_key is None and len(names) == 1:
+        input_key = next(iter(names))
+    if input_key is None:
+        return lambda sample: sample.question or ""
+
+    def input_of(sample: Sample) -> dict[str, Any]:
+        question = sample.question or ""
+        asked: Any = [{"role": "user", "content": question}] if input_key == _MESSAGES else question
+        return {**{name: value for name, value in sample.metadata.items() if name in names}, input_key: asked}
+
+    return input_of
+
+
+def _input_names(chain: Runnable[Any, Any]) -> Mapping[str, Any]:
+    try:
+        schema = chain.get_input_jsonschema()
+    except (TypeError, ValueError, AttributeError, RuntimeError):  # input types that have no schema
+        channels = getattr(chain, "channels", None)  # a LangGraph graph has its state's names here all the same
+        return channels if isinstance(channels, Mapping) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, Mapping) and schema.get("type") == "object" else {}
+
+
+def runnable_of(target: Any) -> Runnable[Any, Any]:
+    """``target`` where LangChain can run it; a plain function, sync or async, as one that it can.
+
+    Raises:
+        InvalidOptionError: for anything else.
+    """
+    if isinstance(target, Runnable):
+        return target
+    if not callable(target):
+        message = f"chain={target!r} is neither a chain nor a function"
+        raise InvalidOptionError(message[:300], param="chain")
+    return RunnableLambda(target)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A sample with the chain's answer and contexts, or with the error that the chain raised."""
+
+    sample: Sample
+    error: str | None = None
+
+
+class _CallRecorder(Recorder):
+    """Keeps the one exchange of one call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exchange: Exchange | None = None
+
+    def answered(self, exchange: Exchange) -> None:
+        """Keep it."""
+        self.exchange = self.exchange or exchange
+
+    def failed(self, exchange: Exchange) -> None:
+        """Keep it: it leads to the trace of the failure."""
+        self.exchange = self.exchange or exchange
+
+
+@dataclass
+class Caller:
+    """Asks ``chain``: with ``config``, within ``timeout`` seconds, ``retries`` times again where it raises.
+
+    A chain that can only be awaited runs in ``loop``, the caller's own where it has one, else one made for it. Where
+    the chain keeps its state by ``thread_id``, each call has one of its own, unless ``config`` says which.
+    """
+
+    chain: Runnable[Any, Any]
+    make: Callable[[Sample], Any]
+    reading: Reading
+    config: Config | None = None
+    timeout: float | None = None
+    retries: int = 0
+    stream: bool = False
+    loop: asyncio.AbstractEventLoop | None = None
+    finished: Finished | None = None
+    _own_loop: asyncio.AbstractEventLoop | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def ask(self, sample: Sample) -> Answered:
+        """What the chain answers to a sample; its failure is that row's result."""
+        if self.finished is not None and (known := self.finished.of(sample)) is not None:
+            return Answered(known)
+        for attempt in range(self.retries + 1):
+            if attempt:
+                pause(min(_LONGEST_PAUSE, 0.25 * 2**attempt))
+            answered = self._attempt(sample)
+            if answered.error is None:
+                break
+        if self.finished is not None and answered.error is None:
+            self.finished.add(answered.sample)
+        return answered
+
+    def close(self) -> None:
+        """End the loop that was made here."""
+        if self._own_loop is not None:
+            self._own_loop.call_soon_threadsafe(self._own_loop.stop)
+
+    def _attempt(self, sample: Sample) -> Answered:
+        recorder = _CallRecorder()
+        try:
+            inputs, awaits = self.make(sample), self.loop is not None
+            try:
+                outputs = self._call(inputs, self._config_of(sample, recorder))
+            except (NotImplementedError, TypeError) as error:
+                if awaits or not _is_for_async(error):
+                    raise
+                with self._lock:
+                    self.loop = self.loop or self._new_loop()
+                recorder = _CallRecorder()
+                outputs = self._call(inputs, self._config_of(sample, recorder))
+            exchange = recorder.exchange
+            if exchange is None:  # a model or a retriever by itself reports no chain
+                exchange = Exchange(uuid4(), inputs=None, metadata={}, outputs=outputs)
+            found = self.reading.sample(exchange)
+        except Exception as error:  # the chain is the application's: one row's failure is that row's result
+            message = redact(" ".join(f"{type(error).__name__}: {error}".split()))
+            trace_id = recorder.exchange.trace_id if recorder.exchange is not None else None
+            link = {} if trace_id is None else {"trace_id": trace_id}
+            return Answered(replace(sample, metadata={**sample.metadata, **link}), message)
+        return Answered(_with_answer(sample, found, _figures_of(exchange), self.reading.question is not None))
+
+    def _config_of(self, sample: Sample, recorder: Recorder) -> dict[str, Any]:
+        given = self.config(sample) if callable(self.config) else self.config
+        config = dict(given or {})
+        callbacks = config.get("callbacks") or []
+        if not isinstance(callbacks, list):
+            callbacks = callbacks.copy()
+            callbacks.add_handler(recorder, inherit=True)
+        config["callbacks"] = [*callbacks, recorder] if isinstance(callbacks, list) else callbacks
+        named = config.get("configurable") or {}
+        if getattr(self.chain, "checkpointer", None) and "thread_id" not in named:
+            config["configurable"] = {**named, "thread_id": f"{sample.id}-{uuid4().hex[:12]}"}
+        return config
+
+    def _call(self, inputs: Any, config: Any) -> Any:
+        if self.loop is None:
+            run = partial(copy_context().run, self._read if self.stream else self.chain.invoke, inputs, config)
+            return run() if self.timeout is None else run_in_thread(run, self.timeout)
+        call = self._aread(inputs, config) if self.stream else self.chain.ainvoke(inputs, config)
+        running = asyncio.run_coroutine_threadsafe(_awaited(call), self.loop)
+        try:
+            return running.result(self.timeout)
+        except FutureTimeoutError:
+            if running.done():
+                raise
+            running.cancel()
+            raise ThreadTimeoutError(f"no answer within {self.timeout:g} s") from None
+
+    def _read(self, inputs: Any, config: Any) -> Any:
+        return list(self.chain.stream(inputs, config))[-1:]
+
+    async def _aread(self, inputs: Any, config: Any) -> Any:
+        return [chunk async for chunk in self.chain.astream(inputs, config)][-1:]
+
+    def _new_loop(self) -> asyncio.AbstractEventLoop:
+        self._own_loop = asyncio.new_event_loop()
+        start_thread(self._own_loop.run_forever, name="ragmetrics-loop")
+        return self._own_loop
+
+
+async def _awaited(call: Any) -> Any:
+    return await call
+
+
+def _is_for_async(error: Exception) -> bool:
+    return isinstance(error, NotImplementedError) or "coroutine function synchronously" in str(error)
+
+
+class Finished:
+    """The rows that were answered, in a file of JSON lines, so that they are not asked again.
+
+    Raises:
+        InvalidDataError: where a line of the file is no answered row; the last one may be cut off.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        whole = [line for line in lines if line.endswith(b"\n")]
+        if len(whole) < len(lines):
+            path.write_bytes(b"".join(whole))
+        try:
+            samples = [_samples().validate_json(line) for line in whole]
+        except ValidationError as error:
+            raise InvalidDataError(f"{path} holds no answers of an earlier evaluation; name another file") from error
+        self._known = {(sample.id, sample.question): sample for sample in samples}
+
+    def of(self, sample: Sample) -> Sample | None:
+        """The row as it was answered; references and the like are those of the data as they are now."""
+        known = self._known.get((sample.id, sample.question))
+        if known is None:
+            return None
+        return replace(known, references=sample.references, gold_doc_ids=sample.gold_doc_ids)
+
+    def add(self, sample: Sample) -> None:
+        """Note a row that was answered."""
+        with self._lock, self._path.open("ab") as file:
+            file.write((as_json(asdict(sample)) + "\n").encode())
+
+
+@lru_cache(maxsize=1)
+def _samples() -> TypeAdapter[Sample]:
+    return TypeAdapter(Sample)
+
+
+@contextmanager
+def ask_all(caller: Caller, samples: Sequence[Sample], concurrency: int) -> Iterator[Iterator[Answered]]:
+    """The answers in the order of ``samples``; what has not begun is dropped when the block is left."""
+    pool = ThreadPoolExecutor(concurrency, thread_name_prefix="ragmetrics-chain")
+    try:
+        tasks = [pool.submit(copy_context().run, caller.ask, each) for each in samples]
+        yield (task.result() for task in tasks)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        caller.close()
+
+
+def _with_answer(sample: Sample, found: Sample, figures: Mapping[str, float], ask_anew: bool) -> Sample:
+    """The sample with what the chain found; references, gold ids and (unless ``ask_anew``) question are the data's."""
+    invalid = {name: reason for name, reason in found.invalid.items() if name in ("answer", "contexts")}
+    return replace(
+        sample,
+        question=found.question if ask_anew else sample.question,
+        answer=found.answer,
+        contexts=found.contexts,
+        retrieved_doc_ids=found.retrieved_doc_ids,
+        history=sample.history if sample.history is not None else found.history,
+        metadata={**sample.metadata, **found.metadata, **figures},
+        invalid={**sample.invalid, **invalid},
+    )
+
+
+def _figures_of(exchange: Exchange) -> dict[str, float]:
+    """How long the call took, and what its models say that it used."""
+    figures: dict[str, float] = {"latency_seconds": round(exchange.seconds, 6)} if exchange.seconds else {}
+    if exchange.first_token is not None:
+        figures["first_token_seconds"] = round(exchange.first_token, 6)
+    for step in exchange.steps:
+        for generation in (each for group in getattr(step.reply, "generations", ()) for each in group):
+            message = getattr(generation, "message", None)
+            said = dict(getattr(message, "usage_metadata", None) or {})
+            billed = (getattr(message, "response_metadata", None) or {}).get("token_usage") or {}
+            said["cost"] = billed.get("cost") if isinstance(billed, Mapping) else None
+            for name in ("input_tokens", "output_tokens", "cost"):
+                if isinstance(said.get(name), (int, float)):
+                    figures[name] = figures.get(name, 0) + said[name]
+    return figures

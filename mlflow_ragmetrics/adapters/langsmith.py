@@ -1,0 +1,101 @@
+"""Suites as the evaluators of LangSmith, openevals and agentevals: functions of inputs, outputs and references."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypedDict
+
+from mlflow_ragmetrics.core.json_text import as_json
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.records.messages import messages_of
+from mlflow_ragmetrics.records.record import Recent, to_sample
+from mlflow_ragmetrics.suite import Suite, SuiteLike
+
+__all__ = ["EvaluatorResult", "LangSmithEvaluator", "langsmith_evaluators"]
+
+
+class EvaluatorResult(TypedDict):
+    """What an evaluator gives: ``score`` is ``None`` where there is none, and ``comment`` says why."""
+
+    key: str
+    score: float | None
+    comment: str
+
+
+class LangSmithEvaluator(Protocol):
+    """An evaluator as ``langsmith.evaluate(evaluators=[…])`` calls it."""
+
+    def __call__(
+        self, *, inputs: Any = None, outputs: Any = None, reference_outputs: Any = None, context: Any = None
+    ) -> EvaluatorResult:
+        """Score one example."""
+
+
+def langsmith_evaluators(suite: SuiteLike) -> list[LangSmithEvaluator]:
+    """One evaluator per metric of the suite, with the keyword arguments of openevals; each example is scored once.
+
+    They serve ``langsmith.evaluate(…, evaluators=…)``, and stand beside the evaluators of openevals and agentevals.
+    ``inputs`` and ``outputs`` are a text, a mapping or messages (what tools gave there are the contexts, unless
+    ``context`` says them), ``reference_outputs`` the expected answer or a mapping with it.
+
+    >>> [evaluator] = langsmith_evaluators("coherence")
+    >>> evaluator(inputs="What is there?", outputs={"answer": "The tower is red. It stands at the sea."})["score"]
+    1.0
+    """
+    suite = Suite.of(suite)
+    shared = _SharedScores(suite)
+    return [_evaluator(key, shared) for key in suite.keys]
+
+
+def _evaluator(key: str, shared: _SharedScores) -> LangSmithEvaluator:
+    def evaluator(
+        *, inputs: Any = None, outputs: Any = None, reference_outputs: Any = None, context: Any = None
+    ) -> EvaluatorResult:
+        score = shared.scores(inputs, outputs, reference_outputs, context)[key]
+        if score.status == "ok":
+            return {"key": key, "score": score.value, "comment": score.reason}
+        return {"key": key, "score": None, "comment": f"{score.status}: {score.error or score.reason}"}
+
+    evaluator.__name__ = evaluator.__qualname__ = key
+    return evaluator
+
+
+class _SharedScores:
+    """The examples scored so far: the evaluators of one example share one evaluation."""
+
+    def __init__(self, suite: Suite) -> None:
+        self._suite = suite
+        self._lock = threading.Lock()
+        self._rows: Recent[_Entry] = Recent(200)
+
+    def scores(self, inputs: Any, outputs: Any, reference: Any, context: Any) -> Mapping[str, Score]:
+        record = {
+            "inputs": _told(inputs),
+            "outputs": _told(outputs),
+            "reference_outputs": _told(reference),
+            "contexts": context,
+        }
+        sample = to_sample({name: value for name, value in record.items() if value is not None})
+        key = as_json([sample.question, sample.answer, sample.references, sample.texts, sample.retrieved_doc_ids])
+        with self._lock:
+            entry = self._rows.get(key)
+            if entry is None:
+                entry = self._rows[key] = _Entry()
+        with entry.lock:
+            if entry.scores is None:
+                (row,) = self._suite.score_samples([sample])
+                entry.scores = row.scores
+        return entry.scores
+
+
+class _Entry:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.scores: Mapping[str, Score] | None = None
+
+
+def _told(value: Any) -> Any:
+    """A list of messages as a mapping that has them."""
+    is_conversation = isinstance(value, Sequence) and not isinstance(value, str) and messages_of(value)
+    return {"messages": list(value)} if is_conversation else value

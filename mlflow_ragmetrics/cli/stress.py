@@ -1,0 +1,87 @@
+"""``ragmetrics stress``: which edits of supported answers a judge notices."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import click
+
+from mlflow_ragmetrics.cli.options import assignments, files, one_or_all, suites
+from mlflow_ragmetrics.cli.output import NOT_COMPLETE, check_writable, write_text
+from mlflow_ragmetrics.cli.request import CACHE
+from mlflow_ragmetrics.errors import JudgeError
+
+__all__ = ["command"]
+
+
+@click.command("stress")
+@click.argument("data", shell_complete=files)
+@click.option("--columns", metavar="FIELD=COLUMN,…", multiple=True, callback=assignments, help="Where names differ.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N rows.")
+@click.option("--suite", metavar="FILE", shell_complete=suites, help="The suite.yaml whose judge is tried.")
+@click.option("--judge", "-j", multiple=True, callback=one_or_all, metavar="JUDGE", help="lexical or a model URI.")
+@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only these: negation, number, …, control.")
+@click.option("--cache", metavar="FILE", shell_complete=files, help=f"Of a model's answers [default: {CACHE}].")
+@click.option("--max-calls", type=click.IntRange(min=1), metavar="N", help="Stop after so many calls to a model.")
+@click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the table as JSON.")
+@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+@click.option("--experiment", metavar="NAME", help="[default: MLFLOW_EXPERIMENT_NAME, else ragmetrics]")
+@click.option("--log/--no-log", default=True, help="Log to MLflow, or only show.")
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    data: str,
+    columns: Mapping[str, str] | None,
+    limit: int | None,
+    suite: str | None,
+    kinds: Sequence[str],
+    json_file: str | None,
+    tracking_uri: str | None,
+    experiment: str | None,
+    log: bool,
+    **options: Any,
+) -> None:
+    """Edit supported claims of the answers in DATA and say which kinds of edits the judge notices; no labels needed.
+
+    Negations, numbers, names, dates, units, exchanged names, sentences of other rows and dropped conditions change the
+    meaning; the control keeps it. A language model is asked for claims and verdicts of each answer and once for each
+    kind of edit: try --limit 100 first.
+
+    \b
+    Examples:
+      ragmetrics stress answers.jsonl --limit 100
+      ragmetrics stress answers.jsonl -j openai:/gpt-4o-mini --kind negation --kind control
+    """
+    from mlflow_ragmetrics.cli.store import destination_of
+    from mlflow_ragmetrics.cli.terminal import for_terminal, terminal_width
+    from mlflow_ragmetrics.readers import read_samples
+    from mlflow_ragmetrics.robustness.stress import Stress, stress
+    from mlflow_ragmetrics.suite import Suite
+
+    check_writable(json_file)
+    made = Suite.of(suite or "faithfulness", **{name: value for name, value in options.items() if value is not None})
+    if made.cache is None and any(judge.usage is not None for judge in made.judges):
+        made = made.replace(cache=CACHE)
+    samples = list(islice(read_samples(data, columns), limit))
+    destination = destination_of(tracking_uri, experiment) if log else None
+    if destination is not None:
+        destination.open()
+    try:
+        found = stress(made, samples, kinds=kinds or None)
+    except JudgeError as error:
+        if error.report is None:
+            raise
+        found = Stress(error.report)
+    click.echo(for_terminal(found.to_text(terminal_width(sys.stdout)), sys.stdout))
+    if json_file is not None:
+        write_text(json_file, json.dumps(found.table.to_dict("records"), ensure_ascii=False, indent=1) + "\n")
+    if destination is not None:
+        click.echo(f"MLflow run: {found.log()}. Look at it: {destination.command()}")
+    if found.report.incomplete is not None:
+        click.echo(f"Not complete: {found.report.incomplete}", err=True)
+        context.exit(NOT_COMPLETE)

@@ -1,0 +1,115 @@
+"""Does the answer hold the facts that a good one holds?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from mlflow_ragmetrics.core.language import say
+from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.question import Nugget, Nuggets, Steps, Verify, ask
+from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.shared.claims import read_findings
+from mlflow_ragmetrics.shared.non_answers import Indistinct, has_context, is_indistinct, need_reference, states_of
+
+__all__ = ["nugget_recall"]
+
+Counted = Literal["vital", "all", "weighted"]
+_PARTIAL = 0.3
+_OKAY = 0.5
+
+
+@metric(source="AutoNuggetizer (Pradeep et al., 2024)")
+def nugget_recall(
+    question: str,
+    answer: str,
+    reference: str | None = None,
+    contexts: Sequence[str] | None = None,
+    *,
+    counted: Counted = "vital",
+    partial: bool = False,
+    indistinct: Indistinct = "rules",
+) -> Steps[Score]:
+    """Share of the facts of a good answer that the answer states.
+
+    Formula: facts that the answer supports / facts, 0 to 1, over the vital ones (``counted="vital"``; over all where
+    none is vital), all of them ("all"), or all with those that are only good to have at half the weight ("weighted").
+    ``partial=True``: a fact with a support from 0.3 to the judge's threshold counts half, if the answer does not
+    contradict it. ``details`` has all six figures, such as ``vital_strict`` and ``weighted_partial``.
+
+    The facts are those of the reference or, without one, of the contexts, as far as they answer the question: one call
+    for each question, whatever the answer, so that a cache serves all systems; another one for the answer. A
+    non-answer: 0.0 without the second call. Unscored: no question or answer, neither reference nor
+    contexts, no facts. The offline judge takes each claim of the reference for a vital fact, and has no answer for
+    facts of contexts.
+
+    Options: ``counted``, ``partial``, ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Source: Pradeep et al., "Initial Nugget Evaluation Results for the TREC 2024 RAG Track with the AutoNuggetizer
+    Framework", 2024.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> judge = rm.ScriptedJudge(
+    ...     nuggets={"It is red.": True, "It is old.": True},
+    ...     reference_verdicts=["SUPPORTED", "NEUTRAL"],
+    ... )
+    >>> record = {
+    ...     "question": "What is it?",
+    ...     "answer": "It is red.",
+    ...     "reference": "It is red and old.",
+    ... }
+    >>> rm.score("nugget_recall", record, judge=judge).value
+    0.5
+    """
+    clear = reference is not None and not is_indistinct(reference)
+    sources = (reference,) if reference is not None and clear else tuple(contexts or ())
+    if not has_context(sources):
+        raise need_reference("nugget_recall", "there are no contexts to take the facts of a good answer from")
+    nuggets = yield from ask(Nuggets(question, sources, clear))
+    if not nuggets:
+        return Score(reason=say("nugget_recall.none"), details={"vital": 0, "okay": 0})
+    texts = tuple(nugget.text for nugget in nuggets)
+    items = tuple(Item("claim", text, "NEUTRAL") for text in texts)
+    if states_of(answer, None, indistinct).answer == "clear":
+        findings = yield from ask(Verify(texts, (answer,), "answer", "reference", question))
+        items, _ = read_findings(texts, findings)
+    figures = {
+        f"{name}_{'partial' if half else 'strict'}": _recall(items, nuggets, name, half)
+        for name in ("vital", "all", "weighted")
+        for half in (False, True)
+    }
+    value = figures[f"{counted}_{'partial' if partial else 'strict'}"]
+    vital = sum(nugget.vital for nugget in nuggets)
+    stated = [item.verdict == "SUPPORTED" for item in items]
+    reason = say(
+        "nugget_recall.judged",
+        stated=sum(stated),
+        n=len(nuggets),
+        vital_stated=sum(s and nugget.vital for s, nugget in zip(stated, nuggets, strict=True)),
+        vital=vital,
+    )
+    shown = tuple(
+        item.changed(reason=say("joined", first=say(_RANKS[nugget.vital]), second=item.reason or ""))
+        if item.reason
+        else item.changed(reason=say(_RANKS[nugget.vital]))
+        for item, nugget in zip(items, nuggets, strict=True)
+    )
+    return Score(
+        value=value, reason=reason, items=shown, details={**figures, "vital": vital, "okay": len(items) - vital}
+    )
+
+
+_RANKS = {True: "nugget_recall.vital", False: "nugget_recall.okay"}
+
+
+def _recall(items: Sequence[Item], nuggets: Sequence[Nugget], counted: Counted, partial: bool) -> float:
+    only_vital = counted == "vital" and any(nugget.vital for nugget in nuggets)
+    total = credit = 0.0
+    for item, nugget in zip(items, nuggets, strict=True):
+        weight = _OKAY if counted == "weighted" and not nugget.vital else 1.0
+        if only_vital and not nugget.vital:
+            continue
+        half = partial and item.verdict == "NEUTRAL" and item.support is not None and item.support >= _PARTIAL
+        total += weight
+        credit += weight * (1.0 if item.verdict == "SUPPORTED" else 0.5 if half else 0.0)
+    return credit / total

@@ -1,0 +1,327 @@
+"""Edits of claims, English and Russian, by what they change in the meaning.
+
+An edit takes a claim and a seed, which picks one of several places, and gives the edited claim, or ``None`` where it
+does not apply. The text around the edit stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Union
+
+__all__ = [
+    "CONTROL",
+    "KINDS",
+    "WORDS",
+    "Edit",
+    "affirm",
+    "do_not",
+    "lengthen",
+    "month",
+    "name",
+    "negate",
+    "next_number",
+    "number",
+    "number_word",
+    "replaced",
+    "shorten",
+    "unit",
+    "year",
+]
+
+Edit = Callable[[str, int], Union[str, None]]
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+
+NAMES = ["Oslo", "Karl", "Vermont", "Henderson", "Nakamura", "Bolivia", "Antwerp", "Fiona", "Zurich", "Delgado"]
+
+WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+
+_UNITS = {
+    "minutes": "hours", "hours": "days", "days": "weeks", "weeks": "months", "months": "years", "years": "months",
+    "miles": "kilometers", "kilometers": "miles", "km": "miles", "feet": "meters", "inches": "feet",
+    "meters": "feet", "pounds": "kilograms", "cups": "tablespoons", "percent": "points", "million": "billion",
+    "billion": "million", "degrees": "percent", "mg": "kg", "teaspoon": "cup", "tablespoons": "cups",
+}  # fmt: skip
+
+_COUNT = re.compile(
+    r"(?<![\w.,:/-])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w-])"
+    r"|(?<![\w.,:/–-])\d+(?:\.\d+)?(?![\w:/–-]|[.,]\d)"
+)
+
+_LABEL = re.compile(
+    r"\b(?:passages?|steps?|texts?|documents?|sources?)\s+(?:\d+(?:,\s+|\s+and\s+|,\s+and\s+))*$", re.IGNORECASE
+)
+
+
+def negate(claim: str, seed: int) -> str | None:
+    """ "is" to "is not", or "did not" in front of a past tense with one form."""
+    pattern = r"\b(is|are|was|were|can|could|will|would|should|has been|have been|had been|may|must)\b(?! not|n't)"
+    for match in re.finditer(pattern, claim):
+        if re.match(r"\s*(?:[^\w\s]|$)", claim[match.end() :]):
+            continue
+        verb = match.group()
+        negated = f"{verb.split()[0]} not been" if " " in verb else f"{verb} not" if verb != "can" else "cannot"
+        return claim[: match.start()] + negated + claim[match.end() :]
+    return None
+
+
+def do_not(claim: str, seed: int) -> str | None:
+    """ "founded" to "did not found", "includes" to "does not include", where the verb follows a name or pronoun."""
+    subject = r"(?P<subject>\b(?:[Hh]e|[Ss]he|[Ii]t|[Tt]hey|[A-Z]\w+) )"
+    past = re.search(
+        subject + r"(?P<verb>(?:start|work|play|join|open|serv|receiv|own|form|found|mov|appear)ed)\b", claim
+    )
+    if past is not None:
+        stump = past["verb"][:-2] + ("e" if past["verb"] in ("served", "received", "moved") else "")
+        return claim[: past.start("verb")] + "did not " + stump + claim[past.end() :]
+    present = re.search(
+        subject + r"(?P<verb>(?:provide|include|cause|contain|require|need|help|allow|offer)s)\b", claim
+    )
+    if present is not None:
+        return claim[: present.start("verb")] + "does not " + present["verb"][:-1] + claim[present.end() :]
+    return None
+
+
+def affirm(claim: str, seed: int) -> str | None:
+    """A negation taken out."""
+    if re.search(r"\bnot (?:only|just|necessarily)\b", claim):
+        return None
+    edited = re.sub(
+        r"(?<=\b(?:is|do))n['’]t\b|(?<=are|was|can|did)n['’]t\b|(?<=were|does|have)n['’]t\b", "", claim, count=1
+    )
+    edited = edited if edited != claim else re.sub(r"(?<=can)not\b| not\b| never\b", "", claim, count=1)
+    return None if edited == claim else edited
+
+
+def number(claim: str, seed: int) -> str | None:
+    """Another number: half as much again."""
+    matches = _counts(claim)
+    if not matches:
+        return None
+    match = matches[seed % len(matches)]
+    old = float(match.group().replace(",", ""))
+    new = old * 1.5 + 1 if "." in match.group() else int(old * 1.5) + 1
+    shown = f"{new:,.1f}" if "." in match.group() else f"{new:,}" if "," in match.group() else f"{new}"
+    return claim[: match.start()] + shown + claim[match.end() :]
+
+
+def next_number(claim: str, seed: int) -> str | None:
+    """The smallest change of a number: the last digit."""
+    matches = _counts(claim)
+    if not matches:
+        return None
+    end = matches[seed % len(matches)].end()
+    return claim[: end - 1] + str((int(claim[end - 1]) + 3) % 10 or 1) + claim[end:]
+
+
+def _counts(claim: str) -> list[re.Match[str]]:
+    """Numbers that are no years and do not only name a passage or a step."""
+    return [
+        match
+        for match in _COUNT.finditer(claim)
+        if not re.fullmatch(r"1\d{3}|20\d{2}", match.group()) and not _LABEL.search(claim, 0, match.start())
+    ]
+
+
+def number_word(claim: str, seed: int) -> str | None:
+    """Another number word."""
+    match = re.search(r"\b(two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b", claim)
+    if match is None:
+        return None
+    return claim[: match.start()] + WORDS[(WORDS.index(match.group()) + 3) % 11 + 2] + claim[match.end() :]
+
+
+def year(claim: str, seed: int) -> str | None:
+    """Another year, 2 to 8 later."""
+    matches = list(re.finditer(r"(?<![\w.,-])(?:1[5-9]\d\d|20[0-2]\d)(?![\w-]|[.,]\d)", claim))
+    if not matches:
+        return None
+    match = matches[seed % len(matches)]
+    return claim[: match.start()] + str(int(match.group()) + 2 + seed % 7) + claim[match.end() :]
+
+
+def month(claim: str, seed: int) -> str | None:
+    """Another month."""
+    match = re.search(rf"\b({'|'.join(MONTHS)})\b(?= \d|,? \d| of)", claim)
+    if match is None:
+        return None
+    return claim[: match.start()] + MONTHS[(MONTHS.index(match.group()) + 1 + seed % 11) % 12] + claim[match.end() :]
+
+
+def unit(claim: str, seed: int) -> str | None:
+    """Another unit after a number."""
+    match = re.search(rf"(?<=\d )({'|'.join(_UNITS)})\b", claim)
+    return None if match is None else claim[: match.start()] + _UNITS[match.group()] + claim[match.end() :]
+
+
+def name(claim: str, seed: int) -> str | None:
+    """Another name, inside the sentence."""
+    matches = list(re.finditer(r"(?<=[a-z,] )[A-Z][a-z]{3,}\b(?! \d)", claim))
+    matches = [each for each in matches if each.group() not in MONTHS]
+    if not matches:
+        return None
+    match = matches[seed % len(matches)]
+    return claim[: match.start()] + NAMES[seed % len(NAMES)] + claim[match.end() :]
+
+
+def shorten(claim: str, seed: int) -> str | None:
+    """ "is not" to "isn't", "do not" to "don't", "it is" to "it's"."""
+    return replaced(claim, {
+        r"\b(is|are|was|were|do|does|did|could|should|would|has|have) not\b": r"\1n't", r"\bcannot\b": "can't",
+        r"\b(it|that|he|she|It|That|He|She) is\b": r"\1's", r"\b(they|you|They|You) are\b": r"\1're",
+        r"\b(you|they|You|They) will\b": r"\1'll",
+    })  # fmt: skip
+
+
+def lengthen(claim: str, seed: int) -> str | None:
+    """The reverse: "isn't" to "is not", "it's" to "it is"."""
+    return replaced(claim, {
+        r"\b(is|are|was|were|do|does|did|could|should|would|has|have)n['’]t\b": r"\1 not", r"\bcan['’]t\b": "cannot",
+        r"\b(it|that|It|That)['’]s\b": r"\1 is", r"\b(they|you|They|You)['’]re\b": r"\1 are",
+    })  # fmt: skip
+
+
+def replaced(claim: str, replacements: Mapping[str, Union[str, Callable[[re.Match[str]], str]]]) -> str | None:
+    """The first of the ``replacements``, patterns with what takes their place, that changes the claim."""
+    for pattern, replacement in replacements.items():
+        edited = re.sub(pattern, replacement, claim)
+        if edited != claim:
+            return edited
+    return None
+
+
+_RUSSIAN_VERBS = (
+    "является|являются|был|была|было|были|будет|будут|может|могут|можно|нужно|должен|должна|должно|должны|находится|"
+    "находятся|имеет|имеют|содержит|содержат|включает|включают|требует|требуют|позволяет|позволяют|помогает|работает|"
+    "работают|стоит|стоят|открыт|открыта|открыто|открыты|закрыт|закрыта|закрыто|закрыты|основан|основана|основано|"
+    "построен|построена|построено|создан|создана|написан|написана|разрешено|разрешён|запрещено|принимается|"
+    "принимаются|входит|входят|доступен|доступна|доступно|доступны"
+)
+
+
+def negate_russian(claim: str, seed: int) -> str | None:
+    """ "является" to "не является"; "есть" to "нет"."""
+    edited = re.sub(rf"(?<!не )(?<!Не )\b(?=(?:{_RUSSIAN_VERBS})\b)", "не ", claim, count=1)
+    return edited if edited != claim else None
+
+
+def affirm_russian(claim: str, seed: int) -> str | None:
+    """ "не" taken out."""
+    edited = re.sub(r"\bне (?!только\b|менее\b|более\b)(?=\w)", "", claim, count=1)
+    return edited if edited != claim else None
+
+
+_RUSSIAN_MONTHS = (
+    *("января", "февраля", "марта", "апреля", "мая", "июня"),
+    *("июля", "августа", "сентября", "октября", "ноября", "декабря"),
+)
+_RUSSIAN_NUMBERS = ["два", "три", "четыре", "пять", "шесть", "семь", "восемь", "девять", "десять"]
+_RUSSIAN_UNITS = {
+    "минут": "часов", "минуты": "часа", "часов": "дней", "часа": "дня", "дней": "недель", "дня": "недели",
+    "недель": "месяцев", "недели": "месяца", "месяцев": "лет", "лет": "месяцев", "километров": "метров",
+    "метров": "километров", "метра": "километра", "км": "м", "кг": "г", "килограммов": "граммов",
+    "рублей": "долларов", "долларов": "рублей", "процентов": "пунктов", "тысяч": "миллионов", "миллионов": "миллиардов",
+    "градусов": "процентов",
+}  # fmt: skip
+_RUSSIAN_NAMES = ("Вологда", "Карпов", "Зинаида", "Тверь", "Онега", "Мурманск")
+
+
+def _next_of(words: Sequence[str], pattern: str, claim: str, step: int) -> str | None:
+    """The word that stands where ``pattern`` (with the words in place of ``{}``) finds one, ``step`` words on."""
+    match = re.search(pattern.format("|".join(words)), claim)
+    if match is None:
+        return None
+    other = words[(words.index(match.group()) + step) % len(words)]
+    return claim[: match.start()] + other + claim[match.end() :]
+
+
+def month_russian(claim: str, seed: int) -> str | None:
+    """Another month after a day."""
+    return _next_of(_RUSSIAN_MONTHS, r"(?<=\d )(?:{})\b", claim, 1 + seed % 11)
+
+
+def number_word_russian(claim: str, seed: int) -> str | None:
+    """Another number word."""
+    return _next_of(_RUSSIAN_NUMBERS, r"\b(?:{})\b", claim, 3)
+
+
+def unit_russian(claim: str, seed: int) -> str | None:
+    """Another unit after a number."""
+    match = re.search(rf"(?<=\d )(?:{'|'.join(_RUSSIAN_UNITS)})\b", claim)
+    return None if match is None else claim[: match.start()] + _RUSSIAN_UNITS[match.group()] + claim[match.end() :]
+
+
+def name_russian(claim: str, seed: int) -> str | None:
+    """Another name, inside the sentence."""
+    matches = list(re.finditer(r"(?<=[а-яё,] )[А-ЯЁ][а-яё]{3,}\b", claim))
+    if not matches:
+        return None
+    match = matches[seed % len(matches)]
+    return claim[: match.start()] + _RUSSIAN_NAMES[seed % len(_RUSSIAN_NAMES)] + claim[match.end() :]
+
+
+_OPPOSITES = {
+    "before": "after", "more than": "less than", "at least": "at most", "increases": "decreases",
+    "increased": "decreased", "higher": "lower", "larger": "smaller", "first": "last", "above": "below",
+    "до": "после", "больше": "меньше", "выше": "ниже", "первый": "последний", "раньше": "позже",
+}  # fmt: skip
+_OPPOSITES |= {second: first for first, second in _OPPOSITES.items()}
+_THING = r"(?<=[^\W\d_] )(?:[A-Z][a-z]{3,}|[А-ЯЁ][а-яё]{3,}|\d{2,})\b(?![.,]\d)"
+
+
+def swap(claim: str, seed: int) -> str | None:
+    """Two names, or two numbers, in each other's place; else "before" to "after", "more than" to "less than"."""
+    for first, second in pairwise(re.finditer(_THING, claim)):
+        between = claim[first.end() : second.start()]
+        is_apart = re.search(r"(?<!\w)[a-zа-яё]+(?!\w)", between) is not None  # else they are one name, or one range
+        if first.group() != second.group() and first.group().isdigit() == second.group().isdigit() and is_apart:
+            return f"{claim[: first.start()]}{second.group()}{between}{first.group()}{claim[second.end() :]}"
+    match = re.search(rf"\b(?:{'|'.join(_OPPOSITES)})\b", claim)
+    return None if match is None else claim[: match.start()] + _OPPOSITES[match.group()] + claim[match.end() :]
+
+
+def drop_condition(claim: str, seed: int) -> str | None:
+    """Without its "if …", "except …" or "only"; "may" to "will", "some" to "all"."""
+    return replaced(claim, {
+        r"^(?:If|When|Unless|Если|Когда) [^,.;]+, (?:то )?(\w)": lambda found: found[1].upper(),
+        r",? (?:if|unless|except|only if|provided that|as long as) [^,.;]+": "",
+        r",? (?:если|кроме|за исключением|при условии, что) [^,.;]+": "",
+        r"\b(?:only|typically|usually|generally|often|только|обычно|как правило|часто) ": "",
+        r"\b(?:may|might|can)\b(?! not)": "will", r"\b(?:some|most|many) (?=\w)": "all ",
+        r"\b(?:некоторые|многие|большинство) (?=\w)": "все ",
+    })  # fmt: skip
+
+
+def keep(claim: str, seed: int) -> str | None:
+    """Nothing that matters: another form of a contraction, no full stop, or an exclamation mark."""
+    edited = shorten(claim, seed) or lengthen(claim, seed)
+    return edited or (claim[:-1] if claim.endswith(".") and seed % 2 else f"{claim.rstrip('.')}!")
+
+
+KINDS: Mapping[str, tuple[Edit, ...]] = {
+    "negation": (negate, do_not, affirm, negate_russian, affirm_russian),
+    "number": (number, number_word, number_word_russian),
+    "name": (name, name_russian),
+    "date": (year, month, month_russian),
+    "unit": (unit, unit_russian),
+    "order": (swap,),
+    "condition": (drop_condition,),
+}
+"""What each kind tries, in order; the sentence of another row (``foreign``) needs more than the claim."""
+
+CONTROL: tuple[Edit, ...] = (keep,)

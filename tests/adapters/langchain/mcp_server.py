@@ -1,0 +1,18 @@
+"""A server of the Model Context Protocol with one tool that searches."""
+
+from mcp.server.fastmcp import FastMCP
+
+server = FastMCP("library")
+
+
+@server.tool()
+def look_up(query: str) -> list[str]:
+    """Look things up."""
+    return [
+        "The lighthouse on the northern cape was built in 1869 of grey granite.",
+        "Its keeper walks down to the harbour each morning before the ferries leave.",
+    ]
+
+
+if __name__ == "__main__":
+    server.run()

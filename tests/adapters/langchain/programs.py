@@ -1,0 +1,936 @@
+"""Programs as people build them, each with what counts as its question, the contexts that its model saw, its answer.
+
+``python tests/adapters/langchain/programs.py`` runs those that have a ``shape`` and writes ``docs/langchain.md``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import operator
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.language_models import BaseChatModel, FakeListLLM
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
+from langchain_core.tools import create_retriever_tool, tool
+from langchain_core.vectorstores import InMemoryVectorStore
+from pydantic import BaseModel, Field
+
+A = Document("The lighthouse on the northern cape was built in 1869 of grey granite.", id="a")
+B = Document("Its keeper walks down to the harbour each morning before the ferries leave.", id="b")
+C = Document("Ferries leave the harbour at nine and at noon, except on Sundays.", id="c")
+ALL = (A, B, C)
+QUESTION = "When was the lighthouse built?"
+ANSWER = "The lighthouse was built in 1869."
+LOOK = "Let me look that up."
+
+
+class Shelf(BaseRetriever):
+    """A retriever that gives the same documents on every question."""
+
+    documents: list[Document] = Field(default_factory=lambda: list(ALL))
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        return list(self.documents)
+
+
+def replied(messages: Sequence[BaseMessage]) -> str:
+    """The answer to the question, or what else a prompt asks for."""
+    text = str(messages[-1].content)
+    if "Standalone question" in text or "standalone question" in text:
+        return QUESTION
+    if "yes or no" in text:
+        return "yes" if "1869" in text else "no"
+    if "Summarize" in text:
+        return "Granite tower, finished in eighteen sixty-nine." if "1869" in text else "Nothing about any tower here."
+    return ANSWER
+
+
+class Model(BaseChatModel):
+    """Answers by a function of the messages; with tools at hand, asks the first of them once a turn."""
+
+    reply: Callable[[Sequence[BaseMessage]], Any] = replied
+    tools: list[Any] = Field(default_factory=list)
+    says: str = ""
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Sequence[Any], **_: Any) -> Model:
+        return self.model_copy(update={"tools": list(tools)})
+
+    def get_num_tokens(self, text: str) -> int:
+        return len(text.split())
+
+    def _message(self, messages: list[BaseMessage]) -> AIMessage:
+        if self.tools and messages[-1].type == "human" and "thanks" not in str(messages[-1].content):
+            return AIMessage(self.says, tool_calls=[{"name": _name(self.tools[0]), "args": self._args(), "id": "1"}])
+        told = self.reply(messages)
+        return told if isinstance(told, AIMessage) else AIMessage(told)
+
+    def _args(self) -> dict[str, Any]:
+        properties = getattr(self.tools[0], "args", None) or _schema(self.tools[0])
+        known = {"answer": ANSWER, "sure": 0.9, "sources": ["a"]}
+        return {name: known.get(name, QUESTION) for name in properties}
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self._message(messages))])
+
+    def _stream(self, messages: list[BaseMessage], *_: Any, run_manager: Any = None, **__: Any) -> Any:
+        message = self._message(messages)
+        if message.tool_calls:
+            calls = [
+                {"name": each["name"], "args": json.dumps(each["args"]), "id": each["id"], "index": 0}
+                for each in message.tool_calls
+            ]
+            yield ChatGenerationChunk(message=AIMessageChunk(content=str(message.content), tool_call_chunks=calls))
+            return
+        for word in str(message.content).split(" "):
+            chunk = ChatGenerationChunk(message=AIMessageChunk(content=word if word.endswith(".") else word + " "))
+            if run_manager is not None:
+                run_manager.on_llm_new_token(word, chunk=chunk)
+            yield chunk
+
+
+def _name(given: Any) -> str:
+    return str(given["title"] if isinstance(given, dict) else getattr(given, "name", getattr(given, "__name__", "")))
+
+
+def _schema(given: Any) -> dict[str, Any]:
+    found: dict[str, Any] = (given if isinstance(given, dict) else given.model_json_schema()).get("properties", {})
+    return found
+
+
+PROMPT = ChatPromptTemplate.from_template("Answer from:\n{context}\n\nQuestion: {question}")
+
+
+def joined(documents: Sequence[Document]) -> str:
+    return "\n\n".join(document.page_content for document in documents)
+
+
+def best(documents: Sequence[Document]) -> list[Document]:
+    """A reranker's part: the one that names the keeper, which is not what was asked for."""
+    return [document for document in documents if "keeper" in document.page_content]
+
+
+def invoked(chain: Any, inputs: Any = QUESTION) -> Callable[[Any], Any]:
+    return lambda config: chain.invoke(inputs, config)
+
+
+@dataclass(frozen=True)
+class Program:
+    """``run`` calls the program with a config, ``seen`` are the contexts (``None``: openly unknown), ``answer`` is
+    ``None`` where there is none to score. ``retrieved`` are ids. ``shape`` is its line in the documentation.
+    """
+
+    build: Callable[[], Callable[[Any], Any]]
+    seen: Sequence[str] | None
+    answer: str | None = ANSWER
+    question: str = QUESTION
+    retrieved: Sequence[str] | None = None
+    calls: int = 1
+    options: dict[str, Any] = field(default_factory=dict)
+    needs: str = "langchain_core"
+    shape: str = ""
+
+    @property
+    def runs_here(self) -> bool:
+        return importlib.util.find_spec(self.needs) is not None
+
+
+PROGRAMS: dict[str, Program] = {}
+
+
+def program(seen: Any, **options: Any) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Register the function under this decorator, which gives a chain, to be asked ``QUESTION``, or what calls it."""
+    texts = None if seen is None else tuple(each if isinstance(each, str) else each.page_content for each in seen)
+
+    def register(build: Callable[[], Any]) -> Callable[[], Any]:
+        def run() -> Callable[[Any], Any]:
+            made = build()
+            return invoked(made) if hasattr(made, "invoke") else made
+
+        PROGRAMS[build.__name__] = Program(run, texts, **options)
+        return build
+
+    return register
+
+
+# ---------------------------------------------------------------- LCEL
+
+
+@program(ALL, retrieved="abc", shape="LCEL: a retriever, a formatter, a prompt, a model, a parser")
+def lcel() -> Any:
+    return {"context": Shelf() | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program(ALL, retrieved="abc")
+def lcel_message_as_answer() -> Any:
+    return {"context": Shelf() | joined, "question": RunnablePassthrough()} | PROMPT | Model()
+
+
+@program(ALL, retrieved="abc")
+def documents_put_into_the_prompt_as_they_are() -> Any:
+    return {"context": Shelf(), "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([B], retrieved="b", shape="LCEL with a function that reranks or filters")
+def reranked_by_a_function() -> Any:
+    context = Shelf() | best | joined
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([B], retrieved="b", shape="Raw and reranked documents, both among the outputs")
+def raw_and_reranked_in_the_output() -> Any:
+    return (
+        {"raw": Shelf(), "question": RunnablePassthrough()}
+        | RunnablePassthrough.assign(reranked=lambda state: best(state["raw"]))
+        | RunnablePassthrough.assign(context=lambda state: joined(state["reranked"]))
+        | RunnablePassthrough.assign(answer=PROMPT | Model() | StrOutputParser())
+    )
+
+
+@program([A], retrieved="abc", shape="A formatter that takes the first documents only")
+def cut_by_the_formatter() -> Any:
+    context = Shelf() | (lambda found: joined(found[:1]))
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program(["The lighthouse on the northern cape was", "Its keeper walks down to the harbour each", C], retrieved="abc")
+def texts_cut_by_the_formatter() -> Any:
+    def cut(found: list[Document]) -> str:
+        ends = (39, 41, None)
+        return "\n".join(each.page_content[:end] for each, end in zip(found, ends, strict=True))
+
+    return {"context": Shelf() | cut, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program(ALL, retrieved="abc")
+def documents_as_json() -> Any:
+    def dumped(found: list[Document]) -> str:
+        return json.dumps([{"id": each.id, "text": each.page_content} for each in found])
+
+    return {"context": Shelf() | dumped, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program(ALL, retrieved="abc", shape="A vector store called in a function that gives (document, score) pairs")
+def pairs_of_document_and_score() -> Any:
+    def search(_: str) -> list[tuple[Document, float]]:
+        return [(document, 0.5) for document in ALL]
+
+    context = RunnableLambda(search) | (lambda pairs: joined([document for document, _ in pairs]))
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program(ALL, shape="A function that gives texts")
+def a_function_that_gives_texts() -> Any:
+    search = RunnableLambda(lambda _: [document.page_content for document in ALL])
+    return {"context": search | "\n".join, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([A])
+def a_function_that_gives_one_text() -> Any:
+    search = RunnableLambda(lambda _: A.page_content)
+    return {"context": search, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([A, B], retrieved="ab")
+def a_vector_store_called_in_a_function() -> Any:
+    from langchain_core.embeddings import DeterministicFakeEmbedding
+
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    store.add_documents([A, B])
+    search = RunnableLambda(lambda _: sorted(store.similarity_search("x", k=2), key=lambda each: str(each.id)))
+    return {"context": search | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([A, B], retrieved="ab", shape="Documents among the chain's inputs")
+def documents_in_the_inputs() -> Any:
+    chain = RunnablePassthrough.assign(context=lambda state: joined(state["documents"])) | PROMPT | Model()
+    return invoked(chain, {"question": QUESTION, "documents": [A, B]})
+
+
+@program([A.page_content + "\n\n" + B.page_content], shape="The handler on the generating step only")
+def handler_on_the_generating_step() -> Any:
+    step = PROMPT | Model() | StrOutputParser()
+
+    def run(config: Any) -> Any:
+        chain = {"context": Shelf(documents=[A, B]) | joined, "question": RunnablePassthrough()} | step.with_config(
+            callbacks=config["callbacks"]
+        )
+        return chain.invoke(QUESTION)
+
+    return run
+
+
+@program(None, shape="Everything in one plain function: openly unknown, name them with `contexts=`")
+def all_in_one_function() -> Any:
+    model = Model()
+    return RunnableLambda(lambda question: model.invoke(f"{joined(ALL)}\n{question}").content)
+
+
+@program([A], options={"contexts": lambda outputs, inputs: [A.page_content]})
+def all_in_one_function_with_contexts() -> Any:
+    return all_in_one_function()
+
+
+@program([C], options={"contexts": lambda outputs, inputs, retrievals, returned: retrievals[0][2:]})
+def contexts_chosen_among_the_retrievals() -> Any:
+    return lcel()
+
+
+@program([A, B, C], retrieved="abc")
+def two_retrievers_side_by_side() -> Any:
+    found = RunnableParallel(near=Shelf(documents=[A, B]), far=Shelf(documents=[C]), question=RunnablePassthrough())
+    merge = RunnablePassthrough.assign(context=lambda state: joined([*state["near"], *state["far"]]))
+    return found | merge | PROMPT | Model() | StrOutputParser()
+
+
+@program([A, B, C], retrieved="abc", shape="Several queries, their documents merged in a function")
+def several_queries_merged() -> Any:
+    def merge(lists: list[list[Document]]) -> list[Document]:
+        return list({document.id: document for found in lists for document in found}.values())
+
+    queries = RunnableLambda(lambda question: [f"{question} 1", f"{question} 2"])
+    shelves = {f"{QUESTION} 1": [A, B], f"{QUESTION} 2": [B, C]}
+    search = RunnableLambda(lambda query: Shelf(documents=shelves[query]).invoke(query))
+    context = queries | search.map() | merge | joined
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([A], retrieved="a", shape="A failed attempt under `with_retry`")
+def retried() -> Any:
+    attempts: list[str] = []
+
+    def search(question: str) -> str:
+        attempts.append(question)
+        found = Shelf(documents=[A] if len(attempts) > 1 else [B, C]).invoke(question)
+        if len(attempts) == 1:
+            raise ConnectionError("try again")
+        return joined(found)
+
+    context = RunnableLambda(search).with_retry(wait_exponential_jitter=False, stop_after_attempt=2)
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([A], retrieved="a", shape="A fallback")
+def fallen_back() -> Any:
+    def fail(_: Any) -> Any:
+        raise ConnectionError("down")
+
+    first = {"context": Shelf(documents=[B, C]) | joined, "question": RunnablePassthrough()} | PROMPT | fail
+    second = {"context": Shelf(documents=[A]) | joined, "question": RunnablePassthrough()} | PROMPT | Model()
+    return first.with_fallbacks([second]) | StrOutputParser()
+
+
+@program([], retrieved="")
+def nothing_found() -> Any:
+    context = Shelf(documents=[]) | joined
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program(None, retrieved="abc")
+def retrieved_and_not_used() -> Any:
+    context = Shelf() | (lambda found: "(withheld)")
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program(None, shape="No retrieval at all: openly unknown")
+def no_retrieval() -> Any:
+    return ChatPromptTemplate.from_template("{question}") | Model() | StrOutputParser()
+
+
+@program([A], retrieved="abc", shape="Documents summarized by a model, one by one (map and reduce)")
+def mapped_and_reduced() -> Any:
+    summarize = ChatPromptTemplate.from_template("Summarize: {text}") | Model() | StrOutputParser()
+    relevant = RunnableLambda(lambda found: [{"text": found[0].page_content}])
+    context = Shelf() | relevant | summarize.map() | "\n".join
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program(ALL, retrieved="abc", shape="An answer as JSON, read for its text")
+def json_as_answer() -> Any:
+    model = Model(reply=lambda _: json.dumps({"answer": ANSWER, "sure": 0.9}))
+    return {"context": Shelf() | joined, "question": RunnablePassthrough()} | PROMPT | model | StrOutputParser()
+
+
+@program(ALL, retrieved="abc")
+def json_parsed() -> Any:
+    model = Model(reply=lambda _: json.dumps({"answer": ANSWER, "sure": 0.9}))
+    return {"context": Shelf() | joined, "question": RunnablePassthrough()} | PROMPT | model | JsonOutputParser()
+
+
+class Told(BaseModel):
+    """An answer, and how sure it is."""
+
+    answer: str
+    sure: float
+
+
+@program(ALL, retrieved="abc", shape="A structured output (pydantic)")
+def structured() -> Any:
+    gather = {"context": Shelf() | joined, "question": RunnablePassthrough()}
+    return gather | PROMPT | Model().with_structured_output(Told)
+
+
+@program(ALL, retrieved="abc")
+def structured_with_the_raw_message() -> Any:
+    gather = {"context": Shelf() | joined, "question": RunnablePassthrough()}
+    return gather | PROMPT | Model().with_structured_output(Told, include_raw=True)
+
+
+@program(ALL, retrieved="abc")
+def structured_under_answer() -> Any:
+    gather = RunnableParallel(context=Shelf() | joined, question=RunnablePassthrough())
+    return gather | RunnablePassthrough.assign(answer=PROMPT | Model().with_structured_output(Told))
+
+
+@program(ALL, retrieved="abc")
+def output_text() -> Any:
+    told = RunnableParallel(output_text=PROMPT | Model() | StrOutputParser(), sure=lambda _: 0.9)
+    return {"context": Shelf() | joined, "question": RunnablePassthrough()} | told
+
+
+@program(ALL, retrieved="abc")
+def a_completion_model() -> Any:
+    return {"context": Shelf() | joined, "question": RunnablePassthrough()} | PROMPT | FakeListLLM(responses=[ANSWER])
+
+
+@program(ALL, retrieved="abc", shape="An answer worked over afterwards (citations added)")
+def citations_added() -> Any:
+    return lcel() | (lambda answer: f"{answer} [1]")
+
+
+PROGRAMS["citations_added"] = Program(
+    PROGRAMS["citations_added"].build, PROGRAMS["lcel"].seen, f"{ANSWER} [1]", retrieved="abc",
+    shape=PROGRAMS["citations_added"].shape,
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------- follow-ups
+
+REWRITE = ChatPromptTemplate.from_messages(
+    [MessagesPlaceholder("history"), ("human", "Standalone question of: {question}")]
+)
+HISTORY = [HumanMessage("Is there a lighthouse on the cape?"), AIMessage("Yes, on the northern cape.")]
+
+
+@program(ALL, retrieved="abc", shape="A follow-up that the chain's model writes anew: that is the question")
+def follow_up_written_anew() -> Any:
+    standalone = REWRITE | Model() | StrOutputParser()
+    context = standalone | Shelf() | joined
+    chain = RunnablePassthrough.assign(context=context) | PROMPT | Model() | StrOutputParser()
+    return invoked(chain, {"question": "When was it built?", "history": HISTORY})
+
+
+@program(ALL, retrieved="abc", question="When was it built?", shape="A follow-up with its history")
+def follow_up_with_its_history() -> Any:
+    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{context}\n{question}")])
+    search = (lambda state: state["question"]) | Shelf() | joined
+    chain = RunnablePassthrough.assign(context=search) | prompt | Model() | StrOutputParser()
+    return invoked(chain, {"question": "When was it built?", "history": HISTORY})
+
+
+@program(ALL, retrieved="abc")
+def message_history() -> Any:
+    from langchain_core.chat_history import InMemoryChatMessageHistory
+    from langchain_core.runnables.history import RunnableWithMessageHistory
+
+    search = (lambda state: state["question"]) | Shelf() | joined
+    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{context}\n{question}")])
+    inner = RunnablePassthrough.assign(context=search) | prompt | Model()
+    kept = InMemoryChatMessageHistory()
+    chain = RunnableWithMessageHistory(
+        inner, lambda session_id: kept, input_messages_key="question", history_messages_key="history"
+    )
+    return lambda config: chain.invoke({"question": QUESTION}, {**config, "configurable": {"session_id": "s"}})
+
+
+# ---------------------------------------------------------------- streams
+
+
+@program(ALL, retrieved="abc", shape="A stream, read to its end")
+def streamed() -> Any:
+    return lambda config: list(lcel().stream(QUESTION, config))
+
+
+@program(ALL, retrieved="abc")
+def streamed_async() -> Any:
+    async def read(config: Any) -> None:
+        async for _ in lcel().astream(QUESTION, config):
+            pass
+
+    return lambda config: asyncio.run(read(config))
+
+
+@program(ALL, retrieved="abc")
+def streamed_events() -> Any:
+    async def read(config: Any) -> None:
+        async for _ in lcel().astream_events(QUESTION, config, version="v2"):
+            pass
+
+    return lambda config: asyncio.run(read(config))
+
+
+@program(None, answer=None, shape="A stream that is left early: no answer")
+def stream_left_early() -> Any:
+    def leave(config: Any) -> None:
+        stream = lcel().stream(QUESTION, config)
+        for _ in range(3):
+            next(stream)
+        stream.close()
+
+    return leave
+
+
+@program(ALL, retrieved="abc", calls=2)
+def batched() -> Any:
+    return lambda config: lcel().batch([QUESTION, QUESTION], config)
+
+
+# ---------------------------------------------------------------- LangGraph
+
+
+class State(TypedDict, total=False):
+    question: str
+    documents: list[Document]
+    generation: str
+    answer: str
+
+
+def generate(name: str = "generation") -> Callable[[State], State]:
+    def node(state: State) -> Any:
+        prompt = PROMPT.invoke({"context": joined(state.get("documents", [])), "question": state["question"]})
+        return {name: Model().invoke(prompt).content}
+
+    return node
+
+
+def graph_of(state: Any, *nodes: tuple[str, Any], **options: Any) -> Any:
+    from langgraph.graph import END, START, StateGraph
+
+    output = {"output_schema": options.pop("output_schema")} if "output_schema" in options else {}
+    builder = StateGraph(state, **output)
+    for name, node in nodes:
+        builder.add_node(name, node)
+    for first, second in zip((START, *(name for name, _ in nodes)), (*(name for name, _ in nodes), END), strict=True):
+        builder.add_edge(first, second)
+    return builder.compile(**options)
+
+
+def retrieve(state: State) -> Any:
+    return {"documents": Shelf().invoke(state["question"])}
+
+
+def grade(state: State) -> Any:
+    kept = [
+        each
+        for each in state["documents"]
+        if Model().invoke(f"Does it help, yes or no? {each.page_content} {state['question']}").content == "yes"
+    ]
+    return {"documents": kept}
+
+
+@program(ALL, retrieved="abc", needs="langgraph", shape="LangGraph: retrieve, generate")
+def graph() -> Any:
+    return invoked(graph_of(State, ("retrieve", retrieve), ("generate", generate())), {"question": QUESTION})
+
+
+class OnlyAnswer(TypedDict):
+    answer: str
+
+
+@program([A], retrieved="a", needs="langgraph", shape="CRAG: documents graded by a model, only the answer put out")
+def corrective() -> Any:
+    nodes = (("retrieve", retrieve), ("grade", grade), ("generate", generate("answer")))
+    return invoked(graph_of(State, *nodes, output_schema=OnlyAnswer), {"question": QUESTION})
+
+
+@program([], retrieved="bc", needs="langgraph")
+def corrective_with_nothing_left() -> Any:
+    def search(state: State) -> Any:
+        return {"documents": Shelf(documents=[B, C]).invoke(state["question"])}
+
+    nodes = (("retrieve", search), ("grade", grade), ("generate", generate("answer")))
+    return invoked(graph_of(State, *nodes), {"question": QUESTION})
+
+
+class Growing(TypedDict, total=False):
+    question: str
+    documents: Annotated[list[Document], operator.add]
+    answer: str
+
+
+def _second_turn(documents: list[Document], question: str, route: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    graph = graph_of(Growing, ("retrieve", route), ("generate", _latest), checkpointer=InMemorySaver())
+
+    def run(config: Any) -> Any:
+        thread = {"configurable": {"thread_id": "t"}}
+        graph.invoke({"question": "Tell me of the harbour."}, thread)
+        return graph.invoke({"question": question}, {**config, **thread})
+
+    return run
+
+
+def _latest(state: Any) -> Any:
+    found = state.get("documents", [])[-1:] if "thanks" not in state["question"] else []
+    return {"answer": Model().invoke(f"{joined(found)}\n{state['question']}").content}
+
+
+@program(
+    None, needs="langgraph", question="thanks", shape="A turn that retrieves nothing, in a graph whose state keeps all"
+)
+def stale_documents_in_the_state() -> Any:
+    def route(state: Any) -> Any:
+        return {"documents": [] if "thanks" in state["question"] else Shelf(documents=[C]).invoke("x")}
+
+    return _second_turn([C], "thanks", lambda state: {} if "thanks" in state["question"] else route(state))
+
+
+@program([A], retrieved="a", needs="langgraph", shape="A later turn that retrieves anew, in a state that keeps all")
+def fresh_documents_beside_stale_ones() -> Any:
+    def route(state: Any) -> Any:
+        return {"documents": Shelf(documents=[C] if "harbour" in state["question"] else [A]).invoke("x")}
+
+    return _second_turn([A], QUESTION, route)
+
+
+@program(None, answer=None, needs="langgraph", shape="A graph that is interrupted: no answer")
+def interrupted() -> Any:
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.types import interrupt
+
+    def ask(state: State) -> Any:
+        return {"answer": interrupt("May I?")}
+
+    graph = graph_of(State, ("draft", generate("answer")), ("ask", ask), checkpointer=InMemorySaver())
+    return lambda config: graph.invoke({"question": QUESTION}, {**config, "configurable": {"thread_id": "t"}})
+
+
+@program(ALL, retrieved="abc", needs="langgraph")
+def graph_streamed() -> Any:
+    graph = graph_of(State, ("retrieve", retrieve), ("generate", generate()))
+    return lambda config: list(graph.stream({"question": QUESTION}, config))
+
+
+@program([B], retrieved="b", needs="langgraph")
+def graph_with_a_reranking_node() -> Any:
+    nodes = (
+        ("retrieve", retrieve),
+        ("rerank", lambda state: {"documents": best(state["documents"])}),
+        ("generate", generate()),
+    )
+    return invoked(graph_of(State, *nodes), {"question": QUESTION})
+
+
+# ---------------------------------------------------------------- agents
+
+
+def agent_of(*tools: Any, **options: Any) -> Any:
+    from langchain.agents import create_agent
+
+    agent = create_agent(options.pop("model", None) or Model(says=LOOK), list(tools), **options)
+    return invoked(agent, {"messages": [{"role": "user", "content": QUESTION}]})
+
+
+@program(ALL, retrieved="abc", needs="langchain", shape="An agent with a retriever tool")
+def agent_with_a_retriever_tool() -> Any:
+    return agent_of(create_retriever_tool(Shelf(), "look_up", "Looks things up."))
+
+
+@program([A, B], retrieved="ab", needs="langchain", shape="An agent whose tool has documents as its artifact")
+def agent_with_an_artifact() -> Any:
+    @tool(response_format="content_and_artifact")
+    def look_up(query: str) -> tuple[str, list[Document]]:
+        """Look things up."""
+        return joined([A, B]), [A, B]
+
+    return agent_of(look_up)
+
+
+@program([A], needs="langchain", shape="An agent whose tool gives text")
+def agent_with_a_text_tool() -> Any:
+    @tool
+    def look_up(query: str) -> str:
+        """Look things up."""
+        return A.page_content
+
+    return agent_of(look_up)
+
+
+@program([A, B], retrieved="ab", needs="langchain", shape="An agent whose tool gives JSON, or dicts")
+def agent_with_dicts() -> Any:
+    @tool
+    def look_up(query: str) -> list[dict[str, str]]:
+        """Look things up."""
+        return [{"id": str(each.id), "content": each.page_content} for each in (A, B)]
+
+    return agent_of(look_up)
+
+
+@program([A, B], retrieved="ab", needs="langchain")
+def agent_with_json_results() -> Any:
+    @tool
+    def look_up(query: str) -> str:
+        """Look things up."""
+        return json.dumps({"results": [{"id": str(each.id), "text": each.page_content} for each in (A, B)]})
+
+    return agent_of(look_up)
+
+
+@program(ALL, retrieved="abc", needs="langchain")
+def agent_that_streams() -> Any:
+    from langchain.agents import create_agent
+
+    agent = create_agent(Model(says=LOOK), [create_retriever_tool(Shelf(), "look_up", "Looks things up.")])
+    asked = {"messages": [HumanMessage(QUESTION)]}
+    return lambda config: list(agent.stream(asked, config, stream_mode=["messages", "values"]))
+
+
+@program(ALL, retrieved="abc", needs="langchain", shape="An agent with a structured response")
+def agent_with_a_structured_response() -> Any:
+    from langchain.agents import create_agent
+    from langchain.agents.structured_output import ToolStrategy
+
+    def told(messages: Sequence[BaseMessage]) -> AIMessage:
+        return AIMessage("", tool_calls=[{"name": "Told", "args": {"answer": ANSWER, "sure": 0.9}, "id": "2"}])
+
+    look_up = create_retriever_tool(Shelf(), "look_up", "Looks things up.")
+    agent = create_agent(Model(reply=told), [look_up], response_format=ToolStrategy(Told))
+    return invoked(agent, {"messages": [HumanMessage(QUESTION)]})
+
+
+@program([A], needs="langchain", options={"tools": ["look_up"]}, shape="Of several tools, those named by `tools=[…]`")
+def agent_with_chosen_tools() -> Any:
+    from langchain.agents import create_agent
+
+    @tool
+    def look_up(query: str) -> str:
+        """Look things up."""
+        return A.page_content
+
+    @tool
+    def log(query: str) -> str:
+        """Note that something was asked."""
+        return "The request was noted under number 77."
+
+    def told(messages: Sequence[BaseMessage]) -> Any:
+        if messages[-1].type == "tool" and messages[-1].name == "look_up":
+            return AIMessage("", tool_calls=[{"name": "log", "args": {"query": "x"}, "id": "2"}])
+        return ANSWER
+
+    agent = create_agent(Model(reply=told), [look_up, log])
+    return invoked(agent, {"messages": [HumanMessage(QUESTION)]})
+
+
+@program(
+    [A],
+    needs="langchain",
+    question="And who asked, thanks?",
+    shape="A follow-up to an agent that sees its tools' earlier results",
+)
+def agent_that_remembers() -> Any:
+    messages = [
+        HumanMessage(QUESTION),
+        AIMessage("", tool_calls=[{"name": "look_up", "args": {}, "id": "1"}]),
+        ToolMessage(A.page_content, tool_call_id="1", name="look_up"),
+        AIMessage(ANSWER),
+        HumanMessage("And who asked, thanks?"),
+    ]
+
+    @tool
+    def look_up(query: str) -> str:
+        """Look things up."""
+        return A.page_content
+
+    from langchain.agents import create_agent
+
+    return invoked(create_agent(Model(), [look_up]), {"messages": messages})
+
+
+@program(None, answer=None, needs="langchain", shape="A message that only announces a tool call: no answer")
+def agent_stopped_before_its_tool() -> Any:
+    from langchain.agents import create_agent
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    look_up = create_retriever_tool(Shelf(), "look_up", "Looks things up.")
+    agent = create_agent(Model(says=LOOK), [look_up], interrupt_before=["tools"], checkpointer=InMemorySaver())
+    asked = {"messages": [HumanMessage(QUESTION)]}
+    return lambda config: agent.invoke(asked, {**config, "configurable": {"thread_id": "t"}})
+
+
+@program(ALL, retrieved="abc", needs="langchain")
+def agent_as_a_tool_of_an_agent() -> Any:
+    from langchain.agents import create_agent
+
+    inner = create_agent(
+        Model(reply=lambda _: "According to the chronicle, 1869 was the year of its building."),
+        [create_retriever_tool(Shelf(), "look_up", "Looks things up.")],
+    )
+
+    @tool
+    def librarian(query: str) -> str:
+        """Ask the librarian."""
+        return str(inner.invoke({"messages": [HumanMessage(query)]})["messages"][-1].content)
+
+    return agent_of(librarian)
+
+
+@program([A, B], needs="langchain_mcp_adapters", shape="An agent with the tools of an MCP server")
+def agent_with_mcp_tools() -> Any:
+    server = Path(__file__).with_name("mcp_server.py")
+
+    async def ask(config: Any) -> Any:
+        from langchain.agents import create_agent
+        from langchain_mcp_adapters.client import MultiServerMCPClient
+
+        connection = {"transport": "stdio", "command": sys.executable, "args": [str(server)]}
+        tools = await MultiServerMCPClient({"library": connection}).get_tools()  # type: ignore[dict-item]
+        agent = create_agent(Model(says=LOOK), tools)
+        return await agent.ainvoke({"messages": [HumanMessage(QUESTION)]}, config)
+
+    return lambda config: asyncio.run(ask(config))
+
+
+# ---------------------------------------------------------------- classic chains
+
+
+@program(ALL, retrieved="abc", needs="langchain_classic", shape="`create_retrieval_chain`")
+def classic_retrieval_chain() -> Any:
+    from langchain_classic.chains import create_retrieval_chain
+    from langchain_classic.chains.combine_documents import create_stuff_documents_chain
+
+    prompt = ChatPromptTemplate.from_template("{context}\n{input}")
+    chain = create_retrieval_chain(Shelf(), create_stuff_documents_chain(Model(), prompt))
+    return invoked(chain, {"input": QUESTION})
+
+
+@program(ALL, retrieved="abc", needs="langchain_classic", shape="`RetrievalQA` (stuff)")
+def classic_retrieval_qa() -> Any:
+    from langchain_classic.chains import RetrievalQA
+
+    return invoked(RetrievalQA.from_chain_type(Model(), retriever=Shelf()), {"query": QUESTION})
+
+
+@program(ALL, retrieved="abc", needs="langchain_classic")
+def classic_map_reduce() -> Any:
+    from langchain_classic.chains import RetrievalQA
+
+    def told(messages: Sequence[BaseMessage]) -> str:
+        text = str(messages[0].content)
+        found = next((each for each in ALL if each.page_content in text), None)
+        return f"An extract says this of document {found.id}." if found else ANSWER
+
+    chain = RetrievalQA.from_chain_type(Model(reply=told), retriever=Shelf(), chain_type="map_reduce")
+    return invoked(chain, {"query": QUESTION})
+
+
+@program(ALL, retrieved="abc", needs="langchain_classic", shape="`RetrievalQA` (refine, map_reduce)")
+def classic_refine() -> Any:
+    from langchain_classic.chains import RetrievalQA
+
+    def told(messages: Sequence[BaseMessage]) -> str:
+        text = " ".join(str(message.content) for message in messages)
+        steps = ("A first draft names the granite tower.", "A second draft names the keeper as well.", ANSWER)
+        return next(step for step, each in zip(steps, ALL, strict=True) if each.page_content in text)
+
+    chain = RetrievalQA.from_chain_type(Model(reply=told), retriever=Shelf(), chain_type="refine")
+    return invoked(chain, {"query": QUESTION})
+
+
+@program(ALL, retrieved="abc", needs="langchain_classic", shape="`ConversationalRetrievalChain`")
+def classic_conversation() -> Any:
+    from langchain_classic.chains import ConversationalRetrievalChain
+
+    chain = ConversationalRetrievalChain.from_llm(Model(), Shelf(), return_source_documents=True)
+    history = [("Is there a lighthouse?", "Yes, on the northern cape.")]
+    return invoked(chain, {"question": "When was it built?", "chat_history": history})
+
+
+@program(ALL, retrieved="abc", needs="langchain_classic")
+def classic_history_aware_retriever() -> Any:
+    from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
+    from langchain_classic.chains.combine_documents import create_stuff_documents_chain
+
+    rewrite = ChatPromptTemplate.from_messages(
+        [MessagesPlaceholder("chat_history"), ("human", "Standalone question of: {input}")]
+    )
+    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("chat_history"), ("human", "{context}\n{input}")])
+    finder = create_history_aware_retriever(Model(), Shelf(), rewrite)
+    chain = create_retrieval_chain(finder, create_stuff_documents_chain(Model(), prompt))
+    return invoked(chain, {"input": "When was it built?", "chat_history": HISTORY})
+
+
+@program([B], retrieved="b", needs="langchain_classic", shape="`ContextualCompressionRetriever`")
+def classic_compression() -> Any:
+    from langchain_classic.retrievers import ContextualCompressionRetriever
+    from langchain_core.documents.compressor import BaseDocumentCompressor
+
+    class Reranker(BaseDocumentCompressor):
+        def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> Any:
+            return best(documents)
+
+    finder = ContextualCompressionRetriever(base_compressor=Reranker(), base_retriever=Shelf())
+    return {"context": finder | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program(ALL, retrieved="abc", needs="langchain_classic")
+def classic_multi_query() -> Any:
+    from langchain_classic.retrievers import MultiQueryRetriever
+
+    finder = MultiQueryRetriever.from_llm(Shelf(), Model(reply=lambda _: "one query\nanother query"))
+    return {"context": finder | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+# ---------------------------------------------------------------- the page
+
+_HEAD = """# What counts as question, contexts and answer
+
+Written by `python tests/adapters/langchain/programs.py`, which runs each of these programs with a handler attached. All
+ask after the same lighthouse; `a`, `b` and `c` are the documents on the shelf, "text" is one without an id.
+
+| program | question | retrieved | contexts: what the model saw | answer |
+|---|---|---|---|---|
+"""
+
+
+def line(name: str) -> str:
+    """The program's line in the table, as it comes out."""
+    import mlflow_ragmetrics as rm
+
+    program, found = PROGRAMS[name], []
+    with rm.RagMetricsCallback("coherence", sink=lambda sample, _: found.append(sample), **program.options) as handler:
+        program.build()({"callbacks": [handler]})
+    if not found:
+        return f"| {program.shape} | | | | none: not scored |"
+    sample = found[0]
+    retrieved = ", ".join(sample.retrieved_doc_ids or ())
+    seen = "unknown: skipped" if sample.contexts is None else ", ".join(each.id or "text" for each in sample.contexts)
+    return f"| {program.shape} | {sample.question} | {retrieved} | {seen} | {sample.answer} |"
+
+
+def main() -> None:
+    """Write the page."""
+    page = Path(__file__).parents[3] / "docs" / "langchain.md"
+    page.parent.mkdir(exist_ok=True)
+    lines = [line(name) for name, program in PROGRAMS.items() if program.shape and program.runs_here]
+    page.write_text(_HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

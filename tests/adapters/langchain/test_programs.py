@@ -1,0 +1,67 @@
+"""Programs of every kind are scored with the question, the contexts that the model saw, the answer, and once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import mlflow
+import pytest
+
+import mlflow_ragmetrics as rm
+from tests.adapters.langchain.programs import PROGRAMS
+
+
+@rm.metric
+def is_short(answer: str) -> bool:
+    """Whether the answer has at most a hundred characters."""
+    return len(answer) <= 100
+
+
+@rm.metric
+def context_share(contexts: Sequence[str]) -> float:
+    """One over the number of chunks."""
+    return 1.0 / max(1, len(contexts))
+
+
+@pytest.fixture
+def suite() -> rm.Suite:
+    return rm.Suite([is_short, context_share], judge=rm.ScriptedJudge())
+
+
+@pytest.fixture
+def autolog() -> Iterator[None]:
+    mlflow.langchain.autolog()
+    yield
+    mlflow.langchain.autolog(disable=True)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name: str, autolog: None, suite: rm.Suite, collected: Any) -> None:
+    program = PROGRAMS[name]
+    if not program.runs_here:
+        pytest.skip(f"{program.needs} is not installed")
+    with rm.RagMetricsCallback(suite, sink=collected, **program.options) as handler:
+        program.build()({"callbacks": [handler]})
+
+    assert handler.counts["seen"] == program.calls
+    assert len(handler.capture) == 0
+    if program.answer is None:
+        assert (len(collected), handler.counts["skipped"]) == (0, 1)
+        return
+    assert len(collected) == handler.counts["scored"] == program.calls
+    for sample, scores in collected:
+        assert (sample.question, sample.answer) == (program.question, program.answer)
+        assert sample.texts == (None if program.seen is None else tuple(program.seen))
+        if program.retrieved is not None:
+            assert sample.retrieved_doc_ids == tuple(program.retrieved)
+        if program.seen is None:
+            assert "name them with contexts=" in scores["context_share"].reason
+    traces = {sample.metadata["trace_id"] for sample, _ in collected}
+    assert len(traces) == program.calls
+    assert mlflow.get_last_active_trace_id() in traces
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(PROGRAMS) >= 60
+    assert sum(bool(program.shape) for program in PROGRAMS.values()) >= 20

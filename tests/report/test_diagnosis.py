@@ -1,0 +1,167 @@
+"""Which part failed: from the claims of a row, with evidence, and never "no fault" where nothing was measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.report.diagnosis import CAUSES, diagnose
+
+FACT, CLAIM = "The tower is red.", "The bridge is green."
+
+
+def item(right: bool, *passages: int, verdict: str = "NEUTRAL", text: str = FACT) -> Item:
+    evidence = tuple(Evidence(number) for number in passages)
+    return Item("claim", text, "SUPPORTED" if right else verdict, evidence=evidence)  # type: ignore[arg-type]
+
+
+def found(facts: Any, claims: Any, **more: Score) -> tuple[str, str]:
+    scores = {
+        "context_utilization": Score(value=0.5, items=tuple(facts), details={"rule": "judged"}),
+        "noise_sensitivity_relevant": Score(value=0.5, items=tuple(claims), details={"rule": "judged"}),
+    }
+    diagnosis = diagnose({**scores, **more})
+    assert diagnosis is not None
+    return diagnosis.cause, diagnosis.reason
+
+
+def test_retrieval_where_no_passage_holds_what_the_answer_lacks() -> None:
+    cause, reason = found([item(False), item(False), item(False), item(True, 1)], [item(True, 1)])
+    assert cause == "retrieval"
+    assert reason == "Retrieval: no passage holds 3 of 4 facts of the reference, such as “The tower is red.”"
+
+
+def test_generation_where_a_passage_holds_what_the_answer_lacks() -> None:
+    cause, reason = found([item(False, 2), item(True, 1)], [item(True, 1)])
+    assert cause == "generation"
+    expected = "Generation: passage 2 says “The tower is red.” and the answer does not (1 of 2 facts of the reference)."
+    assert reason == expected
+
+
+def test_noise_where_a_wrong_claim_comes_from_a_passage() -> None:
+    cause, reason = found([item(True, 1)], [item(False, 4, text=CLAIM), item(True, 1)])
+    assert cause == "noise"
+    assert "passage 4 says “The bridge is green.” and the reference does not support it (1 of 2 claims" in reason
+    assert found([item(True, 1)], [item(False, 1, verdict="CONTRADICTED")])[0] == "noise"
+
+
+def test_a_detail_beside_the_facts_in_a_relevant_passage_is_no_fault() -> None:
+    assert found([item(True, 1)], [item(False, 1, text=CLAIM), item(True, 1)])[0] == "no fault"
+
+
+def test_hallucination_where_nothing_supports_a_claim() -> None:
+    cause, reason = found([item(True, 1)], [item(False, text=CLAIM), item(True, 1)])
+    assert (cause, "no passage holds 1 of 2 claims" in reason) == ("hallucination", True)
+
+
+def test_the_most_frequent_fault_is_the_cause_and_the_others_are_counted() -> None:
+    cause, reason = found([item(False), item(False, 1)], [item(False, text=CLAIM), item(False, text=CLAIM)])
+    assert cause == "hallucination"
+    assert reason.endswith("Also 1 fact in no passage, 1 fact of the passages not stated.")
+    assert found([item(False), item(False, 1)], [])[0] == "retrieval"
+
+
+def test_what_was_not_judged_is_not_measured() -> None:
+    failed = Score(status="error", error="JudgeError: no reply")
+    cause, reason = found([item(True, 1)], [], noise_sensitivity_relevant=failed)
+    assert (cause, reason) == ("not measured", "Not measured: JudgeError: no reply")
+    assert diagnose({"context_utilization": Score(value=1.0)}) is None
+    assert diagnose({"faithfulness": Score(value=1.0)}) is None
+
+
+def test_of_several_judges_the_first_one_is_heard() -> None:
+    facts = [item(True, 1).changed(judge="a"), item(False).changed(judge="b")]
+    assert found(facts, [])[0] == "no fault"
+
+
+ITEMS = st.lists(
+    st.builds(
+        lambda right, numbers, verdict: item(right, *numbers, verdict=verdict),
+        st.booleans(),
+        st.sets(st.integers(1, 3)),
+        st.sampled_from(["NEUTRAL", "CONTRADICTED"]),
+    ),
+    max_size=5,
+)
+
+
+@given(ITEMS, ITEMS)
+def test_no_fault_only_where_every_fact_is_stated_and_every_claim_backed(facts: list[Item], claims: list[Item]) -> None:
+    cause, reason = found(facts, claims)
+    assert cause in CAUSES
+    assert reason
+    backed = all(each.verdict == "SUPPORTED" or each.evidence for each in claims)
+    if cause == "no fault":
+        assert backed
+        assert all(each.verdict == "SUPPORTED" for each in facts)
+
+
+RECORDS = [
+    {"answer": "The tower is red.", "reference": FACT, "contexts": ["The tower is red."]},
+    {"answer": "It opened in 1889.", "reference": FACT, "contexts": ["The tower is red."]},
+    {"answer": "The tower is red.", "reference": FACT, "contexts": []},
+    {"answer": "The tower is red.", "reference": "I don't know.", "contexts": ["It rains."]},
+    {"answer": "I don't know.", "reference": "I don't know.", "contexts": ["It rains."]},
+    {"answer": "I don't know.", "reference": FACT, "contexts": ["The tower is red."]},
+    {"answer": "The tower is red.", "reference": None, "contexts": ["The tower is red."]},
+    {"answer": None, "reference": FACT, "contexts": ["The tower is red."]},
+    {"answer": "The tower is red.", "reference": FACT, "contexts": None},
+]
+CAUSES_OF_RECORDS = [
+    *("no fault", "generation", "retrieval", "not answerable", "no fault", "generation"),
+    *("not measured", "not measured", "not measured"),
+]
+
+
+@pytest.fixture(scope="module")
+def report() -> rm.Report:
+    rows = [{"id": str(number), "question": "Which colour?", **record} for number, record in enumerate(RECORDS)]
+    return rm.Suite.preset("diagnose").evaluate(rows, progress=False)
+
+
+def test_each_row_of_a_report_has_its_cause(report: rm.Report) -> None:
+    assert report.table["diagnosis"].tolist() == CAUSES_OF_RECORDS
+    assert report.table["diagnosis_reason"][1].startswith("Generation: passage 1 says “The tower is red.”")
+    assert all(report.table["diagnosis_reason"])
+
+
+def test_causes_are_counted_in_the_run_and_add_up(report: rm.Report) -> None:
+    from mlflow_ragmetrics.tracking.describe import run_metrics_of
+
+    logged = {name: value for name, value in run_metrics_of(report).items() if name.startswith("diagnosis/")}
+    assert logged["diagnosis/n_not_measured"] == 3
+    assert sum(logged.values()) == len(RECORDS)
+    assert len(logged) == len(CAUSES)
+
+
+def test_the_page_has_a_bar_and_a_filter_for_each_cause(report: rm.Report) -> None:
+    page = report.to_html()
+    assert '"causes":{"retrieval":1,"generation":2,' in page
+    assert '"diagnosis":["no fault",' in page
+
+
+def test_reports_without_the_metrics_say_nothing(report: rm.Report) -> None:
+    other = rm.Suite(["faithfulness"]).evaluate([{**RECORDS[0]}], progress=False)
+    assert "diagnosis" not in other.table.columns
+    assert (other.diagnoses, other.causes) == ([], {})
+    assert not any(name.startswith("diagnosis/") for name in other.metrics)
+
+
+def test_comparisons_count_causes_on_both_sides(report: rm.Report) -> None:
+    comparison = rm.compare(report, report)
+    assert comparison.causes["not measured"] == (3, 3)
+    assert "Diagnosis: retrieval 1 → 1, generation 2 → 2" in comparison.to_text()
+    assert "which part failed" in comparison.to_html()
+    assert comparison.causes_plot() is not None
+
+
+def test_a_prefix_and_russian() -> None:
+    suite = rm.Suite.preset("diagnose", name_prefix="v2_", language="ru")
+    found = suite.evaluate([{"id": "1", **RECORDS[1]}], progress=False).diagnoses[0]
+    assert found.cause == "generation"
+    assert found.reason.startswith("Генерация: в отрывке 1 сказано")

@@ -1,0 +1,88 @@
+"""Large tables: a head that MLflow shows, the whole in Parquet parts, and read back as it was."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import mlflow
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.readers.results import results_of
+from mlflow_ragmetrics.tracking import tables
+from mlflow_ragmetrics.views import report_page
+
+RECORDS = [
+    {
+        "id": f"r{number}",
+        "question": "Where?",
+        "answer": f"It is in Paris. It is {number} metres high.",
+        "reference": ["Paris.", "In Paris."] if number % 2 else "Paris.",
+        "contexts": ["It is in Paris."],
+    }
+    for number in range(30)
+]
+
+
+@pytest.fixture
+def report() -> rm.Report:
+    return rm.Suite(["faithfulness", "rouge"]).evaluate(RECORDS)
+
+
+def artifacts(run_id: str, folder: str | None = None) -> set[str]:
+    return {each.path for each in mlflow.MlflowClient().list_artifacts(run_id, folder)}
+
+
+def test_a_large_table_has_a_head_and_parts_and_is_read_whole(
+    report: rm.Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = results_of(report.log(traces=False))
+    monkeypatch.setattr(tables, "_LARGEST", 2_000)
+    monkeypatch.setattr(tables, "_HEAD", 10)
+    monkeypatch.setattr(tables, "_ROWS_PER_CHUNK", 7)
+    monkeypatch.setattr(tables, "_ROWS_PER_PART", 12)
+    run_id = report.log(traces=False)
+    assert len(mlflow.load_table("rag_rows.json", run_ids=[run_id])) == 10
+    assert artifacts(run_id, "rag_rows") == {f"rag_rows/part-0000{number}.parquet" for number in range(3)}
+    large = results_of(run_id)
+    assert len(large.table) == 30
+    assert large.table["faithfulness"].tolist() == small.table["faithfulness"].tolist()
+    assert large.table["contexts"].tolist() == small.table["contexts"].tolist()
+    assert large.items[["id", "text", "verdict", "evidence"]].to_dict("list") == small.items[
+        ["id", "text", "verdict", "evidence"]
+    ].to_dict("list")
+    assert len(rm.compare(run_id, small.run_id).pairs("faithfulness")[0]) == 30
+
+
+def test_a_smaller_report_in_the_same_run_is_not_read_from_the_parts_of_the_larger(
+    report: rm.Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(tables, "_LARGEST", 2_000)
+        patched.setattr(tables, "_HEAD", 10)
+        run_id = report.log(traces=False)
+    replace(report, rows=report.rows[:5]).log(traces=False, run_id=run_id)
+    assert len(results_of(run_id).table) == 5
+
+
+def test_chunks_make_one_json_document(report: rm.Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = tables.table_json(report.table)
+    monkeypatch.setattr(tables, "_ROWS_PER_CHUNK", 7)
+    run_id = report.log(traces=False)
+    assert json.loads(mlflow.artifacts.load_text(f"runs:/{run_id}/rag_rows.json")) == json.loads(whole)
+
+
+def test_a_large_page_shows_the_worst_and_a_sample_and_says_so(
+    report: rm.Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlflow_ragmetrics.report.report.MOST_ROWS", 10)
+    page = report.to_html()
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    shown = [row["id"] for row in data["rows"]]
+    assert len(shown) == len(set(shown)) == 10
+    assert {row.sample.id for row in report.worst_rows(5)} <= set(shown)
+    assert shown == sorted(shown, key=lambda name: int(name[1:]))
+    assert data["total"] == 30
+    assert "shows 10 of 30 rows" in data["banner"][0]
+    assert report_page.MOST_ROWS == 20_000
