@@ -54,7 +54,7 @@ def assert_score(
       answer: It was built in 1925.
       not in the passages: “It was built in 1925.”
         why: Lexical: only 1 of 2 content words is in the passages (built); not there: 1925. Support 0.04.
-        nearest: passage 1: “It was built in 1889.”
+        passage 1: “It was built in 1889.”
     """
     __tracebackhide__ = True  # pytest shows the line of the test
     if not limits:

@@ -32,7 +32,7 @@ def test_a_limit_that_does_not_hold_fails_with_claim_reason_and_passage() -> Non
     assert said.startswith("faithfulness is 0.500 and must be >= 0.8 (sample tower, judge lexical)")
     assert "not in the passages: “It was built in 1925.”" in said
     assert "why: Lexical" in said
-    assert "nearest: passage 2 (doc-2): “It was built in 1889.”" in said
+    assert "passage 2 (doc-2): “It was built in 1889.”" in said
 
 
 def test_all_limits_that_do_not_hold_are_said() -> None:

@@ -342,7 +342,7 @@ class Comparison:
         return comparison_markdown(self, self.checks(fail_on))
 
     def row_cases(self, fail_on: Iterable[str] = ("regressed",)) -> list[Case]:
-        """A JUnit case for each pair of rows: it fails where a metric that regressed is worse in it beyond the tolerance.
+        """A JUnit case for each pair of rows: it fails where a metric that regressed is worse in it beyond tolerance.
 
         ``fail_on``: the verdicts at which a gate fails. Where no gate fails no row does; ``report.junit.to_junit``
         writes the XML.

@@ -62,7 +62,7 @@ def test_each_row_is_a_test_and_fails_with_claim_passage_and_reason(project: pyt
             "E *answer: The tower is 330 metres high. It was built in 1925.",
             "E *not in the passages: “It was built in 1925.”",
             "E *why: Lexical: *1925*",
-            "E *nearest: passage 2: “It was built in 1889 by engineers.”",
+            "E *passage 2: “It was built in 1889 by engineers.”",
             "E *faithfulness was not measured and must be >= 0.8 (sample nowhere): *rule, not from a measurement*",
         ]
     )

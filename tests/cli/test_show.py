@@ -38,7 +38,7 @@ def test_a_row_is_shown_with_its_claims_marked(ragmetrics: Run, run: str) -> Non
     shown = ragmetrics("show", run, "tower").stdout
     assert "The tower is 330 metres high. [✓] It was built in 1925. [?]" in shown
     assert "? not in the passages: “It was built in 1925.”" in shown
-    assert "nearest: passage 2: “It was built in 1889 by engineers.”" in shown
+    assert "passage 2: “It was built in 1889 by engineers.”" in shown
     assert "faithfulness 0.500" in shown
 
 
