@@ -15,12 +15,12 @@ from typing_extensions import Unpack
 from mlflow_ragmetrics.cache import open_store
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_aggregate
 from mlflow_ragmetrics.core.judge import Judge
-from mlflow_ragmetrics.core.language import check_language, render
 from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callback
 from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.text import check_language, render
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Row, ScoringRules

@@ -29,10 +29,10 @@ from mlflow_ragmetrics.report.tables import items_frame, row_without_texts, rows
 from mlflow_ragmetrics.report.true_score import Method, TrueScore, true_score
 from mlflow_ragmetrics.shared.retrieval import retrieval_summary
 from mlflow_ragmetrics.statistics.agreement import Agreement
-from mlflow_ragmetrics.tracking.datasets import questions_digest
-from mlflow_ragmetrics.views.markdown import summary_note
+from mlflow_ragmetrics.tracking.describe import questions_digest
 from mlflow_ragmetrics.views.notebook import report_cell
 from mlflow_ragmetrics.views.report_page import MOST_ROWS, report_page
+from mlflow_ragmetrics.views.text import summary_note
 
 if TYPE_CHECKING:
     import pandas as pd

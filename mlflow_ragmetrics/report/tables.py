@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -13,17 +14,30 @@ from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
 from mlflow_ragmetrics.readers.results import BETTER
-from mlflow_ragmetrics.report.summary import judge_slugs
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ITEM_COLUMNS", "items_frame", "row_without_texts", "rows_frame"]
+__all__ = ["ITEM_COLUMNS", "items_frame", "judge_slugs", "row_without_texts", "rows_frame"]
 
 ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence", "unbacked")
 
 
 _FIRST = ("id", "question", "answer")
+_UNSAFE = re.compile(r"[^\w\-.]+", re.ASCII)
+
+
+def judge_slugs(scores: Sequence[Score]) -> dict[str, str]:
+    """The judges of a panel by name, each with a name that files, columns and metrics can bear; empty for one judge."""
+    panel = [score for score in scores if "judges_asked" in score.details]
+    names = dict.fromkeys(name for score in panel for name in (*score.model_scores, *score.excluded_models))
+    slugs: dict[str, str] = {}
+    for name in names:
+        slug = own = _UNSAFE.sub("_", name).strip("_") or "judge"
+        while slug in slugs.values():
+            slug = f"{own}-{len(slugs) + 1}"
+        slugs[name] = slug
+    return slugs
 
 
 def rows_frame(rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Union
 
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Steps, Verify, ask
 from mlflow_ragmetrics.core.sample import Message, Sample
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.core.text import sentences, terms
+from mlflow_ragmetrics.core.text import say, sentences, terms
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.report.report import Report

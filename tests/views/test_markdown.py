@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.views.markdown import escaped, rationale
+from mlflow_ragmetrics.views.text import escaped, rationale
 
 
 def shown(text: str) -> str:
