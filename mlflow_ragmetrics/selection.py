@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_weights, composite
-from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of, shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better
+from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.records.unused import way_out
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.language import LANGUAGES
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Settings
+from mlflow_ragmetrics.core.text import LANGUAGES
 from mlflow_ragmetrics.registry import builtin_metrics
 
 STUB = Path(rm.__file__).with_suffix(".pyi")

@@ -70,7 +70,8 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: zipfi
         r"judges/chat/prompts/verify\.txt",
         r"core/score\.html",
         r"views/report\.(html|css|js)",
-        r"views/(comparison|notebook)\.html",
+        r"views/(comparison|notebook|cell|row)\.html",
+        r"views/cell\.css",
     ],
 )
 def test_the_wheel_holds_what_is_read_at_run_time(wheel: zipfile.ZipFile, pattern: str) -> None:
@@ -107,6 +108,7 @@ def test_the_wheel_declares_its_entry_points(wheel: zipfile.ZipFile) -> None:
     text = wheel.read(name).decode("utf-8")
     assert "ragmetrics = mlflow_ragmetrics.cli:main" in text
     assert "[mlflow.model_evaluator]" in text
+    assert "[pytest11]" in text
 
 
 def test_twine_finds_nothing(built: Path) -> None:

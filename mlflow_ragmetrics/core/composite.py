@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypedDict, Union
 
-from mlflow_ragmetrics.core.language import render, say
 from mlflow_ragmetrics.core.options import Aggregate, Settings, check_options, shown
 from mlflow_ragmetrics.core.score import Score, passes, score_of
+from mlflow_ragmetrics.core.text import render, say
 from mlflow_ragmetrics.errors import (
     AllJudgesFailedError,
     InvalidFieldError,

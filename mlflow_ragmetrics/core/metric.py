@@ -17,11 +17,11 @@ from typing import Any, Literal, SupportsIndex, Union, overload
 from pydantic import BaseModel
 
 from mlflow_ragmetrics.core.description import described
-from mlflow_ragmetrics.core.language import render
 from mlflow_ragmetrics.core.options import Settings, check_options, options_model
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import FIELDS, Sample
 from mlflow_ragmetrics.core.score import Better, Evidence, Item, Score, passes
+from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
 
 __all__ = ["Asks", "Definition", "Key", "Metric", "metric"]

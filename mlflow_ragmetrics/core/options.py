@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, field_validator
 
-from mlflow_ragmetrics.core.language import LANGUAGES
+from mlflow_ragmetrics.core.text import LANGUAGES
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 __all__ = [

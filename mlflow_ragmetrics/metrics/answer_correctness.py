@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal, Union
 
 from pydantic import AfterValidator, ValidationInfo
 
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.question import Steps, together
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.shared.claims import Correspondence, correspond
 from mlflow_ragmetrics.shared.similarity import Similarity, similarity

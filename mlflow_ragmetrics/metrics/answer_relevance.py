@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Grade, Steps, ask
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.shared.non_answers import Indistinct, states_of
 
 __all__ = ["answer_relevance"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.shared.citations import checked_citations
 
 __all__ = ["citation_recall"]

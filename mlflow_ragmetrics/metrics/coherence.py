@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.core.text import normalize, sentences, words
+from mlflow_ragmetrics.core.text import normalize, say, sentences, words
 
 __all__ = ["coherence"]
 

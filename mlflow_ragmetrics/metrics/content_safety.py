@@ -10,10 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.core.text import normalize
+from mlflow_ragmetrics.core.text import normalize, say
 
 __all__ = ["content_safety"]
 

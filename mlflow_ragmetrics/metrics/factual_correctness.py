@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel
 
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.shared.claims import correspond, joined, to_do
 
 __all__ = ["factual_correctness"]

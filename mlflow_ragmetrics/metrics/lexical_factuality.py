@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.core.text import sentences, terms, words
+from mlflow_ragmetrics.core.text import Text, say, sentences, terms, words
 
 __all__ = ["lexical_factuality"]
 

@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Score, token_item
-from mlflow_ragmetrics.core.text import terms
+from mlflow_ragmetrics.core.text import say, terms
 from mlflow_ragmetrics.errors import MissingFieldError
 
 __all__ = ["lexical_groundedness"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Score, token_item
-from mlflow_ragmetrics.core.text import terms
+from mlflow_ragmetrics.core.text import say, terms
 
 __all__ = ["lexical_relevance"]
 

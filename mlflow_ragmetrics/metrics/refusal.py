@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import MissingFieldError
 from mlflow_ragmetrics.shared.answerability import SUFFICIENT, Answerable, given_answerable, sufficiency
 from mlflow_ragmetrics.shared.non_answers import Indistinct

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.shared.retrieval import Cutoff, IdPattern, Match, ZeroDivision, gain, score_documents
 
 __all__ = ["context_f1", "context_precision", "context_recall", "ndcg"]

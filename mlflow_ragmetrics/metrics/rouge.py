@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.shared.rouge.overlap import RougeKind, Tokenizer, overlap
 
 __all__ = ["rouge"]

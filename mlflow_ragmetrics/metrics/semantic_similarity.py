@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.score import Score, passes
+from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.shared.similarity import Similarity, similarity
 
 __all__ = ["semantic_similarity"]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.records.fields import MLFLOW_COLUMNS
 from mlflow_ragmetrics.records.values import are_texts, is_missing
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import Literal, Union, get_args
 
-from mlflow_ragmetrics.core.language import Text, render, say
 from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.text import Text, render, say
 from mlflow_ragmetrics.shared.checked_claims import held_by, is_held, is_right
 
 __all__ = ["CAUSES", "Cause", "Diagnosis", "count_causes", "diagnose"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mlflow_ragmetrics.core.language import Text, render, say
+from mlflow_ragmetrics.core.text import Text, render, say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import AllJudgesFailedError, BudgetExceededError, JudgeError, JudgeReplyError
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
@@ -15,6 +14,7 @@ from mlflow_ragmetrics.core.score import Score, score_of
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.readers.groups import SESSION, sample_groups
+from mlflow_ragmetrics.report.tables import judge_slugs
 from mlflow_ragmetrics.statistics import bootstrap_intervals
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups
@@ -24,7 +24,6 @@ __all__ = [
     "agreement_lines",
     "group_marks",
     "grouping_of",
-    "judge_slugs",
     "panel_figures",
     "panel_warnings",
     "repeated_questions",
@@ -178,22 +177,6 @@ def _counts(scores: Sequence[Score]) -> dict[str, float]:
     if coverages:
         figures["coverage"] = fmean(coverages)
     return figures
-
-
-_UNSAFE = re.compile(r"[^\w\-.]+", re.ASCII)
-
-
-def judge_slugs(scores: Sequence[Score]) -> dict[str, str]:
-    """The judges of a panel by name, each with a name that files, columns and metrics can bear; empty for one judge."""
-    panel = [score for score in scores if "judges_asked" in score.details]
-    names = dict.fromkeys(name for score in panel for name in (*score.model_scores, *score.excluded_models))
-    slugs: dict[str, str] = {}
-    for name in names:
-        slug = own = _UNSAFE.sub("_", name).strip("_") or "judge"
-        while slug in slugs.values():
-            slug = f"{own}-{len(slugs) + 1}"
-        slugs[name] = slug
-    return slugs
 
 
 def panel_figures(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:

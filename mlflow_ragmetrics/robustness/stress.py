@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Union
 
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Steps, Verify, ask
 from mlflow_ragmetrics.core.sample import Message, Sample
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.core.text import sentences, terms
+from mlflow_ragmetrics.core.text import say, sentences, terms
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.report.report import Report
@@ -65,7 +64,7 @@ class Stress:
         return {"kind": _kind(key), "edits": edits, "noticed": noticed, "share": share, **limits, "failed": failed}
 
     def to_text(self, width: int | None = None) -> str:
-        """The table for a terminal of so many columns, and what it means."""
+        """The table, ``width`` columns wide (default: the terminal), and what it means."""
         records = [self._record(key) for key in self.report.keys]
         intervals = [
             "–" if r["ci_low"] is None or r["ci_high"] is None else f"{r['ci_low']:.2f}–{r['ci_high']:.2f}"

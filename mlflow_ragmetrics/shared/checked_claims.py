@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.question import Role, Steps, together
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.shared.claims import Verified, Warnings, joined, to_do, verified_claims
 from mlflow_ragmetrics.shared.non_answers import Indistinct, States, has_context, states_of, without_context
 

@@ -9,7 +9,6 @@ from functools import cached_property
 from itertools import repeat
 from typing import Any, get_args
 
-from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.question import (
     Against,
     Claims,
@@ -25,6 +24,7 @@ from mlflow_ragmetrics.core.question import (
 )
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Evidence, Item, Score, Verdict
+from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.shared.non_answers import Indistinct, NoContext, States, has_context, states_of, without_context
 
 __all__ = [

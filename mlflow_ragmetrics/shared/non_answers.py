@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Union
 
-from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import normalize, sentences
+from mlflow_ragmetrics.core.text import Text, normalize, say, sentences
 from mlflow_ragmetrics.errors import MissingFieldError
 
 __all__ = [

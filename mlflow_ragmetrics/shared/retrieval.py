@@ -14,8 +14,8 @@ from typing import Annotated, Literal, Union
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from mlflow_ragmetrics.core.language import Text, say
 from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 __all__ = [

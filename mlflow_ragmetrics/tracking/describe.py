@@ -1,19 +1,38 @@
-"""What a report says about itself: what explains a difference, its figures, its dataset with the real digest."""
+"""What a run says of a report: what explains a difference, its figures, and the dataset of its questions."""
 
 from __future__ import annotations
 
+import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
+from mlflow_ragmetrics.core.json_text import as_json, plain
+from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.readers import digest
+from mlflow_ragmetrics.tracking.writer import reason_of
 
 if TYPE_CHECKING:
     import pandas as pd
+if TYPE_CHECKING:
+    from mlflow.entities import Dataset, DatasetInput
 
-__all__ = ["Loggable", "Measured", "description_of", "figures_of", "package_version", "run_metrics_of"]
+__all__ = [
+    "Loggable",
+    "Measured",
+    "dataset_input",
+    "description_of",
+    "figures_of",
+    "package_version",
+    "questions_digest",
+    "run_metrics_of",
+]
 
 
 class Measured(Protocol):
@@ -122,3 +141,98 @@ def description_of(report: Loggable) -> dict[str, Any]:
         "ragmetrics_version": package_version(),
         "mlflow_version": mlflow.__version__,
     }
+
+
+_TAG = "ragmetrics.questions_digest"
+_FIELDS = ("question", "history", "references", "gold_doc_ids")
+_PER_REQUEST = 1000
+_MOST_RECORDS = 20_000
+
+
+def questions_digest(rows: Sequence[Row]) -> str:
+    """16 hex digits of what is asked and known to be right: questions, history, references and gold ids, in any order.
+
+    What a version answers and retrieves does not count, nor what rows are called.
+    """
+    return digest(sorted(digest([_asked(row.sample)]) for row in rows))
+
+
+def dataset_input(rows: Sequence[Row], known: str, experiment_id: str, name: str | None = None) -> DatasetInput:
+    """The dataset of these questions as the input of a run: two versions that answer the same share it.
+
+    ``known`` is their digest. Where MLflow keeps evaluation datasets (3.4 and later, on a database), it is one of the
+    experiment, made when these questions are seen for the first time; elsewhere, beyond 20,000 rows and for rows
+    without questions it is named only. ``name`` is by default how many questions there are.
+    """
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    name = name or f"{len(rows)} questions"
+    is_kept = len(rows) <= _MOST_RECORDS and any(row.sample.question is not None for row in rows)
+    dataset = _evaluation_dataset(rows, experiment_id, name, known) if is_kept else None
+    if dataset is None:
+        columns = [column for column in _FIELDS if any(getattr(row.sample, column) is not None for row in rows)]
+        dataset = Dataset(
+            name=name,
+            digest=known,
+            source_type="code",
+            source=as_json({"tags": {}}),
+            schema=as_json({"mlflow_colspec": [_column(column) for column in columns]}),
+            profile=as_json({"num_rows": len(rows), "num_elements": len(rows) * len(columns)}),
+        )
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", "evaluation")])
+
+
+def _evaluation_dataset(rows: Sequence[Row], experiment_id: str, name: str, known: str) -> Dataset | None:
+    """MLflow's own dataset of these questions; ``None`` where this MLflow or this store has none."""
+    import mlflow
+    from mlflow.entities import Dataset
+    from mlflow.exceptions import MlflowException
+
+    if mlflow.get_tracking_uri().startswith("databricks"):  # there they are tables of Unity Catalog
+        return None
+    try:
+        from mlflow.genai.datasets import create_dataset, search_datasets
+
+        found = search_datasets(experiment_ids=[experiment_id], filter_string=f"tags.{_TAG} = '{known}'")
+    except (ImportError, AttributeError, NotImplementedError, MlflowException):
+        return None
+    records = {as_json(record["inputs"]): record for record in map(_record, (row.sample for row in rows))}
+    try:
+        made = min(found, key=lambda each: (each.created_time, each.dataset_id), default=None)
+        if made is None:
+            made = create_dataset(name=f"{name} {known[:8]}", experiment_id=experiment_id, tags={_TAG: known})
+        if json.loads(made.profile or "{}").get("num_records", 0) < len(records):
+            missing = iter(records.values())
+            while batch := list(islice(missing, _PER_REQUEST)):
+                made.merge_records(batch)
+    except MlflowException as error:
+        warnings.warn(f"no evaluation dataset was made of the questions: {reason_of(error)}", stacklevel=4)
+        return None
+    return Dataset(
+        name=str(made.name),
+        digest=known,  # MLflow's own changes with each merge
+        source_type="mlflow_evaluation_dataset",
+        source=as_json({"dataset_id": made.dataset_id}),
+        profile=as_json({"num_records": len(records)}),
+    )
+
+
+def _asked(sample: Sample) -> dict[str, Any]:
+    history = None if sample.history is None else [asdict(message) for message in sample.history]
+    return {**{name: getattr(sample, name) for name in _FIELDS}, "history": history}
+
+
+def _record(sample: Sample) -> dict[str, Any]:
+    asked = plain(_asked(sample))
+    references, gold = asked["references"] or [], asked["gold_doc_ids"]
+    expectations = {"expected_response": references[0] if len(references) == 1 else references} if references else {}
+    if gold is not None:
+        expectations["expected_retrieved_context"] = [{"doc_uri": each} for each in gold]
+    history = {"messages": asked["history"]} if asked["history"] else {}
+    return {"inputs": {"question": asked["question"], **history}, "expectations": expectations}
+
+
+def _column(name: str) -> dict[str, Any]:
+    if name == "question":
+        return {"type": "string", "name": name, "required": False}
+    return {"type": "array", "items": {"type": "string"}, "name": name, "required": False}

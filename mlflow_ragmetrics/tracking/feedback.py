@@ -14,7 +14,7 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
 from mlflow_ragmetrics.tracking.writer import few_attempts
-from mlflow_ragmetrics.views.markdown import rationale
+from mlflow_ragmetrics.views.text import rationale
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback

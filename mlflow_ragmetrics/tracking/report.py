@@ -9,9 +9,9 @@ from typing import Any, Union
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.tracking.datasets import dataset_input
 from mlflow_ragmetrics.tracking.describe import (
     Loggable,
+    dataset_input,
     description_of,
     figures_of,
     package_version,
@@ -33,7 +33,7 @@ from mlflow_ragmetrics.tracking.writer import (
     this_process,
     write_errors,
 )
-from mlflow_ragmetrics.views.markdown import SUMMARY_HEAD
+from mlflow_ragmetrics.views.text import SUMMARY_HEAD
 
 __all__ = ["log_report"]
 

@@ -1,11 +1,16 @@
-"""Figures and tables as plain text, for terminals, notebooks and logs."""
+"""Figures, tables and reasons as plain text and as Markdown: for terminals, notebooks, logs and MLflow."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from io import StringIO
 
-__all__ = ["number", "signed", "text_table"]
+from mlflow_ragmetrics.core.json_text import plain_text
+from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.engine.program import Row
+
+__all__ = ["SUMMARY_HEAD", "escaped", "number", "rationale", "signed", "summary_note", "text_table"]
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -56,3 +61,79 @@ def text_table(
     with console.capture() as captured:
         console.print(table)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+SUMMARY_HEAD = "| metric | mean | 95 % interval | pass | scored |"
+_MARKUP = re.compile(r"([\\`*\[\]<|~$]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|^[-+#>=]|(?<=^\d)[.)])")
+_LINKED = re.compile(r"(://|www\.|@)", re.IGNORECASE)  # what renderers turn into links even where it is escaped
+_FAILED = {"CONTRADICTED": 0, "NEUTRAL": 1, "UNRELATED": 2, "NOT_FOUND": 3}
+_ITEMS_SHOWN = 30
+_LONGEST = 600
+_LONGEST_CELL = 240
+
+
+def escaped(text: str, longest: int = _LONGEST) -> str:
+    """``text`` on one line, at most ``longest`` characters of it, as Markdown shows it literally and links nothing.
+
+    >>> print(escaped("**bold** <b> snake_case [a](b)"))
+    \\*\\*bold\\*\\* \\<b> snake_case \\[a\\](b)
+    """
+    line = " ".join(plain_text(text).split())
+    line = line if len(line) <= longest else line[: longest - 1] + "…"
+    return _LINKED.sub(lambda found: f"{found[0][0]}\u2060{found[0][1:]}", _MARKUP.sub(r"\\\1", line))
+
+
+def rationale(score: Score) -> str:
+    """The reason, then each claim, sentence, chunk or document that failed: its verdict, text, reason and quotes.
+
+    Contradicted ones stand first. Words that were not found are named by the reason only: there are too many.
+    """
+    failed = [item for item in score.items if item.verdict in _FAILED and item.kind != "token"]
+    failed.sort(key=lambda item: _FAILED[str(item.verdict)])
+    shown = [_failed_item(item) for item in failed[:_ITEMS_SHOWN]]
+    more = [f"- … {len(failed) - _ITEMS_SHOWN} more"] if len(failed) > _ITEMS_SHOWN else []
+    return "\n".join([escaped(score.reason, 4 * _LONGEST), *([""] if shown else []), *shown, *more])
+
+
+def _failed_item(item: Item) -> str:
+    whose = f" ({escaped(item.judge)})" if item.judge else ""
+    lines = [f"- **{str(item.verdict).replace('_', ' ')}**{whose}: {escaped(item.text)}"]
+    if item.reason:
+        lines.append(f"  *{escaped(item.reason)}*")
+    for each in item.evidence:
+        place = " ".join(filter(None, [f"\\[{each.chunk}\\]" if each.chunk else "", escaped(each.id or "")]))
+        lines.append(f"  > {place} “{escaped(each.quote)}”" if place else f"  > “{escaped(each.quote)}”")
+    return "\n\n".join(lines)
+
+
+def summary_note(
+    keys: Sequence[str],
+    metrics: Mapping[str, float],
+    rows: int,
+    worst: Sequence[tuple[Row, str, float]],
+    *,
+    worst_by: str,
+    banner: Sequence[str] = (),
+) -> str:
+    """A run's description: each metric's mean with its interval, then the worst rows, each with its metric and value.
+
+    ``banner`` are lines that must be read with the figures.
+    """
+    lines = [f"- {escaped(line)}" for line in banner]
+    lines += [""] if lines else []
+    lines += [SUMMARY_HEAD, "|---|---|---|---|---|"]
+    for key in keys:
+        low, high = metrics.get(f"{key}/ci_low"), metrics.get(f"{key}/ci_high")
+        interval = "–" if low is None or high is None else f"{low:.3f} to {high:.3f}"
+        rate = metrics.get(f"{key}/pass_rate")
+        passed = "–" if rate is None else f"{rate:.0%}"
+        scored = f"{metrics.get(f'{key}/n_scored', 0):.0f} of {rows}"
+        lines.append(f"| {escaped(key)} | {number(metrics.get(f'{key}/mean'))} | {interval} | {passed} | {scored} |")
+    if worst:
+        lines += ["", f"**Worst rows by {escaped(worst_by)}**", ""]
+    for row, key, value in worst:
+        lines.append(f"1. {escaped(row.sample.id)}: {escaped(key)} {value:.3f}")
+        score = row.scores[key]
+        told = {"**Q** {}  ": row.sample.question, "**A** {}  ": row.sample.answer, "*{}*": score.error or score.reason}
+        lines += ["   " + form.format(escaped(text, _LONGEST_CELL)) for form, text in told.items() if text]
+    return "\n".join(lines)

@@ -11,7 +11,7 @@ from string import Formatter
 
 import pytest
 
-from mlflow_ragmetrics.core.language import LANGUAGES, Text, check_language, plural_form, render, say
+from mlflow_ragmetrics.core.text import LANGUAGES, Text, check_language, plural_form, render, say
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 LOCALES = files("mlflow_ragmetrics") / "locales"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.language import render
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.engine.program import merge_judges
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, JudgeReplyError
 

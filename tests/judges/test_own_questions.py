@@ -12,10 +12,10 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.judge import Judge
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Grade, Outcome, Question, Steps, ask
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.judge import group_calls
 from mlflow_ragmetrics.judges.chat.message import Block, Instruction, Part, Result

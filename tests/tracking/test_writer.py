@@ -192,15 +192,15 @@ def test_a_finished_run_is_resumed_by_its_id_beside_an_active_one(report: rm.Rep
 
 def test_other_params_of_a_second_report_are_kept_apart_with_a_warning(report: rm.Report) -> None:
     run_id = report.log()
-    for language in ("ru", "de"):
-        changed = replace(report, description={**report.description, "language": language})
-        if language == "ru":
+    for suite in ("one", "another"):
+        changed = replace(report, description={**report.description, "suite": suite})
+        if suite == "one":
             changed.log(run_id=run_id)
         else:
-            with pytest.warns(UserWarning, match="language"):
+            with pytest.warns(UserWarning, match="suite"):
                 changed.log(run_id=run_id)
     params = mlflow.get_run(run_id).data.params
-    assert (params["language"], params["ragmetrics.language"]) == ("en", "ru")
+    assert (params["suite"], params["ragmetrics.suite"]) == ("custom", "one")
 
 
 def test_what_cannot_be_written_fails_the_run_and_says_why(report: rm.Report, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import for_log, redact
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.judges.chat.untraced import untraced
+from mlflow_ragmetrics.judges.chat.capabilities import untraced
 from mlflow_ragmetrics.suite import Suite
 
 __all__ = ["Counts", "Scored", "Scorer", "cause_of", "untraced_suite"]

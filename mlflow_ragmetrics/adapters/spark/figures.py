@@ -10,8 +10,8 @@ from typing_extensions import Unpack
 
 from mlflow_ragmetrics.adapters.spark.recipe import Recipe
 from mlflow_ragmetrics.core.json_text import as_json
-from mlflow_ragmetrics.core.language import say
 from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.marks import SILENT, Cause
 from mlflow_ragmetrics.report.totals import Summary, figures_of_totals

@@ -13,8 +13,8 @@ import pyarrow as pa
 from typing_extensions import Unpack
 
 from mlflow_ragmetrics.adapters.spark.recipe import Recipe, is_remote, suite_of
-from mlflow_ragmetrics.core.language import render
 from mlflow_ragmetrics.core.sample import FIELDS, Sample
+from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.records.aliases import ALIASES_BY_NATURE, FIELD_OF, RECORD_NAMES

@@ -16,6 +16,7 @@ from mlflow_ragmetrics.judges.chat.capabilities import (
     Manner,
     is_ollama,
     rate_limiter_of,
+    untraced,
     with_structure,
     without,
 )
@@ -26,7 +27,6 @@ from mlflow_ragmetrics.judges.chat.message import ChatMessage
 from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error
 from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry
-from mlflow_ragmetrics.judges.chat.untraced import untraced
 
 __all__ = ["ModelClient"]
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.judge import Call, Judge
-from mlflow_ragmetrics.core.language import check_language
 from mlflow_ragmetrics.core.question import Extraction, Finding, Outcome, Question
 from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.text import check_language
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.client import ModelClient
 from mlflow_ragmetrics.judges.chat.evidence import decided

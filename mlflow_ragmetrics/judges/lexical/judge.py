@@ -7,7 +7,6 @@ from itertools import chain
 from typing import Any, Final
 
 from mlflow_ragmetrics.core.judge import Judge
-from mlflow_ragmetrics.core.language import check_language, render, say
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import (
     Claims,
@@ -24,6 +23,7 @@ from mlflow_ragmetrics.core.question import (
     Tone,
     Verify,
 )
+from mlflow_ragmetrics.core.text import check_language, render, say
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.lexical.analysis import Source, places_per_word, source_of, split_claims
 from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, related_sentences, tone_of
