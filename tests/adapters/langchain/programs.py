@@ -1,6 +1,6 @@
 """Programs as people build them, each with what counts as its question, the contexts that its model saw, its answer.
 
-``python tests/adapters/langchain/programs.py`` runs those that have a ``shape`` and writes ``docs/guides/langchain.md``.
+``python tests/adapters/langchain/programs.py`` runs those with a ``shape`` and writes ``docs/guides/langchain.md``.
 """
 
 from __future__ import annotations
