@@ -16,6 +16,7 @@ from mlflow_ragmetrics.adapters.spark import log_spark as log_spark
 from mlflow_ragmetrics.adapters.spark import score_spark as score_spark
 from mlflow_ragmetrics.adapters.spark import spark_udf as spark_udf
 from mlflow_ragmetrics.adapters.spark import summarize_spark as summarize_spark
+from mlflow_ragmetrics.assertion import assert_score as assert_score
 from mlflow_ragmetrics.calibration import Calibration as Calibration
 from mlflow_ragmetrics.calibration import calibrate as calibrate
 from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label as rows_to_label
@@ -58,6 +59,7 @@ from mlflow_ragmetrics.errors import JudgeError as JudgeError
 from mlflow_ragmetrics.errors import JudgeReplyError as JudgeReplyError
 from mlflow_ragmetrics.errors import MissingExtraError as MissingExtraError
 from mlflow_ragmetrics.errors import MissingFieldError as MissingFieldError
+from mlflow_ragmetrics.errors import MissingKeyError as MissingKeyError
 from mlflow_ragmetrics.errors import NoConsensusError as NoConsensusError
 from mlflow_ragmetrics.errors import RagMetricsError as RagMetricsError
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge as ChatJudge

@@ -19,6 +19,7 @@ from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callba
 from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better
+from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.core.text import check_language, render
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
@@ -35,10 +36,11 @@ from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.stream import Stream
 from mlflow_ragmetrics.report.summary import grouping_of, panel_warnings
 from mlflow_ragmetrics.selection import PRESETS, Preset, Selection, Thresholds, check_presence, select
+from mlflow_ragmetrics.views.notebook import Table, cell
 from mlflow_ragmetrics.views.progress import Progress, progress_of
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.judges.chat.plan import Plan
+    from mlflow_ragmetrics.judges.chat.plan import Plan, Plans
 
 __all__ = ["Suite", "SuiteKeywords", "SuiteLike", "SuiteOverrides", "is_suite_file"]
 
@@ -222,6 +224,32 @@ class Suite:
             made.__dict__["_slots"] = self._slots
         return made
 
+    def __repr__(self) -> str:
+        judges = ", ".join(judge.name for judge in self.judges)
+        return f"<Suite {self.selection.name or 'custom'}: {', '.join(self.keys)}; judge {judges}>"
+
+    def _repr_html_(self) -> str:
+        columns = ("key", "what it says", "judge", "passes from", "range")
+        rows = [
+            (
+                self.name_prefix + each.key,
+                each.definition.summary,
+                "judge" if "judge" in each.definition.asks else ", ".join(each.definition.asks) or "computed",
+                "–" if each.threshold is None else f"{each.threshold:g}",
+                "{:g} to {:g}".format(*each.definition.range),
+            )
+            for each in self.metrics
+        ]
+        for each in self.composites:
+            weights = " + ".join(f"{weight:g} {key}" for key, weight in each.weights.items() if weight)
+            threshold = "–" if each.threshold is None else f"{each.threshold:g}"
+            rows.insert(0, (self.name_prefix + each.key, weights, "weighted mean", threshold, "0 to 1"))
+        notes = [f"Judge: {', '.join(judge.name for judge in self.judges)}"]
+        notes += [f"Embeddings: {', '.join(each.name for each in self.embeddings)}"] if self.embeddings else []
+        notes += [] if self.cache is None else [f"Answers are kept in {redact(str(self.cache))}"]
+        title = f"Suite {self.selection.name or 'custom'}: {len(self.keys)} metrics, language {self.language}"
+        return cell(title, tables=[Table(columns, rows)], notes=notes)
+
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """The metrics, without composites."""
@@ -237,6 +265,13 @@ class Suite:
         """The keys of all scores, prefix included, in order."""
         own = [*(metric.key for metric in self.metrics), *(composite.key for composite in self.composites)]
         return [self.name_prefix + key for key in own]
+
+    @property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """The lowest and the highest value of each key."""
+        own = {metric.key: metric.definition.range for metric in self.metrics}
+        found = own | {composite.key: (0.0, 1.0) for composite in self.composites}
+        return {self.name_prefix + key: each for key, each in found.items()}
 
     @property
     def better(self) -> dict[str, Better]:
@@ -327,7 +362,7 @@ class Suite:
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
         said = (*warnings, *more, *panel_warnings(rows))
         said = tuple(render(warning, self.language) for warning in said)
-        return Report(rows=rows, description=description, warnings=said, usage=usage, source=source)
+        return Report(rows=rows, description=description, warnings=said, usage=usage, source=source, ranges=self.ranges)
 
     async def aevaluate(
         self,
@@ -361,14 +396,14 @@ class Suite:
         """Score samples; ``strict`` raises what would leave a score missing or in error."""
         return self._engine(self.selection, strict=strict).rows(samples)
 
-    def plan(self, data: Data, *, columns: Mapping[str, str] | None = None) -> dict[str, Plan]:
+    def plan(self, data: Data, *, columns: Mapping[str, str] | None = None) -> Plans:
         """What an evaluation of ``data`` would cost each language-model judge, by its name; nothing is sent.
 
         Each ``Plan`` is a range, from one claim a sentence to three (``most``). Calls are exact where nothing is asked
         again or found in a cache; a judge that costs nothing is left out.
         """
         from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-        from mlflow_ragmetrics.judges.chat.plan import FEWEST_CLAIMS, MOST_CLAIMS, PlanJudge
+        from mlflow_ragmetrics.judges.chat.plan import FEWEST_CLAIMS, MOST_CLAIMS, PlanJudge, Plans
 
         samples = list(read_samples(data, columns))
         selection, _ = check_presence(self.selection, samples)
@@ -379,7 +414,8 @@ class Suite:
             return {judge.name: judge.plan for judge in planned if isinstance(judge, PlanJudge)}
 
         most = plans(MOST_CLAIMS) if any(isinstance(judge, ChatJudge) for judge in self.judges) else {}
-        return {name: replace(plan, most=most[name]) for name, plan in plans(FEWEST_CLAIMS).items()} if most else {}
+        least = plans(FEWEST_CLAIMS) if most else {}
+        return Plans({name: replace(plan, most=most[name]) for name, plan in least.items()})
 
     def describe(self) -> dict[str, Any]:
         """What explains a difference between two runs: suite, judges, weights, thresholds, language."""

@@ -12,7 +12,8 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.report.gates import check_figures, to_junit
+from mlflow_ragmetrics.report.gates import check_figures
+from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
 from tests.judges.fake_models import FakeChatModel, blocks_in, dutiful_reply
@@ -153,7 +154,7 @@ def check_promise(preset: str, starved: rm.Report | None) -> None:
         checks = check_figures(starved.metrics, limit, keys=whole.keys, rows=COUNT, incomplete=starved.incomplete)
         passed = all(check.passed for check in checks)
         assert not passed or (measured >= 0.95 * COUNT and starved.incomplete is None), key
-        (cases,) = ElementTree.fromstring(to_junit(checks))
+        (cases,) = ElementTree.fromstring(to_junit({"gates": gate_cases(checks)}))
         assert (cases.get("failures") == "0") is passed
         assert f"{measured:.0f} of {COUNT} rows were measured" in checks[-1].reason
         if key in keys and measured < COUNT:

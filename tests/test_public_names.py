@@ -52,6 +52,10 @@ def _users_code() -> Iterator[tuple[str, str]]:
     yield "main_flow.ipynb", "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
     yield "README.md", "\n".join(blocks)
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S):
+            if page.parent.name != "reference":
+                yield page.stem, block
     plugin = ROOT / "tests" / "plugin_package" / "ragmetrics_politeness" / "__init__.py"
     yield "a plugin", plugin.read_text(encoding="utf-8")
 

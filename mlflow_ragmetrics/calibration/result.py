@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.calibration.reliability import Bin, reliability_plot
 from mlflow_ragmetrics.statistics.agreement import Agreement, Estimate
 from mlflow_ragmetrics.statistics.thresholds import ThresholdGain
+from mlflow_ragmetrics.views.notebook import Line, Table, cell
 from mlflow_ragmetrics.views.text import number, text_table
 
 if TYPE_CHECKING:
@@ -128,6 +129,17 @@ class Calibration:
             why = f"{held_out} on rows that it was not chosen on ({interval})"
             return f"Threshold: {gain.chosen:g} beats {self.default:g}: {why}."
         return f"{default}; the best, {gain.chosen:g}, does not beat it beyond noise ({interval})."
+
+    def _repr_html_(self) -> str:
+        table = self.table[[name for name in _SHOWN if name in self.table]]
+        rows = [tuple(map(_cell, record)) for record in table.itertuples(index=False, name=None)]
+        columns = [str(name).replace("_", " ") for name in table.columns]
+        correlations = {"AUROC": self.auroc, "Pearson": self.pearson, "Spearman": self.spearman}
+        notes = [f"{name}: {_with_interval(each)}" for name, each in correlations.items() if each is not None]
+        counts = f"{self.rows} rows scored and labelled, {self.unlabelled} not labelled, {self.unscored} not scored"
+        style = "good" if self.beats_default else ""
+        lines = [Line(self.decision, style)]
+        return cell(f"{self.key} against labels", lines, [Table(columns, rows, columns[1:])], notes=[counts, *notes])
 
     def to_text(self, width: int | None = None) -> str:
         """A table of the agreement, then correlations and the decision on the threshold.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,12 +13,13 @@ from mlflow_ragmetrics.cli.options import assignments, files
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, report_gates, write_text
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison import Comparison
     from mlflow_ragmetrics.readers.results import Results
 
-__all__ = ["command", "compare"]
+__all__ = ["changed_lines", "command", "compare"]
 
 
 @click.command("compare")
@@ -50,9 +51,17 @@ __all__ = ["command", "compare"]
     callback=assignments,
     help="Also the difference by people's labels, in a column of both runs' data.",
 )
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "json", "junit"]),
+    default="text",
+    show_default=True,
+    help="What is printed; all but text alone, so that it can be redirected.",
+)
 @click.option("--html", metavar="FILE", shell_complete=files, help="Write the page (of the last comparison).")
 @click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write all figures and rows as JSON.")
-@click.option("--junit", metavar="FILE", shell_complete=files, help="Write the gates as JUnit XML.")
+@click.option("--junit", metavar="FILE", shell_complete=files, help="Write gates and rows as JUnit XML.")
 @click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
 @click.option("--log/--no-log", default=None, help="Log into the run of B [default: where B is a run].")
 @click.pass_context
@@ -63,6 +72,7 @@ def command(
     fail_on: Sequence[str],
     by: Sequence[str],
     true_score: Mapping[str, str] | None,
+    form: str,
     html: str | None,
     json_file: str | None,
     junit: str | None,
@@ -80,27 +90,64 @@ def command(
       ragmetrics compare baseline.parquet candidate.parquet
       ragmetrics compare 5f0c…a1 candidate --fail-on regressed --tolerance 0.02
       ragmetrics compare latest two of experiment support-bot --html page.html
+      ragmetrics compare main pr --format markdown >> "$GITHUB_STEP_SUMMARY"
 
     Exit codes: 0 done, 1 a --fail-on gate not reached, 2 a mistake.
     """
-    from mlflow_ragmetrics.cli.terminal import for_terminal, terminal_width
     from mlflow_ragmetrics.comparison import compare as compare_runs
 
     check_writable(html, json_file, junit)
+    if form != "text" and (by or true_score):
+        raise InvalidOptionError(f"--by and --true-score are shown with --format text, not {form}", param="format")
     baseline, *others = _results(runs, tracking_uri)
     comparisons = [compare_runs(baseline, other, **options) for other in others]
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]
-    for comparison in comparisons:
-        text = comparison.to_text(terminal_width(sys.stdout))
-        click.echo(f"{for_terminal(text, sys.stdout)}\n")
-        for column in by:
-            slices = comparison.slices_text(column, terminal_width(sys.stdout))
-            click.echo(f"{for_terminal(slices, sys.stdout)}\n")
-        for key, labels in (true_score or {}).items():
-            click.echo(f"{for_terminal(str(comparison.true_score(key, labels)), sys.stdout)}\n")
-    _write(comparisons, html, json_file, log)
-    if not report_gates(checks, junit):
+    cases = {comparison.name: comparison.row_cases(fail_on) for comparison in comparisons}
+    if form == "text":
+        _show(comparisons, by, true_score or {})
+    elif form == "markdown":
+        click.echo("\n".join(comparison.to_markdown(fail_on) for comparison in comparisons), nl=False)
+    elif form == "json":
+        click.echo(_json(comparisons), nl=False)
+    else:
+        click.echo(to_junit({"gates": gate_cases(checks), **cases}), nl=False)
+    _write(comparisons, html, json_file, log, quiet=form != "text")
+    if not report_gates(checks, junit, rows=cases, quiet=form != "text"):
         context.exit(GATE_NOT_REACHED)
+
+
+def _show(comparisons: Sequence[Comparison], by: Sequence[str], true_score: Mapping[str, str]) -> None:
+    from mlflow_ragmetrics.cli.terminal import for_terminal, terminal_width
+
+    width = terminal_width(sys.stdout)
+    for comparison in comparisons:
+        parts = [comparison.to_text(width), *(comparison.slices_text(column, width) for column in by)]
+        parts += [str(comparison.true_score(key, labels)) for key, labels in true_score.items()]
+        parts += ["\n".join(changed_lines(comparison))] if comparison.rows else []
+        for part in parts:
+            click.echo(f"{for_terminal(part, sys.stdout)}\n")
+
+
+_MOST_CHARACTERS = 300
+_MOST_ITEMS = 3
+
+
+def changed_lines(comparison: Comparison) -> Iterator[str]:
+    """The rows that changed most: how far each score moved, and the claims whose verdicts did."""
+    from mlflow_ragmetrics.cli.terminal import clean, shorten
+    from mlflow_ragmetrics.views.text import number
+
+    yield f"The {len(comparison.rows)} rows that changed most:" if len(comparison.rows) > 1 else "The row that changed:"
+    for row in comparison.rows:
+        moved = {key: pair for key, pair in row.scores.items() if pair[0] != pair[1]}
+        scores = ", ".join(f"{key} {number(before)} → {number(after)}" for key, (before, after) in moved.items())
+        yield f"  {clean(row.id)}  {shorten(row.question, _MOST_CHARACTERS)}"
+        yield f"    {scores}"
+        for item in row.items[:_MOST_ITEMS]:
+            verdicts = f"{item.verdict_a or 'absent'} → {item.verdict_b or 'absent'}"
+            yield f"    {verdicts}: “{shorten(item.text, _MOST_CHARACTERS)}”"
+        if len(row.items) > _MOST_ITEMS:
+            yield f"    … and {len(row.items) - _MOST_ITEMS} more"
 
 
 compare = command
@@ -118,13 +165,18 @@ def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Results]:
     return found
 
 
-def _write(comparisons: Sequence[Comparison], html: str | None, json_file: str | None, log: bool | None) -> None:
+def _write(
+    comparisons: Sequence[Comparison], html: str | None, json_file: str | None, log: bool | None, *, quiet: bool
+) -> None:
     if html is not None:
         write_text(html, comparisons[-1].to_html())
     if json_file is not None:
-        content = [comparison.to_dict() for comparison in comparisons]
-        text = json.dumps(content[0] if len(content) == 1 else content, ensure_ascii=False, indent=1)
-        write_text(json_file, f"{text}\n")
+        write_text(json_file, _json(comparisons))
     for comparison in comparisons:
         if log or (log is None and comparison.run_b is not None):
-            click.echo(f"Logged into MLflow run {comparison.log()}")
+            click.echo(f"Logged into MLflow run {comparison.log()}", err=quiet)
+
+
+def _json(comparisons: Sequence[Comparison]) -> str:
+    content = [comparison.to_dict() for comparison in comparisons]
+    return json.dumps(content[0] if len(content) == 1 else content, ensure_ascii=False, indent=1) + "\n"

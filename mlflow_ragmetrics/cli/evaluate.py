@@ -21,10 +21,11 @@ from mlflow_ragmetrics.cli.output import (
     write_report,
 )
 from mlflow_ragmetrics.cli.request import CACHE, Request, Sectioned, request_options
-from mlflow_ragmetrics.cli.terminal import clean, console
+from mlflow_ragmetrics.cli.terminal import clean, console, wrapped
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.readers.groups import sample_groups, sample_slices
 from mlflow_ragmetrics.report.gates import check_figures, check_names
+from mlflow_ragmetrics.report.junit import row_cases
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.cli.store import Destination
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.selection import Selection
     from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["Rows", "command", "rows_of", "suite_of"]
+__all__ = ["Rows", "command", "rows_of", "show_plan", "suite_of"]
 
 _DEFAULT = "white_paper"
 
@@ -43,7 +44,7 @@ _DEFAULT = "white_paper"
 @request_options
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> None:
-    """Score the rows of DATA (JSONL, JSON, CSV, TSV or Parquet) and log them to MLflow.
+    """Score the rows of DATA (JSONL, JSON, CSV, TSV, Parquet or Arrow, or a folder of them) and log them to MLflow.
 
     Each row has a question, an answer, and what the metrics need beside: contexts, a reference, document ids. Other
     column names of the ecosystem (input, output, ground_truth, retrieved_contexts, …) are understood.
@@ -76,11 +77,11 @@ def _exit_code(request: Request) -> int:
     check_output(request.output)
     suite = suite_of(request)
     if request.dry_run:
-        _show_plan(suite.plan(rows_of(request).samples))
+        show_plan(suite.plan(rows_of(request).samples))
         return 0
     check_writable(request.junit, request.json_file)
     limits = request.fail_under or {}, request.min_scored
-    check_names(suite.keys, *limits, fail_over=request.fail_over, better=suite.better)
+    check_names(suite.keys, *limits, suite.ranges, fail_over=request.fail_over, better=suite.better)
     destination = destination_of(request.tracking_uri, request.experiment) if request.log else None
     report = _report(request, rows_of(request), suite, destination)
     unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas) if request.output else None
@@ -101,7 +102,8 @@ def _exit_code(request: Request) -> int:
         rows=len(report),
         incomplete=incomplete,
     )
-    are_reached = report_gates(checks, request.junit, request.json_file)
+    rows = row_cases(report.rows, checks, request.fail_under, request.fail_over) if request.junit else []
+    are_reached = report_gates(checks, request.junit, request.json_file, {"rows": rows})
     if incomplete is not None:
         click.echo("The evaluation is not complete, as said above.", err=True)
         return NOT_COMPLETE
@@ -232,13 +234,14 @@ def rows_of(request: Request) -> Rows:
         message = "give one file, as in ragmetrics evaluate FILE, or two to be joined: --results FILE --reference FILE"
         raise InvalidOptionError(message, param="data")
     if request.reference is None:
-        return Rows(list(islice(read_samples(results, request.columns), limit)), results)
-    joined = join(results, request.reference, on=request.on)
+        read = read_samples(results, request.columns, delimiter=request.delimiter)
+        return Rows(list(islice(read, limit)), results)
+    joined = join(results, request.reference, on=request.on, delimiter=request.delimiter)
     samples = list(islice(read_samples(joined.rows, request.columns), limit))
     return Rows(samples, results, (joined.warning,) if joined.warning else ())
 
 
-def _show_plan(plans: Mapping[str, Plan]) -> None:
+def show_plan(plans: Mapping[str, Plan]) -> None:
     """Print what an evaluation would cost each language model."""
     screen = console()
     if not plans:
@@ -247,9 +250,12 @@ def _show_plan(plans: Mapping[str, Plan]) -> None:
         most = plan.most or plan
         prompts = _range(plan.prompt_tokens, most.prompt_tokens + most.schema_tokens)
         tokens = f"{prompts} prompt and {_range(plan.completion_tokens, most.completion_tokens)} reply tokens"
-        cost = "" if plan.cost is None or most.cost is None else f", ${plan.cost:.4g} to ${most.cost:.4g}"
-        calls = f"{_range(plan.calls, most.calls)} calls, {tokens}{cost}"
-        screen.print(f"{clean(name)}: {calls} (one to three claims a sentence). Nothing was sent.", soft_wrap=True)
+        cost = "its price is not known: give it with --prices"
+        if plan.cost is not None and most.cost is not None:
+            cost = f"${plan.cost:.4g} to ${most.cost:.4g}"
+        calls = f"{_range(plan.calls, most.calls)} calls, {tokens}, {cost}"
+        line = f"{clean(name)}: {calls} (one to three claims a sentence). Nothing was sent."
+        screen.print("\n".join(wrapped(line, screen.width)), soft_wrap=True)
 
 
 def _range(least: int, most: int) -> str:

@@ -12,17 +12,21 @@ from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 
 __all__ = ["command"]
 
+_SCHEMA = "suite.schema.json"
+
 
 @click.command("init")
 @click.argument("path", default="suite.yaml", shell_complete=files)
+@click.option("--schema", is_flag=True, help="Also suite.schema.json, with which editors complete and check keys.")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
-def command(path: str, force: bool) -> None:
+def command(path: str, schema: bool, force: bool) -> None:
     """Write a commented suite to PATH [suite.yaml], ready for: ragmetrics evaluate FILE --suite suite.yaml.
 
     \b
     Examples:
       ragmetrics init
       ragmetrics init suites/nightly.yaml
+      ragmetrics init --schema
     """
     from importlib.resources import files
 
@@ -30,9 +34,15 @@ def command(path: str, force: bool) -> None:
     text = (files("mlflow_ragmetrics.cli") / "suite.yaml").read_text(encoding="utf-8")
     if os.path.isdir(target):
         raise InvalidOptionError(f"{target} is a folder; name a file in it", param="path")
+    if schema:
+        from mlflow_ragmetrics.configuration.schema import suite_schema_text
+
+        text = f"# yaml-language-server: $schema={_SCHEMA}\n{text}"
     try:
         with target.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
+        if schema:
+            target.with_name(_SCHEMA).write_text(suite_schema_text(), encoding="utf-8")
     except FileExistsError:
         message = f"{target} exists and stays as it is; give another name, or --force to overwrite it"
         raise InvalidOptionError(message, param="path") from None

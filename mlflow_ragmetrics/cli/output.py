@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,8 @@ import click
 
 from mlflow_ragmetrics.cli.terminal import clean
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
-from mlflow_ragmetrics.report.gates import Check, to_json, to_junit
+from mlflow_ragmetrics.report.gates import Check, to_json
+from mlflow_ragmetrics.report.junit import Case, gate_cases, to_junit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,17 +34,28 @@ GATE_NOT_REACHED = 1
 NOT_COMPLETE = 3
 
 
-def report_gates(checks: Sequence[Check], junit: str | None = None, json_file: str | None = None) -> bool:
-    """Whether all checks passed; their lines are printed, of failed ones on standard error, and the files written."""
+def report_gates(
+    checks: Sequence[Check],
+    junit: str | None = None,
+    json_file: str | None = None,
+    rows: Mapping[str, Sequence[Case]] | None = None,
+    *,
+    quiet: bool = False,
+) -> bool:
+    """Whether all checks passed; their lines are printed, of failed ones on standard error, and the files written.
+
+    ``rows``: what the JUnit file holds beside the gates, as suites of cases by name. ``quiet``: nothing goes to
+    standard output.
+    """
     if junit is not None:
-        write_text(junit, to_junit(checks))
+        write_text(junit, to_junit({"gates": gate_cases(checks), **(rows or {})}))
     if json_file is not None:
         write_text(json_file, to_json(checks))
     for check in checks:
         if check.name == "evaluation":
             continue  # stands above, with its cause
         outcome = "Gate reached" if check.passed else "Gate not reached"
-        click.echo(f"{outcome}: {clean(check.reason)}", err=not check.passed)
+        click.echo(f"{outcome}: {clean(check.reason)}", err=quiet or not check.passed)
     return all(check.passed for check in checks)
 
 

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.cli.terminal import clean, console, shorten, unbroken, wrapped
-from mlflow_ragmetrics.core.sample import Chunk
-from mlflow_ragmetrics.core.score import Evidence
-from mlflow_ragmetrics.core.text import sentences, terms
+from mlflow_ragmetrics.core.marked import nearest_sentence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.report.report import Report
     from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["figures_table", "nearest_sentence", "show", "slices_table", "worst_rows"]
+__all__ = ["figures_table", "show", "slices_table", "worst_rows"]
 
 _WIDEST = 120
 _SPELLING = "Embeddings: char-ngram, built in. It compares spelling, not meaning; --embeddings takes a real model."
@@ -33,7 +31,7 @@ def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> No
     screen.print()
     screen.print(_title(report), style="bold", soft_wrap=True)
     screen.print()
-    screen.print(figures_table(report))
+    screen.print(figures_table(report, width))
     for text, style in _notes(report):
         screen.print("\n".join(wrapped(text, width)), style=style, soft_wrap=True)
     for column in by:
@@ -87,27 +85,50 @@ _COUNTS = {"scored": "n_scored", "skipped": "n_skipped", "failed": "n_error"}
 _NONE = "–"
 
 
-def figures_table(report: Report) -> Table:
-    """One line per metric: mean, 95 % interval, 1–5 value, share that passed, and how many rows were scored."""
+_DROPPED_FIRST = ("1–5", "passed", "skipped", "failed", "95 % interval")
+
+
+def figures_table(report: Report, width: int = _WIDEST) -> Table:
+    """One line per metric: mean, 95 % interval, 1–5 value, share that passed, and how many rows were scored.
+
+    No cell is cut: what is wider than ``width`` goes without the columns that a reader misses least.
+    """
+    from rich.console import Console
+
+    figures = report.metrics
+    optional = {"1–5": "{}_1to5/mean", "passed": "{}/pass_rate"}
+    titles = ["mean", "95 % interval"]
+    titles += [title for title, name in optional.items() if any(name.format(key) in figures for key in report.keys)]
+    titles += _COUNTS
+    table = _figures_table(report, titles)
+    for title in _DROPPED_FIRST:
+        if Console(width=10_000).measure(table).maximum <= width:
+            break
+        titles = [each for each in titles if each != title]
+        table = _figures_table(report, titles)
+    return table
+
+
+def _figures_table(report: Report, titles: Sequence[str]) -> Table:
     from rich import box
     from rich.table import Table
 
     figures = report.metrics
-    optional = {"1–5": "{}_1to5/mean", "passed": "{}/pass_rate"}
-    shown = {title: name for title, name in optional.items() if any(name.format(key) in figures for key in report.keys)}
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     table.add_column("metric", no_wrap=True)
-    for title in ("mean", "95 % interval", *shown, *_COUNTS):
+    for title in titles:
         table.add_column(title, justify="right", no_wrap=True)
     for key in report.keys:
-        cells = [_number(figures, f"{key}/mean"), _interval(figures, key)]
-        if "1–5" in shown:
-            cells.append(_number(figures, f"{key}_1to5/mean", ".1f"))
-        if "passed" in shown:
-            cells.append(_number(figures, f"{key}/pass_rate", ".0%"))
-        counts = [str(int(figures.get(f"{key}/{count}", 0))) for count in _COUNTS.values()]
+        counts = {title: str(int(figures.get(f"{key}/{count}", 0))) for title, count in _COUNTS.items()}
+        cells = {
+            "mean": _number(figures, f"{key}/mean"),
+            "95 % interval": _interval(figures, key),
+            "1–5": _number(figures, f"{key}_1to5/mean", ".1f"),
+            "passed": _number(figures, f"{key}/pass_rate", ".0%"),
+            **counts,
+        }
         is_measured = figures.get(f"{key}/n_measured") == figures.get(f"{key}/n_scored")
-        table.add_row(key, *cells, *counts, style=_style(counts, is_measured))
+        table.add_row(key, *(cells[title] for title in titles), style=_style(list(counts.values()), is_measured))
     return table
 
 
@@ -220,22 +241,6 @@ def _style(counts: Sequence[str], is_measured: bool) -> str | None:
     return "dim" if scored == "0" else None if is_measured else "yellow"
 
 
-def nearest_sentence(claim: str, chunks: Sequence[Chunk]) -> Evidence | None:
-    """Where a reader should look first; ``None`` where no sentence shares a word with the claim.
-
-    Of sentences that share equally many distinct words the shorter one is taken.
-    """
-    wanted = set(terms(claim))
-    best: tuple[int, int] = (0, 0)
-    found: Evidence | None = None
-    for number, chunk in enumerate(chunks, 1):
-        for sentence in sentences(chunk.text):
-            rank = (len(wanted & set(terms(sentence))), -len(sentence))
-            if rank[0] and rank > best:
-                best, found = rank, Evidence(number, chunk.id, sentence.strip())
-    return found
-
-
 _SHOWN = 3
 _MARKS = {
     "CONTRADICTED": ("✗", "red"),
@@ -250,7 +255,7 @@ def worst_rows(report: Report, count: int, width: int) -> Iterator[Text]:
     """The ``count`` worst rows, as lines for a terminal of ``width`` columns."""
     from rich.text import Text
 
-    worst = report.worst(count)
+    worst = report.worst_rows(count)
     if not worst:
         return
     by = report.worst_by

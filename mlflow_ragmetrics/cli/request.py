@@ -35,6 +35,7 @@ class Request:
     reference: str | None
     on: str
     columns: Mapping[str, str] | None
+    delimiter: str | None
     limit: int | None
     suite: str | None
     metric: Sequence[str]
@@ -51,6 +52,7 @@ class Request:
     concurrency: int | None
     max_calls: int | None
     max_cost: float | None
+    prices: Mapping[str, float] | None
     repeat: int
     dry_run: bool
     tracking_uri: str | None
@@ -92,6 +94,9 @@ _DATA = (
         multiple=True,
         callback=assignments,
         help="Where the file has other names.",
+    ),
+    click.option(
+        "--delimiter", metavar="CHARACTER", help="What separates the cells of a .csv or .tsv file [default: found out]."
     ),
     click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N rows."),
 )
@@ -164,7 +169,14 @@ _SUITE = (
         "--max-cost",
         type=click.FloatRange(min=0),
         metavar="DOLLARS",
-        help="Stop before the calls cost more; needs prices in the suite's file.",
+        help="Stop before the calls cost more; needs --prices.",
+    ),
+    click.option(
+        "--prices",
+        metavar="input=NUMBER,output=NUMBER",
+        multiple=True,
+        callback=numbers,
+        help="Dollars per million tokens of the model, and cached= where these cost less.",
     ),
     click.option(
         "--repeat", type=click.IntRange(min=1), default=1, metavar="N", help="Ask N times and say how far that differs."

@@ -18,6 +18,7 @@ from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.statistics.power import Plan, about, paired_deviation, plans, power_of
 from mlflow_ragmetrics.statistics.repeats import VarianceParts
 from mlflow_ragmetrics.statistics.resampling import Matrix
+from mlflow_ragmetrics.views.notebook import Line, Table, cell
 from mlflow_ragmetrics.views.text import number, text_table
 
 if TYPE_CHECKING:
@@ -96,6 +97,19 @@ class PowerReport:
 
         names = ("rows", "groups", "deviation", "design_effect", "smallest", "rows_needed", "groups_needed", "cost")
         return pd.DataFrame([{"metric": key, **{n: getattr(m, n) for n in names}} for key, m in self.metrics.items()])
+
+    def _repr_html_(self) -> str:
+        found = list(self.metrics.values())
+        columns = ("metric", "rows", "smallest difference", f"rows for {self.detect:g}")
+        rows = [
+            (e.key, str(e.rows), number(e.smallest), "–" if e.rows_needed is None else str(e.rows_needed))
+            for e in found
+        ]
+        notes = ["In four of five comparisons, at 5 %, of two versions over the same rows."]
+        if self.assumed is not None:
+            notes.append(f"Only one version is known: a correlation of {self.assumed:g} with another is assumed.")
+        lines = [Line(each.sentence(self.detect)) for each in found]
+        return cell("What the data can show", lines, [Table(columns, rows, numbers=columns[1:])], notes=notes)
 
     def to_text(self, width: int | None = None) -> str:
         """A table of the metrics, then each in plain words."""

@@ -13,6 +13,7 @@ import numpy as np
 from mlflow_ragmetrics.comparison.changes import ChangedRow
 from mlflow_ragmetrics.comparison.difference import Difference, Values, Verdict, adjust, differences_of
 from mlflow_ragmetrics.comparison.forest_plot import forest_plot
+from mlflow_ragmetrics.comparison.markdown import comparison_markdown
 from mlflow_ragmetrics.comparison.pairing import Pairing, measured
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -20,8 +21,10 @@ from mlflow_ragmetrics.readers.groups import table_slices
 from mlflow_ragmetrics.readers.labels import Labels
 from mlflow_ragmetrics.readers.results import Results
 from mlflow_ragmetrics.report.gates import Check, check_comparison, raise_failures
+from mlflow_ragmetrics.report.junit import Case
 from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true_difference
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
+from mlflow_ragmetrics.views.notebook import Folded, Line, Table, cell
 from mlflow_ragmetrics.views.text import text_table
 
 if TYPE_CHECKING:
@@ -196,7 +199,7 @@ class Comparison:
         return self.sides
 
     def slices_text(self, column: str, width: int | None = None) -> str:
-        """The differences of each slice as a table for a terminal of so many columns; see ``by``."""
+        """The differences of each slice of ``column`` as a table, at most ``width`` columns wide; see ``by``."""
         found = self._slices(column)
         figures = [each.figures for _, each in found]
         columns: dict[str, Sequence[str]] = {
@@ -236,15 +239,14 @@ class Comparison:
 
         return pd.DataFrame([_record(each) for each in self.differences])
 
-    @cached_property
-    def changes(self) -> pd.DataFrame:
+    def changed(self) -> pd.DataFrame:
         """One row for each of the rows that changed most: id, texts, ``<key>_a``, ``<key>_b``, and changed items."""
         import pandas as pd
 
         return pd.DataFrame([_flat(row) for row in self.rows])
 
     def checks(self, fail_on: Iterable[str] = ("regressed",)) -> list[Check]:
-        """One check per metric, failed where its verdict is one of ``fail_on``; for ``gates.to_junit`` and the like."""
+        """One check per metric, failed where its verdict is one of ``fail_on``; for JUnit and the like."""
         return check_comparison(self.differences, fail_on, self.name)
 
     def check(self, fail_on: Iterable[str] = ("regressed",)) -> None:
@@ -304,6 +306,67 @@ class Comparison:
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def _repr_html_(self) -> str:
+        figures = [each.figures for each in self.differences]
+        names = list(figures[0])
+        rows = [
+            (each.key, *(shown[name] for name in names), each.verdict)
+            for each, shown in zip(self.differences, figures, strict=True)
+        ]
+        styles = {"improved": "good", "regressed": "bad", "too few rows to tell": "middling"}
+        folded = [
+            Folded(
+                f"{row.id} {row.change:+.3f} {row.question}",
+                [
+                    f"A: {row.answer_a}",
+                    f"B: {row.answer_b}",
+                    *(
+                        f"{item.verdict_a or 'absent'} → {item.verdict_b or 'absent'}: {item.text}"
+                        for item in row.items
+                    ),
+                ],
+            )
+            for row in self.rows
+        ]
+        table = Table(("metric", *names, "verdict"), rows, numbers=names, styles=styles)
+        notes = [self.heading, *self._thresholds()]
+        lines = [Line(self.plain), *(Line(f"Note: {warning}", "middling") for warning in self.warnings)]
+        return cell(self.title, lines, [table], notes=notes, folded=folded)
+
+    def to_markdown(self, fail_on: Iterable[str] = ()) -> str:
+        """The same as Markdown, with the rows that changed most, such as for ``$GITHUB_STEP_SUMMARY``.
+
+        ``fail_on``: the verdicts at which a gate fails, which then stands above the table.
+        """
+        return comparison_markdown(self, self.checks(fail_on))
+
+    def row_cases(self, fail_on: Iterable[str] = ("regressed",)) -> list[Case]:
+        """A JUnit case for each pair of rows: it fails where a metric that regressed is worse in it beyond tolerance.
+
+        ``fail_on``: the verdicts at which a gate fails. Where no gate fails no row does; ``report.junit.to_junit``
+        writes the XML.
+        """
+        failed = {
+            each.key: 1 if each.higher_is_better is False else -1
+            for each in self.differences
+            if each.verdict == "regressed" and "regressed" in fail_on
+        }
+        scores = {each.key: self.pairs(each.key) for each in self.differences}
+        cases = []
+        for row, name in enumerate(self.pairing.ids):
+            pairs = {key: (before[row], after[row]) for key, (before, after) in scores.items()}
+            faults = [
+                f"{key} {'fell' if sign < 0 else 'rose'} from {pairs[key][0]:.3f} to {pairs[key][1]:.3f}"
+                for key, sign in failed.items()
+                if sign * (pairs[key][1] - pairs[key][0]) > self.tolerance
+            ]
+            sides = {
+                f"{key}_{side}": value for key, pair in pairs.items() for side, value in zip("ab", pair, strict=True)
+            }
+            shown = {name: f"{value:.6g}" for name, value in sides.items() if not np.isnan(value)}
+            cases.append(Case(name, failure="; ".join(faults) or None, properties=shown))
+        return cases
 
     def _thresholds(self) -> list[str]:
         return [f"{each.key}: {each.passes}" for each in self.differences if each.passes is not None]

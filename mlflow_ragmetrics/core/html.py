@@ -39,5 +39,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["source"] = source
+    environment.globals.update(source=source, zip=zip)
     return environment

@@ -16,6 +16,7 @@ from typing import Any, Literal, SupportsIndex, Union, overload
 
 from pydantic import BaseModel
 
+from mlflow_ragmetrics.core.description import described
 from mlflow_ragmetrics.core.options import Settings, check_options, options_model
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import FIELDS, Sample
@@ -93,10 +94,6 @@ class Metric:
 
     definition: Definition
     given: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        """Let ``help(metric)`` show what the metric's function says, not what this class says."""
-        object.__setattr__(self, "__doc__", inspect.getdoc(self.definition.function))
 
     @classmethod
     def of(cls, definition: Definition, given: Mapping[str, Any]) -> Metric:
@@ -280,6 +277,19 @@ def _finished_item(item: Item, ids: Mapping[int, str], language: str) -> Item:
         return item.changed(reason=reason)
     evidence = tuple(Evidence(each.chunk, each.id or ids.get(each.chunk or 0), each.quote) for each in item.evidence)
     return item.changed(reason=reason, evidence=evidence)
+
+
+class _Documentation:
+    """What ``help`` shows: of a metric what it means, made when it is asked for; of the class its own docstring."""
+
+    def __init__(self, of_the_class: str | None) -> None:
+        self._of_the_class = of_the_class
+
+    def __get__(self, metric: Metric | None, owner: type[Metric]) -> str | None:
+        return self._of_the_class if metric is None else described(metric)
+
+
+Metric.__doc__ = _Documentation(Metric.__doc__)  # type: ignore[assignment]
 
 
 @overload

@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from mlflow_ragmetrics.core.composite import Composite, aggregate, agreement
+from mlflow_ragmetrics.core.html import render as html
+from mlflow_ragmetrics.core.marked import VERDICTS, claims_of, marked_text
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate
 from mlflow_ragmetrics.core.question import Outcome, Question, Steps, together
@@ -70,6 +72,11 @@ class Row:
     sample: Sample
     scores: dict[str, Score]
     index: int = 0
+
+    def _repr_html_(self) -> str:
+        claims = claims_of(self.scores.values())
+        pieces = marked_text(self.sample.answer or "", claims)
+        return html("views/row.html", row=self, claims=claims, pieces=pieces, meanings=VERDICTS)
 
 
 class Run:

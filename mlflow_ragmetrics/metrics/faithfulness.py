@@ -30,7 +30,8 @@ def faithfulness(
 
     Formula: claims of the answer that are SUPPORTED by ``contexts`` / claims of the answer; 1.0 with a note when the
     answer makes no claims. Raw 0 to 1, shown as 1 + 4 × raw. Each claim is an item with its verdict and the chunks
-    that decided it; the reason names those that are not supported, and what to do about them.
+    that decided it; the reason names those that are not supported, and what to do about them. A claim that no passage
+    supports is what is often called a hallucination.
 
     Without context: 1.0 with the warning ``no_context`` (``no_context="floor"``: 0.0, ``"skip"``: unscored); this
     rewards missing retrieval, so the number of such rows is logged. An indistinct answer scores 0.0 against a clear

@@ -1,4 +1,7 @@
-"""Files of rows: CSV, TSV, JSON lines, JSON and Parquet. Every cell of a text table stays the text that it is."""
+"""Files of rows: CSV, TSV, JSON lines, JSON, Parquet and Arrow, and folders of them.
+
+Every cell of a text table stays the text that it is.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, TextIO, Union, cast
 
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError, MissingExtraError
+from mlflow_ragmetrics.readers.text_format import delimiter_of, encoding_of
 from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
 
 __all__ = ["NEVER_BLANK", "is_delimited", "read_file"]
@@ -33,23 +37,50 @@ _MISSING_IF_EMPTY = frozenset(
 )
 
 
-def read_file(path: str | os.PathLike[str]) -> Iterator[Row]:
-    """The rows of a ``.tsv``, ``.csv``, ``.jsonl``, ``.json`` (each also ``.gz``) or ``.parquet`` file, streaming.
+def read_file(path: str | os.PathLike[str], delimiter: str | None = None) -> Iterator[Row]:
+    """The rows of a ``.tsv``, ``.csv``, ``.jsonl``, ``.json`` (each also ``.gz``), ``.parquet`` or ``.arrow`` file.
 
-    Text is UTF-8, with or without a byte order mark.
+    Streaming. Text is UTF-8, with or without a byte order mark, else what ``text_format`` finds it to be. Of a folder
+    the rows of all such files in it are read, by name; of one with ``.arrow`` files, as ``save_to_disk`` of Hugging
+    Face writes them, only these. ``delimiter``: what separates the cells of a text table, where that is not found out.
 
     Raises:
         InvalidDataError: one sentence that names the file, the line or row and what is accepted.
         MissingExtraError: for a Parquet file without pyarrow.
     """
     file = Path(path)
+    if _is_folder(file):
+        for each in _files_in(file):
+            yield from read_file(each, delimiter)
+        return
     extension = _extension(file)
     rows = 0
-    for row in _read_parquet(file) if extension == ".parquet" else _read_text(file, _TEXT_READERS[extension]):
+    if extension in (".parquet", ".arrow"):
+        read = _read_parquet(file) if extension == ".parquet" else _read_arrow(file)
+    else:
+        read = _read_text(file, _TEXT_READERS[extension], delimiter)
+    for row in read:
         rows += 1
         yield row
     if not rows:
         raise InvalidDataError(f"{file} has no rows: it is empty or holds nothing but a header.")
+
+
+def _is_folder(file: Path) -> bool:
+    try:
+        return file.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The files of rows in ``folder``, by name; ``InvalidDataError`` where there is none."""
+    named = {each: _named_extension([suffix.lower() for suffix in each.suffixes]) for each in sorted(folder.iterdir())}
+    files = {each: kind for each, kind in named.items() if kind in _ACCEPTED and not each.name.startswith(".")}
+    arrow = [each for each, kind in files.items() if kind == ".arrow"]
+    if not files:
+        raise InvalidDataError(f"{folder} is a folder without a file of rows; accepted are {', '.join(_ACCEPTED)}.")
+    return arrow or list(files)
 
 
 def is_delimited(path: str | os.PathLike[str]) -> bool:
@@ -65,16 +96,14 @@ def _extension(file: Path) -> str:
     suffixes = [suffix.lower() for suffix in file.suffixes]
     extension = _named_extension(suffixes)
     try:
-        directory, exists = file.is_dir(), file.exists()
+        exists = file.exists()
     except (OSError, ValueError) as error:  # a name that is too long, or with a NUL: usually the data itself
         raise InvalidDataError(f"{str(file)[:200]!a} is not the name of a file: {type(error).__name__}.") from None
-    if directory:
-        raise InvalidDataError(f"{file} is a directory; name a file in it.")
     if not exists:
         raise InvalidDataError(f"{file} does not exist; check the path (it is relative to {Path.cwd()}).")
-    if extension not in (*_TEXT_READERS, ".parquet") or (extension == ".parquet" and suffixes[-1] == ".gz"):
-        accepted = ", ".join((*_TEXT_READERS, ".parquet"))
-        raise InvalidDataError(f"{file} has an extension that is not accepted; accepted are {accepted}.")
+    if extension not in _ACCEPTED or (extension in (".parquet", ".arrow") and suffixes[-1] == ".gz"):
+        message = f"{file} has an extension that is not accepted; accepted are {', '.join(_ACCEPTED)}."
+        raise InvalidDataError(message)
     return extension
 
 
@@ -99,6 +128,26 @@ def _read_parquet(file: Path) -> Iterator[Row]:
         raise
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # also texts that are not UTF-8
         raise InvalidDataError(f"{file} cannot be read as Parquet: {error}.") from error
+
+
+def _read_arrow(file: Path) -> Iterator[Row]:
+    """Arrow's IPC format: as a stream, as Hugging Face writes it, or as a file."""
+    import pyarrow
+
+    try:
+        with pyarrow.memory_map(str(file)) as source:
+            is_file = source.read(6) == b"ARROW1"
+            source.seek(0)
+            if is_file:
+                reader = pyarrow.ipc.open_file(source)
+                batches: Any = (reader.get_batch(number) for number in range(reader.num_record_batches))
+            else:
+                batches = pyarrow.ipc.open_stream(source)
+            for batch in batches:
+                for start in range(0, batch.num_rows, _BATCH_ROWS):
+                    yield from batch.slice(start, _BATCH_ROWS).to_pylist()
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise InvalidDataError(f"{file} cannot be read as Arrow: {error}.") from error
 
 
 def _check_expansion(file: Path, metadata: Any) -> None:
@@ -133,9 +182,13 @@ def _bounded_lines(stream: TextIO, file: Path) -> Iterator[str]:
         number += 1
 
 
-def _read_text(file: Path, read: Callable[[TextIO, Path], Iterator[Row]]) -> Iterator[Row]:
+def _read_text(file: Path, read: TextReader, delimiter: str | None) -> Iterator[Row]:
     try:
-        with _open(file) as stream:
+        encoding = encoding_of(file)
+        if isinstance(read, str):
+            separator = delimiter or delimiter_of(file, read, encoding)
+            read = partial(_read_delimited, delimiter=separator)
+        with _open(file, encoding) as stream:
             yield from read(stream, file)
     except UnicodeDecodeError as error:
         raise InvalidDataError(f"{file} is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
@@ -144,10 +197,10 @@ def _read_text(file: Path, read: Callable[[TextIO, Path], Iterator[Row]]) -> Ite
         raise InvalidDataError(f"{file} cannot be read: {reason}.") from error
 
 
-def _open(file: Path) -> TextIO:
+def _open(file: Path, encoding: str) -> TextIO:
     if file.suffix.lower() == ".gz":
-        return cast(TextIO, gzip.open(file, "rt", encoding="utf-8-sig", newline=""))
-    return open(file, encoding="utf-8-sig", newline="")
+        return cast(TextIO, gzip.open(file, "rt", encoding=encoding, newline=""))
+    return open(file, encoding=encoding, newline="")
 
 
 def _read_delimited(stream: TextIO, file: Path, delimiter: str) -> Iterator[Row]:
@@ -244,9 +297,13 @@ def _checked(row: Any, place: str) -> Row:
     return row
 
 
-_TEXT_READERS: Mapping[str, Callable[[TextIO, Path], Iterator[Row]]] = {
-    ".tsv": partial(_read_delimited, delimiter="\t"),
-    ".csv": partial(_read_delimited, delimiter=","),
+TextReader = Union[str, Callable[[TextIO, Path], Iterator[Row]]]
+"""How a text file is read; of a table, what usually separates its cells."""
+
+_TEXT_READERS: Mapping[str, TextReader] = {
+    ".tsv": "\t",
+    ".csv": ",",
     ".jsonl": _read_json_lines,
     ".json": _read_json,
 }
+_ACCEPTED = (*_TEXT_READERS, ".parquet", ".arrow")

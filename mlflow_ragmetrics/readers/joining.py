@@ -30,18 +30,19 @@ class Joined:
     warning: str | None = None
 
 
-def join(results: Data, references: Data, on: str = "qid") -> Joined:
+def join(results: Data, references: Data, on: str = "qid", *, delimiter: str | None = None) -> Joined:
     """Join ``results`` (answer, contexts, retrieved ids) with ``references``: what is known of the same questions.
 
     Rows match by the text of ``on``, or in a source without it by its id under another name. Unmatched rows stay, so
     that they are counted; what they lack is missing. From ``references`` come the reference and the gold ids, and
     the question where the two differ (the warning counts such rows); an ``answer`` there is the reference, unless
-    the source has one, and ``contexts`` there become ``reference_contexts`` among the metadata.
+    the source has one, and ``contexts`` there become ``reference_contexts`` among the metadata. ``delimiter``: what
+    separates the cells of text tables, where that is not found out.
 
     Raises:
         InvalidDataError: where a source has no ids or repeats one, or the two have no id in common.
     """
-    given, known = _by_id(results, on, "results"), _by_id(references, on, "references")
+    given, known = _by_id(results, on, "results", delimiter), _by_id(references, on, "references", delimiter)
     results_only = tuple(key for key in given if key not in known)
     references_only = tuple(key for key in known if key not in given)
     if len(results_only) == len(given):
@@ -56,10 +57,10 @@ def join(results: Data, references: Data, on: str = "qid") -> Joined:
     return Joined(rows, results_only, references_only, warning)
 
 
-def _by_id(data: Data, on: str, source: str) -> dict[str, Mapping[str, Any]]:
+def _by_id(data: Data, on: str, source: str, delimiter: str | None) -> dict[str, Mapping[str, Any]]:
     rows: dict[str, Mapping[str, Any]] = {}
     numbers: dict[str, int] = {}
-    for number, row in enumerate(read_rows(data), start=1):
+    for number, row in enumerate(read_rows(data, delimiter), start=1):
         key = _id_of(row, on, f"Row {number} of the {source}")
         if key in rows:
             raise InvalidDataError(f"Rows {numbers[key]} and {number} of the {source} have the same id {key!r}.")

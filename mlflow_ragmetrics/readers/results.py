@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Run
 
-__all__ = ["BETTER", "Results", "Source", "is_file", "latest_results", "read_table", "results_of"]
+__all__ = ["BETTER", "Results", "Source", "found_run", "is_file", "latest_results", "read_table", "results_of"]
 
 Source = Union["Evaluation", "Results", str, Path]
 BETTER: Mapping[Better, str] = {False: "lower", None: "neither"}
@@ -73,7 +73,7 @@ def results_of(source: Source, name: str = "") -> Results:
     if isinstance(source, Results):
         return source
     if isinstance(source, (str, Path)):
-        return _from_file(Path(source)) if is_file(source) else _from_run(_found_run(str(source)))
+        return _from_file(Path(source)) if is_file(source) else _from_run(found_run(str(source)))
     if not hasattr(source, "table") or not hasattr(source, "items"):
         message = f"{type(source).__name__} is not an evaluation; give a Report, a run's id or name, or a file of rows"
         raise InvalidDataError(message)
@@ -110,7 +110,8 @@ def _evaluations(experiment: str) -> list[Run]:
     return list(client.search_runs([found.experiment_id], wanted, max_results=50, order_by=["start_time DESC"]))
 
 
-def _found_run(text: str) -> Run:
+def found_run(text: str) -> Run:
+    """The run of this id or name; ``InvalidDataError`` where there is none, or there are several."""
     import mlflow
     from mlflow.exceptions import MlflowException
 

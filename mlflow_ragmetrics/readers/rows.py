@@ -16,7 +16,9 @@ from typing import Any
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.readers.exports import mapping_of_row, records_of_exports, rows_of_container
 from mlflow_ragmetrics.readers.files import NEVER_BLANK, is_delimited, read_file
+from mlflow_ragmetrics.readers.text_format import check_delimiter
 from mlflow_ragmetrics.readers.traces import record_of_trace
 from mlflow_ragmetrics.records.record import check_columns, to_sample, with_ids
 from mlflow_ragmetrics.records.values import is_missing
@@ -68,28 +70,41 @@ def _plain_object(value: Any) -> Any:
 
 
 Data = Any
-"""A path, a pandas or polars frame, a pyarrow table, an MLflow dataset, or any iterable of mappings or samples."""
+"""A path of a file or folder, a frame (pandas, Polars), an Arrow table, a data set (MLflow, Hugging Face, ragas,
+deepeval), or any iterable of mappings, samples, dataclasses or pydantic models."""
 
 _LOOK_AHEAD = 100
 
 
-def read_rows(data: Data) -> Iterator[Any]:
+def read_rows(data: Data, delimiter: str | None = None) -> Iterator[Any]:
     """The rows of ``data``, streaming where the source can: each a mapping, or a ``Sample`` that was given as one.
+
+    Exports of LangSmith, Phoenix, TruLens and OpenAI's evals become records of one answer each. ``delimiter``: what
+    separates the cells of a text table, where that is not found out.
 
     Raises:
         InvalidDataError: where ``data`` or one of its rows is of a type that cannot be read, or a file cannot be read.
     """
     if isinstance(data, (str, os.PathLike)):
-        yield from read_file(data)
-        return
-    for number, row in enumerate(_raw_rows(data), start=1):
+        yield from records_of_exports(read_file(data, check_delimiter(delimiter)))
+    else:
+        yield from records_of_exports(_checked_rows(data))
+
+
+def _checked_rows(data: Data) -> Iterator[Any]:
+    for number, given in enumerate(_raw_rows(rows_of_container(data)), start=1):
+        row = given if isinstance(given, Sample) else record_of_trace(given) or mapping_of_row(given)
         if not isinstance(row, (Mapping, Sample)) and not callable(getattr(row, "to_dict", None)):
             raise InvalidDataError(f"Row {number} is {kind_of(row)}, but must be a mapping from names to values.")
-        yield record_of_trace(row) or row
+        yield row
 
 
 def read_samples(
-    data: Data, columns: Mapping[str, str] | None = None, *, remembered: int | None = None
+    data: Data,
+    columns: Mapping[str, str] | None = None,
+    *,
+    remembered: int | None = None,
+    delimiter: str | None = None,
 ) -> Iterator[Sample]:
     """The samples of ``data`` with distinct ids, streaming; ``remembered`` as in ``records.record.with_ids``.
 
@@ -101,7 +116,7 @@ def read_samples(
         InvalidFieldError: (``field="id"``) where ids are given twice.
         InvalidOptionError: (``param="columns"``) for unknown fields and names.
     """
-    rows = read_rows(data)
+    rows = read_rows(data, delimiter)
     if columns and isinstance(data, (str, os.PathLike)) and is_delimited(data):
         rows = map(partial(_with_blank_cells, columns=columns), rows)
     return with_ids(_mapped(rows, columns) if columns else map(to_sample, rows), remembered)

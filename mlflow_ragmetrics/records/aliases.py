@@ -12,7 +12,7 @@ RECORD_FIELDS = ("id", *FIELDS)
 """The canonical names that a record may use and a column mapping may name."""
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
-    "id": ("qid", "question_id", "request_id", "respondent_id"),
+    "id": ("qid", "question_id", "query_id", "request_id", "respondent_id"),
     "question": (
         "input",
         "inputs",
@@ -30,6 +30,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
         "prediction",
         "predictions",
         "actual_output",
+        "actualOutput",
         "result",
         "answer_rag",
     ),
@@ -44,6 +45,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
         "targets",
         "answer_ref",
         "reference_outputs",
+        "ideal",
     ),
     "contexts": (
         "context",
@@ -51,6 +53,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
         "retrieved_context",
         "retrieved_contexts",
         "retrieval_context",
+        "retrievalContext",
         "documents",
         "source_documents",
     ),

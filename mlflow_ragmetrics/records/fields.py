@@ -120,7 +120,7 @@ def nested_metadata(row: Mapping[Any, Any]) -> dict[str, dict[str, Any]]:
 def _field_in(column: object, field: str) -> Reading:
     entries = mapping_of(column)
     present = {name: each for name, each in entries.items() if FIELD_OF.get(name) == field and not is_missing(each)}
-    if field == "contexts" and "retrieval_context" in entries:
+    if field == "contexts" and {"retrieval_context", "retrievalContext"} & entries.keys():
         present.pop("context", None)
     if field == "history" and not all(fits(field, each) for each in present.values()):
         present = {}

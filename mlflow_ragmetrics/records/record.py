@@ -193,7 +193,10 @@ def _grouped(row: Mapping[Any, Any], columns: Mapping[str, str]) -> tuple[dict[s
         elif field not in columns:
             found.setdefault(field, {})[name] = value
     contexts = found.get("contexts", {})
-    if "retrieval_context" in contexts and "context" in contexts:  # deepeval's ``context`` is the ideal one
+    if {
+        "retrieval_context",
+        "retrievalContext",
+    } & contexts.keys() and "context" in contexts:  # deepeval's ``context`` is the ideal one
         rest["context"] = contexts.pop("context")
     return found, rest
 

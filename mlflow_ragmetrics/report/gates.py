@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol, Union
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from mlflow_ragmetrics.core.condition import check_limit
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import Better, passes
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
@@ -24,7 +23,6 @@ __all__ = [
     "check_names",
     "raise_failures",
     "to_json",
-    "to_junit",
 ]
 
 MIN_SCORED = 0.95
@@ -35,8 +33,8 @@ _FIGURES = (
     *("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored"),
     *("true_mean", "true_low", "true_high", "anytime_low", "anytime_high"),
 )
+_BOUNDS = {"pass_rate": (0.0, 1.0), "coverage": (0.0, 1.0), "n_scored": (0.0, math.inf)}
 _VERDICTS = ("improved", "regressed", "changed", "unchanged", "too few rows to tell")
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class GateError(RagMetricsError, AssertionError):
@@ -76,6 +74,7 @@ def check_names(
     keys: Sequence[str],
     fail_under: Mapping[str, float] | None = None,
     min_scored: MinScored | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
     *,
     fail_over: Mapping[str, float] | None = None,
     better: Mapping[str, Better] | None = None,
@@ -84,8 +83,11 @@ def check_names(
     for param, limits in (("fail_under", fail_under or {}), ("fail_over", fail_over or {})):
         for name, limit in limits.items():
             figure = _figure(keys, name, param)
+            key, _, what = figure.partition("/")
             if not (isinstance(limit, (int, float)) and -math.inf < limit < math.inf):
                 raise InvalidOptionError(f"{param} {name}={shown(limit)}: it must be a number", param=param)
+            bounds = _BOUNDS.get(what, (1.0, 5.0) if key not in keys else (ranges or {}).get(key))
+            check_limit(f"{param} {name}", limit, bounds, param)
             _check_side(figure, param, better or {})
     for key, share in _shares(min_scored).items():
         if key and key not in keys:
@@ -106,6 +108,7 @@ def check_figures(
     keys: Sequence[str] = (),
     rows: int = 0,
     incomplete: str | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> list[Check]:
     """One check for each limit of ``fail_under`` and ``fail_over`` (``key`` for its mean, or ``key/figure``).
 
@@ -117,21 +120,22 @@ def check_figures(
     ``min_scored`` is a check of its own, for the keys that it names, else for all. ``keys`` are further metrics that
     were to be scored on these ``rows``; ``incomplete`` says why the evaluation is, which is a failed check.
     Where the evaluation was repeated, ``mean``, ``ci_low`` and ``ci_high`` are those over all repeats, and a row is
-    measured that was measured each time. ``InvalidOptionError`` for an unknown metric or figure.
+    measured that was measured each time. ``InvalidOptionError`` for an unknown metric or figure, and for a
+    limit outside the metric's range in ``ranges``.
     """
     known = list(dict.fromkeys([*keys, *(name.removesuffix("/n_scored") for name in figures if _is_count(name))]))
-    check_names(known, fail_under, min_scored, fail_over=fail_over, better=better)
+    check_names(known, fail_under, min_scored, ranges, fail_over=fail_over, better=better)
     shares = _shares(min_scored)
     limits: list[tuple[str, float | None, bool]] = [
         *((_figure(known, name, "fail_under"), least, False) for name, least in (fail_under or {}).items()),
         *((_figure(known, name, "fail_over"), most, True) for name, most in (fail_over or {}).items()),
     ]
-    limited = {name.partition("/")[0] for name, _, _ in limits}
+    limited = {_counted(name) for name, _, _ in limits}
     alone = [key for key in shares if key] or ([] if limited or min_scored is None else known)
     limits += [(f"{key}/n_measured", None, False) for key in alone if key not in limited]
     checks = [] if incomplete is None else [Check("evaluation", False, f"the evaluation is not complete: {incomplete}")]
     for name, limit, is_most in limits:
-        key = name.partition("/")[0]
+        key = _counted(name)
         share = shares.get(key, shares.get("", MIN_SCORED))
         checks.append(_check(figures, name, limit, is_most, share, rows))
     return checks
@@ -149,6 +153,7 @@ def check_comparison(outcomes: Iterable[Outcome], fail_on: Iterable[str], name: 
 
 def raise_failures(checks: Sequence[Check]) -> None:
     """``GateError`` with all reasons when a check failed."""
+    __tracebackhide__ = True  # pytest shows the line of the test
     failed = [check for check in checks if not check.passed]
     if failed:
         raise GateError(failed)
@@ -160,26 +165,12 @@ def to_json(checks: Sequence[Check]) -> str:
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
 
 
-def to_junit(checks: Sequence[Check], suite: str = "ragmetrics") -> str:
-    """JUnit XML with one test case per check, as CI servers read it."""
-    failures = sum(not check.passed for check in checks)
-    counts = {"tests": str(len(checks)), "failures": str(failures), "errors": "0", "skipped": "0"}
-    root = Element("testsuites", counts)
-    cases = SubElement(root, "testsuite", {"name": _xml_text(suite), **counts})
-    for check in checks:
-        case = SubElement(cases, "testcase", {"classname": _xml_text(suite), "name": _xml_text(check.name)})
-        if not check.passed:
-            SubElement(case, "failure", {"message": _xml_text(check.reason)})
-    indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, "unicode")}\n'
-
-
 _ANY_SIDE = ("pass_rate", "coverage", "n_scored")
 
 
 def _check_side(figure: str, param: str, better: Mapping[str, Better]) -> None:
     """``InvalidOptionError`` for a limit on the wrong side of a figure on the metric's own scale."""
-    key, _, name = figure.partition("/")
+    key, name = _counted(figure), figure.partition("/")[2]
     side = better.get(key, True)
     wrong = param == "fail_over" and (side is True or name in _ANY_SIDE)
     if wrong or (param == "fail_under" and side is False and name not in _ANY_SIDE):
@@ -192,13 +183,18 @@ def _check_side(figure: str, param: str, better: Mapping[str, Better]) -> None:
 def _figure(keys: Sequence[str], name: str, param: str) -> str:
     key, _, figure = name.partition("/")
     figure = figure or "mean"
-    if key not in keys:
+    if key not in keys and (figure != "mean" or _counted(key) not in keys):
         message = f"{param} {name}: {key!r} is not a metric here; there are {', '.join(keys) or 'none'}"
         raise InvalidOptionError(message, param=param)
     if figure not in _FIGURES:
         message = f"{param} {name}: {figure!r} is not a figure; there are {', '.join(_FIGURES)}"
         raise InvalidOptionError(message, param=param)
     return f"{key}/{figure}"
+
+
+def _counted(name: str) -> str:
+    """The key whose rows a figure counts: the 1–5 value of a metric is that of its own rows."""
+    return name.partition("/")[0].removesuffix("_1to5")
 
 
 def _is_count(name: str) -> bool:
@@ -217,7 +213,7 @@ _OF_REPEATS = {"mean": "repeat_mean", "ci_low": "repeat_ci_low", "ci_high": "rep
 def _check(
     figures: Mapping[str, float], name: str, limit: float | None, is_most: bool, share: float, rows: int
 ) -> Check:
-    key, _, figure = name.partition("/")
+    key, figure = _counted(name), name.partition("/")[2]
     if f"{key}/repeat_n_measured" in figures:  # a gate is on all that was asked, not on the first time
         name = f"{key}/{_OF_REPEATS.get(figure, figure)}"
     measured = figures.get(f"{key}/repeat_n_measured", figures.get(f"{key}/n_measured", 0.0))
@@ -244,7 +240,3 @@ def _verdict(name: str) -> str:
     if name in _VERDICTS:
         return name
     raise InvalidOptionError(f"fail_on={name!r} is not one of {', '.join(_VERDICTS)}", param="fail_on")
-
-
-def _xml_text(text: str) -> str:
-    return _FORBIDDEN.sub("\ufffd", text)

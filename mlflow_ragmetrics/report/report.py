@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from random import Random
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Union
 
+from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.json_text import as_json, plain
 from mlflow_ragmetrics.core.score import Better, Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.readers import digest
 from mlflow_ragmetrics.readers.groups import Groups, sample_groups, sample_slices
 from mlflow_ragmetrics.readers.labels import Labels
@@ -47,7 +50,8 @@ class Report:
     ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
     where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found, ``anytime`` the state that
     ``with_anytime`` leaves for the next look. ``stopped`` says why it ended before every row was scored, where it did;
-    ``timings`` are the figures of a chain's calls, where one was run.
+    ``timings`` are the figures of a chain's calls, where one was run; ``ranges`` the lowest and the highest value of
+    each key, where they are known.
     ``slices`` are the columns of ``with_slices``.
     """
 
@@ -60,6 +64,7 @@ class Report:
     true_scores: tuple[TrueScore, ...] = ()
     anytime: AnytimeState | None = None
     stopped: Union[str, None] = None
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, repr=False, compare=False)
     timings: Mapping[str, float] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
 
@@ -81,18 +86,13 @@ class Report:
         """One score per row for this key."""
         return [row.scores[key] for row in self.rows]
 
-    @cached_property
+    @property
     def table(self) -> pd.DataFrame:
-        """One row per sample: id, fields, ``<key>``, ``<key>_1to5``, ``_passed``, ``_status``, ``_reason``, ….
+        """One row per sample: id, question, answer, the scores (composites first), their reasons, then all else.
 
         ``diagnosis`` and ``diagnosis_reason`` say which part failed, where the suite has the metrics that tell.
         """
-        found = self.diagnoses
-        named: dict[str, list[str]] = {
-            "diagnosis": [each.cause for each in found],
-            "diagnosis_reason": [each.reason for each in found],
-        }
-        return rows_frame(self.rows, named if found else None)
+        return self._table
 
     @cached_property
     def diagnoses(self) -> list[Diagnosis]:
@@ -116,8 +116,21 @@ class Report:
         return count_causes(each.cause for each in self.diagnoses)
 
     @cached_property
+    def _table(self) -> pd.DataFrame:
+        found = self.diagnoses
+        named: dict[str, list[str]] = {
+            "diagnosis": [each.cause for each in found],
+            "diagnosis_reason": [each.reason for each in found],
+        }
+        return rows_frame(self.rows, named if found else None)
+
+    @property
     def items(self) -> pd.DataFrame:
         """One row per claim, token, sentence, chunk or document: verdict, reason, support and evidence."""
+        return self._items
+
+    @cached_property
+    def _items(self) -> pd.DataFrame:
         return items_frame(self.rows)
 
     @cached_property
@@ -254,7 +267,39 @@ class Report:
         """The keys of the weighted composites."""
         return [key for key in self.keys if any("coverage" in score.details for score in self.scores(key))]
 
-    def worst(self, count: int = 3, key: str | None = None) -> list[Row]:
+    def __getitem__(self, row: str) -> Row:
+        """The row with this id, which a notebook shows with its answer marked; ``InvalidDataError`` for another."""
+        if row not in self._places:
+            near = get_close_matches(str(row), self._places, n=1)
+            raise InvalidDataError(f"there is no row {row!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        return self.rows[self._places[row]]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {row.sample.id: place for place, row in enumerate(self.rows)}
+
+    def where(self, *conditions: str) -> pd.DataFrame:
+        """The rows of ``table`` for which all conditions hold, such as ``report.where("faithfulness < 0.5")``.
+
+        A condition is a key, a sign (``>=``, ``>``, ``<=``, ``<``) and a number; it does not hold of a row without that
+        score.
+        ``InvalidOptionError`` for one that cannot be read, and for a key that is not there.
+        """
+        chosen = self.table
+        for each in map(condition_of, conditions):
+            key = each.name.removesuffix("_1to5")
+            if key not in self.keys or each.name not in chosen:
+                there = ", ".join(self.keys) or "none"
+                raise InvalidOptionError(f"{each.name!r} is not a metric here; there are {there}", param="condition")
+            values = chosen[each.name].to_numpy(dtype=float, na_value=float("nan")).tolist()
+            chosen = chosen[[value == value and each.holds(value) for value in values]]
+        return chosen
+
+    def worst(self, count: int = 3, key: str | None = None) -> pd.DataFrame:
+        """The ``count`` scored rows worst rows of ``table``, the worst first: by ``key``, else as ``worst_rows``."""
+        return self.table.iloc[[self._places[row.sample.id] for row in self.worst_rows(count, key)]]
+
+    def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
         """The ``count`` worst rows: by ``key``, else by the composite, else by the worst of each row's scores.
 
         Worst is lowest, or highest where lower is better; what is neither ranks no row, unless it is ``key``.
@@ -323,7 +368,7 @@ class Report:
 
     def _shown(self) -> list[int]:
         """The places of the worse half of what a page can show by ``worst``, and of a random sample of the others."""
-        worst = {id(row) for row in self.worst(MOST_ROWS // 2)}
+        worst = {id(row) for row in self.worst_rows(MOST_ROWS // 2)}
         others = [place for place, row in enumerate(self.rows) if id(row) not in worst]
         sample = set(Random(0).sample(others, MOST_ROWS - len(worst)))
         return [place for place, row in enumerate(self.rows) if place in sample or id(row) in worst]
@@ -334,12 +379,13 @@ class Report:
 
     def _repr_html_(self) -> str:
         banner = [*self.banner, *self.judged_by]
+        keys = [*self.composites, *(key for key in self.keys if key not in self.composites)]
         return report_cell(
-            self.keys,
+            keys,
             self.metrics,
             self.warnings,
             len(self),
-            self.worst(),
+            self.worst_rows(),
             worst_by=f"{self.worst_word} by {self.worst_by}",
             banner=banner,
         )
@@ -359,6 +405,7 @@ class Report:
         without context (default 0.95); a mapping gives it by key, and under ``""`` for the others. Other figures than
         the mean are named in full: ``report.check(**{"faithfulness/pass_rate": 0.9})``.
         """
+        __tracebackhide__ = True  # pytest shows the line of the test
         checks = check_figures(
             self.metrics,
             fail_under,
@@ -367,6 +414,7 @@ class Report:
             better=self.better,
             rows=len(self),
             incomplete=self.incomplete,
+            ranges=self.ranges,
         )
         raise_failures(checks)
 
@@ -442,7 +490,7 @@ class Report:
     @property
     def note(self) -> str:
         """The evaluation in a few lines of Markdown: what to know first, the figures, the three worst rows."""
-        worst = [(row, *lowest) for row in self.worst() if (lowest := self.lowest(row)) is not None]
+        worst = [(row, *lowest) for row in self.worst_rows() if (lowest := self.lowest(row)) is not None]
         keys = [*self.composites, *(key for key in self.keys if key not in self.composites)]
         return summary_note(keys, self.metrics, len(self), worst, worst_by=self.worst_by, banner=self.banner)
 

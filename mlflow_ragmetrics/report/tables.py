@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ __all__ = ["ITEM_COLUMNS", "items_frame", "judge_slugs", "row_without_texts", "r
 ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence", "unbacked")
 
 
+_FIRST = ("id", "question", "answer")
 _UNSAFE = re.compile(r"[^\w\-.]+", re.ASCII)
 
 
@@ -40,41 +41,60 @@ def judge_slugs(scores: Sequence[Score]) -> dict[str, str]:
 
 
 def rows_frame(rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
-    """One row per sample: id, fields, metadata, and for each key ``<key>``, ``_passed``, ``_status``, ``_reason``, ….
+    """One row per sample, its columns in the order in which they are read.
 
-    Scores are nullable ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``. ``_measured`` is there
-    where some score comes of a rule, such as that for rows without context, ``<key>_better`` where it is not "higher":
-    "lower" or "neither". ``more`` are further columns, in place of the data's own.
+    First id, question and answer; then the scores, composites before metrics: ``<key>``, ``<key>_1to5`` and
+    ``<key>_passed``; then each ``<key>_reason``; then what else the row came with, fields before metadata; at the end
+    how each score came about: ``<key>_status``, ``_measured``, ``_support``, ``_judge``. Scores are nullable
+    ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``. ``_measured`` is there where some score
+    comes of a rule, such as that for rows without context. An entry of the metadata that has the name of a score's
+    column is called ``<name>_given``. ``<key>_better`` is there where it is not "higher": "lower" or "neither".
+    ``more`` are further columns, after the reasons, in place of the data's own.
     """
     import pandas as pd
 
-    frame = pd.DataFrame([plain(_fields(row.sample)) for row in rows], dtype=object)  # text cells: None, never NaN
-    columns: dict[str, Any] = {}
-    for key in dict.fromkeys(key for row in rows for key in row.scores):
-        scores = [row.scores.get(key, _ABSENT) for row in rows]
-        columns[key] = pd.array([score.value for score in scores], dtype="Float64")
-        if any(score.scaled is not None for score in scores):
-            columns[f"{key}_1to5"] = pd.array([score.scaled for score in scores], dtype="Float64")
-        if any(score.threshold is not None for score in scores):
-            columns[f"{key}_passed"] = pd.array([score.passed for score in scores], dtype="boolean")
-        better = next((score.higher_is_better for score in scores if score.higher_is_better is not True), True)
-        if better is not True:
-            columns[f"{key}_better"] = [BETTER[better]] * len(scores)
-        columns[f"{key}_status"] = [score.status for score in scores]
-        columns[f"{key}_reason"] = [plain_text(score.error or score.reason) for score in scores]
-        if any(score.scored and not score.measured for score in scores):
-            columns[f"{key}_measured"] = [score.measured for score in scores]
-        if any(score.details.get("support") is not None for score in scores):
-            columns[f"{key}_support"] = pd.array([score.details.get("support") for score in scores], dtype="Float64")
-        if any(score.model_scores for score in scores):
-            columns[f"{key}_judge"] = pd.array([score.judge for score in scores], dtype=object)
-        for name, slug in judge_slugs(scores).items():
-            values = [score.model_scores.get(name) for score in scores]
-            columns[f"{key}_judge_{slug}"] = pd.array(values, dtype="Float64")
-    columns |= more or {}
-    return pd.concat(
-        [frame.drop(columns=list(more or ()), errors="ignore"), pd.DataFrame(columns, index=frame.index)], axis=1
-    )
+    keys = dict.fromkeys(key for row in rows for key in row.scores)
+    scores = {key: [row.scores.get(key, _ABSENT) for row in rows] for key in keys}
+    by_rank = sorted(keys, key=lambda key: not any("coverage" in score.details for score in scores[key]))
+    values = {name: column for key in by_rank for name, column in _values(key, scores[key]).items()}
+    reasons = {f"{key}_reason": [plain_text(each.error or each.reason) for each in scores[key]] for key in by_rank}
+    origins = {name: column for key in by_rank for name, column in _origins(key, scores[key]).items()}
+    taken = {*values, *reasons, *origins}
+    named = dict(more or {})
+    frame = pd.DataFrame([plain(_fields(row.sample, taken)) for row in rows], dtype=object)  # None, never NaN
+    others = [name for name in frame.columns if name not in _FIRST and name not in named]
+    parts = (frame[[*_FIRST]], pd.DataFrame({**values, **reasons, **named}, index=frame.index), frame[others])
+    return pd.concat([*parts, pd.DataFrame(origins, index=frame.index)], axis=1)
+
+
+def _values(key: str, scores: Sequence[Score]) -> dict[str, Any]:
+    import pandas as pd
+
+    columns: dict[str, Any] = {key: pd.array([score.value for score in scores], dtype="Float64")}
+    if any(score.scaled is not None for score in scores):
+        columns[f"{key}_1to5"] = pd.array([score.scaled for score in scores], dtype="Float64")
+    if any(score.threshold is not None for score in scores):
+        columns[f"{key}_passed"] = pd.array([score.passed for score in scores], dtype="boolean")
+    return columns
+
+
+def _origins(key: str, scores: Sequence[Score]) -> dict[str, Any]:
+    import pandas as pd
+
+    columns: dict[str, Any] = {f"{key}_status": [score.status for score in scores]}
+    better = next((score.higher_is_better for score in scores if score.higher_is_better is not True), True)
+    if better is not True:
+        columns[f"{key}_better"] = [BETTER[better]] * len(scores)
+    if any(score.scored and not score.measured for score in scores):
+        columns[f"{key}_measured"] = [score.measured for score in scores]
+    if any(score.details.get("support") is not None for score in scores):
+        columns[f"{key}_support"] = pd.array([score.details.get("support") for score in scores], dtype="Float64")
+    if any(score.model_scores for score in scores):
+        columns[f"{key}_judge"] = pd.array([score.judge for score in scores], dtype=object)
+    for name, slug in judge_slugs(scores).items():
+        values = [score.model_scores.get(name) for score in scores]
+        columns[f"{key}_judge_{slug}"] = pd.array(values, dtype="Float64")
+    return columns
 
 
 def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
@@ -147,7 +167,7 @@ def _evidence(item: Item) -> list[dict[str, Any]]:
     return [plain({"chunk": each.chunk, "id": each.id, "quote": each.quote}) for each in item.evidence]
 
 
-def _fields(sample: Sample) -> dict[str, Any]:
+def _fields(sample: Sample, taken: Set[str]) -> dict[str, Any]:
     references = list(sample.references or ())
     fields: dict[str, Any] = {
         "id": sample.id,
@@ -163,7 +183,8 @@ def _fields(sample: Sample) -> dict[str, Any]:
             fields[name] = list(ids)
     if sample.history is not None:
         fields["history"] = json.dumps([asdict(message) for message in sample.history], ensure_ascii=False)
-    return {**{name: _plain(value) for name, value in sample.metadata.items()}, **fields} if sample.metadata else fields
+    names = {name: f"{name}_given" if name in taken else name for name in sample.metadata if name not in fields}
+    return fields | {names[name]: _plain(value) for name, value in sample.metadata.items() if name in names}
 
 
 def _plain(value: Any) -> Any:

@@ -64,7 +64,7 @@ class Stress:
         return {"kind": _kind(key), "edits": edits, "noticed": noticed, "share": share, **limits, "failed": failed}
 
     def to_text(self, width: int | None = None) -> str:
-        """The table for a terminal of so many columns, and what it means."""
+        """The table, ``width`` columns wide (default: the terminal), and what it means."""
         records = [self._record(key) for key in self.report.keys]
         intervals = [
             "–" if r["ci_low"] is None or r["ci_high"] is None else f"{r['ci_low']:.2f}–{r['ci_high']:.2f}"

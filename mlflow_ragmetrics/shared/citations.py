@@ -34,7 +34,7 @@ _LISTED = re.compile(r"^[ \t]{0,3}(?:[-*][ \t]+)?\[?\^?(\d{1,3})(?:\]:?|[.)])[ \
 _MOST = 2_000
 _FIRST_MARK = 0xF0000  # a plane for private use: no text that means anything has these
 _MARKS = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_FIRST_MARK + _MOST)}]")
-_BEHIND_STOP = re.compile(rf"([.!?…]+[\"'”’»)]*)([ \t]*)({_MARKS.pattern}(?:[ \t]*{_MARKS.pattern})*)")
+_BEHIND_STOP = re.compile(rf"(?<![.!?…])([.!?…]+[\"'”’»)]*)([ \t]*)({_MARKS.pattern}(?:[ \t]*{_MARKS.pattern})*)")
 
 _INDEX_KEYS = ("document_index",)
 _ID_KEYS = (
@@ -99,7 +99,7 @@ def cited_statements(
             label, numbers = found[ord(mark) - _FIRST_MARK]
             for number in numbers:
                 citations.setdefault((number or -len(citations) - 1, len(plain)), Citation(label, number, len(plain)))
-        plain.append(re.sub(r" +([.,;:!?…])", r"\1", " ".join(_MARKS.sub(" ", line).split())))
+        plain.append(re.sub(r" ([.,;:!?…])", r"\1", " ".join(_MARKS.sub(" ", line).split())))
     for label, number, place in _structured(answer, plain, passages, ids, metadata):
         citations.setdefault((number or -len(citations) - 1, place), Citation(label, number, place))
     return plain, list(citations.values())

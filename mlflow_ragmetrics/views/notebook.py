@@ -1,13 +1,15 @@
-"""An evaluation in a notebook's cell: its figures, its warnings, and the rows that came out worst."""
+"""Results in a notebook's cell: evaluations with their worst rows, suites, comparisons, calibrations, plans."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.engine.program import Row
 
-__all__ = ["report_cell"]
+__all__ = ["Folded", "Line", "Table", "cell", "report_cell"]
 
 _COLUMNS = {
     "mean": ("{}/mean", "{:.3f}"),
@@ -55,3 +57,41 @@ def report_cell(
         worst_by=worst_by,
         banner=banner,
     )
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of words; ``style``: good, middling, bad, faint or none."""
+
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns, rows of cells, which columns hold ``numbers``, and the style of cells by what they say."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: Sequence[str] = ()
+    styles: Mapping[Any, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Lines under a title that unfolds them."""
+
+    title: str
+    lines: Sequence[str]
+
+
+def cell(
+    title: str = "",
+    lines: Sequence[Line] = (),
+    tables: Sequence[Table] = (),
+    *,
+    notes: Sequence[str] = (),
+    folded: Sequence[Folded] = (),
+) -> str:
+    """HTML for one cell, for light and dark notebooks; every text is escaped."""
+    return render("views/cell.html", title=title, lines=lines, tables=tables, notes=notes, folded=folded)

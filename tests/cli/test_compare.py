@@ -46,8 +46,31 @@ def test_page_json_and_junit_are_written(ragmetrics: Run, files: list[str], tmp_
     content: dict[str, Any] = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))
     assert content["metrics"][0]["verdict"] == "regressed"
     assert content["n_pairs"] == 80
-    (suite,) = ElementTree.fromstring((tmp_path / "c.xml").read_text(encoding="utf-8"))
-    assert suite.get("failures") == "1"
+    gates, rows = ElementTree.fromstring((tmp_path / "c.xml").read_text(encoding="utf-8"))
+    assert gates.get("failures") == "1"
+    assert (rows.get("name"), rows.get("tests")) == ("worse vs old", "80")
+    assert 40 < int(rows.get("failures", 0)) < 80
+
+
+@pytest.mark.parametrize(("form", "start"), [("markdown", "## worse"), ("json", "{"), ("junit", "<?xml")])
+def test_other_formats_stand_alone_on_standard_output(ragmetrics: Run, files: list[str], form: str, start: str) -> None:
+    result = ragmetrics("compare", files[0], files[2], "--format", form, "--fail-on", "regressed")
+    assert result.exit_code == 1
+    assert result.stdout.startswith(start)
+    assert "Gate" not in result.stdout.replace("**Gate not reached**", "")
+    assert "Gate not reached" in result.stderr
+    if form == "json":
+        assert json.loads(result.stdout)["metrics"][0]["verdict"] == "regressed"
+    if form == "junit":
+        assert len(ElementTree.fromstring(result.stdout)) == 2
+    assert ragmetrics("compare", *files[:2], "--format", form, "--by", "id").exit_code == 2
+
+
+def test_as_many_changed_rows_are_shown_as_were_asked_for(ragmetrics: Run, files: list[str]) -> None:
+    shown = ragmetrics("compare", *files[:2], "--rows", "4").stdout
+    assert "The 4 rows that changed most:" in shown
+    assert shown.count("faithfulness 0.") == 4
+    assert "changed" not in ragmetrics("compare", *files[:2], "--rows", "0").stdout
 
 
 def test_the_tolerance_decides(ragmetrics: Run, files: list[str]) -> None:

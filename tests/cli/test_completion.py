@@ -14,7 +14,7 @@ def offered(*words: str) -> list[tuple[str, str]]:
 
 def test_commands_and_options_are_offered():
     assert ("evaluate", "plain") in offered("ev")
-    assert [name for name, _ in offered("evaluate", "--fail")] == ["--fail-under"]
+    assert [name for name, _ in offered("evaluate", "--fail")] == ["--fail-under", "--fail-over"]
 
 
 @pytest.mark.parametrize("words", [("evaluate", "-m", "fai"), ("explain", "fai"), ("calibrate", "run", "-k", "fai")])

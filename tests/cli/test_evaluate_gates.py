@@ -17,8 +17,13 @@ def test_gates_are_written_as_junit_and_json(ragmetrics: Run, written: Write, ro
     files = ("--junit", "gates.xml", "--json", "gates.json", "--no-log")
     result = ragmetrics("evaluate", written(rows), "-m", "faithfulness", "-m", "correctness", *limits, *files)
     assert result.exit_code == 1
-    (suite,) = ElementTree.fromstring((tmp_path / "gates.xml").read_text(encoding="utf-8"))
-    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    gates, cases = ElementTree.fromstring((tmp_path / "gates.xml").read_text(encoding="utf-8"))
+    assert (gates.get("tests"), gates.get("failures")) == ("2", "1")
+    assert (cases.get("tests"), cases.get("failures")) == ("2", "1")
+    tower, river = cases
+    assert tower.find("failure").get("message").startswith("faithfulness is 0.5000, below the gate's 0.99: ")
+    assert river.find("failure") is None
+    assert {each.get("name"): each.get("value") for each in river[0]}["faithfulness"] == "1"
     content = json.loads((tmp_path / "gates.json").read_text(encoding="utf-8"))
     assert [check["name"] for check in content["checks"]] == ["faithfulness/mean", "correctness/n_measured"]
     assert [line for line in result.stderr.splitlines() if "Gate" in line] == [

@@ -129,7 +129,7 @@ def test_the_table_and_the_figures_say_the_same() -> None:
     assert found.metrics["faithfulness/difference"] == row["difference"]
     assert found.metrics["faithfulness/n_pairs"] == 50
     assert "improved" in str(found)
-    assert len(found.changes) == 10
+    assert len(found.changed()) == 10
 
 
 def test_metrics_of_one_side_are_named_and_none_in_common_is_refused() -> None:

@@ -16,7 +16,8 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.cli.options import numbers_of, pairs_of
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.report.gates import check_comparison, check_figures, to_json, to_junit
+from mlflow_ragmetrics.report.gates import check_comparison, check_figures, to_json
+from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 from tests.faults.budget import in_time, inputs
 from tests.faults.strange import texts, values
 
@@ -48,7 +49,7 @@ def test_any_gate(given_texts: list[str], rate: float | None) -> None:
         assert all(map(math.isfinite, limits.values()))
         checks = check_figures(FIGURES, limits, rate)
         json.loads(to_json(checks))
-        to_junit(checks).encode("utf-8")
+        to_junit({"gates": gate_cases(checks)}).encode("utf-8")
 
 
 @inputs(100, 5000)

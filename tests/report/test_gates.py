@@ -13,7 +13,8 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.gates import Check, GateError, check_comparison, check_figures, to_json, to_junit
+from mlflow_ragmetrics.report.gates import Check, GateError, check_comparison, check_figures, to_json
+from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 from mlflow_ragmetrics.report.report import Report
 from tests.comparison.reports import noisy, report_of
 
@@ -142,7 +143,7 @@ CHECKS = [Check("a/mean", True, "fine"), Check('b <"&', False, 'b\x00 is <0.1> &
 
 
 def test_junit_is_xml_with_a_case_a_check() -> None:
-    (suite,) = ElementTree.fromstring(to_junit(CHECKS, "my <suite>"))
+    (suite,) = ElementTree.fromstring(to_junit({"my <suite>": gate_cases(CHECKS)}))
     assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == ("my <suite>", "2", "1")
     passed, failed = suite
     assert (passed.get("name"), len(passed)) == ("a/mean", 0)

@@ -44,6 +44,20 @@ def test_types_of_the_table() -> None:
     assert isinstance(table, pd.DataFrame)
 
 
+def test_a_table_begins_with_what_is_read_first() -> None:
+    row = {"topic": "x", "faithfulness": 0.2, **RECORD, "reference": "A fact."}
+    table = rm.Suite.preset("white_paper").evaluate([row]).table
+    names = list(table.columns)
+    assert names[:6] == ["id", "question", "answer", "rag_score", "rag_score_1to5", "correctness"]
+    assert names.index("faithfulness_passed" if "faithfulness_passed" in names else "faithfulness") < names.index(
+        "rag_score_reason"
+    )
+    assert names.index("answer_relevance_reason") < names.index("reference") < names.index("topic")
+    assert names.index("topic") < names.index("rag_score_status")
+    assert table["faithfulness_given"].tolist() == [0.2]  # the data's own column of that name
+    assert len(names) == len(set(names))
+
+
 def test_the_digest_sees_list_columns() -> None:
     suite = rm.Suite(["coherence"])
     other = {**RECORD, "contexts": [{"id": "doc-7", "text": "Another fact."}]}
@@ -54,7 +68,7 @@ def test_the_digest_sees_list_columns() -> None:
 def test_worst_rows_come_first() -> None:
     rows = [{"id": str(i), "answer": "Go. " * i + "This is a whole sentence."} for i in range(5)]
     report = rm.Suite(["coherence"]).evaluate(rows)
-    values = [row.scores["coherence"].value for row in report.worst(3)]
+    values = [row.scores["coherence"].value for row in report.worst_rows(3)]
     assert values == sorted(values)
     assert len(values) == 3
 

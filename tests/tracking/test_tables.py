@@ -81,7 +81,7 @@ def test_a_large_page_shows_the_worst_and_a_sample_and_says_so(
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
     shown = [row["id"] for row in data["rows"]]
     assert len(shown) == len(set(shown)) == 10
-    assert {row.sample.id for row in report.worst(5)} <= set(shown)
+    assert {row.sample.id for row in report.worst_rows(5)} <= set(shown)
     assert shown == sorted(shown, key=lambda name: int(name[1:]))
     assert data["total"] == 30
     assert "shows 10 of 30 rows" in data["banner"][0]

@@ -79,5 +79,5 @@ def test_the_description_has_figures_intervals_and_the_worst_rows() -> None:
     assert f"| rouge1_f1 | {mean:.3f} | {low:.3f} to {high:.3f} | – | 5 of 5 |" in lines
     assert lines[2].startswith("| overall |")
     worst = [line.split(":")[0].removeprefix("1. ") for line in lines if line.startswith("1. ")]
-    assert worst == [row.sample.id for row in report.worst()]
+    assert worst == [row.sample.id for row in report.worst_rows()]
     assert len(worst) == 3

@@ -360,6 +360,9 @@ class MLflowSink:
                     _write_answers(answers, live, everything=self._flushing > 0 or full)
             except RagMetricsError as error:
                 failures.append(str(error))
+                if run_id is None and self._own_run in self._live_runs and not self._live_runs[self._own_run].begun:
+                    del self._live_runs[self._own_run]  # another process may have taken it back: it is looked for anew
+                    self._own_run = None
         if failures and self._failure is None:
             _logger.warning("%s; it will be tried again", for_log(failures[0]))
         self._failure = failures[0] if failures else None

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from mlflow_ragmetrics.core.secrets import keep_secret, redact
-from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError, MissingKeyError
 from mlflow_ragmetrics.judges.chat.capabilities import bare_model
 from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 
@@ -126,6 +126,6 @@ def _through_langchain(uri: str, provider: str, model: str, options: JudgeOption
         variable = _KEY_VARIABLE.search(said)
         if variable is not None and options.api_key is None:
             message = f"the judge {redact(uri)!r} needs a key: set the environment variable {variable[0]}"
-            raise InvalidOptionError(message, param="model") from error
+            raise MissingKeyError(message, param="model", variable=variable[0]) from error
         message = f"the judge {redact(uri)!r} cannot be made: {said}"
         raise InvalidOptionError(message, param="model") from error

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.question import Claims, Outcome, Question
 from mlflow_ragmetrics.errors import JudgeReplyError
@@ -16,7 +17,7 @@ from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.limits import tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import known_task, no_task, placeholder_of, request_of, task_of
 
-__all__ = ["FEWEST_CLAIMS", "MOST_CLAIMS", "Plan", "PlanJudge"]
+__all__ = ["FEWEST_CLAIMS", "MOST_CLAIMS", "Plan", "PlanJudge", "Plans"]
 
 FEWEST_CLAIMS, MOST_CLAIMS = 1, 3
 """The claims that a sentence makes, in the least and the most that a plan tells."""
@@ -45,6 +46,34 @@ class Plan:
         own = {name: value for name, value in vars(self).items() if name != "most" and value is not None}
         more = {} if self.most is None else self.most.as_dict()
         return {**own, **{f"most_{name}": value for name, value in more.items()}}
+
+
+class Plans(dict[str, Plan]):
+    """The plan of each language model by its name; empty where none is asked."""
+
+    def _repr_html_(self) -> str:
+        if not self:
+            lines = [{"text": "No language model is asked: nothing is sent, and it costs nothing.", "style": ""}]
+            return render("views/cell.html", title="", lines=lines, tables=[], notes=[], folded=[])
+        columns = ("model", "calls", "prompt tokens", "reply tokens", "dollars")
+        rows = []
+        for name, plan in self.items():
+            most = plan.most or plan
+            prompts = _range(plan.prompt_tokens, most.prompt_tokens + most.schema_tokens)
+            cost = "not known" if plan.cost is None or most.cost is None else f"{plan.cost:.4g} to {most.cost:.4g}"
+            replies = _range(plan.completion_tokens, most.completion_tokens)
+            rows.append((name, _range(plan.calls, most.calls), prompts, replies, cost))
+        notes = ["From one claim a sentence to three; answers that are cached cost nothing. Nothing was sent."]
+        notes += [_PRICES] if any(plan.cost is None for plan in self.values()) else []
+        table = {"columns": columns, "rows": rows, "numbers": columns[1:], "styles": {}}
+        return render("views/cell.html", title="What it would take", lines=[], tables=[table], notes=notes, folded=[])
+
+
+def _range(least: int, most: int) -> str:
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+_PRICES = "For the money give the suite prices={'input': …, 'output': …}, in dollars per million tokens."
 
 
 class PlanJudge(Judge):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mlflow_ragmetrics.cli.report import nearest_sentence
+from mlflow_ragmetrics.core.marked import nearest_sentence
 from mlflow_ragmetrics.core.sample import Chunk
 
 CHUNKS = [

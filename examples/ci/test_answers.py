@@ -1,0 +1,44 @@
+"""The rows of a data set as tests. The stand-in for a model has no answer to two of the questions: these tests fail.
+
+::
+
+    pytest examples/ci/test_answers.py                              # words judge: no key, no network
+    pytest examples/ci/test_answers.py --ragmetrics-judge openai:/gpt-4o-mini --ragmetrics-report run
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mlflow_ragmetrics as rm
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from score_a_chain import made_chain, read_questions
+
+rows = pytest.mark.ragmetrics(
+    read_questions(), suite=["faithfulness", "answer_relevance"], chain=made_chain(None, count=2)
+)
+
+
+@rows
+def test_answer_is_in_the_passages(rag_row: Any) -> None:
+    """One test for each question: all are asked and judged once, when the first test needs them."""
+    rm.assert_score(rag_row, "faithfulness >= 0.8")
+
+
+@rows
+def test_means(rag_report: rm.Report) -> None:
+    """A gate on figures of all rows."""
+    rag_report.check(faithfulness=0.9, answer_relevance=0.3, min_scored=0.9)
+
+
+@pytest.mark.judged("openai:/gpt-4o-mini")
+def test_one_answer_by_a_model() -> None:
+    """Skipped where OPENAI_API_KEY is not set."""
+    sample = {"answer": "The tower is 330 metres high.", "contexts": ["The tower measures 330 m in height."]}
+    rm.assert_score(sample, "faithfulness >= 0.8", judge="openai:/gpt-4o-mini", cache="ragmetrics-cache.db")

@@ -1,0 +1,253 @@
+"""What the pytest plugin evaluates, and what it writes of it when the tests have ended."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Union
+
+import pytest
+
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
+from mlflow_ragmetrics.readers import read_samples
+from mlflow_ragmetrics.report.gates import GateError
+from mlflow_ragmetrics.report.junit import Case, to_junit
+from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.suite import Suite
+
+__all__ = ["EVALUATION", "ROW", "Evaluations", "ReportWriter", "Request", "Scored"]
+
+EVALUATION, ROW = "ragmetrics_evaluation", "ragmetrics_row"
+"""The properties by which the report of a test says which evaluation and row it was about."""
+
+_CACHE = "ragmetrics-cache.db"
+_LONGEST_WAIT = 24 * 3600.0
+
+
+@dataclass
+class Request:
+    """What one marker asks for: samples, the arguments of a suite, perhaps a chain.
+
+    ``name`` says where the marker stands; all workers have the same name for the same marker.
+    """
+
+    name: str
+    samples: Sequence[Sample]
+    arguments: Mapping[str, Any]
+    root: Path
+    chain: Any = None
+    source: Union[str, Path, None] = None
+    selected: dict[str, None] | None = field(default_factory=dict)
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of all rows."""
+        return [sample.id for sample in self.samples]
+
+    @cached_property
+    def suite(self) -> Suite:
+        """The suite, whose language model's answers are cached unless the marker says otherwise."""
+        given = dict(self.arguments)
+        suite = Suite.of(given.pop("suite", "white_paper"), **given)
+        if suite.cache is None and "cache" not in given and any(judge.usage is not None for judge in suite.judges):
+            return suite.replace(cache=self.root / _CACHE)
+        return suite
+
+    def select(self, row: str | None) -> None:
+        """A test needs this row; ``None``: all of them."""
+        self.selected = None if row is None or self.selected is None else {**self.selected, row: None}
+
+    def evaluate(self) -> Report:
+        """Score the selected rows."""
+        samples = [each for each in self.samples if self.selected is None or each.id in self.selected]
+        if self.chain is None:
+            report = self.suite.evaluate(samples, progress=False)
+        else:
+            report = _chain_report(self.chain, samples, self.suite)
+        left = len(self.samples) - len(samples)
+        said = (f"{left} of {len(self.samples)} rows were not among the selected tests",) if left else ()
+        return replace(report, source=self.source, warnings=(*report.warnings, *said))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A report, and its rows by id."""
+
+    report: Report
+
+    @cached_property
+    def rows_by_id(self) -> Mapping[str, Row]:
+        """Each row under the id of its sample."""
+        return {row.sample.id: row for row in self.report.rows}
+
+
+class Evaluations:
+    """The evaluations of a test session, each made once: in this process, or among workers that share ``folder``.
+
+    The workers share a SQLite file: who is first keeps it locked until the rows are scored and written, and a worker
+    that dies lets go of the lock.
+    """
+
+    def __init__(self, root: Path, judge: str | None, folder: Path | None) -> None:
+        self._root, self._judge, self._folder = root, judge, folder
+        self._requests: dict[int, Request] = {}
+        self._scored: dict[str, Union[Scored, str]] = {}
+
+    def request(self, item: Any) -> Request:
+        """What the marker of a test asks for; ``InvalidOptionError`` where it has none or it cannot be used."""
+        found = next(item.iter_markers_with_node("ragmetrics"), None)
+        if found is None or len(found[1].args) != 1:
+            message = (
+                'a test that takes rag_row or rag_report needs a marker, @pytest.mark.ragmetrics("answers.jsonl", …)'
+            )
+            raise InvalidOptionError(message, param="ragmetrics")
+        node, mark = found
+        if id(mark) not in self._requests:
+            own = getattr(node, "originalname", None)
+            self._requests[id(mark)] = self._made(f"{node.parent.nodeid}::{own}" if own else node.nodeid, mark)
+        return self._requests[id(mark)]
+
+    def _made(self, place: str, mark: pytest.Mark) -> Request:
+        given = dict(mark.kwargs)
+        (data,) = mark.args
+        chain, columns = given.pop("chain", None), given.pop("columns", None)
+        if isinstance(data, (str, os.PathLike)):
+            data = self._root / data
+        if self._judge is not None:
+            given.setdefault("judge", self._judge)
+        before = sum(each.name.partition("#")[0] == place for each in self._requests.values())
+        name = f"{place}#{before + 1}" if before else place
+        samples = list(read_samples(data, columns))
+        return Request(name, samples, given, self._root, chain, data if isinstance(data, Path) else None)
+
+    def scored(self, request: Request) -> Scored:
+        """The rows of ``request``, scored; ``RagMetricsError`` where that failed, the same for all its tests."""
+        if request.name not in self._scored:
+            self._scored[request.name] = _evaluated(request) if self._folder is None else self._shared(request)
+        found = self._scored[request.name]
+        if isinstance(found, str):
+            raise RagMetricsError(found)
+        return found
+
+    def _shared(self, request: Request) -> Union[Scored, str]:
+        assert self._folder is not None
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        with closing(_opened(self._folder)) as connection:
+            connection.execute("BEGIN EXCLUSIVE")
+            row = connection.execute("SELECT content FROM evaluations WHERE name = ?", (request.name,)).fetchone()
+            if row is not None:
+                found: Union[Scored, str] = pickle.loads(row[0])
+                return found
+            made = _evaluated(request)
+            content = pickle.dumps(made)
+            connection.execute("INSERT INTO evaluations VALUES (?, ?)", (request.name, content))
+            connection.execute("COMMIT")
+            return made
+
+    def finished(self) -> Iterator[tuple[str, Scored]]:
+        """Name and rows of each evaluation that was made, in this process or by the workers."""
+        made = dict(self._scored)
+        if self._folder is not None and self._folder.is_dir():
+            with closing(_opened(self._folder)) as connection:
+                stored = connection.execute("SELECT name, content FROM evaluations")
+                made |= {name: pickle.loads(content) for name, content in stored}
+        yield from ((name, scored) for name, scored in made.items() if isinstance(scored, Scored))
+
+
+def _opened(folder: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(folder / "evaluations.db", timeout=_LONGEST_WAIT, isolation_level=None)
+    connection.execute("CREATE TABLE IF NOT EXISTS evaluations (name TEXT PRIMARY KEY, content BLOB)")
+    return connection
+
+
+def _evaluated(request: Request) -> Union[Scored, str]:
+    try:
+        return Scored(request.evaluate())
+    except RagMetricsError as error:
+        return redact(str(error))
+
+
+def _chain_report(chain: Any, samples: Sequence[Sample], suite: Suite) -> Report:
+    import mlflow_ragmetrics as rm
+
+    if not hasattr(chain, "invoke"):
+        from langchain_core.runnables import RunnableLambda
+
+        chain = RunnableLambda(chain)
+    return rm.evaluate_chain(chain, samples, suite, log=False, progress=False)
+
+
+class ReportWriter:
+    """Writes what was evaluated, with the outcome of each row's tests, where ``--ragmetrics-report`` says."""
+
+    def __init__(self, places: Sequence[str], evaluations: Callable[[], Evaluations]) -> None:
+        self._places, self._evaluations = places, evaluations
+        self._cases: dict[str, list[Case]] = {}
+        self._lines: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the outcome of a row's test."""
+        about = dict(report.user_properties)
+        if EVALUATION not in about or (report.when != "call" and report.passed):
+            return
+        said = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else _reason(report)
+        scores = {str(name): str(value) for name, value in about.items() if name not in (EVALUATION, ROW)}
+        case = Case(
+            report.nodeid.rpartition("::")[2],
+            failure=redact(said) if report.failed else None,
+            skipped=redact(said) if report.skipped else None,
+            properties={"id": str(about[ROW]), **scores},
+        )
+        self._cases.setdefault(str(about[EVALUATION]), []).append(case)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write everything; what cannot be written makes the session fail."""
+        found = list(self._evaluations().finished())
+        for name, scored in found:
+            junit = to_junit({name: self._cases.get(name, [])})
+            for place in self._places:
+                try:
+                    where = _logged(scored.report, name, junit) if place == "run" else None
+                    where = where or _written(scored.report, Path(place), name, junit, alone=len(found) == 1)
+                    self._lines.append(f"{name}: {where}")
+                except (RagMetricsError, OSError) as error:
+                    self._lines.append(f"{name}: not written: {redact(str(error))}")
+                    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say where everything is."""
+        terminalreporter.section("ragmetrics")
+        for line in self._lines or ["no row was scored, so no report was written"]:
+            terminalreporter.write_line(line)
+
+
+def _reason(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = str(report.longrepr) if crash is None else str(crash.message)
+    return said.removeprefix(f"{GateError.__module__}.{GateError.__name__}: ")
+
+
+def _logged(report: Report, name: str, junit: str) -> str:
+    run_id = report.log(run_name=f"pytest {name}", files={"ragmetrics_junit.xml": junit})
+    return f"MLflow run {run_id}"
+
+
+def _written(report: Report, folder: Path, name: str, junit: str, *, alone: bool) -> str:
+    """Page, rows and JUnit in ``folder``, in a folder of its own within it where there are several evaluations."""
+    if not alone:
+        folder /= "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "ragmetrics_report.html").write_text(report.to_html(), encoding="utf-8")
+    (folder / "ragmetrics_junit.xml").write_text(junit, encoding="utf-8")
+    report.table.to_json(folder / "rag_rows.json", orient="records", force_ascii=False, indent=1)
+    return str(folder / "ragmetrics_report.html")

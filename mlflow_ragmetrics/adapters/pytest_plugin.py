@@ -1,0 +1,159 @@
+"""pytest plugin: the rows of a data set as tests, scored once, and what a test run wrote as page, run and JUnit.
+
+pytest loads this module whenever it starts, so nothing heavy is imported before a test asks for it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+
+if TYPE_CHECKING:
+    from mlflow_ragmetrics.adapters.pytest_evaluation import Evaluations, Scored
+    from mlflow_ragmetrics.engine.program import Row
+    from mlflow_ragmetrics.report.report import Report
+
+_FOLDER = "ragmetrics_folder"
+_EVALUATIONS: pytest.StashKey[Evaluations] = pytest.StashKey()
+_SHARED: pytest.StashKey[Path] = pytest.StashKey()
+_FIXTURES = ("rag_row", "rag_report")
+_USAGE = (
+    '@pytest.mark.ragmetrics("answers.jsonl", suite="white_paper"); further arguments are those of Suite, columns='
+    " (fields to names in the data) and chain= (which is asked the questions of the data)"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options ``--ragmetrics-report`` and ``--ragmetrics-judge``, the latter also as an ini setting."""
+    group = parser.getgroup("ragmetrics", "RAG evaluation")
+    group.addoption(
+        "--ragmetrics-report",
+        action="append",
+        default=[],
+        metavar="FOLDER|run",
+        help="write the page, the rows and JUnit of each evaluation to a folder, or all of it into an MLflow run",
+    )
+    group.addoption("--ragmetrics-judge", metavar="JUDGE", help="the judge where a test names none [default: lexical]")
+    parser.addini("ragmetrics_judge", "the judge where a test names none", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers, and the writer of reports where one was asked for."""
+    config.addinivalue_line("markers", f"ragmetrics(data, suite=..., chain=..., ...): rows to be scored; {_USAGE}")
+    config.addinivalue_line("markers", "judged(judge=...): skipped where the key of that judge's model is not set")
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if worker is not None and _FOLDER in worker:
+        config.stash[_SHARED] = Path(worker[_FOLDER])
+    elif worker is None and config.getoption("--ragmetrics-report"):
+        from mlflow_ragmetrics.adapters.pytest_evaluation import ReportWriter
+
+        writer = ReportWriter(config.getoption("--ragmetrics-report"), lambda: _evaluations(config))
+        config.pluginmanager.register(writer, "ragmetrics-report")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist where the workers share what was scored; the folder is made by who uses it."""
+    stash = node.config.stash
+    name = f"ragmetrics-{uuid4().hex}"
+    node.workerinput[_FOLDER] = str(stash.setdefault(_SHARED, Path(tempfile.gettempdir()) / name))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what the workers shared."""
+    if not hasattr(config, "workerinput") and _SHARED in config.stash:
+        shutil.rmtree(config.stash[_SHARED], ignore_errors=True)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a test of each row for tests that take ``rag_row``; its id is in the test's name."""
+    if "rag_row" not in metafunc.fixturenames:
+        return
+    from mlflow_ragmetrics.errors import RagMetricsError
+
+    try:
+        ids = _evaluations(metafunc.config).request(metafunc.definition).ids
+    except RagMetricsError as error:
+        pytest.fail(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
+    metafunc.parametrize("rag_row", ids, ids=ids, indirect=True)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note which rows the selected tests need: no other is scored."""
+    for item in session.items:
+        wanted = [name for name in _FIXTURES if name in getattr(item, "fixturenames", ())]
+        if wanted:
+            request = _evaluations(session.config).request(item)
+            request.select(item.callspec.params["rag_row"] if wanted == ["rag_row"] else None)  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that is marked as judged where the judge's key is not set."""
+    for mark in item.iter_markers("judged"):
+        judge = mark.args[0] if mark.args else mark.kwargs.get("judge")
+        if judge is None:
+            rows = item.get_closest_marker("ragmetrics")
+            judge = (rows.kwargs.get("judge") if rows is not None else None) or default_judge(item.config)
+        from mlflow_ragmetrics.errors import MissingKeyError
+        from mlflow_ragmetrics.judges.resolve import judges_of
+
+        try:
+            judges_of(judge or "lexical")
+        except MissingKeyError as error:
+            pytest.skip(str(error))
+
+
+@pytest.fixture
+def rag_row(request: pytest.FixtureRequest) -> Row:
+    """One row of the evaluation that the test's ``ragmetrics`` marker describes, with its sample and its scores.
+
+    ``rm.assert_score(rag_row, "faithfulness >= 0.8")`` holds it against limits. The rows of all selected tests are
+    scored at once, when the first test needs one, and only once among the workers of pytest-xdist.
+    """
+    wanted = _evaluations(request.config).request(request.node)
+    row = _scored(request).rows_by_id[request.param]
+    from mlflow_ragmetrics.adapters.pytest_evaluation import EVALUATION, ROW
+
+    request.node.user_properties += [(EVALUATION, wanted.name), (ROW, row.sample.id)]
+    request.node.user_properties += [
+        (key, score.status if score.value is None else score.value) for key, score in row.scores.items()
+    ]
+    return row
+
+
+@pytest.fixture
+def rag_report(request: pytest.FixtureRequest) -> Report:
+    """The report on all rows that the test's ``ragmetrics`` marker describes, for ``rag_report.check(…)``."""
+    return _scored(request).report
+
+
+def _scored(request: pytest.FixtureRequest) -> Scored:
+    from mlflow_ragmetrics.errors import RagMetricsError
+
+    try:
+        evaluations = _evaluations(request.config)
+        return evaluations.scored(evaluations.request(request.node))
+    except RagMetricsError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+def default_judge(config: pytest.Config) -> str | None:
+    """The judge of the command line, else of the ini file."""
+    return config.getoption("--ragmetrics-judge") or config.getini("ragmetrics_judge") or None
+
+
+def _evaluations(config: pytest.Config) -> Evaluations:
+    if _EVALUATIONS not in config.stash:
+        from mlflow_ragmetrics.adapters.pytest_evaluation import Evaluations
+
+        config.stash[_EVALUATIONS] = Evaluations(
+            config.rootpath, default_judge(config), config.stash.get(_SHARED, None)
+        )
+    return config.stash[_EVALUATIONS]

@@ -1,0 +1,161 @@
+"""Assertions on scores, for tests: they fail with the claim, the passage and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Union
+
+from typing_extensions import Unpack
+
+from mlflow_ragmetrics.core.condition import Condition, check_limit, condition_of
+from mlflow_ragmetrics.core.marked import VERDICTS, nearest_sentence
+from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.readers import read_samples
+from mlflow_ragmetrics.records.record import content_id
+from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
+from mlflow_ragmetrics.report.gates import Check, raise_failures
+from mlflow_ragmetrics.suite import Suite, SuiteKeywords
+
+__all__ = ["assert_score"]
+
+Limit = Union[str, MetricLike]
+"""A condition such as ``"faithfulness >= 0.8"``, or a metric that has a threshold."""
+
+_BAD = {**VERDICTS, "UNRELATED": "not related", "NOT_FOUND": "not found"}
+_MOST_ITEMS = 5
+_MOST_CHARACTERS = 400
+
+
+def assert_score(
+    sample: Union[Row, Sample, Mapping[str, Any]], *limits: Limit, **options: Unpack[SuiteKeywords]
+) -> dict[str, Score]:
+    """Score ``sample`` and fail, with what is wrong in it, unless all ``limits`` hold; returns the scores by key.
+
+    ``sample``: what ``rm.score`` takes, or a row that is scored already (``report["row-id"]``, the fixture
+    ``rag_row``). A limit is a condition, ``"faithfulness >= 0.8"`` or ``"ndcg(k=5) > 0.5"`` (``>=``, ``>``, ``<=``,
+    ``<``; the value is the raw one, not 1–5), or a metric that has a threshold, which must be reached. ``options`` are
+    those of ``Suite``: ``judge``, ``embeddings``, ``cache``, …; what several limits ask of a judge is asked once.
+
+    ``GateError``, an ``AssertionError``, where a limit does not hold, and also where it was not measured: the score was
+    skipped or failed, or comes from the rule for rows without contexts or claims, unless ``no_context=`` was given to
+    the metric. ``InvalidOptionError`` for a limit that cannot be read.
+
+    >>> import mlflow_ragmetrics as rm
+    >>> tower = {"answer": "It was built in 1925.", "contexts": ["It was built in 1889."]}
+    >>> rm.assert_score(tower, "faithfulness >= 0.8")
+    Traceback (most recent call last):
+        ...
+    mlflow_ragmetrics.report.gates.GateError: faithfulness is 0.000 and must be >= 0.8 (judge lexical)
+      answer: It was built in 1925.
+      not in the passages: “It was built in 1925.”
+        why: Lexical: only 1 of 2 content words is in the passages (built); not there: 1925. Support 0.04.
+        passage 1: “It was built in 1889.”
+    """
+    __tracebackhide__ = True  # pytest shows the line of the test
+    if not limits:
+        raise InvalidOptionError('give a limit, as in assert_score(sample, "faithfulness >= 0.8")', param="limits")
+    given = [_condition(each) or metric_of(each) for each in limits]
+    if isinstance(sample, Row):
+        if options:
+            message = f"{next(iter(options))}: this row is scored already; give its sample to score it anew"
+            raise InvalidOptionError(message, param=next(iter(options)))
+        row, prefix = sample, ""
+    else:
+        measures = [metric_of(each.name) if isinstance(each, Condition) else each for each in given]
+        suite = Suite({each.key: each for each in measures}.values(), **options)
+        (row,) = suite.score_samples(read_samples([sample]))
+        prefix = suite.name_prefix
+    raise_failures([_check(row, each, prefix) for each in given])
+    return row.scores
+
+
+def _condition(limit: Limit) -> Condition | None:
+    """What the limit says where it is written as a condition; a sign within a metric's options is none."""
+    outside = limit.partition("(")[0] + limit.rpartition(")")[2] if isinstance(limit, str) else ""
+    return condition_of(str(limit), "limits") if {"<", ">"} & {*outside} else None
+
+
+def _check(row: Row, limit: Condition | Measure, prefix: str) -> Check:
+    if isinstance(limit, Condition):
+        known = limit.name in row.scores
+        measure = None if known else metric_of(limit.name)
+        key = limit.name if measure is None else prefix + measure.key
+        bounds = measure.definition.range if isinstance(measure, Metric) else (0.0, 1.0) if measure else None
+        check_limit(limit.name, limit.limit, bounds, "limits")
+    else:
+        key = prefix + limit.key
+    if key not in row.scores:
+        message = f"{key} was not scored in this row; there are {', '.join(row.scores) or 'no scores'}"
+        raise InvalidOptionError(message, param="limits")
+    score = row.scores[key]
+    if not isinstance(limit, Condition):
+        threshold = score.threshold if score.threshold is not None else limit.threshold
+        if threshold is None:
+            message = f'{key} has no threshold; write a limit such as "{key} >= 0.8"'
+            raise InvalidOptionError(message, param="limits", metric=key)
+        limit = Condition(key, ">=", threshold)
+    if score.measured and score.value is not None and limit.holds(score.value):
+        return Check(key, True, f"{key} is {score.value:.3f}")
+    lines = (_headline(key, score, limit, row.sample), *_texts(row.sample), *_explained(row, score))
+    return Check(key, False, redact("\n".join(lines)))
+
+
+def _headline(key: str, score: Score, limit: Condition, sample: Sample) -> str:
+    derived = content_id(sample.question, "\n".join(sample.references) if sample.references is not None else None)
+    about = [] if sample.id.startswith(derived) else [f"sample {sample.id}"]  # a digest tells a reader nothing
+    about += [f"judge {score.judge}"] if score.judge else []
+    named = f" ({', '.join(about)})" if about else ""
+    must = f"must be {limit.sign} {limit.limit:g}"
+    if score.value is None:
+        reason = score.error or score.reason or "no reason was given"
+        return f"{key} was not measured and {must}{named}: {score.status}: {reason}"
+    if not score.measured:
+        rule = f"{score.value:.3f} comes from a rule, not from a measurement"
+        return f"{key} was not measured and {must}{named}: {rule}: {score.reason}"
+    return f"{key} is {score.value:.3f} and {must}{named}"
+
+
+def _texts(sample: Sample) -> Iterator[str]:
+    for name, text in (("question", sample.question), ("answer", sample.answer)):
+        if text is not None:
+            yield f"  {name}: {_short(text)}"
+
+
+def _explained(row: Row, score: Score) -> Iterator[str]:
+    """What counted against the score: its own items, those of a composite's components, else its reason."""
+    bad = [item for item in _items(row, score) if item.verdict in _BAD and item.verdict != "SUPPORTED"]
+    if not bad and score.value is not None and score.reason and score.measured:
+        yield f"  {_short(score.reason)}"
+    for item in sorted(bad, key=lambda item: item.verdict != "CONTRADICTED")[:_MOST_ITEMS]:
+        yield f"  {_BAD[str(item.verdict)]}: “{_short(item.text)}”"
+        if item.reason:
+            yield f"    why: {_short(item.reason)}"
+        for evidence in item.evidence or _nearest(item, row.sample):
+            place = f"passage {evidence.chunk}" if evidence.chunk else "reference"
+            place += f" ({evidence.id})" if evidence.id else ""
+            said = "" if item.evidence else "nearest: "
+            yield f"    {said}{place}: “{_short(evidence.quote)}”" if evidence.quote else f"    {said}{place}"
+    if len(bad) > _MOST_ITEMS:
+        yield f"  … and {len(bad) - _MOST_ITEMS} more"
+
+
+def _nearest(item: Item, sample: Sample) -> list[Evidence]:
+    found = nearest_sentence(item.text, sample.contexts or ()) if item.kind in ("claim", "sentence") else None
+    return [found] if found is not None else []
+
+
+def _items(row: Row, score: Score) -> Iterable[Item]:
+    if score.items or "weights" not in score.details:
+        return score.items
+    parts = [row.scores[key] for key in score.details["weights"] if key in row.scores]
+    return {item.text: item for part in parts for item in part.items}.values()
+
+
+def _short(text: str) -> str:
+    plain = " ".join(str(text).split())
+    return plain if len(plain) <= _MOST_CHARACTERS else plain[: _MOST_CHARACTERS - 1].rstrip() + "…"

@@ -1,0 +1,212 @@
+"""``ragmetrics show``: the rows of a run, and one row with its claims marked in the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import click
+
+from mlflow_ragmetrics.cli.options import files
+from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.cli.terminal import clean, clean_lines, console, shorten, wrapped
+from mlflow_ragmetrics.core.condition import condition_of
+from mlflow_ragmetrics.core.marked import VERDICTS, claims_of, marked_text, nearest_sentence
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from mlflow_ragmetrics.core.score import Item, Score
+    from mlflow_ragmetrics.engine.program import Row
+    from mlflow_ragmetrics.readers.results import Results
+
+__all__ = ["command"]
+
+_STYLES = {
+    "SUPPORTED": "green",
+    "NEUTRAL": "yellow",
+    "CONTRADICTED": "red",
+    "RELATED": "green",
+    "UNRELATED": "yellow",
+    "FOUND": "green",
+    "NOT_FOUND": "red",
+}
+_SIGNS = {"SUPPORTED": "✓", "NEUTRAL": "?", "CONTRADICTED": "✗"}
+_WIDEST = 120
+_NARROWEST_QUESTION = 16
+_MOST_PASSAGE = 600
+_GAP = 3  # between the columns of a table
+
+
+@click.command("show")
+@click.argument("run", shell_complete=files)
+@click.argument("row", required=False)
+@click.option("--where", multiple=True, metavar="CONDITION", help='Only rows such as "faithfulness < 0.5"; repeat it.')
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Rows at most.")
+@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+def command(run: str, row: str | None, where: tuple[str, ...], limit: int, tracking_uri: str | None) -> None:
+    """Show the rows of RUN, the lowest first, or the row with the id ROW and what is wrong in it.
+
+    RUN is a run's id or name in MLflow, or a file that `ragmetrics evaluate --output` wrote (which has no claims).
+
+    \b
+    Examples:
+      ragmetrics show my-run
+      ragmetrics show my-run --where "faithfulness < 0.5"
+      ragmetrics show my-run rt14373
+    """
+    from mlflow_ragmetrics.readers.results import is_file, results_of
+    from mlflow_ragmetrics.readers.stored_rows import stored_rows
+
+    conditions = [condition_of(each, "where") for each in where]
+    if tracking_uri is not None or not is_file(run):
+        open_store(tracking_uri)
+    results = results_of(run)
+    unknown = next((each.name for each in conditions if each.name not in results.keys), None)
+    if unknown is not None:
+        message = f"--where {unknown!r} is not a metric of {results.name}; there are {', '.join(results.keys)}"
+        raise InvalidOptionError(message, param="where")
+    rows = stored_rows(results)
+    screen = console()
+    width = min(screen.width, _WIDEST)
+    if row is not None:
+        for line in _row(_found(rows, row, results), width):
+            screen.print(line, soft_wrap=True)
+        return
+    chosen = [
+        each
+        for each in rows
+        if all(
+            (value := each.scores[c.name].value if c.name in each.scores else None) is not None and c.holds(value)
+            for c in conditions
+        )
+    ]
+    key = results.keys[0]
+    chosen.sort(key=lambda each: _value(each, key))
+    screen.print(_table(chosen[:limit], results.keys, width))
+    counted = f"{len(chosen)} of {len(rows)} rows" if conditions else f"{len(rows)} rows"
+    cut = f", the {limit} lowest by {key} are shown (--limit)" if len(chosen) > limit else ""
+    screen.print(
+        "\n".join(wrapped(f"{counted}{cut}. One of them: ragmetrics show {clean(run)} ID", width)), style="dim"
+    )
+
+
+def _value(row: Row, key: str) -> float:
+    value = row.scores[key].value if key in row.scores else None
+    return float("inf") if value is None else value
+
+
+def _found(rows: list[Row], name: str, results: Results) -> Row:
+    by_id = {row.sample.id: row for row in rows}
+    if name not in by_id:
+        near = get_close_matches(name, by_id, n=1)
+        hint = f"; did you mean {clean(near[0])!r}?" if near else ""
+        raise InvalidDataError(f"{results.name} has no row {clean(name)!r}{hint}")
+    return by_id[name]
+
+
+def _table(rows: list[Row], keys: list[str], width: int) -> Table:
+    """Id, as many scores as there is room for, and the question."""
+    from rich import box
+    from rich.table import Table
+
+    ids = max([2, *(min(20, len(clean(row.sample.id))) for row in rows)])
+    room = width - ids - _NARROWEST_QUESTION - _GAP
+    shown: list[str] = []
+    for key in keys:
+        room -= max(len(key), 6) + _GAP
+        if room < 0 and shown:
+            break
+        shown.append(key)
+    question = max(_NARROWEST_QUESTION, width - ids - _GAP - sum(max(len(key), 6) + _GAP for key in shown))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    table.add_column("id", no_wrap=True)
+    for key in shown:
+        table.add_column(key, justify="right", no_wrap=True)
+    table.add_column("question", no_wrap=True)
+    for row in rows:
+        cells = [_cell(row.scores.get(key)) for key in shown]
+        table.add_row(shorten(row.sample.id, ids), *cells, shorten(row.sample.question or "", question))
+    return table
+
+
+def _cell(score: Score | None) -> Text:
+    from rich.text import Text
+
+    if score is None:
+        return Text("–", style="dim")
+    if score.value is None:
+        return Text(str(score.status), style="red" if score.status == "error" else "dim")
+    return Text(f"{score.value:.3f}", style="red" if score.passed is False else "")
+
+
+def _row(row: Row, width: int) -> Iterator[Text]:
+    from rich.text import Text
+
+    sample = row.sample
+    yield from (
+        Text(line, style="bold") for line in wrapped(f"{clean(sample.id)}  {clean(sample.question or '')}", width)
+    )
+    claims = claims_of(row.scores.values())
+    if sample.answer is not None:
+        yield Text("\nAnswer", style="bold")
+        yield from _marked(sample.answer, claims, width)
+    for claim in claims:
+        yield from _claim(claim, row, width)
+    yield Text("\nScores", style="bold")
+    for key, score in row.scores.items():
+        yield from _score(key, score, width)
+    for title, text in (("Reference", sample.reference),):
+        if text:
+            yield Text(f"\n{title}", style="bold")
+            yield from map(Text, wrapped(clean(text), width, 2))
+    if sample.contexts:
+        yield Text("\nPassages", style="bold")
+        for number, chunk in enumerate(sample.contexts, 1):
+            yield from map(Text, wrapped(f"{number}  {shorten(chunk.text, _MOST_PASSAGE)}", width, 2))
+
+
+def _marked(answer: str, claims: list[Item], width: int) -> Iterator[Text]:
+    """The answer in lines, each claim's part in the colour of its verdict, with the verdict's sign after it."""
+    from rich.console import Console
+    from rich.text import Text
+
+    text = Text()
+    for piece, claim in marked_text(clean_lines(answer), claims):
+        style = "" if claim is None else _STYLES[str(claim.verdict)]
+        text.append(piece, style=f"{style} underline" if style else "")
+        text.append("" if claim is None else f" [{_SIGNS[str(claim.verdict)]}]", style=style)
+    for line in text.wrap(Console(width=width), width - 2):
+        line.rstrip()
+        yield Text.assemble("  ", line)
+
+
+def _claim(claim: Item, row: Row, width: int) -> Iterator[Text]:
+    from rich.text import Text
+
+    if claim.verdict == "SUPPORTED":
+        return
+    style = _STYLES[str(claim.verdict)]
+    head = f"{_SIGNS[str(claim.verdict)]} {VERDICTS[str(claim.verdict)]}: “{clean(claim.text)}”"
+    yield from (Text(line, style=style) for line in ["", *wrapped(head, width, 2)])
+    if claim.reason:
+        yield from map(Text, wrapped(f"why: {clean(claim.reason)}", width, 4))
+    nearest = nearest_sentence(claim.text, row.sample.contexts or ())
+    for evidence in claim.evidence or ([nearest] if nearest else []):
+        said = "" if claim.evidence else "nearest: "
+        place = f"passage {evidence.chunk}" if evidence.chunk else "reference"
+        yield from map(Text, wrapped(f"{said}{place}: “{clean(evidence.quote)}”", width, 4))
+
+
+def _score(key: str, score: Score, width: int) -> Iterator[Text]:
+    from rich.text import Text
+
+    value = str(score.status) if score.value is None else f"{score.value:.3f}"
+    scaled = "" if score.scaled is None else f", {score.scaled:.1f} of 5"
+    missed = "" if score.passed is not False else ", below its threshold"
+    text = f"{key} {value}{scaled}{missed}" + (f": {clean(score.reason)}" if score.reason else "")
+    bad = score.passed is False or score.status == "error"
+    yield from (Text(line, style="red" if bad else "") for line in wrapped(text, width, 2))

@@ -1,0 +1,123 @@
+"""JUnit XML, as CI servers read it: suites of cases, such as the gates of an evaluation and its rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from mlflow_ragmetrics.core.score import Score, passes
+from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.gates import Check
+
+__all__ = ["Case", "gate_cases", "row_cases", "to_junit"]
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case: its name, why it failed or was skipped (``None``: it was not), properties and further text."""
+
+    name: str
+    failure: str | None = None
+    skipped: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    output: str = ""
+
+
+def gate_cases(checks: Sequence[Check]) -> list[Case]:
+    """One case for each gate."""
+    return [Case(check.name, failure=None if check.passed else redact(check.reason)) for check in checks]
+
+
+def row_cases(
+    rows: Sequence[Row],
+    checks: Sequence[Check],
+    fail_under: Mapping[str, float] | None = None,
+    fail_over: Mapping[str, float] | None = None,
+) -> list[Case]:
+    """One case for each row: its scores as properties, their reasons as output.
+
+    A row fails for its part in a gate that failed: its score is under that gate's limit, or was not measured. Where
+    every gate was reached no row fails, so that the file says what the exit code says.
+    """
+    most = {name if "/" in name else f"{name}/mean": limit for name, limit in (fail_over or {}).items()}
+    limits = {name if "/" in name else f"{name}/mean": limit for name, limit in (fail_under or {}).items()}
+    failed = [check.name.replace("/repeat_", "/") for check in checks if not check.passed]
+    cases = []
+    for row in rows:
+        faults = [
+            _fault(name, row.scores.get(name.partition("/")[0]), limits.get(name), most.get(name)) for name in failed
+        ]
+        reasons = {key: score.error or score.reason for key, score in row.scores.items()}
+        unscored = next(iter(reasons.values()), "no score") if not any(s.scored for s in row.scores.values()) else None
+        cases.append(
+            Case(
+                row.sample.id,
+                failure=redact("\n".join(filter(None, faults))) or None,
+                skipped=None if unscored is None else redact(unscored),
+                properties={key: _shown(score) for key, score in row.scores.items()},
+                output=redact("\n".join(f"{key}: {reason}" for key, reason in reasons.items() if reason)),
+            )
+        )
+    return cases
+
+
+def _fault(name: str, score: Score | None, limit: float | None, most: float | None) -> str | None:
+    """What this score has to do with the failure of the gate ``name``; ``None`` for nothing."""
+    key, _, figure = name.partition("/")
+    if score is None:
+        return None
+    if not score.measured or score.value is None:
+        return f"{key} was not measured: {score.error or score.reason}"
+    if figure == "pass_rate":
+        return f"{key} is {score.value:.4f}, below its threshold {score.threshold:g}" if score.passed is False else None
+    if most is not None and score.value > most + 1e-9:
+        return f"{key} is {score.value:.4f}, above the gate's {most:g}: {score.reason}"
+    if limit is None or figure in ("coverage", "n_scored", "n_measured") or passes(score.value, limit):
+        return None
+    return f"{key} is {score.value:.4f}, below the gate's {limit:g}: {score.reason}"
+
+
+def _shown(score: Score) -> str:
+    return str(score.status) if score.value is None else f"{score.value:.6g}"
+
+
+def to_junit(suites: Mapping[str, Sequence[Case]]) -> str:
+    """JUnit XML with one test suite for each name; the first line of a failure is its message."""
+    root = Element("testsuites", _counts([case for cases in suites.values() for case in cases]))
+    for name, cases in suites.items():
+        suite = SubElement(root, "testsuite", {"name": _text(name), **_counts(cases)})
+        for case in cases:
+            _add(suite, name, case)
+    indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, "unicode")}\n'
+
+
+def _add(suite: Element, name: str, case: Case) -> None:
+    element = SubElement(suite, "testcase", {"classname": _text(name), "name": _text(case.name)})
+    if case.properties:
+        properties = SubElement(element, "properties")
+        for key, value in case.properties.items():
+            SubElement(properties, "property", {"name": _text(key), "value": _text(value)})
+    if case.failure is not None:
+        message, _, rest = case.failure.partition("\n")
+        failure = SubElement(element, "failure", {"message": _text(message)})
+        failure.text = _text(case.failure) if rest else None
+    elif case.skipped is not None:
+        SubElement(element, "skipped", {"message": _text(case.skipped)})
+    if case.output:
+        SubElement(element, "system-out").text = _text(case.output)
+
+
+def _counts(cases: Sequence[Case]) -> dict[str, str]:
+    failures = sum(case.failure is not None for case in cases)
+    skipped = sum(case.failure is None and case.skipped is not None for case in cases)
+    return {"tests": str(len(cases)), "failures": str(failures), "errors": "0", "skipped": str(skipped)}
+
+
+def _text(text: str) -> str:
+    return _FORBIDDEN.sub("\ufffd", text)

@@ -1,0 +1,231 @@
+"""The rows of a data set as tests, in real pytest runs: failures explained, xdist, reports, tests without a key."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from xml.etree import ElementTree
+
+import mlflow
+import pytest
+
+import mlflow_ragmetrics as rm
+
+pytest_plugins = ["pytester"]
+MODULE = "mlflow_ragmetrics.adapters.pytest_plugin"
+PLUGIN = () if entry_points(group="pytest11", name="ragmetrics") else ("-p", MODULE)
+
+ROWS = [
+    {
+        "id": "tower",
+        "question": "How high is the tower?",
+        "answer": "The tower is 330 metres high. It was built in 1925.",
+        "contexts": ["The tower is 330 metres high.", "It was built in 1889 by engineers."],
+    },
+    {"id": "river", "question": "How long?", "answer": "It is 777 km long.", "contexts": ["It is 777 km long."]},
+    {"id": "nowhere", "question": "Where?", "answer": "There.", "contexts": []},
+]
+TESTS = """
+import pytest
+import mlflow_ragmetrics as rm
+
+pytestmark = pytest.mark.ragmetrics("answers.jsonl", suite=["faithfulness"])
+
+def test_grounded(rag_row):
+    rm.assert_score(rag_row, "faithfulness >= 0.8")
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, mlflow_store: str) -> pytest.Pytester:
+    """A folder with three answers and a test of each."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "")
+    pytester.makefile(".jsonl", answers="\n".join(map(json.dumps, ROWS)))
+    pytester.makepyfile(test_answers=TESTS)
+    return pytester
+
+
+def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return project.runpytest_inprocess(*PLUGIN, "-p", "no:cacheprovider", *arguments)
+
+
+def test_each_row_is_a_test_and_fails_with_claim_passage_and_reason(project: pytest.Pytester) -> None:
+    result = run(project, "-v")
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["*test_grounded?tower? FAILED*", "*test_grounded?river? PASSED*"])
+    result.stdout.fnmatch_lines(
+        [
+            "E *faithfulness is 0.500 and must be >= 0.8 (sample tower, judge lexical)",
+            "E *answer: The tower is 330 metres high. It was built in 1925.",
+            "E *not in the passages: “It was built in 1925.”",
+            "E *why: Lexical: *1925*",
+            "E *passage 2: “It was built in 1889 by engineers.”",
+            "E *faithfulness was not measured and must be >= 0.8 (sample nowhere): *rule, not from a measurement*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*def raise_failures*")
+
+
+@pytest.mark.slow
+def test_workers_of_xdist_score_the_rows_once(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        test_answers="""
+        import pytest
+        import mlflow_ragmetrics as rm
+
+        @rm.metric
+        def counted(answer: str) -> float:
+            with open("scored.txt", "a") as file:
+                file.write("x")
+            return 1.0
+
+        pytestmark = pytest.mark.ragmetrics("answers.jsonl", suite=[counted])
+
+        @pytest.mark.parametrize("again", range(4))
+        def test_row(rag_row, again):
+            rm.assert_score(rag_row, "counted > 0.5")
+
+        def test_all(rag_report):
+            assert len(rag_report) == 3
+        """
+    )
+    result = run(project, "-n", "2", "--ragmetrics-report", "out")
+    result.assert_outcomes(passed=13)
+    assert (project.path / "scored.txt").read_text() == "xxx"
+    cases = ElementTree.fromstring((project.path / "out" / "ragmetrics_junit.xml").read_text(encoding="utf-8"))
+    assert (cases.get("tests"), cases.get("failures")) == ("12", "0")
+    assert "There." in (project.path / "out" / "ragmetrics_report.html").read_text(encoding="utf-8")
+
+
+def test_only_the_selected_rows_are_scored(project: pytest.Pytester) -> None:
+    result = run(project, "-k", "tower", "--ragmetrics-report", "out")
+    result.assert_outcomes(failed=1, deselected=2)
+    assert [row["id"] for row in json.loads((project.path / "out" / "rag_rows.json").read_text())] == ["tower"]
+    page = (project.path / "out" / "ragmetrics_report.html").read_text(encoding="utf-8")
+    assert "2 of 3 rows were not among the selected tests" in page
+
+
+def test_a_report_goes_into_an_mlflow_run_with_a_case_for_each_row(project: pytest.Pytester, mlflow_store: str) -> None:
+    result = run(project, "--ragmetrics-report", "run")
+    result.stdout.fnmatch_lines(["test_answers.py: MLflow run *"])
+    (found,) = mlflow.search_runs(output_format="list")
+    assert found.info.run_name == "pytest test_answers.py"
+    assert found.data.metrics["faithfulness/n_scored"] == 3
+    (rows,) = ElementTree.fromstring(mlflow.artifacts.load_text(f"runs:/{found.info.run_id}/ragmetrics_junit.xml"))
+    failures = {case.get("name"): case.find("failure") for case in rows}
+    assert list(failures) == ["test_grounded[tower]", "test_grounded[river]", "test_grounded[nowhere]"]
+    assert failures["test_grounded[river]"] is None
+    assert "It was built in 1925" in str(failures["test_grounded[tower]"].text)
+
+
+def test_a_report_that_cannot_be_written_fails_the_session(project: pytest.Pytester) -> None:
+    (project.path / "taken").write_text("")
+    project.makepyfile(
+        test_answers=TESTS.replace(">= 0.8", ">= 0.0").replace('"answers', "'answers").replace('l"', "l'")
+    )
+    result = run(project, "-k", "river", "--ragmetrics-report", "taken/out")
+    result.assert_outcomes(passed=1, deselected=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*not written: *"])
+
+
+def test_judged_tests_are_skipped_without_a_key_and_fail_without_the_marker(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    project.makepyfile(
+        test_answers="""
+        import pytest
+        import mlflow_ragmetrics as rm
+
+        rows = pytest.mark.ragmetrics("answers.jsonl", suite=["faithfulness"], judge="openai:/gpt-4o-mini")
+
+        @rows
+        @pytest.mark.judged
+        def test_skipped(rag_row):
+            rm.assert_score(rag_row, "faithfulness >= 0.8")
+
+        @rows
+        def test_failing(rag_row):
+            rm.assert_score(rag_row, "faithfulness >= 0.8")
+
+        @pytest.mark.judged("lexical")
+        def test_run():
+            pass
+        """
+    )
+    result = run(project, "-rs")
+    result.assert_outcomes(passed=1, skipped=3, errors=3)
+    result.stdout.fnmatch_lines(["*needs a key: set the environment variable OPENAI_API_KEY*"])
+
+
+def test_the_judge_of_the_command_line_stands_in_where_a_test_names_none(project: pytest.Pytester) -> None:
+    result = run(project, "-k", "tower", "--ragmetrics-judge", "nosuch:/model")
+    result.assert_outcomes(errors=1, deselected=2)
+    result.stdout.fnmatch_lines(["*the judge 'nosuch:/model'*"])
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        ("", "*needs a marker, @pytest.mark.ragmetrics*"),
+        ('pytestmark = pytest.mark.ragmetrics("gone.jsonl")', "*gone.jsonl does not exist*"),
+    ],
+)
+def test_mistakes_are_one_sentence(project: pytest.Pytester, marker: str, said: str) -> None:
+    project.makepyfile(test_answers=f"import pytest\n{marker}\ndef test_row(rag_row):\n    pass\n")
+    result = run(project)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([said])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_chain_is_asked_the_questions(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        test_answers="""
+        import pytest
+        import mlflow_ragmetrics as rm
+
+        def chain(question):
+            return {"answer": f"{question} Yes.", "contexts": [f"{question} Yes."]}
+
+        @pytest.mark.ragmetrics([{"id": "one", "question": "Is it?"}], suite=["faithfulness"], chain=chain)
+        def test_chain(rag_row):
+            assert rag_row.sample.answer == "Is it? Yes."
+            rm.assert_score(rag_row, "faithfulness >= 0.8")
+        """
+    )
+    run(project).assert_outcomes(passed=1)
+
+
+@pytest.mark.skipif(not hasattr(mlflow, "test"), reason="this MLflow has no @mlflow.test")
+def test_rows_stand_beside_mlflows_own_tests(project: pytest.Pytester, mlflow_store: str) -> None:
+    project.makepyfile(
+        test_answers="""
+        import mlflow
+        import mlflow_ragmetrics as rm
+
+        @mlflow.test
+        def test_run():
+            data = [{"inputs": {"question": "How high?"}, "outputs": "330 m.", "expectations": {}}]
+            data[0]["inputs"]["contexts"] = ["330 m."]
+            result = mlflow.genai.evaluate(data=data, scorers=[rm.get_scorer("faithfulness(threshold=0.8)")])
+            assert result.passed, result.reason
+        """
+    )
+    run(project, "-p", "mlflow.pytest.plugin").assert_outcomes(passed=1)
+
+
+def test_pytest_starts_without_the_package_heavy_parts() -> None:
+    heavy = ("mlflow", "langchain_core", "pandas", "numpy", "pydantic", "scipy")
+    code = f"import sys, {MODULE}; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_entry_point_is_declared() -> None:
+    text = (Path(rm.__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'[project.entry-points.pytest11]\nragmetrics = "{MODULE}"' in text

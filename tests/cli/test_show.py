@@ -1,0 +1,136 @@
+"""``show``, ``open`` and ``rescore`` on real runs."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.readers.results import results_of
+from mlflow_ragmetrics.readers.stored_rows import stored_rows, stored_samples
+
+from .conftest import ROWS, Run
+
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture
+def run(mlflow_store: str) -> str:
+    mlflow.set_experiment("ragmetrics")
+    rows = [{**row, "topic": "x", "faithfulness": 0.25} for row in ROWS]
+    rm.Suite(["faithfulness", "rag_score"]).evaluate(rows).log(run_name="mine")
+    return "mine"
+
+
+def test_rows_of_a_run_are_shown_lowest_first(ragmetrics: Run, run: str) -> None:
+    lines = ragmetrics("show", run).stdout.splitlines()
+    assert lines[0].split()[:2] == ["id", "rag_score"]
+    assert [line.split()[0] for line in lines[2:4]] == ["tower", "river"]
+    assert "tower" not in ragmetrics("show", run, "--where", "faithfulness > 0.9").stdout
+    assert "1 of 2 rows" in ragmetrics("show", run, "--where", "faithfulness > 0.9").stdout
+
+
+def test_a_row_is_shown_with_its_claims_marked(ragmetrics: Run, run: str) -> None:
+    shown = ragmetrics("show", run, "tower").stdout
+    assert "The tower is 330 metres high. [✓] It was built in 1925. [?]" in shown
+    assert "? not in the passages: “It was built in 1925.”" in shown
+    assert "passage 2: “It was built in 1889 by engineers.”" in shown
+    assert "faithfulness 0.500" in shown
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_no_line_is_wider_than_the_terminal(
+    ragmetrics: Run, run: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for arguments in (["show", run], ["show", run, "tower"]):
+        assert max(map(len, ragmetrics(*arguments).stdout.splitlines())) <= width
+
+
+def test_figures_are_not_cut_at_sixty_columns(ragmetrics: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.jsonl").write_text("\n".join(map(__import__("json").dumps, ROWS)))
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = ragmetrics("evaluate", "a.jsonl", "--no-log").stdout
+    table = shown.partition("rag_score =")[0]
+    assert "…" not in table
+    assert "answer_relevance" in table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["mine", "towr"], "has no row 'towr'; did you mean 'tower'?"),
+        (["nobody"], "'nobody' is neither a file"),
+        (["mine", "--where", "faithful > 1"], "'faithful' is not a metric of mine"),
+        (["mine", "--where", "faithfulness"], "is not a condition on a score"),
+    ],
+)
+def test_mistakes_are_one_sentence(ragmetrics: Run, run: str, arguments: list[str], said: str) -> None:
+    result = ragmetrics("show", *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_stored_rows_are_those_of_the_report(run: str) -> None:
+    results = results_of(run)
+    rows = stored_rows(results)
+    tower = next(row for row in rows if row.sample.id == "tower")
+    assert tower.scores["faithfulness"].value == 0.5
+    assert [item.verdict for item in tower.scores["faithfulness"].items] == ["SUPPORTED", "NEUTRAL"]
+    assert tower.scores["faithfulness"].measured
+    (sample,) = [each for each in stored_samples(results) if each.id == "tower"]
+    assert sample.texts == ("The tower is 330 metres high.", "It was built in 1889 by engineers.")
+    assert sample.metadata == {"topic": "x", "faithfulness": 0.25}
+
+
+def test_the_page_of_a_run_is_opened(
+    ragmetrics: Run, run: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda uri: opened.append(uri) or True)
+    assert ragmetrics("open", run).exit_code == 0
+    assert "It was built in 1925" in Path(opened[0].removeprefix("file://")).read_text(encoding="utf-8")
+    assert "Wrote page.html" in ragmetrics("open", run, "--output", "page.html").output
+    assert (tmp_path / "page.html").exists()
+    mlflow.start_run(run_name="empty")
+    mlflow.end_run()
+    refused = ragmetrics("open", "empty")
+    assert refused.exit_code == 2
+    assert "has no ragmetrics_report.html" in refused.stderr
+
+
+def test_a_run_is_judged_anew_and_compared(ragmetrics: Run, run: str) -> None:
+    result = ragmetrics("rescore", run, "--judge", "lexical", "--run-name", "again")
+    assert result.exit_code == 0, result.output
+    assert "again (B) against mine (A): 2 rows paired by id" in result.output
+    again = mlflow.search_runs(filter_string="attributes.run_name = 'again'", output_format="list")[0]
+    assert again.data.metrics["vs_mine/faithfulness/difference"] == 0.0
+    planned = ragmetrics("rescore", run, "--judge", "openai:/gpt-4o-mini", "--dry-run")
+    assert "Nothing was sent" in planned.stdout
+    assert "--prices" in planned.stdout
+    priced = ragmetrics("rescore", run, "-j", "openai:/gpt-4o-mini", "--dry-run", "--prices", "input=1,output=2")
+    assert "$" in priced.stdout
+
+
+def test_a_limit_outside_the_range_is_refused_with_the_range(ragmetrics: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"answer": "It is high.", "contexts": ["It is high."]}\n')
+    evaluate = ("evaluate", "a.jsonl", "-m", "faithfulness", "--no-log", "--fail-under")
+    refused = ragmetrics(*evaluate, "faithfulness=80")
+    assert refused.exit_code == 2
+    assert "range, from 0 to 1; write 0.8 for 80 %" in refused.stderr
+    assert ragmetrics(*evaluate, "faithfulness_1to5=6").exit_code == 2
+    assert ragmetrics(*evaluate, "faithfulness_1to5=4").exit_code == 0
+    assert ragmetrics(*evaluate, "faithfulness/pass_rate=1.5").exit_code == 2
+
+
+def test_a_delimiter_can_be_given(ragmetrics: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("answer;contexts\na;a\n")
+    evaluate = ("evaluate", "a.csv", "-m", "faithfulness", "--no-log")
+    assert "separated by semicolons" in ragmetrics(*evaluate).stderr
+    given = ragmetrics(*evaluate, "--delimiter", ";")
+    assert (given.exit_code, "separated" in given.stderr) == (0, False)
+    assert "must be one character" in ragmetrics(*evaluate, "--delimiter", "ab").stderr

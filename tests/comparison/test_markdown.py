@@ -1,0 +1,62 @@
+"""A comparison as Markdown: what was found, gates, a table, the rows; nothing of the data becomes markup."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.comparison.markdown import code
+from mlflow_ragmetrics.core.score import Item
+
+from .reports import noisy, report_of
+
+HOSTILE = "a | `b` <img src=x onerror=alert(1)> @team\n# heading [x](http://evil.example)"
+
+
+def comparison(shift: float) -> rm.Comparison:
+    def items(verdict: str) -> list[tuple[Item, ...]]:
+        return [(Item("claim", HOSTILE, verdict),)] * 60  # type: ignore[arg-type]
+
+    before = report_of(noisy(60), items=items("SUPPORTED"), threshold=0.5)
+    after = report_of(noisy(60, shift=shift, seed=1), items=items("CONTRADICTED"), answer=HOSTILE, threshold=0.5)
+    return rm.compare(before, after, rows=2)
+
+
+def test_the_summary_says_what_was_found_and_which_gate_failed() -> None:
+    text = comparison(-0.2).to_markdown(["regressed"])
+    assert text.startswith("## B against A\n\nB is worse on faithfulness")
+    assert "- 🔴 **Gate not reached**: B vs A\\: faithfulness\\: regressed" in text
+    assert re.search(r"^\| 🔴 \| `faithfulness` \| 0\.\d{3} \| .* \| regressed \|$", text, re.MULTILINE)
+    assert "<details><summary>The 2 rows that changed most</summary>" in text
+    assert "claim supported → contradicted" in text
+
+
+def test_without_a_gate_none_is_said_to_fail() -> None:
+    assert "Gate" not in comparison(-0.2).to_markdown()
+    assert "Gate" not in comparison(0.2).to_markdown(["regressed"])
+    assert "🟢" in comparison(0.2).to_markdown()
+
+
+def test_every_line_of_the_table_has_as_many_cells() -> None:
+    table = [line for line in comparison(-0.2).to_markdown().splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in table}) == 1
+
+
+def test_texts_of_the_data_stay_within_code() -> None:
+    outside = re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", "", comparison(-0.2).to_markdown())
+    assert not [word for word in ("<img", "@team", "evil.example") if word in outside]
+
+
+@given(st.text(max_size=60))
+def test_a_code_span_is_one_line_with_a_fence_that_the_text_does_not_hold(text: str) -> None:
+    span = code(text)
+    assert "\n" not in span
+    fence = re.match("`+", span)
+    assert fence is not None
+    inner = span[len(fence[0]) : -len(fence[0])]
+    assert span.endswith(fence[0])
+    assert fence[0] not in re.findall("`+", inner)
+    assert inner

@@ -1,0 +1,51 @@
+"""The JSON Schema says what the settings say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.configuration.schema import suite_schema
+from mlflow_ragmetrics.configuration.settings import SuiteSettings
+
+
+def test_the_schema_has_every_key_and_takes_what_the_settings_take() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = suite_schema()
+    assert set(schema["properties"]) == set(SuiteSettings.model_fields)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    template = (Path(rm.__file__).parent / "cli" / "suite.yaml").read_text(encoding="utf-8")
+    whole = {
+        "metrics": ["faithfulness", {"ndcg": {"k": 5}}],
+        "judges": ["lexical", {"model": "openai:/gpt-4o-mini", "temperature": 0, "api_key": "${OPENAI_API_KEY}"}],
+        "embeddings": "char-ngram",
+        "retry": {"on_http_codes": [429, "5xx"], "max": 30},
+        "thresholds": "balanced",
+    }
+    for suite in (yaml.safe_load(template), whole, {"preset": "full", "judges": "lexical"}):
+        SuiteSettings(**suite)
+        jsonschema.validate(suite, schema)
+    for wrong in (
+        {"preset": "full", "metrics": ["rouge"]},
+        {"preset": "full", "metric": []},
+        {"preset": "x", "judges": 3},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+
+
+def test_init_writes_it_beside_the_suite_and_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["init", "nightly.yaml", "--schema"])
+    assert result.exit_code == 0, result.output
+    first, rest = (tmp_path / "nightly.yaml").read_text(encoding="utf-8").split("\n", 1)
+    assert first == "# yaml-language-server: $schema=suite.schema.json"
+    assert yaml.safe_load(rest)["preset"] == "white_paper"
+    assert json.loads((tmp_path / "suite.schema.json").read_text(encoding="utf-8")) == suite_schema()
+    assert rm.Suite.from_yaml("nightly.yaml").keys

@@ -1,0 +1,56 @@
+"""What the site shows as code is run, page by page, as a reader would: a store of its own, no key, no network."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.snippets import agrees, blocks, difference, missing, run
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    path.relative_to(DOCS).as_posix()
+    for folder in ("start", "guides", "explanation", "metrics")
+    for path in (DOCS / folder).glob("*.md")
+    if any(block.is_run for block in blocks(path.read_text(encoding="utf-8")))
+)
+LANGUAGES = {"python", "bash", "text", "yaml", "csv"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(
+    page: str, tmp_path: Path, mlflow_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    lacking = missing(text)
+    if lacking:
+        pytest.skip(f"{', '.join(lacking)} is not installed")
+    if "genai.evaluate" in text:
+        pytest.importorskip("mlflow.genai.evaluation.harness", reason="this MLflow cannot evaluate outside Databricks")
+    shutil.copytree(ROOT / "examples" / "data", tmp_path / "examples" / "data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    done = 0
+    for block, printed in run(text, page):
+        done += 1
+        if block.output is not None:
+            assert agrees(block.output, printed), difference(block.output, printed)
+    assert done == sum(block.is_run for block in blocks(text))
+
+
+def test_nearly_all_code_of_the_site_is_run() -> None:
+    found = [block for page in DOCS.rglob("*.md") for block in blocks(page.read_text(encoding="utf-8"))]
+    code = [block for block in found if block.language == "python"]
+    assert len([block for block in code if block.is_run]) >= 40
+    assert len([block for block in code if not block.is_run]) <= 2
+    assert {block.language for block in found} <= {*LANGUAGES, "pycon", "toml", "json"}
+
+
+def test_no_output_waits_to_be_filled_in() -> None:
+    for page in PAGES:
+        for block in blocks((DOCS / page).read_text(encoding="utf-8")):
+            assert block.output is None or block.output.strip() not in ("?", ""), f"{page}: {block.code}"

@@ -1,0 +1,166 @@
+"""What a page shows as code is run, block by block, as a reader would; ``python tests/snippets.py PAGE …`` shows anew.
+
+Of a Markdown page are run: ``python`` blocks, in one set of names, and the lines of ``bash`` blocks that begin with
+``ragmetrics`` (``# exit code 1`` at the end names another code than 0). A block whose first line is a comment with a
+file's name is written to that file. What a ``text`` block says right below is what the block must have printed, where
+``[…]`` stands for anything. ``<!-- not run: why -->`` above a block leaves it out, and a page that begins with
+``<!-- needs: module, module -->`` is run only where these are installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib.util
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from mlflow_ragmetrics.cli import main
+
+_BLOCK = re.compile(
+    r"(?:^<!-- not run: (?P<why>.+?) -->\n+)?^```(?P<language>\w+)\n(?P<code>.*?)^```$"
+    r"(?P<below>\n+```text\n(?P<output>.*?)^```$)?",
+    re.MULTILINE | re.DOTALL,
+)
+_FILE = re.compile(r"^(?:#|//) ([\w./-]+\.(?:py|yaml|csv|jsonl|json|toml|txt))\n")
+_NEEDS = re.compile(r"^<!-- needs: (.+?) -->$", re.MULTILINE)
+_EXIT = re.compile(r"\s+# exit code (\d+)$")
+_CHANGING = re.compile(r"(?<= rows in )[\d.]+(?= s$)|(?<=^MLflow run: ).*$|(?<=--backend-store-uri )\S+$", re.MULTILINE)
+_LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+RUN = ("python", "bash", "yaml", "json", "jsonl", "csv", "toml")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a page: its language, its code, the output that stands below it, and why it is not run."""
+
+    language: str
+    code: str
+    output: str | None
+    why: str | None
+    start: int
+    end: int
+
+    @property
+    def file(self) -> str | None:
+        """The file that the block is, by its first line."""
+        found = _FILE.match(self.code)
+        return found[1] if found else None
+
+    @property
+    def commands(self) -> list[str]:
+        """The lines of a shell block that call ``ragmetrics``, continued lines joined."""
+        lines = self.code.replace("\\\n", " ").splitlines()
+        return [" ".join(line.split()) for line in lines if line.startswith("ragmetrics ")]
+
+    @property
+    def is_run(self) -> bool:
+        """Whether anything of it is executed or written to a file."""
+        if self.why is not None or self.language not in RUN:
+            return False
+        return bool(self.file) or self.language == "python" or (self.language == "bash" and bool(self.commands))
+
+
+def blocks(text: str) -> list[Block]:
+    """The fenced blocks of a page but for the outputs below others."""
+    found = []
+    for each in _BLOCK.finditer(text):
+        found.append(Block(each["language"], each["code"], each["output"], each["why"], each.start(), each.end()))
+    return found
+
+
+def missing(text: str) -> list[str]:
+    """The modules that a page needs and that are not installed."""
+    found = _NEEDS.search(text)
+    names = re.split(r",\s*", found[1]) if found else []
+    return [name for name in names if importlib.util.find_spec(name) is None]
+
+
+def run(text: str, page: str) -> Iterator[tuple[Block, str]]:
+    """Execute a page in the working directory; each executed block with what it printed."""
+    names: dict[str, Any] = {"__name__": "__page__"}
+    for number, block in enumerate(blocks(text), 1):
+        if not block.is_run:
+            continue
+        if block.file:
+            path = Path(block.file)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(_FILE.sub("", block.code), encoding="utf-8")
+            yield block, ""
+        elif block.language == "python":
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                exec(compile(block.code, f"{page}, block {number}", "exec"), names)
+            yield block, printed.getvalue()
+        else:
+            yield block, "".join(map(_called, block.commands))
+
+
+def _called(command: str) -> str:
+    found = _EXIT.search(command)
+    expected = int(found[1]) if found else 0
+    arguments = shlex.split(_EXIT.sub("", command))[1:]
+    result = CliRunner(env={"COLUMNS": "100"}).invoke(main, arguments)
+    assert result.exit_code == expected, (
+        f"{command}\nends with {result.exit_code}:\n{result.output}{result.exception!r}"
+    )
+    return result.output
+
+
+def agrees(shown: str, printed: str) -> bool:
+    """Whether the output on a page is what was printed, but for blanks, times, runs' names and ``[…]`` for anything."""
+    shown, printed = _CHANGING.sub("", shown.replace("[…]", "...")), _CHANGING.sub("", printed)
+    return doctest.OutputChecker().check_output(shown, printed, _LIKE)
+
+
+def difference(shown: str, printed: str) -> str:
+    """Both, for a message."""
+    return f"the page shows\n{shown}\nand the code printed\n{printed}"
+
+
+def written_anew(path: Path) -> str:
+    """The page with each output that no longer agrees replaced by what was printed."""
+    text = path.read_text(encoding="utf-8")
+    parts, end = [], 0
+    for block, printed in run(text, path.name):
+        if block.output is not None and not agrees(block.output, printed):
+            shown = text[block.start : block.end]
+            at = block.start + shown.rindex("```text\n")
+            lines = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
+            parts += [text[end:at], f"```text\n{lines}\n```"]
+            end = block.end
+    return "".join([*parts, text[end:]])
+
+
+def refresh(page: Path) -> None:
+    """Write the outputs of ``page`` anew, in a folder that has the example data and a store."""
+    data, page = Path(__file__).parents[1] / "examples" / "data", page.resolve()
+    os.environ["MLFLOW_TRACKING_URI"] = "sqlite:///mlflow.db"
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(data, Path(folder, "examples", "data"))
+        os.chdir(folder)
+        sys.path.insert(0, folder)
+        page.write_text(written_anew(page), encoding="utf-8")
+        os.chdir(data)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        refresh(Path(sys.argv[1]))
+    else:
+        for name in sys.argv[1:]:  # a process for each page, since MLflow keeps the store that it opened
+            subprocess.run([sys.executable, __file__, name], check=True)

@@ -1,0 +1,86 @@
+"""What notebooks show of results: words and tables, not dataclasses, light and dark, with nothing unescaped."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+import mlflow_ragmetrics as rm
+from tests.comparison.reports import noisy, report_of
+
+ROWS = [
+    {"id": "one", "question": "<b>Q</b>?", "answer": "It is high. It was <i>new</i>.", "contexts": ["It is high."]},
+    {"id": "two", "question": "Q?", "answer": "It is low.", "contexts": ["It is low."]},
+]
+SCORED = rm.rag_score(weights={"faithfulness": 1.0})
+REPORT = rm.Suite(["faithfulness", SCORED]).evaluate(ROWS)
+PLANNED = rm.Suite(
+    ["faithfulness"], judge="openai:/gpt-4o-mini", api_key="none", prices={"input": 1, "output": 2}
+).plan(ROWS)
+COMPARISON = rm.compare(report_of(noisy(60), answer="<b>"), report_of(noisy(60, shift=-0.2, seed=1), answer="<b>"))
+
+
+class _Balanced(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+CELLS = {
+    "suite": (rm.Suite.preset("white_paper"), "0.4 correctness"),
+    "report": (REPORT, "rag_score"),
+    "row": (REPORT["one"], "1 not in the passages"),
+    "score": (REPORT["one"].scores["faithfulness"], "not in the passages"),
+    "comparison": (COMPARISON, "regressed"),
+    "power": (rm.power(COMPARISON, detect=0.03), "can show a difference of"),
+    "calibration": (rm.calibrate(report_of(noisy(40)), [n % 2 for n in range(40)], key="faithfulness"), "AUROC"),
+    "plan": (PLANNED, "Nothing was sent"),
+    "no plan": (rm.Suite(["rouge"]).plan([{"answer": "a", "reference": "a"}]), "it costs nothing"),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cells_are_whole_escaped_and_styled_for_both_themes(name: str) -> None:
+    result, said = CELLS[name]
+    shown = result._repr_html_()
+    assert said in shown
+    assert "<b>" not in shown
+    assert "<i>new" not in shown
+    assert "prefers-color-scheme: dark" in shown
+    assert 'data-jp-theme-light="false"' in shown
+    parser = _Balanced()
+    parser.feed(shown)
+    assert parser.open == []
+
+
+def test_the_answer_of_a_row_is_marked_claim_by_claim() -> None:
+    shown = REPORT["one"]._repr_html_()
+    assert '<mark class="good" title="supported' in shown
+    assert "It was &lt;i&gt;new&lt;/i&gt;.</mark>" in shown
+
+
+def test_rows_are_found_by_id_and_by_condition() -> None:
+    assert REPORT["two"].sample.answer == "It is low."
+    with pytest.raises(rm.InvalidDataError, match="there is no row 'tow'; did you mean 'two'"):
+        REPORT["tow"]
+    assert list(REPORT.where("faithfulness < 0.9")["id"]) == ["one"]
+    assert list(REPORT.where("faithfulness < 0.9", "faithfulness > 0.9")["id"]) == []
+    assert list(REPORT.where("faithfulness_1to5 >= 5")["id"]) == ["two"]
+    with pytest.raises(rm.InvalidOptionError, match="'rouge' is not a metric here; there are"):
+        REPORT.where("rouge < 1")
+    unscored = rm.Suite(["faithfulness"]).evaluate([*ROWS, {"id": "three", "answer": "x"}])
+    assert list(unscored.where("faithfulness <= 1")["id"]) == ["one", "two"]
+    assert list(REPORT.worst(1)["id"]) == ["one"]
+
+
+def test_changed_rows_are_a_frame() -> None:
+    assert list(COMPARISON.changed().columns[:5]) == ["id", "question", "answer_a", "answer_b", "change"]
+    assert len(COMPARISON.changed()) == 10
