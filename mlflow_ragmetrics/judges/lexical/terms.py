@@ -12,21 +12,19 @@ from typing import Final, NamedTuple
 
 import snowballstemmer
 
-from mlflow_ragmetrics.judges.lexical.numbers import (
+from mlflow_ragmetrics.judges.lexical.words import (
+    CURRENCY_SIGNS,
     MONTHS,
+    NEGATORS,
     ORDINALS,
     SPELLED,
+    STOP_WORDS,
+    SYNONYMS,
+    UNITS_BEHIND_NUMBERS,
     canonical_number,
     read_date,
     scale_of,
     spelled_number,
-)
-from mlflow_ragmetrics.judges.lexical.words import (
-    CURRENCY_SIGNS,
-    NEGATORS,
-    STOP_WORDS,
-    SYNONYMS,
-    UNITS_BEHIND_NUMBERS,
 )
 
 __all__ = ["CANCELLING", "Term", "is_longer_than", "is_negator", "stem", "terms_of"]
