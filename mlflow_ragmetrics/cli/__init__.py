@@ -73,7 +73,7 @@ class _Refusal(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """The sentence on standard error, broken between words where that is a terminal."""
-        from mlflow_ragmetrics.cli.terminal import clean_lines, for_terminal
+        from mlflow_ragmetrics.cli.output import clean_lines, for_terminal
         from mlflow_ragmetrics.core.secrets import redact
 
         click.echo(
@@ -148,7 +148,7 @@ def _say_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, UserWarning):
-        from mlflow_ragmetrics.cli.terminal import clean_lines, for_terminal
+        from mlflow_ragmetrics.cli.output import clean_lines, for_terminal
         from mlflow_ragmetrics.core.secrets import redact
 
         click.echo(for_terminal(clean_lines(redact(f"Warning: {message}")), sys.stderr), err=True)

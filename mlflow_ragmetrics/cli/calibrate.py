@@ -63,7 +63,7 @@ def command(
       ragmetrics calibrate my-run --feedback --key correctness
     """
     from mlflow_ragmetrics.calibration import calibrate as calibrate_run
-    from mlflow_ragmetrics.cli.terminal import for_terminal, terminal_width
+    from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
 
     if save is not None and not os.path.isfile(save):
         raise InvalidDataError(f"there is no suite {save}; `ragmetrics init` writes one")

@@ -117,7 +117,7 @@ def command(
 
 
 def _show(comparisons: Sequence[Comparison], by: Sequence[str], true_score: Mapping[str, str]) -> None:
-    from mlflow_ragmetrics.cli.terminal import for_terminal, terminal_width
+    from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
 
     width = terminal_width(sys.stdout)
     for comparison in comparisons:
@@ -134,7 +134,7 @@ _MOST_ITEMS = 3
 
 def changed_lines(comparison: Comparison) -> Iterator[str]:
     """The rows that changed most: how far each score moved, and the claims whose verdicts did."""
-    from mlflow_ragmetrics.cli.terminal import clean, shorten
+    from mlflow_ragmetrics.cli.output import clean, shorten
     from mlflow_ragmetrics.views.text import number
 
     yield f"The {len(comparison.rows)} rows that changed most:" if len(comparison.rows) > 1 else "The row that changed:"

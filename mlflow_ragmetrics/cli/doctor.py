@@ -209,7 +209,7 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
     """
     from rich.text import Text
 
-    from mlflow_ragmetrics.cli.terminal import clean, console, for_terminal
+    from mlflow_ragmetrics.cli.output import clean, console, for_terminal
 
     screen = console()
     faults = 0

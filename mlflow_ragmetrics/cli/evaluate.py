@@ -17,11 +17,13 @@ from mlflow_ragmetrics.cli.output import (
     NOT_COMPLETE,
     check_output,
     check_writable,
+    clean,
+    console,
     report_gates,
+    wrapped,
     write_report,
 )
 from mlflow_ragmetrics.cli.request import CACHE, Request, Sectioned, request_options
-from mlflow_ragmetrics.cli.terminal import clean, console, wrapped
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.readers.groups import sample_groups, sample_slices
 from mlflow_ragmetrics.report.gates import check_figures, check_names

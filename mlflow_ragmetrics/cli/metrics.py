@@ -37,7 +37,7 @@ def list_command() -> None:
     """
     from rich.text import Text
 
-    from mlflow_ragmetrics.cli.terminal import console, fitted
+    from mlflow_ragmetrics.cli.output import console, fitted
     from mlflow_ragmetrics.core.metric import Metric
     from mlflow_ragmetrics.selection import PRESETS
 
@@ -100,7 +100,7 @@ def explain_command(metric: str) -> None:
       ragmetrics explain faithfulness
       ragmetrics explain "rouge(rouge_type='rougeL')"
     """
-    from mlflow_ragmetrics.cli.terminal import console, fitted
+    from mlflow_ragmetrics.cli.output import console, fitted
     from mlflow_ragmetrics.core.metric import Metric
     from mlflow_ragmetrics.registry import metric_of
 

@@ -47,7 +47,7 @@ def command(
       ragmetrics power rows.parquet --detect 0.03
       ragmetrics power baseline candidate --detect 0.03 --groups conversation_id
     """
-    from mlflow_ragmetrics.cli.terminal import for_terminal, terminal_width
+    from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
     from mlflow_ragmetrics.comparison import compare
     from mlflow_ragmetrics.comparison.power import power
     from mlflow_ragmetrics.readers.results import is_file, results_of

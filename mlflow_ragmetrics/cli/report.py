@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mlflow_ragmetrics.cli.terminal import clean, console, shorten, unbroken, wrapped
+from mlflow_ragmetrics.cli.output import clean, console, shorten, unbroken, wrapped
 from mlflow_ragmetrics.core.marked import nearest_sentence
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlflow_ragmetrics.cli.options import files, numbers, one_or_all
-from mlflow_ragmetrics.cli.output import NOT_COMPLETE
+from mlflow_ragmetrics.cli.output import NOT_COMPLETE, clean, for_terminal, terminal_width
 from mlflow_ragmetrics.cli.request import CACHE
 from mlflow_ragmetrics.cli.store import destination_of, open_store
-from mlflow_ragmetrics.cli.terminal import clean, for_terminal, terminal_width
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
 if TYPE_CHECKING:

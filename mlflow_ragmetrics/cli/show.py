@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from mlflow_ragmetrics.cli.options import files
+from mlflow_ragmetrics.cli.output import clean, clean_lines, console, shorten, wrapped
 from mlflow_ragmetrics.cli.store import open_store
-from mlflow_ragmetrics.cli.terminal import clean, clean_lines, console, shorten, wrapped
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.marked import VERDICTS, claims_of, marked_text, nearest_sentence
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError

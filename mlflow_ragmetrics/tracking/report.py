@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.tracking.describe import (
     Loggable,
     dataset_input,
@@ -24,23 +17,10 @@ from mlflow_ragmetrics.tracking.describe import (
     package_version,
     run_metrics_of,
 )
-from mlflow_ragmetrics.tracking.feedback import (
-    SOURCE_RUN,
-    assessment_names,
-    feedback_of,
-    remove_assessment,
-    repeated_keys,
-    write_assessment,
-)
+from mlflow_ragmetrics.tracking.feedback import assessment_names, repeated_keys
 from mlflow_ragmetrics.tracking.run import WRITING, status_of, target_run
 from mlflow_ragmetrics.tracking.tables import write_tables
-from mlflow_ragmetrics.tracking.trace_store import (
-    TRACES_TAG,
-    TraceTarget,
-    can_write_directly,
-    write_traces_directly,
-    write_traces_publicly,
-)
+from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
     FIGURES,
@@ -55,128 +35,7 @@ from mlflow_ragmetrics.tracking.writer import (
 )
 from mlflow_ragmetrics.views.text import SUMMARY_HEAD
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-
-__all__ = ["log_feedback", "log_report", "log_traces", "remove_traces"]
-
-_TRACES_PER_BATCH = 100
-_TRACES_PER_UPLOAD = 20
-_UPLOADS = 8
-_RUN_TYPE = "mlflow.runType"
-
-
-def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) -> list[str]:
-    """Write one trace per row into the experiment of ``run_id``, link it to the run, and return the traces' ids.
-
-    A trace holds question, answer, retrieved chunks as a retriever span, the scores as feedback (by the names of
-    ``assessment_names``) and the reference as expectation; its client request id is the sample's id, by which MLflow
-    pairs the rows of two runs. Traces that an earlier call wrote for this run are replaced. A store without assessments
-    gets no traces and a warning.
-    """
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
-
-    client = MlflowClient()
-    run = client.get_run(run_id)
-    experiment_id = run.info.experiment_id
-    if _RUN_TYPE in run.data.tags:
-        remove_traces(client, experiment_id, run_id)
-    client.set_tag(run_id, _RUN_TYPE, "genai_evaluate")  # before the traces: whatever ends this, they are found again
-    write = partial(_write_traces, target=TraceTarget(experiment_id, run_id, assessment_names(rows), model_id))
-    ids: list[str] = []
-    try:
-        for written in write(rows):
-            ids += written
-    except (MlflowException, NotImplementedError) as error:
-        if ids:
-            raise
-        remove_traces(client, experiment_id, run_id)
-        client.delete_tag(run_id, _RUN_TYPE)
-        warnings.warn(f"no traces were written, since this store does not take them: {error}", stacklevel=3)
-        return []
-    _link(client, ids, run_id)
-    return ids
-
-
-def _write_traces(rows: Sequence[Row], target: TraceTarget) -> Iterator[list[str]]:
-    """The ids of the traces written for ``rows``, batch by batch; a server gets several at a time.
-
-    Each trace has its id before it is sent, so that one sent twice is stored once.
-    """
-    import mlflow
-
-    if not can_write_directly():
-        yield from (write_traces_publicly(batch, target) for batch in _batches(rows))
-    elif not mlflow.get_tracking_uri().startswith("http"):  # a database takes one writer at a time
-        yield from (write_traces_directly(batch, target) for batch in _batches(rows))
-    else:
-        pool = ThreadPoolExecutor(_UPLOADS, "ragmetrics-upload")
-        try:
-            yield from pool.map(partial(write_traces_directly, target=target), _batches(rows, _TRACES_PER_UPLOAD))
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def log_feedback(rows: Sequence[Row], run_id: str) -> list[str]:
-    """Write the scores of ``rows`` onto the traces that they come from, in place of those that this run wrote before.
-
-    They are called by the metrics' keys. Returns the traces' ids. ``InvalidOptionError`` when no row comes from one.
-    """
-    import mlflow
-
-    traced = {str(row.sample.metadata["trace_id"]): row for row in rows if "trace_id" in row.sample.metadata}
-    if not traced:
-        message = "feedback=True writes scores back onto traces, and no row comes from one; evaluate search_traces(…)"
-        raise InvalidOptionError(message, param="feedback")
-    client = mlflow.MlflowClient()
-    for trace_id, row in traced.items():
-        for earlier in client.get_trace(trace_id).info.assessments:
-            if earlier.name in row.scores and (earlier.metadata or {}).get(SOURCE_RUN) == run_id:
-                remove_assessment(trace_id, str(earlier.assessment_id))
-        for key, score in row.scores.items():
-            _insistently(partial(write_assessment, trace_id, feedback_of(key, score, run_id), f"{run_id} {key}"))
-    _link(client, list(traced), run_id)
-    return list(traced)
-
-
-def _insistently(action: Callable[[], None]) -> None:
-    """Try again for some seconds where the store fails, as MLflow itself does with other requests."""
-    from mlflow.exceptions import MlflowException
-
-    for pause in (0.1, 0.3, 1, 3, 9, None):
-        try:
-            action()
-        except MlflowException as error:
-            status: int = error.get_http_status_code()  # type: ignore[no-untyped-call]
-            if pause is None or status not in (408, 429, 500, 502, 503, 504):
-                raise
-            time.sleep(pause)
-        else:
-            return
-
-
-def _link(client: MlflowClient, ids: Sequence[str], run_id: str) -> None:
-    if hasattr(client, "link_traces_to_run"):
-        for batch in _batches(ids):
-            client.link_traces_to_run(trace_ids=batch, run_id=run_id)
-
-
-def remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None:
-    """Remove the traces that were written for a run."""
-    import mlflow
-
-    mine = f"tags.`{TRACES_TAG}` = '{run_id}'"
-    found = mlflow.search_traces([experiment_id], mine, return_type="list", include_spans=False)
-    for batch in _batches([trace.info.trace_id for trace in found]):
-        client.delete_traces(experiment_id, trace_ids=batch)
-
-
-def _batches(entries: Sequence[Any], size: int = _TRACES_PER_BATCH) -> Iterator[list[Any]]:
-    source = iter(entries)
-    while batch := list(islice(source, size)):
-        yield batch
-
+__all__ = ["log_report"]
 
 _NOTE_TAG = "mlflow.note.content"
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mlflow_ragmetrics.core.json_text import plain_text
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.tracking.report import remove_traces
+from mlflow_ragmetrics.tracking.traces import remove_traces
 from mlflow_ragmetrics.tracking.writer import (
     LONGEST_TAG,
     STATUS_TAG,

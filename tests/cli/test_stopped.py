@@ -24,7 +24,7 @@ if {stage!r} == "scoring":
     import mlflow_ragmetrics.suite as suite
     suite.Suite.evaluate = pause
 else:
-    import mlflow_ragmetrics.tracking.report as traces
+    import mlflow_ragmetrics.tracking.traces as traces
     traces._link = pause
 from mlflow_ragmetrics.cli import main
 main()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.cli.terminal import clean, for_terminal, shorten, terminal_width, unbroken, wrapped
+from mlflow_ragmetrics.cli.output import clean, for_terminal, shorten, terminal_width, unbroken, wrapped
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.tracking import report as traces_module
+from mlflow_ragmetrics.tracking import traces as traces_module
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from mlflow_ragmetrics.tracking.trace_store import TraceTarget
 from tests.mlflow_server import Server, free_port

@@ -11,9 +11,9 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.tracking import report as traces_module
 from mlflow_ragmetrics.tracking import trace_store
-from mlflow_ragmetrics.tracking.report import log_traces
+from mlflow_ragmetrics.tracking import traces as traces_module
+from mlflow_ragmetrics.tracking.traces import log_traces
 
 needs_batches = pytest.mark.skipif(not trace_store.can_write_directly(), reason="this MLflow writes traces one by one")
 RECORDS = [
