@@ -56,7 +56,10 @@ def test_groups_slices_true_scores_and_gates_of_an_evaluation() -> None:
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_mean_of_a_slice_is_cut_on_narrow_terminals(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    rows = [json.loads(line) | {"contexts": ["Cats."], "reference": "Cats sleep."} for line in open("a.jsonl")]
+    rows = [
+        json.loads(line) | {"contexts": ["Cats."], "reference": "Cats sleep."}
+        for line in Path("a.jsonl").read_text().splitlines()
+    ]
     rows = [{**row, "topic": f"a topic with quite a long name {row['topic']}"} for row in rows]
     Path("long.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     arguments = ("evaluate", "long.jsonl", "--suite", "diagnose", "--no-log", "--by", "topic", "--worst", "0")
