@@ -7,6 +7,7 @@ DATA holds the labelled sets (``<set>.dev.jsonl``: ragtruth_qa, mtrag, ragchecke
 ``--ask`` writes ``FOLDER/<set>-<method>/r<1|2|3>/<digest>.prompt.txt``, and lists of eight of them to be answered
 together; whoever reads a prompt writes ``<digest>.reply.txt`` beside it. Methods that ask in two steps (``full``,
 ``ragas``) need ``--ask`` again once the first replies are there, and so do replies that are to be looked at once more.
+``--save FOLDER`` keeps what was measured as ``<set>-<method>.json``: digests of rows and prompts, and the scores.
 Answers to one question go to different readers. Rows are drawn by the SHA-256 of their ids, before any reply is
 read; labels are in no prompt. Peers' prompts are those of the installed packages (``ragas`` in an environment that has
 it).
@@ -265,6 +266,18 @@ def _pairs(entries: Sequence[Entry], scores: Sequence[Scores]) -> list[str]:
     return ["  grade    " + "; ".join(told)]
 
 
+def save(path: Path, entries: Sequence[Entry], scores: Sequence[Scores], folder: Path) -> None:
+    """Write the digests of the prompts that were answered, and a line of scores for each row, named by its digest."""
+    prompts = sorted(reply.name.partition(".")[0] for reply in folder.glob("r*/*.reply.txt"))
+    rows = [
+        json.dumps({"row": digest(entry.row["id"])[:16], "reader": entry.reader, **score})
+        for entry, score in zip(entries, scores, strict=True)
+    ]
+    listed = ",\n  ".join(rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'{{"prompts": {json.dumps(prompts)},\n "rows": [\n  {listed}\n]}}\n', encoding="utf-8")
+
+
 def main() -> None:
     """Ask or read, and print one block for each set and method."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -273,6 +286,7 @@ def main() -> None:
     parser.add_argument("--read", type=Path, metavar="FOLDER")
     parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
     parser.add_argument("--methods", nargs="+", default=["single"], choices=METHODS)
+    parser.add_argument("--save", type=Path, metavar="FOLDER")
     given = parser.parse_args()
     folder = given.ask or given.read
     if folder is None:
@@ -285,6 +299,8 @@ def main() -> None:
             scores, missing = judged(folder, name, method, entries, writes=given.ask is not None)
             print(f"{name}, {method}: {len(entries)} answers (rows {listed}), {missing} prompts without a reply")
             print("\n".join(table(name, entries, scores)))
+            if given.save is not None:
+                save(given.save / f"{name}-{method}.json", entries, scores, folder / f"{name}-{method}")
 
 
 if __name__ == "__main__":
