@@ -36,7 +36,7 @@ def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> No
         screen.print("\n".join(wrapped(text, width)), style=style, soft_wrap=True)
     for column in by:
         screen.print()
-        screen.print(slices_table(report.by(column), column))
+        screen.print(slices_table(report.by(column), column, width))
     for number, line in enumerate(worst_rows(report, worst, width)):
         screen.print("\n" if number == 0 else "", line, sep="", soft_wrap=True)
     screen.print()
@@ -133,31 +133,51 @@ def _figures_table(report: Report, titles: Sequence[str]) -> Table:
 
 
 _SLICE_FIGURES = ("mean", "ci_low", "ci_high", "p_holm")
+_SLICES_DROPPED_FIRST = ("p (Holm)", "rows", "95 % interval")
+_LONGEST_SLICE = 40
+_SHORTEST_SLICE = 8
 
 
-def slices_table(slices: pd.DataFrame, column: str) -> Table:
-    """One line per slice and metric, as ``Report.by`` gives them."""
+def slices_table(slices: pd.DataFrame, column: str, width: int = _WIDEST) -> Table:
+    """One line per slice and metric, as ``Report.by`` gives them.
+
+    No figure is cut: what is wider than ``width`` goes without the columns that a reader misses least, then the names
+    of the slices are shortened.
+    """
+    from rich.console import Console
+
+    titles = ["rows", "mean", "95 % interval", "p (Holm)", "mark"]
+    table = _slices_table(slices, column, titles, _LONGEST_SLICE)
+    for title in _SLICES_DROPPED_FIRST:
+        if Console(width=10_000).measure(table).maximum <= width:
+            return table
+        titles.remove(title)
+        table = _slices_table(slices, column, titles, _LONGEST_SLICE)
+    excess = max(0, Console(width=10_000).measure(table).maximum - width)
+    names = max((len(shorten(name, _LONGEST_SLICE)) for name in (*slices["slice"], column)), default=0)
+    return _slices_table(slices, column, titles, max(_SHORTEST_SLICE, names - excess)) if excess else table
+
+
+def _slices_table(slices: pd.DataFrame, column: str, titles: Sequence[str], longest: int) -> Table:
     import pandas as pd
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for title, justify in ((column, "left"), ("metric", "left"), ("rows", "right"), ("mean", "right")):
-        table.add_column(clean(title), justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for title in ("95 % interval", "p (Holm)", "mark"):
-        table.add_column(title, justify="right", no_wrap=True)
+    for title in (shorten(column, longest), "metric"):
+        table.add_column(title, no_wrap=True)
+    for title in titles:
+        table.add_column(title, justify="right", no_wrap=title != "mark")
     for record in slices.to_dict("records"):
         known = {name: record[name] for name in _SLICE_FIGURES if not pd.isna(record[name])}
-        interval = f"{known['ci_low']:.3f} … {known['ci_high']:.3f}" if "ci_low" in known else _NONE
-        table.add_row(
-            shorten(record["slice"], 40),
-            record["metric"],
-            str(record["rows"]),
-            _number(known, "mean"),
-            interval,
-            _number(known, "p_holm", ".4f"),
-            record["mark"],
-        )
+        cells = {
+            "rows": str(record["rows"]),
+            "mean": _number(known, "mean"),
+            "95 % interval": f"{known['ci_low']:.3f} … {known['ci_high']:.3f}" if "ci_low" in known else _NONE,
+            "p (Holm)": _number(known, "p_holm", ".4f"),
+            "mark": record["mark"],
+        }
+        table.add_row(shorten(record["slice"], longest), record["metric"], *(cells[title] for title in titles))
     return table
 
 

@@ -44,7 +44,7 @@ def hallucination_rate(
     ...     "contexts": ["The tower is red."],
     ... }
     >>> rm.score("hallucination_rate", record).reason
-    'No passage holds 1 of 2 claims of the answer, and the reference
+    '1 of 2 claims of the answer is in no passage, and the reference
     does not support it. Leave out or correct what the reference does not
     support: “The bridge is green.”'
     """

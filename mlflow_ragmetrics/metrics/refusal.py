@@ -9,7 +9,7 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.core.text import say
+from mlflow_ragmetrics.core.text import has_content, say
 from mlflow_ragmetrics.errors import MissingFieldError
 from mlflow_ragmetrics.shared.answerability import SUFFICIENT, Answerable, given_answerable, sufficiency
 from mlflow_ragmetrics.shared.non_answers import Indistinct
@@ -76,7 +76,9 @@ def refusal(
 
     Whether the question can be answered is what the record says under ``answerable`` (true, false, "partial",
     "underspecified"), else what a judge says of the contexts (the question of ``context_sufficiency``: from 0.5 on it
-    can). The kind of reply is read by rules, in English and Russian, and costs no call; a blank answer declines.
+    can). The kind of reply is read by rules, in English and Russian, and costs no call.
+    Not a measured row: a blank answer, which counts as one that declines, and, without ``answerable``, one for which
+    nothing was retrieved (``[]``), which counts as unanswerable.
     Unscored: no question or answer; neither ``answerable`` nor contexts.
 
     Options: ``indistinct`` ("rules", further phrases that decline, a function that says of a text whether it declines).
@@ -97,6 +99,8 @@ def refusal(
     reply = reply_kind(answer, indistinct)
     answerable = given_answerable(metadata)
     details: dict[str, Any] = {"reply": reply, "judged": int(answerable is None)}
+    if not has_content(answer):
+        details["rule"] = "no_claims"
     items: tuple[Item, ...] = ()
     if answerable is None:
         if contexts is None:
@@ -107,7 +111,7 @@ def refusal(
             raise MissingFieldError(message, field="contexts", metric="refusal")
         judged = yield from sufficiency(question, contexts, history)
         answerable = "answerable" if judged.value >= SUFFICIENT else "unanswerable"
-        details["sufficiency"] = judged.value
+        details |= {"sufficiency": judged.value, "no_context": judged.item is None}
         items = () if judged.item is None else (judged.item,)
     verdict, value = _VERDICTS[answerable][reply]
     reason = say(

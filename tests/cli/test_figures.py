@@ -53,6 +53,26 @@ def test_groups_slices_true_scores_and_gates_of_an_evaluation() -> None:
 
 
 @pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_mean_of_a_slice_is_cut_on_narrow_terminals(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    rows = [
+        json.loads(line) | {"contexts": ["Cats."], "reference": "Cats sleep."}
+        for line in Path("a.jsonl").read_text().splitlines()
+    ]
+    rows = [{**row, "topic": f"a topic with quite a long name {row['topic']}"} for row in rows]
+    Path("long.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    arguments = ("evaluate", "long.jsonl", "--suite", "diagnose", "--no-log", "--by", "topic", "--worst", "0")
+    lines = CliRunner().invoke(main, list(arguments)).output.splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith(("topic", "to")) and "mark" in line)
+    cells = [line.split() for line in lines[head + 2 : head + 20]]
+    assert "mean" in lines[head].split()
+    assert any("noise_sensitivity_irrelevant" in row for row in cells)
+    assert all(len(line) <= width for line in lines[head : head + 20])
+    assert not [cell for row in cells for cell in row if cell.endswith("…") and cell[0] == "0"]
+
+
+@pytest.mark.usefixtures("files")
 def test_mapped_columns_can_be_groups() -> None:
     arguments = (
         "evaluate",

@@ -44,6 +44,22 @@ def test_the_class_follows_from_reply_and_question(answerable: Any, answer: str,
 
 
 @pytest.mark.parametrize(
+    ("fields", "measured"),
+    [
+        ({"answer": DECLINE, "answerable": False, "contexts": []}, True),
+        ({"answer": DECLINE, "contexts": []}, False),
+        ({"answer": ANSWER, "contexts": ["  "]}, False),
+        ({"answer": " ", "answerable": False}, False),
+        ({"answer": "…", "answerable": False}, False),
+    ],
+)
+def test_what_nothing_was_said_or_retrieved_for_is_no_measured_row(fields: dict[str, Any], measured: bool) -> None:
+    score = rm.score("refusal", {"question": "How high is it?", **fields}, judge=rm.ScriptedJudge())
+    assert score.value is not None
+    assert score.measured is measured
+
+
+@pytest.mark.parametrize(
     ("fields", "answerable"),
     [
         ({"answerable": "yes"}, "answerable"),
