@@ -40,7 +40,7 @@ def evaluate(rows: Rows, *options: str) -> Result:
 
 
 def failures() -> int:
-    (suite,) = ElementTree.fromstring(Path("gates.xml").read_text(encoding="utf-8"))
+    suite = ElementTree.fromstring(Path("gates.xml").read_text(encoding="utf-8"))[0]
     assert json.loads(Path("gates.json").read_text(encoding="utf-8"))["passed"] is (suite.get("failures") == "0")
     return int(suite.get("failures") or 0)
 

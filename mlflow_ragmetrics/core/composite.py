@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypedDict, Union
 
 from mlflow_ragmetrics.core.options import Aggregate, Settings, check_options, shown
-from mlflow_ragmetrics.core.score import Score, passes, score_of
+from mlflow_ragmetrics.core.score import DOUBTS, Score, passes, score_of
 from mlflow_ragmetrics.core.text import render, say
 from mlflow_ragmetrics.errors import (
     AllJudgesFailedError,
@@ -210,12 +210,9 @@ class Composite:
             return replace(score, value=None, status="skipped", passed=None, reason=reason)
         weighed = {key: each for key, each in present.items() if self.weights[key] > 0}
         vain = [key for key, each in weighed.items() if each.status == "error" or (each.scored and not each.measured)]
-        doubts = {code: text for each in weighed.values() for code, text in each.warnings if code in _DOUBTS}
+        doubts = {code: text for each in weighed.values() for code, text in each.warnings if code in DOUBTS}
         score = replace(score, warnings=(*score.warnings, *doubts.items())) if doubts else score
         return score.with_details(unmeasured=", ".join(vain)) if vain else score
-
-
-_DOUBTS = ("claims_missing", "quote_not_found")  # what makes a component doubtful makes the whole so
 
 
 def _on_unit(score: Score, span: Span) -> Score:

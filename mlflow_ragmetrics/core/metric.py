@@ -21,7 +21,7 @@ from mlflow_ragmetrics.core.options import Settings, check_options, options_mode
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import FIELDS, Sample
 from mlflow_ragmetrics.core.score import Better, Evidence, Item, Score, passes
-from mlflow_ragmetrics.core.text import render
+from mlflow_ragmetrics.core.text import render, say
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
 
 __all__ = ["Asks", "Definition", "Key", "Metric", "metric"]
@@ -211,9 +211,17 @@ class Metric:
             scaled=1.0 + 4.0 * value if self.definition.scaled and value is not None else None,
             reason=render(score.reason, language),
             items=_finished_items(score.items, sample, language),
-            warnings=tuple((code, render(text, language)) for code, text in score.warnings),
+            warnings=tuple((code, render(text, language)) for code, text in self._warnings(score, sample)),
             details=self._marked(score),
         )
+
+    def _warnings(self, score: Score, sample: Sample) -> Sequence[tuple[str, str]]:
+        """The score's own, and one where it holds the answer against contexts that nobody saw the model read."""
+        why = sample.contexts_assumed
+        uses = "contexts" in self.definition.required or "contexts" in self.definition.optional
+        if why is None or not uses or score.value is None:
+            return score.warnings
+        return (*score.warnings, ("contexts_assumed", say(f"assumed.{why}")))
 
     def _marked(self, score: Score) -> Mapping[str, Any]:
         """The details, with ``unmeasured`` where a rule gave the value and nobody asked for that rule."""

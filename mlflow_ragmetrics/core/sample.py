@@ -60,3 +60,14 @@ class Sample:
     def texts(self) -> tuple[str, ...] | None:
         """The texts of ``contexts`` in rank order, or ``None`` where no context field was given."""
         return None if self.contexts is None else tuple(chunk.text for chunk in self.contexts)
+
+    @property
+    def contexts_assumed(self) -> str | None:
+        """Why all that was retrieved stands for what the model saw, where the metadata says so: ``"no_model_call"`` was
+        observed, or ``"no_call_matches"`` the answer.
+        """
+        why = self.metadata.get("contexts_assumed") if self.metadata else None
+        return why if isinstance(why, str) and why in _ASSUMPTIONS else None
+
+
+_ASSUMPTIONS = ("no_model_call", "no_call_matches")

@@ -11,7 +11,19 @@ from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidFieldError
 
-__all__ = ["LARGEST", "Better", "Evidence", "Item", "Score", "Status", "Verdict", "passes", "quality_of", "score_of"]
+__all__ = [
+    "DOUBTS",
+    "LARGEST",
+    "Better",
+    "Evidence",
+    "Item",
+    "Score",
+    "Status",
+    "Verdict",
+    "passes",
+    "quality_of",
+    "score_of",
+]
 __all__ += ["token_item"]
 
 Better = Union[bool, None]
@@ -21,7 +33,9 @@ Status = Literal["ok", "skipped", "error"]
 Verdict = Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL", "RELATED", "UNRELATED", "FOUND", "NOT_FOUND"]
 Kind = Literal["claim", "token", "sentence", "chunk", "document"]
 
-_MARKED = {"claims_missing": "n_unclaimed", "quote_not_found": "n_unquoted"}
+DOUBTS = {"claims_missing": "n_unclaimed", "quote_not_found": "n_unquoted", "contexts_assumed": "n_assumed"}
+"""The warnings that make a value doubtful, and the counts of rows that have one."""
+
 _TOLERANCE = 1e-9
 LARGEST = 1e30  # no scale goes so far, and sums and squares of what goes further are not finite
 
@@ -158,7 +172,7 @@ class Score:
             "n_skipped": self.status == "skipped",
             "n_no_context": bool(self.details.get("no_context")),
             "n_unmeasured": self.scored and not self.measured,
-            **{name: any(code == each for each, _ in self.warnings) for code, name in _MARKED.items()},
+            **{name: any(code == each for each, _ in self.warnings) for code, name in DOUBTS.items()},
             "n_fewer_judges": len(self.model_scores) < int(self.details.get("judges_asked", 0)),
         }
         return tuple(name for name, holds in found.items() if holds)

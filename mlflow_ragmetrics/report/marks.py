@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from mlflow_ragmetrics.core.score import DOUBTS
 from mlflow_ragmetrics.core.text import Text, render, say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import AllJudgesFailedError, BudgetExceededError, JudgeError, JudgeReplyError
@@ -112,7 +113,7 @@ def count_lines(keys: Sequence[str], figures: Mapping[str, float], rows: int, la
 
 
 def _counts(keys: Sequence[str], figures: Mapping[str, float], rows: int) -> Iterator[Text]:
-    for name in ("n_no_context", "n_unclaimed", "n_unquoted"):
+    for name in ("n_no_context", *DOUBTS.values()):
         counts = {key: int(figures.get(f"{key}/{name}", 0)) for key in keys}
         for count in sorted({each for each in counts.values() if each}, reverse=True):
             named = ", ".join(key for key in keys if counts[key] == count)

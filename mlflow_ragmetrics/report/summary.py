@@ -10,7 +10,7 @@ from statistics import fmean
 
 import numpy as np
 
-from mlflow_ragmetrics.core.score import Score, score_of
+from mlflow_ragmetrics.core.score import DOUBTS, Score, score_of
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.readers.groups import SESSION, sample_groups
@@ -41,10 +41,10 @@ def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object
     Always ``n_scored``, ``n_skipped``, ``n_error`` and ``n_measured`` (the scored rows but for those that the rule for
     rows without context or claims scored; see ``Score.measured``); with at least one score ``mean``, with two
     ``ci_low`` and ``ci_high`` (95 %, see ``statistics.intervals``); ``pass_rate`` over the scored rows where there is a
-    threshold; ``n_no_context`` where the metric looks at contexts; ``n_unclaimed`` and ``n_unquoted``, rows with
-    sentences that no claim covers and rows with quotes that are not in the passages, where there are any; ``coverage``
-    (mean) for a composite. Numbers may be given in place of scores; ``None`` and NaN count as skipped. Nothing is ever
-    NaN.
+    threshold; ``n_no_context`` where the metric looks at contexts; where there are any, ``n_unclaimed``,
+    ``n_unquoted`` and ``n_assumed``, rows with sentences that no claim covers, with quotes that are not in the
+    passages, and with contexts of which nobody knows that the model saw them; ``coverage`` (mean) for a composite.
+    Numbers may be given in place of scores; ``None`` and NaN count as skipped. Nothing is ever NaN.
 
     ``groups``: a name for each row that rows which belong together share, such as turns of one conversation; the
     interval then is that of ``statistics.clusters``, and ``n_groups``, ``design_effect`` (how many times larger the
@@ -157,9 +157,6 @@ def _mean(values: Sequence[float], interval: tuple[float, float] | None) -> dict
     return {"mean": fmean(values), **limits} if values else {}
 
 
-_OF_WARNING = {"n_unclaimed": "claims_missing", "n_unquoted": "quote_not_found"}
-
-
 def _counts(scores: Sequence[Score]) -> dict[str, float]:
     of_status = Counter(map(attrgetter("status"), scores))
     names = {"n_scored": "ok", "n_skipped": "skipped", "n_error": "error"}
@@ -172,7 +169,7 @@ def _counts(scores: Sequence[Score]) -> dict[str, float]:
     if without_context:
         figures["n_no_context"] = sum(map(bool, without_context))
     codes = Counter(code for score in scores for code in {code for code, _ in score.warnings})
-    figures |= {name: codes[code] for name, code in _OF_WARNING.items() if codes[code]}
+    figures |= {name: codes[code] for code, name in DOUBTS.items() if codes[code]}
     coverages = [score.details["coverage"] for score in scores if "coverage" in score.details]
     if coverages:
         figures["coverage"] = fmean(coverages)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import DOUBTS, Score
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
 from mlflow_ragmetrics.report.marks import Cause, count_lines, failure_lines
 from mlflow_ragmetrics.report.summary import group_marks
@@ -20,7 +20,7 @@ from mlflow_ragmetrics.statistics.resampling import Vector
 
 __all__ = ["MARKS", "RunningTotals", "Summary", "figures_of_totals"]
 
-MARKS = ("n_unclaimed", "n_unquoted", "n_fewer_judges")
+MARKS = (*DOUBTS.values(), "n_fewer_judges")
 """Counts of rows that stand among the figures only where they are not 0."""
 
 _COUNTS = ("n_scored", "n_skipped", "n_error", "n_measured", "n_no_context")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from mlflow_ragmetrics.core.json_text import as_json, plain
 from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import DOUBTS
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.readers import digest
 from mlflow_ragmetrics.tracking.writer import reason_of
@@ -94,7 +95,7 @@ def package_version() -> str:
 
 _LOGGED = {"mean", "ci_low", "ci_high", "n_scored", "pass_rate", "n_groups", "design_effect"}
 _LOGGED |= {"true_mean", "true_low", "true_high", "n_labelled"}
-_MARKS = {"n_error", "n_no_context", "n_unclaimed", "n_unquoted", "n_fewer_judges", "few_groups"}
+_MARKS = {"n_error", "n_no_context", *DOUBTS.values(), "n_fewer_judges", "few_groups"}
 
 
 def figures_of(report: Measured) -> dict[str, float]:
@@ -108,9 +109,9 @@ def run_metrics_of(report: Measured) -> dict[str, float]:
 
     Of each key ``mean``, ``ci_low``, ``ci_high``, ``n_scored`` and, where there is one, ``pass_rate``; where they say
     that something is missing, the marks ``n_error``, ``n_no_context``, ``n_unclaimed``, ``n_unquoted``,
-    ``n_fewer_judges``, ``few_groups``, ``n_measured`` and a composite's ``coverage``; ``<composite>_1to5/mean``; what
-    groups and labels add; the figures of retrieval under their own names, ``diagnosis/*`` and ``usage/*``. The rest is
-    in the artifact ``rag_figures.json``.
+    ``n_assumed``, ``n_fewer_judges``, ``few_groups``, ``n_measured`` and a composite's ``coverage``;
+    ``<composite>_1to5/mean``; what groups and labels add; the figures of retrieval under their own names,
+    ``diagnosis/*`` and ``usage/*``. The rest is in the artifact ``rag_figures.json``.
     """
     figures = figures_of(report)
     return {name: value for name, value in figures.items() if _is_logged(name, value, figures)}

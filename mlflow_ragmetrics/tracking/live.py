@@ -227,8 +227,7 @@ def new_run(name: str, creation_id: str) -> str:
 
     created = f"tags.`{_CREATION_TAG}` = '{creation_id}'"
     with explained("(new)"):
-        found = mlflow.search_runs(filter_string=created, output_format="list", max_results=1)
-        run_id = str(found[0].info.run_id) if found else _created(name, creation_id, created)
+        run_id = _first(created) or _created(name, creation_id, created)
         mlflow.MlflowClient().update_run(run_id, status="RUNNING")
     return run_id
 
@@ -239,11 +238,18 @@ def _created(name: str, creation_id: str, created: str) -> str:
 
     with mlflow.start_run(run_name=name, tags={_CREATION_TAG: creation_id, WRITER_TAG: this_process()}) as run:
         run_id = str(run.info.run_id)
-    found = mlflow.search_runs(filter_string=created, output_format="list")
-    first = min(found, key=lambda each: (each.info.start_time, each.info.run_id), default=run)
-    if first.info.run_id != run_id:
+    first = _first(created) or run_id
+    if first != run_id:
         mlflow.MlflowClient().delete_run(run_id)
-    return str(first.info.run_id)
+    return first
+
+
+def _first(created: str) -> str | None:
+    """The id of the run on which all processes agree that made one at the same time; ``None`` where there is none."""
+    import mlflow
+
+    found = mlflow.search_runs(filter_string=created, output_format="list")
+    return min(((each.info.start_time, str(each.info.run_id)) for each in found), default=(0, None))[1]
 
 
 def end_run(run_id: str, failure: str | None = None) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import types
+from datetime import datetime, timezone
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -57,13 +58,24 @@ def test_what_is_missing_is_said() -> None:
     assert evaluator(inputs=INPUTS, outputs=OUTPUTS, reference_outputs={"answer": OUTPUTS["answer"]})["score"] == 1.0
 
 
-def test_langsmith_runs_them() -> None:
-    evaluation = pytest.importorskip("langsmith.evaluation.evaluator")
-    [evaluator] = rm.langsmith_evaluators("rouge")
-    wrapped = evaluation.DynamicRunEvaluator(evaluator)
-    run = types.SimpleNamespace(inputs=INPUTS, outputs=OUTPUTS, id=None)
-    example = types.SimpleNamespace(inputs=INPUTS, outputs={"answer": OUTPUTS["answer"]}, attachments={})
-    _, prepare = evaluation._normalize_evaluator_func(evaluator)
-    assert wrapped is not None
-    arguments, named, _ = prepare(run, example)
-    assert evaluator(*arguments, **named)["score"] == 1.0
+def test_langsmith_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As LangSmith documents an evaluation that uploads nothing; its client is asked for no network."""
+    langsmith = pytest.importorskip("langsmith")
+    monkeypatch.setenv("LANGSMITH_TRACING", "false")
+    now = datetime.now(timezone.utc)
+    examples = [
+        langsmith.schemas.Example(
+            id=uuid4(), dataset_id=uuid4(), inputs=INPUTS, outputs={"answer": answer}, created_at=now, modified_at=now
+        )
+        for answer in (OUTPUTS["answer"], "Nobody knows.")
+    ]
+    client = langsmith.Client(api_url="http://127.0.0.1:9", api_key="none", auto_batch_tracing=False)
+
+    def target(inputs: dict[str, Any]) -> dict[str, Any]:
+        return OUTPUTS if inputs == INPUTS else {}
+
+    evaluators: Any = rm.langsmith_evaluators("rouge")
+    results = langsmith.evaluate(target, data=examples, evaluators=evaluators, client=client, upload_results=False)
+    scores = [(each.key, each.score) for row in results for each in row["evaluation_results"]["results"]]
+    assert [key for key, _ in scores] == ["rouge1_f1"] * 2
+    assert sorted(score for _, score in scores) == [0.0, 1.0]

@@ -10,7 +10,7 @@ from jinja2 import UndefinedError
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.html import render
 
-OURS = {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "details", "summary"}
+OURS = {"style", "div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "details", "summary"}
 
 
 class _Reader(HTMLParser):
@@ -21,7 +21,7 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
-        assert {name for name, _ in attrs} <= {"style"}
+        assert {name for name, _ in attrs} <= {"style", "class"}
 
     def handle_data(self, data: str) -> None:
         self.texts.append(data)

@@ -104,6 +104,23 @@ def test_a_chain_is_scored_while_it_runs(tmp_path: Path) -> None:
     assert "faithfulness" in _printed(tmp_path, "score_a_chain.py")
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("langchain") is None, reason="langchain is not installed")
+def test_an_agent_is_scored_by_what_its_tool_gave(tmp_path: Path) -> None:
+    printed = _printed(tmp_path, "langgraph_agent.py")
+    assert printed.count("seen: ") == printed.count("faithfulness 1.00") == 5
+    assert "seen: honey_bee::chunk-3" in printed
+    assert "5 of 5 answers scored" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("httpx") is None, reason="httpx is not installed")
+def test_a_service_loses_nothing_when_it_ends(tmp_path: Path) -> None:
+    printed = _printed(tmp_path, "fastapi_service.py")
+    said = printed.partition("When it had ended: ")[2]
+    assert {"seen": 3, "written": 3, "unwritten": 0, "lost": 0}.items() <= ast.literal_eval(said.strip()).items()
+
+
 def _code() -> list[str]:
     return ["".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
 

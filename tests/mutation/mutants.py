@@ -198,4 +198,15 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("readers", "readers/rows.py", "_LOOK_AHEAD = 100", "_LOOK_AHEAD = 1"),
     ("cache", "cache/sqlite.py", "hashlib.sha256(fingerprint.encode()).hexdigest(), cache", '"", cache'),
     ("embeddings", "embeddings/char_ngram.py", ".casefold()", ""),
+    # contexts of which nobody knows that the model saw them; where calls are read, kept and awaited
+    ("adapters", "adapters/langchain/seen.py", "assumed=assumed if retrieved else None", "assumed=None"),
+    ("adapters", "adapters/langchain/seen.py", '"no_call_matches" if asked_of_models', '"no_call_matches" if True'),
+    ("adapters", "core/metric.py", "if why is None or not uses or score", "if why is None or score"),
+    ("adapters", "adapters/langchain/chain.py", "data, suite, loop, **options)", "data, suite, None, **options)"),
+    (
+        "adapters",
+        "adapters/langchain/sink.py",
+        "while self._on_disk and self._spill is",
+        "while False and self._spill is",
+    ),
 ]

@@ -62,7 +62,8 @@ class Reading:
         """The sample: id, reference and gold ids from the call's metadata where it has them, else as known.
 
         ``contexts`` are what the model saw, ``retrieved_doc_ids`` the ids of what was retrieved; the metadata has both
-        as ``seen`` and ``retrieved``, an id each, or the text of a chunk that has none.
+        as ``seen`` and ``retrieved``, an id each, or the text of a chunk that has none. Where it is not known what the
+        model saw, and all that was retrieved stands for it, the entry ``contexts_assumed`` says why.
         """
         given = {name: value for name, value in exchange.metadata.items() if name in _CALL_NAMES}
         found = to_sample(given)
@@ -95,6 +96,8 @@ class Reading:
             record["seen"] = _names(chunks.seen)
         if chunks.contexts is None:
             record[WHY] = chunks.why
+        if chunks.assumed is not None:
+            record["contexts_assumed"] = chunks.assumed
         return to_sample({**_metadata_of(exchange), **record})
 
     def _follow_up(self, exchange: Exchange) -> str | None:

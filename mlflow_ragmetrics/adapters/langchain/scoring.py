@@ -153,6 +153,9 @@ class Scorer:
                 self._warn_once(f"{key} is skipped: {score.reason}", key)
             elif score.status == "error":
                 self._warn_once(redact(f"{key} could not be scored: {score.error}"), cause_of(score))
+            for code, text in score.warnings:
+                if code == "contexts_assumed":
+                    self._warn_once(text)
         taken = [self._attempt("a sink failed", _taken, take, scored) for take in self._takers]
         self._counts.add(_outcome(scored.row) if all(taken) else "failed")
 

@@ -29,13 +29,14 @@ class Found:
     """The chunks that a call ``retrieved`` and those that its model has ``seen``, each in rank order and once.
 
     ``None``: not known, or nothing of the kind happened; ``()``: retrieval gave nothing. ``why`` says in a sentence
-    why ``contexts`` are not known.
+    why ``contexts`` are not known, ``assumed`` why they are all that was retrieved, as in ``Sample.contexts_assumed``.
     """
 
     retrieved: tuple[Chunk, ...] | None = None
     seen: tuple[Chunk, ...] | None = None
     contexts: tuple[Chunk, ...] | None = None
     why: str = "no step gave documents or texts"
+    assumed: str | None = None
 
 
 def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | None = None) -> Found:
@@ -45,16 +46,18 @@ def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | No
     those named by ``tools``), and from steps under a name for contexts. Where a later step gives a selection of what
     was found before, as a reranker does, it stands for these. What an earlier call left in the state counts only where
     the model saw it, and what a failed attempt found does not count at all. Where it is not known which model calls
-    led to the answer, everything that was retrieved is taken as its contexts.
+    led to the answer, everything that was retrieved is taken as its contexts, and marked so.
     """
     steps = [step for step in exchange.steps if not exchange.is_within(step.run_id, exchange.failed)]
     lists, given = _documents(exchange, steps, tools)
-    calls = leading_calls([step for step in steps if step.kind == "model"], answer)
+    asked_of_models = [step for step in steps if step.kind == "model"]
+    calls = leading_calls(asked_of_models, answer)
     texts = _Texts.of(exchange, steps, tools)
     if calls is None:
         retrieved = _handed_on(lists, ()) if any(lists) else None
         retrieved = retrieved or texts.of_tools or texts.in_outputs or (() if lists else None)
-        return Found(retrieved, None, retrieved)
+        assumed = "no_call_matches" if asked_of_models else "no_model_call"
+        return Found(retrieved, None, retrieved, assumed=assumed if retrieved else None)
     prompts = [" ".join(prompt.split()) for call in calls for prompt in map(_text_of, call.value)]
     replies = [text for call in calls for text in replies_of(call.reply)]
     seen = _seen([*(chunk for found in lists for chunk in found), *given], prompts)

@@ -116,6 +116,7 @@ class MLflowSink:
         self._waiting: list[Answer] = []
         self._writing: list[Answer] = []
         self._spilled_counts: dict[str, Counts] = {}
+        self._on_disk = 0
         self._dropping = 0
         self._failure: str | None = None
         self._failures: dict[str | None, Failures] = {}
@@ -242,7 +243,7 @@ class MLflowSink:
 
     def _keep(self, answer: Answer) -> None:
         """Let an answer wait: in memory, else on disk, else drop it; the caller holds the lock."""
-        if len(self._waiting) + len(self._writing) < self._buffer_size and not (self._spill and len(self._spill)):
+        if len(self._waiting) + len(self._writing) < self._buffer_size and not self._on_disk:
             self._waiting.append(answer)
             self._count(answer, unwritten=1)
         elif self._spill is not None and self._put_on_disk(answer):
@@ -264,6 +265,7 @@ class MLflowSink:
         key = self._spill.append(packed(answer, run_id))
         if key is not None:
             self._spilled_counts[key] = answer.counts
+            self._on_disk = len(self._spill)
         return key is not None
 
     def _put_aside(self) -> tuple[int, int]:
@@ -290,7 +292,11 @@ class MLflowSink:
 
     def _refill(self) -> None:
         """Take answers from disk where there is room for them in memory; the caller holds the lock."""
-        while self._spill and len(self._waiting) < self._buffer_size and (found := self._spill.pop()) is not None:
+        while self._on_disk and self._spill is not None and len(self._waiting) < self._buffer_size:
+            found = self._spill.pop()
+            self._on_disk = len(self._spill)
+            if found is None:
+                return
             key, entry = found
             counts = self._spilled_counts.pop(key, None)
             answer = unpacked(entry, counts or Counts(("written", "unwritten", "lost", "withheld")))
@@ -354,6 +360,9 @@ class MLflowSink:
                     _write_answers(answers, live, everything=self._flushing > 0 or full)
             except RagMetricsError as error:
                 failures.append(str(error))
+                if run_id is None and self._own_run in self._live_runs and not self._live_runs[self._own_run].begun:
+                    del self._live_runs[self._own_run]  # another process may have taken it back: it is looked for anew
+                    self._own_run = None
         if failures and self._failure is None:
             _logger.warning("%s; it will be tried again", for_log(failures[0]))
         self._failure = failures[0] if failures else None

@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 
 from mlflow_ragmetrics.adapters.spark.recipe import Recipe
 from mlflow_ragmetrics.core.json_text import as_json
+from mlflow_ragmetrics.core.score import DOUBTS
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -37,7 +38,6 @@ _READ = (
     *("_gold_docs", "_correct_docs"),
 )
 _AVERAGES = {"passed": "pass_rate", "coverage": "coverage", "1to5": "1to5"}
-_WARNINGS = {"n_unclaimed": "claims_missing", "n_unquoted": "quote_not_found"}
 _COUNTED = {"n_no_context": "no_context", "n_fewer_judges": "fewer_judges", "n_measured": "measured"}
 _SILENT = rf"^({'|'.join(SILENT)}):"
 Totals = Mapping[tuple[str, str], float]
@@ -146,7 +146,7 @@ def _aggregates(key: str, columns: Sequence[str]) -> Iterator[tuple[str, Column]
         if f"{key}_{suffix}" in columns:
             yield name, f.count_if(f.col(f"`{key}_{suffix}`"))
     if f"{key}_warnings" in columns:
-        for name, code in _WARNINGS.items():
+        for code, name in DOUBTS.items():
             yield name, f.count_if(f.array_contains(f.col(f"`{key}_warnings`"), code))
     failed = f.when(status == "error", reason)
     yield from {"_first": f.min(failed), "_last": f.max(failed)}.items()

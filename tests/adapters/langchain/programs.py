@@ -1,6 +1,6 @@
 """Programs as people build them, each with what counts as its question, the contexts that its model saw, its answer.
 
-``python tests/adapters/langchain/programs.py`` runs those that have a ``shape`` and writes ``docs/langchain.md``.
+``python tests/adapters/langchain/programs.py`` runs those with a ``shape`` and writes ``docs/guides/langchain.md``.
 """
 
 from __future__ import annotations
@@ -926,7 +926,7 @@ def line(name: str) -> str:
 
 def main() -> None:
     """Write the page."""
-    page = Path(__file__).parents[3] / "docs" / "langchain.md"
+    page = Path(__file__).parents[3] / "docs" / "guides" / "langchain.md"
     page.parent.mkdir(exist_ok=True)
     lines = [line(name) for name, program in PROGRAMS.items() if program.shape and program.runs_here]
     page.write_text(_HEAD + "\n".join(lines) + "\n", encoding="utf-8")

@@ -12,6 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 
+import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
 from mlflow_ragmetrics.adapters.langchain.seen import document_lists, found_in, leading_calls, seen_in
 from mlflow_ragmetrics.core.sample import Chunk
@@ -138,3 +139,43 @@ def test_distinct_keeps_first_ranks(chunks: list[Chunk]) -> None:
     kept = distinct(chunks)
     keys = [(chunk.id, chunk.text) for chunk in chunks]
     assert [(chunk.id, chunk.text) for chunk in kept] == list(dict.fromkeys(keys))
+
+
+@pytest.mark.parametrize(
+    ("calls", "assumed"),
+    [([], "no_model_call"), (["another matter altogether"], "no_call_matches"), (["so it is"], None)],
+)
+def test_contexts_that_nobody_saw_the_model_read_are_marked(calls: list[str], assumed: str | None) -> None:
+    told = [step("model", [f"why? {LONG}"], number, reply) for number, reply in enumerate(calls, 60)]
+    call = exchange("so it is", [[Document(page_content=LONG)]])
+    call.steps += told
+    assert [chunk.text for chunk in found_in(call, "so it is").contexts or ()] == [LONG]
+    assert found_in(call, "so it is").assumed == assumed
+    call.steps[:1] = []
+    assert found_in(call, "so it is").assumed is None
+
+
+@rm.metric
+def brief(answer: str) -> bool:
+    """Whether the answer has at most a hundred characters."""
+    return len(answer) <= 100
+
+
+@pytest.mark.parametrize(
+    ("language", "said", "counted"),
+    [
+        ("en", "What the model saw is not known, as no call", "1 of 1 rows have assumed contexts"),
+        ("ru", "Что видела модель, неизвестно: ни одного", "1 из 1 строки с предполагаемыми контекстами"),
+    ],
+)
+def test_assumed_contexts_are_said_in_the_reader_s_language(language: str, said: str, counted: str) -> None:
+    suite = rm.Suite(["faithfulness", brief, "context_recall"], language=language)
+    gold = [{"question": "why", "gold_doc_ids": ["1"]}]
+    found = {"context": [ONE], "answer": "It is one."}
+    report = rm.evaluate_chain(lambda _: found, gold, suite, progress=False, log=False)
+    scores = report.rows[0].scores
+    assert [text.startswith(said) for _, text in scores["faithfulness"].warnings] == [True]
+    assert scores["brief"].warnings == scores["context_recall"].warnings == ()
+    assert report.rows[0].sample.metadata["contexts_assumed"] == "no_model_call"
+    assert report.metrics["faithfulness/n_assumed"] == 1
+    assert any(line.startswith(counted) and line.endswith("faithfulness") for line in report.banner)

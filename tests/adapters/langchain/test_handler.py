@@ -17,6 +17,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 QUESTIONS = ["question 1", "question 2", "question 3"]
@@ -360,3 +361,26 @@ def test_tags_thread_and_name_reach_the_metadata(plain: Any, handler: Any, colle
         "thread_id": "t",
         "tenant": "x",
     }
+
+
+def test_reading_and_scoring_leave_the_caller_s_thread(suite: rm.Suite, plain: Any, collected: Any) -> None:
+    threads: set[int] = set()
+
+    def noted(outputs: Any) -> Any:
+        threads.add(threading.get_ident())
+        return outputs
+
+    with rm.RagMetricsCallback(suite, sink=collected, answer=noted) as handler:
+        plain.invoke("question 1", {"callbacks": [handler]})
+    assert len(collected) == 1
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+def test_nothing_of_a_call_is_kept_once_it_is_scored(handler: Any, plain: Any, collected: Any) -> None:
+    for question in QUESTIONS:
+        plain.invoke(question, {"callbacks": [handler]})
+    assert handler.flush(10)
+    gc.collect()
+    kept = [each for each in gc.get_objects() if type(each) is Exchange and each.inputs in QUESTIONS]
+    assert (len(collected), kept) == (3, [])
