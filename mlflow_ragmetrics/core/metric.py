@@ -10,7 +10,7 @@ import inspect
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, Literal, SupportsIndex, Union, overload
 
@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from mlflow_ragmetrics.core.description import described
 from mlflow_ragmetrics.core.options import Settings, check_options, options_model
 from mlflow_ragmetrics.core.question import Steps
-from mlflow_ragmetrics.core.sample import FIELDS, Sample
+from mlflow_ragmetrics.core.sample import FIELDS, Chunk, Sample
 from mlflow_ragmetrics.core.score import Better, Evidence, Item, Score, passes
 from mlflow_ragmetrics.core.text import render, say
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
@@ -210,10 +210,9 @@ class Metric:
             higher_is_better=better,
             scaled=1.0 + 4.0 * value if self.definition.scaled and value is not None else None,
             reason=render(score.reason, language),
-            items=_finished_items(score.items, sample, language),
             warnings=tuple((code, render(text, language)) for code, text in self._warnings(score, sample)),
             details=self._marked(score),
-        )
+        ).with_items_through(partial(_finished_items, contexts=sample.contexts, language=language))
 
     def _warnings(self, score: Score, sample: Sample) -> Sequence[tuple[str, str]]:
         """The score's own, and one where it holds the answer against contexts that nobody saw the model read."""
@@ -263,8 +262,8 @@ class Metric:
         return number
 
 
-def _finished_items(items: Sequence[Item], sample: Sample, language: str) -> tuple[Item, ...]:
-    ids = {number: chunk.id for number, chunk in enumerate(sample.contexts or (), 1) if chunk.id is not None}
+def _finished_items(items: Sequence[Item], contexts: tuple[Chunk, ...] | None, language: str) -> tuple[Item, ...]:
+    ids = {number: chunk.id for number, chunk in enumerate(contexts or (), 1) if chunk.id is not None}
     finished = [type(item.reason) is str and not (ids and item.evidence) for item in items]
     return tuple(
         [item if done else _finished_item(item, ids, language) for item, done in zip(items, finished, strict=True)]

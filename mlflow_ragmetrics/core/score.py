@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, Union
@@ -183,12 +183,47 @@ class Score:
         vars(copy).update(vars(self), **fields)
         return copy
 
+    def with_items(self, make: Callable[[], tuple[Item, ...]]) -> Score:
+        """The same score with the items that ``make`` gives, which is called when they are first read."""
+        copy = self.changed(_make_items=make)
+        vars(copy).pop("items", None)
+        return copy
+
+    def with_items_through(self, change: Callable[[tuple[Item, ...]], tuple[Item, ...]]) -> Score:
+        """The same score with the items that it has changed: at once, or when they are made."""
+        if _unread(self):
+            return self.with_items(lambda: change(self.items))
+        return self.changed(items=change(self.items)) if self.items else self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "items": self.items, "_make_items": None} if _unread(self) else vars(self)
+
     def _repr_html_(self) -> str:
         return render("core/score.html", score=self)
 
     def with_details(self, **counts: Any) -> Score:
         """The same score with more entries in ``details``."""
         return self.changed(details={**self.details, **counts})
+
+
+def _unread(score: Score) -> bool:
+    return "items" not in vars(score)
+
+
+class _ItemsWhenRead:
+    """Makes the items of a score that has none yet; those that it has are found before this is asked."""
+
+    def __get__(self, score: Score | None, owner: type[Score]) -> tuple[Item, ...]:
+        if score is None:
+            return ()  # the field's default
+        own = vars(score)
+        make = own.get("_make_items")  # another thread may be through already
+        items: tuple[Item, ...] = own.setdefault("items", make() if make else ())
+        own["_make_items"] = None
+        return items
+
+
+Score.items = _ItemsWhenRead()  # type: ignore[assignment]
 
 
 def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:

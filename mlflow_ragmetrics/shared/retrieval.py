@@ -81,7 +81,18 @@ class Match:
     @cached_property
     def ranks(self) -> tuple[int, ...]:
         """The ranks, from 1, of the relevant documents among the retrieved ones."""
-        return tuple(rank for rank, each in enumerate(self.retrieved, 1) if each in self.correct)
+        return tuple(compress(count(1), map(self.correct.__contains__, self.retrieved)))
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """The retrieved documents in rank order, FOUND among the relevant ones or not, then those that were missed."""
+        correct = self.correct
+        ranked = (
+            Item("document", each, "FOUND" if each in correct else "NOT_FOUND", _at_rank(rank, each in correct))
+            for rank, each in enumerate(self.retrieved, 1)
+        )
+        missed = (Item("document", each, "NOT_FOUND", _at_rank(None)) for each in self.gold if each not in correct)
+        return (*ranked, *missed)
 
 
 def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:
@@ -109,8 +120,8 @@ def match_documents(retrieved: Sequence[str], gold: Sequence[str], pattern: re.P
 
 @lru_cache(maxsize=4)  # several metrics look at the same row
 def _matched(retrieved: tuple[str, ...], gold: tuple[str, ...], pattern: re.Pattern[str] | None) -> Match:
-    documents = tuple(dict.fromkeys(document_id(each, pattern) for each in retrieved))
-    relevant = tuple(dict.fromkeys(document_id(each, pattern) for each in gold))
+    documents = tuple(dict.fromkeys([document_id(each, pattern) for each in retrieved]))
+    relevant = tuple(dict.fromkeys([document_id(each, pattern) for each in gold]))
     return Match(documents, relevant, frozenset(documents).intersection(relevant))
 
 
@@ -142,27 +153,17 @@ def score_documents(
     id_pattern: str | None,
     measure: Callable[[Match], tuple[float, Text]],
 ) -> Score:
-    """The score and the reason that ``measure`` gives, with the counts and one item per document.
+    """The score and the reason that ``measure`` gives, the counts and, when it is read, an item per document.
 
     Without relevant documents the score is ``zero_division``.
     """
     match = match_documents(retrieved, gold, re.compile(id_pattern) if id_pattern else None)
     if not match.gold:
         value = None if isinstance(zero_division, str) else zero_division
-        return Score(value=value, reason=say("retrieval.no_gold"), details=match.counts, items=_items(match))
-    value, reason = measure(match)
-    return Score(value=value, reason=reason, details=match.counts, items=_items(match))
-
-
-@lru_cache(maxsize=4)  # several metrics look at the same row
-def _items(match: Match) -> tuple[Item, ...]:
-    """The retrieved documents in rank order, FOUND among the relevant ones or not, then those that were missed."""
-    ranked = (
-        Item("document", each, "FOUND" if each in match.correct else "NOT_FOUND", _at_rank(rank, each in match.correct))
-        for rank, each in enumerate(match.retrieved, 1)
-    )
-    missed = (Item("document", each, "NOT_FOUND", _at_rank(None)) for each in match.gold if each not in match.correct)
-    return (*ranked, *missed)
+        reason: Text = say("retrieval.no_gold")
+    else:
+        value, reason = measure(match)
+    return Score(value=value, reason=reason, details=match.counts).with_items(lambda: match.items)
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,66 @@
+"""Items that are made when they are first read: no reader can tell."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import asdict, replace
+
+from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.suite import Suite
+
+ITEMS = (Item("document", "a", "FOUND"), Item("document", "b", "NOT_FOUND"))
+AT_ONCE = Score(value=0.5, items=ITEMS)
+
+
+class Maker:
+    """Gives the items and counts how often."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self) -> tuple[Item, ...]:
+        self.calls += 1
+        return ITEMS
+
+
+def test_items_are_made_once_and_only_when_they_are_read():
+    make = Maker()
+    score = Score(value=0.5).with_items(make).changed(reason="because")
+    assert make.calls == 0
+    assert score.items is score.items
+    assert score.items == ITEMS
+    assert make.calls == 1
+
+
+def test_a_score_whose_items_nobody_read_is_equal_copied_and_pickled_like_any_other():
+    for use in (lambda s: s, copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s)), replace):
+        assert use(Score(value=0.5).with_items(lambda: ITEMS)) == AT_ONCE
+    assert asdict(Score(value=0.5).with_items(lambda: ITEMS)) == asdict(AT_ONCE)
+    assert repr(Score(value=0.5).with_items(lambda: ITEMS)) == repr(AT_ONCE)
+
+
+def test_items_that_are_set_win_over_those_that_were_to_be_made():
+    assert Score(value=0.5).with_items(lambda: ITEMS).changed(items=ITEMS[:1]).items == ITEMS[:1]
+    assert AT_ONCE.with_items(lambda: ITEMS[:1]).items == ITEMS[:1]
+    assert Score().items == ()
+
+
+def test_a_change_of_items_waits_for_those_that_are_not_made():
+    make = Maker()
+    changed = Score(value=0.5).with_items(make).with_items_through(lambda items: items[::-1])
+    assert make.calls == 0
+    assert changed.items == ITEMS[::-1] == AT_ONCE.with_items_through(lambda items: items[::-1]).items
+
+
+def test_retrieved_documents_are_no_items_before_somebody_looks():
+    rows = [{"retrieved_doc_ids": ["a", "b"], "gold_doc_ids": ["a", "c"]}]
+    score = Suite(["ndcg"], language="ru").evaluate(rows, progress=False).rows[0].scores["ndcg_10"]
+    assert "items" not in vars(score)
+    assert [(item.text, item.verdict) for item in score.items] == [
+        ("a", "FOUND"),
+        ("b", "NOT_FOUND"),
+        ("c", "NOT_FOUND"),
+    ]
+    assert all(type(item.reason) is str for item in score.items)
+    assert "items" in vars(score)
