@@ -295,7 +295,8 @@ class Suite:
         rows which belong together share, such as the turns of a conversation (default: the suite's, else the sessions
         of MLflow's traces): the intervals are those over groups. ``MissingFieldError``: no row has a field of
         a metric that was named; ``InvalidDataError``: data that cannot be read. When no judge is left to ask (a refused
-        key, a spent budget), the ``JudgeError`` has what was done as its ``report``. All else is in the report's rows.
+        key, a spent budget), the ``JudgeError`` has what was done as its ``report``, and so has a ``KeyboardInterrupt``
+        (Ctrl-C) where a row was done. All else is in the report's rows.
         """
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
             raise InvalidOptionError(f"repeat={repeat!r} must be a whole number from 1", param="repeat")
@@ -311,7 +312,7 @@ class Suite:
             began = time.perf_counter()
             with charged_to(Expenses()) as expenses, progress_of(progress, len(samples)) as bar:
                 engine = self._engine(selection, stored=stored)
-                rows = [bar.advance(row) for row in engine.rows(samples)]
+                rows, interruption = _scored(engine, samples, bar)
             seconds = time.perf_counter() - began
             report = self.report(
                 rows,
@@ -321,6 +322,10 @@ class Suite:
                 expenses=expenses,
                 groups=groups,
             )
+            if interruption is not None:
+                done = f"interrupted when {len(rows)} of {len(samples)} rows were scored"
+                interruption.report = replace(report, stopped=done)  # type: ignore[attr-defined]
+                raise interruption
             if engine.stopped is not None:
                 stopped = engine.stopped.with_traceback(None)  # a refused key needs no tour through threads and clients
                 stopped.report = replace(report, stopped=str(stopped))
@@ -331,7 +336,15 @@ class Suite:
             return evaluated(stored=True)
         from mlflow_ragmetrics.comparison.repeats import repeatability
 
-        reports = [evaluated(stored=False) for _ in range(repeat)]
+        reports: list[Report] = []
+        try:
+            while len(reports) < repeat:
+                reports.append(evaluated(stored=False))
+        except KeyboardInterrupt as error:
+            if reports:
+                done = f"interrupted in repeat {len(reports) + 1} of {repeat}"
+                error.report = replace(reports[0], stopped=done)  # type: ignore[attr-defined]
+            raise
         usage = sum((Counter(report.usage) for report in reports), Counter())
         repeats = repeatability(reports)
         for key in reports[0].keys:  # of a row that was not measured each time, nothing is known of the repeats
@@ -448,6 +461,21 @@ class Suite:
             slots=self._slots,
             store=open_store(self.cache) if stored and self.cache is not None else None,
         )
+
+
+def _scored(engine: Engine, samples: Sequence[Sample], bar: Progress) -> tuple[list[Row], KeyboardInterrupt | None]:
+    """The rows of all samples, or those that were done when it was interrupted; where none was, it is raised."""
+    rows: list[Row] = []
+    try:
+        for row in engine.rows(samples):
+            rows.append(row)
+            bar.advance(row)
+    except KeyboardInterrupt as error:
+        rows += engine.ahead
+        if not rows:
+            raise
+        return rows, error
+    return rows, None
 
 
 def _checked_groups(groups: object) -> str | None:

@@ -85,6 +85,11 @@ class Engine:
         closed = [session.closed for session in self.sessions.values()]
         return closed[0] if closed and all(closed) else None
 
+    @property
+    def ahead(self) -> list[Row]:
+        """The rows that are done and not yielded, as one before them is not done."""
+        return [self._finished[index] for index in sorted(self._finished)]
+
     def _admit(self, source: Iterator[tuple[int, Sample]]) -> bool:
         while self._active < self._window and len(self._finished) < 4 * self._window:
             following = next(source, None)

@@ -12,6 +12,8 @@ from pathlib import Path
 import mlflow
 import pytest
 
+import mlflow_ragmetrics as rm
+
 _ROWS = [{"question": f"Why {n}?", "answer": f"Because of {n}.", "reference": f"For {n}."} for n in range(5)]
 _PAUSED = """
 import signal, sys, time
@@ -58,6 +60,29 @@ def test_the_run_says_that_it_was_stopped(stage: str, number: signal.Signals, tm
     assert [(run.info.status, run.data.tags["ragmetrics.status"]) for run in runs] == (
         [("FAILED", "failed: interrupted")] if stage == "logging" else []
     )
+
+
+def test_a_program_finds_what_was_done_on_the_interruption() -> None:
+    asked = iter(range(7))
+
+    @rm.metric
+    def third(answer: str) -> float:
+        if next(asked) == 2:
+            raise KeyboardInterrupt
+        return 1.0
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        rm.Suite([third]).evaluate(_ROWS)
+    assert caught.value.report.incomplete == "interrupted when 2 of 5 rows were scored"
+    assert len(caught.value.report) == 2
+    asked = iter([0, 2])
+    with pytest.raises(KeyboardInterrupt) as caught:
+        rm.Suite([third]).evaluate(_ROWS[:1], repeat=3)
+    assert caught.value.report.incomplete == "interrupted in repeat 2 of 3"
+    asked = iter([2])
+    with pytest.raises(KeyboardInterrupt) as caught:
+        rm.Suite([third]).evaluate(_ROWS)
+    assert not hasattr(caught.value, "report")
 
 
 def test_a_run_left_by_a_kill_is_listed_then_marked_without_its_traces(ragmetrics, tmp_path: Path) -> None:
