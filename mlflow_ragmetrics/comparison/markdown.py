@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.views.text import number
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison.changes import ChangedRow
-    from mlflow_ragmetrics.comparison.result import Comparison
+    from mlflow_ragmetrics.comparison.difference import Difference
+    from mlflow_ragmetrics.comparison.pairing import Pairing
     from mlflow_ragmetrics.report.gates import Check
 
 __all__ = ["code", "comparison_markdown"]
@@ -23,7 +24,26 @@ _MOST_ITEMS = 8
 _COLUMNS = ("A", "B", "B−A", "95 % interval", "p (Holm)", "won/tied/lost", "rows")
 
 
-def comparison_markdown(comparison: Comparison, checks: Sequence[Check] = ()) -> str:
+class Compared(Protocol):
+    """What the Markdown tells of a ``Comparison``."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def plain(self) -> str: ...
+    @property
+    def differences(self) -> Sequence[Difference]: ...
+    @property
+    def pairing(self) -> Pairing: ...
+    @property
+    def tolerance(self) -> float: ...
+    @property
+    def warnings(self) -> Sequence[str]: ...
+    @property
+    def rows(self) -> Sequence[ChangedRow]: ...
+
+
+def comparison_markdown(comparison: Compared, checks: Sequence[Check] = ()) -> str:
     """Heading, what was found in plain words, gates, a table of the metrics, and the rows that changed most, folded."""
     lines = [f"## {_escaped(comparison.title)}", "", _escaped(comparison.plain), ""]
     failed = [check for check in checks if not check.passed]

@@ -7,12 +7,10 @@ import textwrap
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
-
-    from mlflow_ragmetrics.core.metric import Metric
 
 __all__ = ["SIDES", "described", "facts_of", "options_of", "paragraphs_of"]
 
@@ -21,7 +19,20 @@ _WIDTH = 100
 _NAMES = 12
 
 
-def described(metric: Metric) -> str:
+class Described(Protocol):
+    """What a description looks at; a ``Metric`` has it."""
+
+    @property
+    def definition(self) -> Any: ...
+    @property
+    def settings(self) -> Any: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def threshold(self) -> float | None: ...
+
+
+def described(metric: Described) -> str:
     """The docstring as it was written, then the facts and the options."""
     lines = [inspect.getdoc(metric.definition.function) or "It has no docstring.", ""]
     lines += [f"{name:<{_NAMES}} {value}" for name, value in facts_of(metric).items()]
@@ -40,7 +51,7 @@ def paragraphs_of(text: str) -> tuple[list[str], list[str]]:
     return paragraphs, example.removeprefix("s").removeprefix(":").strip("\n").splitlines()
 
 
-def facts_of(metric: Metric) -> dict[str, str]:
+def facts_of(metric: Described) -> dict[str, str]:
     """What is known of the metric beside its docstring, by name: range, needs, thresholds, other names, source."""
     definition = metric.definition
     low, high = definition.range
@@ -61,14 +72,14 @@ def facts_of(metric: Metric) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def options_of(metric: Metric) -> dict[str, dict[str, str]]:
+def options_of(metric: Described) -> dict[str, dict[str, str]]:
     """What its own options accept and default to, and those that other metrics have too, each under its heading."""
     own = metric.definition.options.model_fields
     found = {"Options": _accepted(own), "Options that others have too": _accepted(_common(metric))}
     return {title: options for title, options in found.items() if options}
 
 
-def _common(metric: Metric) -> dict[str, FieldInfo]:
+def _common(metric: Described) -> dict[str, FieldInfo]:
     """The shared options that do something for this metric."""
     idle = set(metric.definition.options.model_fields)
     if not metric.definition.levels:
