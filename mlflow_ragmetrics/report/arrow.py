@@ -19,7 +19,7 @@ from mlflow_ragmetrics.core.json_text import as_json, plain_text
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.errors import InvalidDataError, RagMetricsError
 from mlflow_ragmetrics.readers.results import BETTER
 
 if TYPE_CHECKING:
@@ -152,6 +152,10 @@ def write_parquet(rows: Iterable[Row], path: Union[str, Path], suite: Suite, *, 
     (``metadata`` as JSON) and the columns of ``ScoreColumns``. It appears under its name when it is complete.
     ``RagMetricsError`` where it cannot be written.
     """
+    if isinstance(rows, (str, Path)):
+        raise InvalidDataError(
+            f"rows={str(rows)!r} is a path; give scored rows, as suite.stream({str(rows)!r}) yields them"
+        )
     columns = ScoreColumns(suite)
     schema = pa.schema([*((name, kind) for name, (kind, _) in _SAMPLE.items()), *columns.schema])
     partial = Path(f"{path}.partial")

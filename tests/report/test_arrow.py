@@ -85,3 +85,8 @@ def test_items_of_a_panel_say_whose_they_are(tmp_path: Path) -> None:
 
 
 FACTS = [{"text": "Seven is odd.", "ok": True}]
+
+
+def test_a_path_in_place_of_rows_is_said(tmp_path: Path) -> None:
+    with pytest.raises(rm.InvalidDataError, match="is a path; give scored rows"):
+        rm.write_parquet("rows.jsonl", tmp_path / "scores.parquet", rm.Suite(["rouge"]))  # type: ignore[arg-type]
