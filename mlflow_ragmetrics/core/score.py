@@ -190,7 +190,7 @@ class Score:
         return copy
 
     def with_items_through(self, change: Callable[[tuple[Item, ...]], tuple[Item, ...]]) -> Score:
-        """The same score with the items that it has changed: at once, or when they are made."""
+        """The same score with what ``change`` makes of its items: at once, or when they are made."""
         if _unread(self):
             return self.with_items(lambda: change(self.items))
         return self.changed(items=change(self.items)) if self.items else self

@@ -428,10 +428,12 @@ class BackgroundQueue(Generic[T]):
             if not batch and self._end_thread(number):
                 return
             self._yield_to_application()
+            count = len(batch)
             try:
                 self._work(batch)
             finally:
-                for _ in batch:
+                del batch  # nothing is kept of what is done
+                for _ in range(count):
                     self._tasks.task_done()
 
     def _next_batch(self) -> list[T]:

@@ -87,7 +87,8 @@ def test_an_interval_lies_among_the_differences_and_turns_with_their_sign(values
     low, high = paired_intervals(column, resamples=500)[0] or (0.0, 0.0)
     assert -1 - 1e-6 <= low <= high <= 1 + 1e-6
     turned_low, turned_high = paired_intervals(-column, resamples=500)[0] or (0.0, 0.0)
-    assert (turned_low, turned_high) == pytest.approx((-high, -low), abs=0.05)
+    step = np.ptp(column) / len(values)  # resampled means of a few values lie that far apart
+    assert (turned_low, turned_high) == pytest.approx((-high, -low), abs=0.05 + step)
 
 
 @pytest.mark.parametrize("rows", [30, 100])
