@@ -150,7 +150,7 @@ def write_parquet(rows: Iterable[Row], path: Union[str, Path], suite: Suite, *, 
 
     At most ``batch_size`` rows and some megabytes of columns are in memory; the file holds the sample's fields
     (``metadata`` as JSON) and the columns of ``ScoreColumns``. It appears under its name when it is complete.
-    ``RagMetricsError`` where it cannot be written.
+    ``RagMetricsError`` where it cannot be written, ``InvalidDataError`` where ``rows`` is a path.
     """
     if isinstance(rows, (str, Path)):
         raise InvalidDataError(
