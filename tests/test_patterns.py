@@ -28,6 +28,7 @@ def test_the_benchmark_finds_the_patterns_of_the_package_with_their_methods() ->
     assert len(found) > 50
 
 
+@pytest.mark.slow
 def test_every_pattern_reads_repeated_pieces_in_linear_time() -> None:
     slow = []
     for used in regex_growth.patterns():

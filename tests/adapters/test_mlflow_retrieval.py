@@ -73,6 +73,7 @@ def logged(folder: Path, chain: str) -> str:
         )
 
 
+@pytest.mark.slow
 def test_contexts_of_a_string_chain_come_from_its_traces(evaluate: Callable[..., Any], tmp_path: Path) -> None:
     suite = rm.Suite(["faithfulness", "context_recall"])
     metrics = evaluate(suite, model=logged(tmp_path, "RETRIEVES")).metrics
@@ -88,6 +89,7 @@ def test_a_chain_without_a_retriever_is_refused(evaluate: Callable[..., Any], tm
         evaluate(rm.Suite(["faithfulness"]), model=logged(tmp_path, "MODEL_ONLY"))
 
 
+@pytest.mark.slow
 def test_of_a_preset_its_metrics_are_left_out(evaluate: Callable[..., Any], tmp_path: Path) -> None:
     suite = rm.Suite.preset("white_paper")
     metrics = evaluate(suite, model=logged(tmp_path, "MODEL_ONLY")).metrics

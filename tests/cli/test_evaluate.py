@@ -252,6 +252,7 @@ def test_an_interruption_ends_with_130(ragmetrics, written, rows, monkeypatch):
     assert runs() == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     tuple(map(int, mlflow.__version__.split(".")[:2])) < (3, 7),
     reason="MLflow before 3.7 tells of its migrations whatever its loggers are set to",

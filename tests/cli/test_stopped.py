@@ -47,6 +47,7 @@ def start(folder: Path, stage: str) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["scoring", "logging"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_run_says_that_it_was_stopped(stage: str, number: signal.Signals, tmp_path: Path) -> None:
@@ -85,6 +86,7 @@ def test_a_program_finds_what_was_done_on_the_interruption() -> None:
     assert not hasattr(caught.value, "report")
 
 
+@pytest.mark.slow
 def test_a_run_left_by_a_kill_is_listed_then_marked_without_its_traces(ragmetrics, tmp_path: Path) -> None:
     process = start(tmp_path, "logging")
     (left,) = mlflow.search_runs(search_all_experiments=True, output_format="list")

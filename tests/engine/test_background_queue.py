@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from mlflow_ragmetrics.engine.threads import BackgroundQueue
 
 MINE: contextvars.ContextVar[str] = contextvars.ContextVar("mine", default="nobody's")
@@ -39,6 +41,7 @@ def test_the_context_is_empty() -> None:
     assert seen == ["nobody's"]
 
 
+@pytest.mark.slow
 def test_idle_threads_end_and_begin_again(monkeypatch: Any) -> None:
     monkeypatch.setattr("mlflow_ragmetrics.engine.threads._IDLE_SECONDS", 0.05)
     done: list[int] = []

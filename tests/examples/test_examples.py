@@ -56,6 +56,7 @@ def test_a_prompt_is_improved_by_what_the_reasons_say(tmp_path: Path) -> None:
     assert "faithfulness 0.50 -> 1.00" in printed
 
 
+@pytest.mark.slow
 def test_two_versions_are_compared_and_the_gate_is_open(tmp_path: Path) -> None:
     printed = _printed(tmp_path, "compare_and_gate.py")
     assert re.search(r"faithfulness .* improved", printed)
@@ -63,6 +64,7 @@ def test_two_versions_are_compared_and_the_gate_is_open(tmp_path: Path) -> None:
     assert re.search(r"rt\d{5}", (tmp_path / "comparison.html").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_the_gate_is_closed_when_the_new_version_is_worse(tmp_path: Path) -> None:
     newer, older = EXAMPLES / "data/ragtruth_gpt-4.jsonl", EXAMPLES / "data/ragtruth_llama-2-13b.jsonl"
     done = _run(tmp_path, "compare_and_gate.py", str(newer), str(older))

@@ -203,6 +203,7 @@ def test_one_dead_run_does_not_hold_up_another(suite: rm.Suite, plain: Any, monk
     dead.close(0.1)
 
 
+@pytest.mark.slow
 def test_the_interpreter_ends_cleanly(tmp_path: Path, mlflow_store: str) -> None:
     program = textwrap.dedent(
         """

@@ -43,6 +43,7 @@ def answers() -> list[str]:
     return sorted(answer for run in runs for answer in mlflow.load_table("rag_rows.json", [run.info.run_id])["answer"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 @pytest.mark.parametrize("given", ["", "run_id=mlflow.start_run().info.run_id"], ids=["own run", "run_id"])
 def test_forked_workers_share_the_run(given: str, tmp_path: Path) -> None:
@@ -79,6 +80,7 @@ def test_forked_workers_share_the_run(given: str, tmp_path: Path) -> None:
     assert found.info.status == "FINISHED" or given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_processes_of_multiprocessing_flush_at_their_end(method: str, tmp_path: Path) -> None:
     done = run(
@@ -106,6 +108,7 @@ def test_processes_of_multiprocessing_flush_at_their_end(method: str, tmp_path: 
     assert answers() == sorted(f"worker {w} {n}" for w in range(2) for n in range(5)), done.stderr
 
 
+@pytest.mark.slow
 def test_handlers_made_in_each_call_are_kept_and_share_one_run(tmp_path: Path) -> None:
     done = run(
         tmp_path,

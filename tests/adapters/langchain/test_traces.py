@@ -74,6 +74,7 @@ def test_without_autologging_there_are_no_traces(ask: Callable[..., None], scori
     assert numbers_of_traces() == []
 
 
+@pytest.mark.slow
 def test_concurrent_batches(autolog: None, scoring: Any, plain: Any) -> None:
     async def ask_all() -> None:
         batches = [[f"question {10 * batch + row}" for row in range(4)] for batch in range(1, 6)]

@@ -82,6 +82,7 @@ def test_a_prompt_longer_than_the_window_is_not_sent() -> None:
     assert not model.sent
 
 
+@pytest.mark.slow
 def test_a_server_that_counts_far_fewer_tokens_than_were_sent_is_named() -> None:
     reply = AIMessage(
         '{"texts": [{"id": "t1", "claims": ["Word."]}]}',

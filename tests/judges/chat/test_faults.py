@@ -60,6 +60,7 @@ def ended(judge: ChatJudge) -> tuple[JudgeError, float]:
     return raised.value, time.monotonic() - began
 
 
+@pytest.mark.slow
 def test_a_dead_server_ends_a_run_of_200_rows_soon() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -78,6 +79,7 @@ def test_what_no_row_can_change_ends_a_run_of_200_rows_soon(fault: str) -> None:
     assert len(server.requests) <= 24
 
 
+@pytest.mark.slow
 def test_an_abandoned_request_keeps_its_slot() -> None:
     rows = [{**ROW, "id": str(i), "answer": f"Answer {i}."} for i in range(6)]
     with misbehaving_server(*[Fault(drip=0.004)] * 6) as server:

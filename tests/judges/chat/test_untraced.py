@@ -46,6 +46,7 @@ def test_a_judge_asked_inside_a_chain_tells_its_callbacks_nothing() -> None:
     assert listener.heard == 0
 
 
+@pytest.mark.slow
 def test_a_judges_calls_leave_no_trace_where_a_chains_do(mlflow_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow.langchain.autolog()
     mlflow.openai.autolog()
