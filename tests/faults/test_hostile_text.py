@@ -81,6 +81,7 @@ def test_pages(reports: tuple[rm.Report, rm.Report]) -> None:
     for row, same in zip(report.rows, plain.rows, strict=True):
         for key, score in row.scores.items():
             assert {tag for tag, _ in Tags(score._repr_html_()).found} <= {
+                "style",
                 "div",
                 "strong",
                 "p",
