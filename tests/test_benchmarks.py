@@ -28,15 +28,32 @@ def test_the_short_form_prints_every_table() -> None:
     assert done.stdout.count("equal numbers") >= 4
 
 
-@pytest.mark.slow
-@pytest.mark.xfail(reason="one chain run passes 39 files; take this mark away when the bars are met", strict=False)
-def test_little_of_the_package_must_be_read_to_follow_one_piece_of_work() -> None:
+@pytest.fixture(scope="module")
+def path_counts() -> str:
     done = subprocess.run(
         [sys.executable, str(FOLDER / "path_counts.py")], capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    paths = re.findall(r"^(one .*?)  +(\d+) +(\d+) +\d+$", done.stdout, re.MULTILINE)
-    assert len(paths) == 3
-    assert {name: int(files) for name, files, bar in paths if int(files) > int(bar)} == {}
-    assert "0 circles of imports at run time" in done.stdout
-    assert "0 probes of judges" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_package_has_no_circles_and_probes_no_judge(path_counts: str) -> None:
+    assert "\n0 circles of imports at run time" in path_counts
+    assert "\n0 circles of imports with types" in path_counts
+    assert "\n0 probes of judges" in path_counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path",
+    [
+        "one row on the main job",
+        "one judged question",
+        pytest.param("one chain run", marks=pytest.mark.xfail(reason="39 files, of 36", strict=True)),
+    ],
+)
+def test_little_of_the_package_must_be_read_to_follow_one_piece_of_work(path: str, path_counts: str) -> None:
+    found = re.search(rf"^{path} +(\d+) +(\d+) +\d+$", path_counts, re.MULTILINE)
+    assert found is not None
+    assert int(found[1]) <= int(found[2])
