@@ -56,3 +56,5 @@ def test_a_metric_that_is_to_be_skipped_is_skipped_also_where_others_raise() -> 
     with pytest.raises(rm.JudgeError, match="down"):
         rm.score("correctness", {**record, "reference": "B."}, judge=failing)
     assert rm.score("correctness", {**record, "reference": "B."}, judge=failing, on_missing="skip").status == "error"
+    own = rm.correctness(on_missing="skip")
+    assert rm.score(own, {**record, "reference": "B."}, judge=failing).status == "error"
