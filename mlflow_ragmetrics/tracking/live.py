@@ -19,9 +19,8 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.statistics.anytime import ConfidenceSequence
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
-from mlflow_ragmetrics.tracking.live_tables import GrowingTable, Parts
 from mlflow_ragmetrics.tracking.run import status_of
-from mlflow_ragmetrics.tracking.tables import table_rows
+from mlflow_ragmetrics.tracking.tables import GrowingTable, Parts, table_rows
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
     ROWS,

@@ -19,14 +19,18 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import for_log, redact
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.chat.capabilities import untraced
+from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
 from mlflow_ragmetrics.suite import Suite
 
 __all__ = ["Counts", "Scored", "Scorer", "cause_of", "untraced_suite"]
 
 
 def untraced_suite(suite: Suite) -> Suite:
-    """The suite with judges and embeddings whose calls are not traced; everything else is shared."""
-    judges = [_UntracedJudge(judge) for judge in suite.judges]
+    """The suite with judges and embeddings whose calls are not traced; everything else is shared.
+
+    The offline judge calls nothing that could be traced, and stays as it is.
+    """
+    judges = [judge if type(judge) is LexicalJudge else _UntracedJudge(judge) for judge in suite.judges]
     embeddings = [_UntracedEmbedding(embedding) for embedding in suite.embeddings]
     changed = suite.replace(judge=judges if suite.several else judges[0])
     return changed.replace(embeddings=embeddings) if embeddings else changed
