@@ -1,8 +1,7 @@
 """One pool of daemon threads for whatever must not wait or must not be waited for.
 
 ``start_thread`` runs an action on a thread of the pool; ``run_in_thread`` waits for its result, with a timeout;
-``run_beside`` awaits it from an event loop; ``Workers`` runs many, with a limit on how many run at once;
-``BackgroundQueue`` works off what is put in.
+``run_beside`` awaits it from an event loop; ``Workers`` runs many, with a limit on how many run at once.
 """
 
 from __future__ import annotations
@@ -14,23 +13,21 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from itertools import count
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
 __all__ = [
     "ENDED",
-    "BackgroundQueue",
     "Slots",
     "ThreadTask",
     "ThreadTimeoutError",
-    "WhenFull",
     "Workers",
     "pause",
     "run_beside",
@@ -350,113 +347,3 @@ async def run_beside(action: Callable[..., T], *arguments: Any, **options: Any) 
         return await future
     finally:
         ended.set()
-
-
-WhenFull = Literal["drop", "block"]
-_TASKS_PER_BATCH = 16
-_QUEUE_IDLE_SECONDS = 2.0
-_LONGEST_YIELD = 0.1
-_YIELD_STEP = 0.005
-
-
-class BackgroundQueue(Generic[T]):
-    """A bounded queue whose tasks daemon threads hand to ``work``, in batches; ``work`` must not raise.
-
-    Threads begin when there is something to do, also after a fork, and end when there has been nothing for a while.
-    They run in an empty context: nothing of the application's (callbacks, open spans) reaches what they call. While
-    the application is ``busy`` they let it go first, for a tenth of a second and as long as the queue is not half full.
-    """
-
-    def __init__(
-        self,
-        work: Callable[[Sequence[T]], None],
-        *,
-        busy: Callable[[], bool],
-        size: int,
-        when_full: WhenFull,
-        workers: int,
-    ) -> None:
-        self._work = work
-        self._busy = busy
-        self._size = size
-        self._waiters = 0
-        self._tasks: queue.Queue[T] = queue.Queue(size)
-        self._when_full = when_full
-        self._workers = workers
-        self._threads: dict[int, ThreadTask] = {}
-        self._numbers = count()
-        self._starting = threading.Lock()
-        self._closed = threading.Event()
-
-    def put(self, task: T) -> bool:
-        """Queue a task; False where there is no room for it, or the queue is closed."""
-        while not self._closed.is_set():
-            try:
-                self._tasks.put(task, block=self._when_full == "block", timeout=1.0)
-            except queue.Full:
-                if self._when_full == "drop":
-                    return False
-            else:
-                self._start_thread()
-                return True
-        return False
-
-    def wait(self, timeout: float) -> bool:
-        """Wait until everything that was put in is done; False when ``timeout`` seconds were not enough."""
-        deadline = time.monotonic() + timeout
-        with self._tasks.all_tasks_done:
-            self._waiters += 1
-            while self._tasks.unfinished_tasks and (left := deadline - time.monotonic()) > 0:
-                self._tasks.all_tasks_done.wait(left)
-            self._waiters -= 1
-            return not self._tasks.unfinished_tasks
-
-    def close(self) -> None:
-        """Let the threads end; what is still queued is left."""
-        self._closed.set()
-
-    def _start_thread(self) -> None:
-        with self._starting:
-            self._threads = {number: thread for number, thread in self._threads.items() if thread.alive}
-            if len(self._threads) < self._workers:
-                number = next(self._numbers)
-                self._threads[number] = start_thread(partial(self._run, number), name="ragmetrics-scoring")
-
-    def _run(self, number: int) -> None:
-        while not self._closed.is_set():
-            batch = self._next_batch()
-            if not batch and self._end_thread(number):
-                return
-            self._yield_to_application()
-            count = len(batch)
-            try:
-                self._work(batch)
-            finally:
-                del batch  # nothing is kept of what is done
-                for _ in range(count):
-                    self._tasks.task_done()
-
-    def _next_batch(self) -> list[T]:
-        """What is there, at most ``_TASKS_PER_BATCH``; empty when nothing came for a while."""
-        batch: list[T] = []
-        try:
-            batch.append(self._tasks.get(timeout=_QUEUE_IDLE_SECONDS))
-            while len(batch) < _TASKS_PER_BATCH:
-                batch.append(self._tasks.get_nowait())
-        except queue.Empty:
-            pass
-        return batch
-
-    def _yield_to_application(self) -> None:
-        """Scoring may be pure computing, which in one process slows the chain down, however many threads there are."""
-        until = time.monotonic() + _LONGEST_YIELD
-        while self._busy() and not self._waiters and 2 * self._tasks.qsize() < self._size and time.monotonic() < until:
-            time.sleep(_YIELD_STEP)
-
-    def _end_thread(self, number: int) -> bool:
-        """Whether this thread may end: decided under the lock that starting one takes after a task was put in."""
-        with self._starting:
-            if not self._tasks.empty():
-                return False
-            self._threads.pop(number, None)
-            return True

@@ -28,7 +28,7 @@ from mlflow_ragmetrics.adapters.langchain.calls import (
     runnable_of,
 )
 from mlflow_ragmetrics.adapters.langchain.sample import Reading
-from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
+from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row

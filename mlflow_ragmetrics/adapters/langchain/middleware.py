@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, HumanMessage
 
-from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
+from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.threads import run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
