@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import files, metrics
+from mlflow_ragmetrics.cli.options import files, metrics, tracking_uri_option
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 
@@ -38,7 +38,7 @@ __all__ = ["calibrate", "command"]
     help="Write a threshold that beats the default into the suite's file.",
 )
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Write the reliability plot (.png, .svg or .pdf).")
-@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+@tracking_uri_option
 @click.option("--log/--no-log", default=None, help="Log into the run [default: where RUN is a run].")
 def command(
     run: str,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from mlflow_ragmetrics import __version__
+from mlflow_ragmetrics.cli.options import tracking_uri_option
 from mlflow_ragmetrics.cli.store import Destination, reaching, silence_mlflow
 from mlflow_ragmetrics.errors import JudgeError, RagMetricsError
 
@@ -193,7 +194,7 @@ _MARKS = {"ok": ("✓", "green"), "note": ("•", "yellow"), "fault": ("✗", "r
 
 
 @click.command("doctor")
-@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+@tracking_uri_option
 @click.option("--judge", "-j", metavar="JUDGE", help="Ask this judge one question too; a language model bills it.")
 @click.pass_context
 def command(context: click.Context, tracking_uri: str | None, judge: str | None) -> None:

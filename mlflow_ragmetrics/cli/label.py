@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from mlflow_ragmetrics.cli.options import files, metrics
+from mlflow_ragmetrics.cli.options import files, metrics, tracking_uri_option
 from mlflow_ragmetrics.cli.output import check_writable, write_text
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -32,7 +32,7 @@ _FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
 @click.option("--labels", metavar="LABELS", help="Labels that are there already, a column or a file: to choose better.")
 @click.option("--groups", metavar="COLUMN", help="Rows that belong together [default: those of the evaluation].")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Of the choice.")
-@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+@tracking_uri_option
 def command(
     run: str,
     key: str | None,

@@ -10,6 +10,7 @@ import click
 
 from mlflow_ragmetrics.cli.options import (
     assignments,
+    experiment_option,
     files,
     levels_or_numbers,
     metrics,
@@ -17,6 +18,7 @@ from mlflow_ragmetrics.cli.options import (
     one_or_all,
     share_or_numbers,
     suites,
+    tracking_uri_option,
 )
 
 __all__ = ["CACHE", "Request", "Sectioned", "request_options"]
@@ -185,8 +187,8 @@ _SUITE = (
     click.option("--concurrency", type=int, metavar="N", help="Calls to language models at the same time."),
 )
 _OUTCOME = (
-    click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]"),
-    click.option("--experiment", metavar="NAME", help="[default: MLFLOW_EXPERIMENT_NAME, else ragmetrics]"),
+    tracking_uri_option,
+    experiment_option,
     click.option("--run-name", metavar="NAME", help="The run's name in MLflow."),
     click.option("--log/--no-log", default=True, help="Log to MLflow, or only show."),
     click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import files, numbers, one_or_all
+from mlflow_ragmetrics.cli.options import experiment_option, files, numbers, one_or_all, tracking_uri_option
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE, clean, for_terminal, terminal_width
 from mlflow_ragmetrics.cli.request import CACHE
 from mlflow_ragmetrics.cli.store import destination_of, open_store
@@ -42,8 +42,8 @@ __all__ = ["command"]
 @click.option("--dry-run", is_flag=True, help="Only say what calls, tokens and money it would take.")
 @click.option("--rows", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Changed rows.")
 @click.option("--run-name", metavar="NAME", help="The new run's name [default: RUN and the judge].")
-@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
-@click.option("--experiment", metavar="NAME", help="[default: MLFLOW_EXPERIMENT_NAME, else ragmetrics]")
+@tracking_uri_option
+@experiment_option
 @click.option("--log/--no-log", default=True, help="Log a new run to MLflow, or only show the comparison.")
 @click.pass_context
 def command(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlflow_ragmetrics.cli.options import files
+from mlflow_ragmetrics.cli.options import files, tracking_uri_option
 from mlflow_ragmetrics.cli.output import clean, clean_lines, console, shorten, wrapped
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.core.condition import condition_of
@@ -46,7 +46,7 @@ _GAP = 3  # between the columns of a table
 @click.argument("row", required=False)
 @click.option("--where", multiple=True, metavar="CONDITION", help='Only rows such as "faithfulness < 0.5"; repeat it.')
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Rows at most.")
-@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+@tracking_uri_option
 def command(run: str, row: str | None, where: tuple[str, ...], limit: int, tracking_uri: str | None) -> None:
     """Show the rows of RUN, the lowest first, or the row with the id ROW and what is wrong in it.
 
