@@ -28,7 +28,7 @@ class Answer:
 
     ``run_id`` is ``None`` where it belongs to the run that the sink makes. ``metrics`` are made once, so that writing
     them again writes the same points; ``row`` is its place in the run's tables, once it has one; ``feedback`` is what
-    is not on the trace yet. ``counts`` are those of the handler that it came from.
+    is not on the trace yet. ``counts`` are those of the handler that it came from, ``time_ms`` is when it was scored.
     """
 
     scored_row: Row
@@ -36,8 +36,8 @@ class Answer:
     trace_id: str | None
     feedback: dict[str, Score]
     counts: Counts
+    time_ms: int
     came: float = field(default_factory=time.monotonic)
-    time_ms: int = field(default_factory=lambda: int(time.time() * 1000))
     metrics: list[Metric] | None = None
     metrics_written: bool = False
     row: int | None = None
@@ -80,7 +80,7 @@ def unpacked(entry: Packed, counts: Counts) -> Answer | None:
         _logger.warning("a scored answer on disk cannot be read; it is left out")
         return None
     feedback = {key: row.scores[key] for key in entry["feedback"] if key in row.scores}
-    answer = Answer(row, entry["run_id"], entry["trace_id"], feedback, counts, time_ms=entry["time_ms"])
+    answer = Answer(row, entry["run_id"], entry["trace_id"], feedback, counts, entry["time_ms"])
     if entry["metrics"] is not None:
         answer.metrics = [Metric(*each) for each in entry["metrics"]]
     return answer

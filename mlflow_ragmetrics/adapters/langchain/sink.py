@@ -121,7 +121,8 @@ class MLflowSink:
             feedback = {key: score for key, score in scored.row.scores.items() if score.status != "skipped"}
         if self._feedback and not exchange.traceable:
             counts.add("withheld")
-        answer = Answer(scored.row, exchange.tracking_run, exchange.trace_id, feedback, counts)
+        now = int(time.time() * 1000)
+        answer = Answer(scored.row, exchange.tracking_run, exchange.trace_id, feedback, counts, now)
         with self._changed:
             if self._closed:
                 self._count(answer, lost=1)
