@@ -20,7 +20,7 @@ from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.core.text import check_language, render
+from mlflow_ragmetrics.core.text import check_language, counted, render
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Row, ScoringRules
@@ -247,7 +247,9 @@ class Suite:
         notes = [f"Judge: {', '.join(judge.name for judge in self.judges)}"]
         notes += [f"Embeddings: {', '.join(each.name for each in self.embeddings)}"] if self.embeddings else []
         notes += [] if self.cache is None else [f"Answers are kept in {redact(str(self.cache))}"]
-        title = f"Suite {self.selection.name or 'custom'}: {len(self.keys)} metrics, language {self.language}"
+        title = (
+            f"Suite {self.selection.name or 'custom'}: {counted(len(self.keys), 'metric')}, language {self.language}"
+        )
         return cell(title, tables=[Table(columns, rows)], notes=notes)
 
     @property
@@ -268,9 +270,12 @@ class Suite:
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
-        """The lowest and the highest value of each key."""
+        """The lowest and the highest value of each key, and of each ``<key>_1to5``."""
         own = {metric.key: metric.definition.range for metric in self.metrics}
         found = own | {composite.key: (0.0, 1.0) for composite in self.composites}
+        scaled = [metric.key for metric in self.metrics if metric.definition.scaled]
+        scaled += [composite.key for composite in self.composites if composite.scaled]
+        found |= {f"{key}_1to5": (1.0, 5.0) for key in scaled}
         return {self.name_prefix + key: each for key, each in found.items()}
 
     @property

@@ -145,6 +145,7 @@ class _SharedRows:
     def scores(self, name: str, row: Mapping[str, Any], trace: Trace | None) -> dict[str, Score]:
         if trace is None:
             return self._scored(row, None).scores
+        self._warn_of_empty(row)
         with self._lock:
             entry = self._entries.get(trace.info.trace_id)
             if entry is None or name in entry.served:  # served before: an evaluation of its own, asked anew
@@ -192,6 +193,16 @@ class _SharedRows:
                 RunWriter(run_id).figures(figures)
         except RagMetricsError as error:
             _logger.warning("%s", for_log(str(error)))
+
+    def _warn_of_empty(self, row: Mapping[str, Any]) -> None:
+        """MLflow refuses to store an expectation of None, and then ends the evaluation without naming it."""
+        for name, value in mapping_of(row["expectations"]).items():
+            if value is None and name not in self._warned_of:
+                self._warned_of.add(name)
+                message = (
+                    "the expectation %r is None in a row, which mlflow.genai.evaluate refuses (`value` field must "
+                )
+                _logger.warning(f"{message}be specified): leave it out of the rows that have none", name)
 
     def _warn_of_skipped(self, row: Row) -> None:
         for key, score in row.scores.items():

@@ -135,9 +135,10 @@ _MOST_ITEMS = 3
 def changed_lines(comparison: Comparison) -> Iterator[str]:
     """The rows that changed most: how far each score moved, and the claims whose verdicts did."""
     from mlflow_ragmetrics.cli.output import clean, shorten
+    from mlflow_ragmetrics.comparison.markdown import changed_most
     from mlflow_ragmetrics.views.text import number
 
-    yield f"The {len(comparison.rows)} rows that changed most:" if len(comparison.rows) > 1 else "The row that changed:"
+    yield f"{changed_most(len(comparison.rows))}:"
     for row in comparison.rows:
         moved = {key: pair for key, pair in row.scores.items() if pair[0] != pair[1]}
         scores = ", ".join(f"{key} {number(before)} → {number(after)}" for key, (before, after) in moved.items())

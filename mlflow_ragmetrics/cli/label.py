@@ -12,6 +12,7 @@ import numpy as np
 from mlflow_ragmetrics.cli.options import files, metrics, tracking_uri_option
 from mlflow_ragmetrics.cli.output import check_writable, write_text
 from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def command(
         open_store(tracking_uri)
     rows = rows_to_label(run, key=key, budget=budget, labels=labels, groups=groups, seed=seed)
     _write(rows, output)
-    click.echo(f"Wrote {output}: {len(rows)} rows to label. Fill in the column label, then:")
+    click.echo(f"Wrote {output}: {counted(len(rows), 'row')} to label. Fill in the column label, then:")
     named = f" --key {key}" if key else ""
     click.echo(f"  ragmetrics calibrate {run} {output}{named}")
 

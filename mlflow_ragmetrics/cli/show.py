@@ -13,6 +13,7 @@ from mlflow_ragmetrics.cli.output import clean, clean_lines, console, shorten, w
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.marked import VERDICTS, claims_of, marked_text, nearest_sentence
+from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 
 if TYPE_CHECKING:
@@ -87,11 +88,9 @@ def command(run: str, row: str | None, where: tuple[str, ...], limit: int, track
     key = results.keys[0]
     chosen.sort(key=lambda each: _value(each, key))
     screen.print(_table(chosen[:limit], results.keys, width))
-    counted = f"{len(chosen)} of {len(rows)} rows" if conditions else f"{len(rows)} rows"
+    found = f"{len(chosen)} of {counted(len(rows), 'row')}" if conditions else counted(len(rows), "row")
     cut = f", the {limit} lowest by {key} are shown (--limit)" if len(chosen) > limit else ""
-    screen.print(
-        "\n".join(wrapped(f"{counted}{cut}. One of them: ragmetrics show {clean(run)} ID", width)), style="dim"
-    )
+    screen.print("\n".join(wrapped(f"{found}{cut}. One of them: ragmetrics show {clean(run)} ID", width)), style="dim")
 
 
 def _value(row: Row, key: str) -> float:

@@ -16,6 +16,7 @@ from mlflow_ragmetrics.comparison.forest_plot import forest_plot
 from mlflow_ragmetrics.comparison.markdown import comparison_markdown
 from mlflow_ragmetrics.comparison.pairing import Pairing, measured
 from mlflow_ragmetrics.core.html import render
+from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.readers.groups import table_slices
 from mlflow_ragmetrics.readers.labels import Labels
@@ -110,7 +111,8 @@ class Comparison:
     @property
     def heading(self) -> str:
         """What was compared, and over how many rows."""
-        return f"{self.title}: {len(self.pairing)} rows paired by {self.pairing.by}, tolerance {self.tolerance:g}"
+        rows = counted(len(self.pairing), "row")
+        return f"{self.title}: {rows} paired by {self.pairing.by}, tolerance {self.tolerance:g}"
 
     @property
     def verdict(self) -> dict[str, Verdict]:

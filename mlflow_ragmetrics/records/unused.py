@@ -25,8 +25,8 @@ def unused_columns(samples: Iterable[Sample]) -> list[str]:
 
 
 def likely_contexts(samples: Iterable[Sample]) -> str | None:
-    """The unused column that most likely holds what was retrieved: texts, or better lists of texts."""
-    best, found = 0, None
+    """The unused column that most likely holds what was retrieved: lists of texts, or texts under a telling name."""
+    best, found = 1, None
     for name, values in _columns(samples).items():
         if name in _OURS or not values or not all(map(are_texts, values)):
             continue

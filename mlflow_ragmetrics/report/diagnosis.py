@@ -11,6 +11,7 @@ from typing import Literal, Union, get_args
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.core.text import Text, render, say
 from mlflow_ragmetrics.shared.checked_claims import held_by, is_held, is_right
+from mlflow_ragmetrics.views.notebook import Line, cell
 
 __all__ = ["CAUSES", "Cause", "Diagnosis", "count_causes", "diagnose"]
 
@@ -20,6 +21,7 @@ CAUSES: tuple[Cause, ...] = get_args(Cause)
 _FACTS, _CLAIMS, _SUFFICIENCY = "context_utilization", "noise_sensitivity_relevant", "context_sufficiency"
 _READ = ("judged", "nothing_held", "indistinct_answer", "no_claims", "unnamed_passages")
 _LONGEST = 160
+_STYLES = {"no fault": "good", "not answerable": "middling", "not measured": "faint"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,9 @@ class Diagnosis:
 
     cause: Cause
     reason: str
+
+    def _repr_html_(self) -> str:
+        return cell(lines=[Line(self.cause, _STYLES.get(self.cause, "bad")), Line(self.reason)])
 
 
 def diagnose(scores: Mapping[str, Score], language: str = "en") -> Diagnosis | None:

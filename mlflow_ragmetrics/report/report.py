@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.json_text import as_json, plain
 from mlflow_ragmetrics.core.score import Better, Score
+from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.readers import digest
@@ -267,6 +268,11 @@ class Report:
         """The keys of the weighted composites."""
         return [key for key in self.keys if any("coverage" in score.details for score in self.scores(key))]
 
+    @property
+    def ranked_keys(self) -> list[str]:
+        """The keys in the order in which they are shown: composites first."""
+        return [*self.composites, *(key for key in self.keys if key not in self.composites)]
+
     def __getitem__(self, row: str) -> Row:
         """The row with this id, which a notebook shows with its answer marked; ``InvalidDataError`` for another."""
         if row not in self._places:
@@ -375,19 +381,19 @@ class Report:
 
     def __repr__(self) -> str:
         means = (f"{key} {self.metrics[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in self.metrics)
-        return f"<Report of {len(self)} rows: {', '.join(means)}>"
+        return f"<Report of {counted(len(self), 'row')}: {', '.join(means)}>"
 
     def _repr_html_(self) -> str:
         banner = [*self.banner, *self.judged_by]
-        keys = [*self.composites, *(key for key in self.keys if key not in self.composites)]
         return report_cell(
-            keys,
+            self.ranked_keys,
             self.metrics,
             self.warnings,
             len(self),
             self.worst_rows(),
             worst_by=f"{self.worst_word} by {self.worst_by}",
             banner=banner,
+            causes=self.causes,
         )
 
     def check(
@@ -491,8 +497,9 @@ class Report:
     def note(self) -> str:
         """The evaluation in a few lines of Markdown: what to know first, the figures, the three worst rows."""
         worst = [(row, *lowest) for row in self.worst_rows() if (lowest := self.lowest(row)) is not None]
-        keys = [*self.composites, *(key for key in self.keys if key not in self.composites)]
-        return summary_note(keys, self.metrics, len(self), worst, worst_by=self.worst_by, banner=self.banner)
+        return summary_note(
+            self.ranked_keys, self.metrics, len(self), worst, worst_by=self.worst_by, banner=self.banner
+        )
 
     def _plots(self) -> dict[str, bytes]:
         from mlflow_ragmetrics.views.plots import causes_plot, composite_plot, distribution_plot, png

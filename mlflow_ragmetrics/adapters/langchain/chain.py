@@ -31,6 +31,7 @@ from mlflow_ragmetrics.adapters.langchain.sample import Reading
 from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.engine.threads import run_beside
@@ -206,7 +207,11 @@ def _check(concurrency: int, timeout: float | None, retries: int, config: Config
 
 def _failures(rows: Sequence[Row]) -> tuple[str, ...]:
     failures = [score.error for row in rows for score in [*row.scores.values()][:1] if _is_failure(score)]
-    return (f"{_CHAIN_FAILED} on {len(failures)} of {len(rows)} rows; the first: {failures[0]}",) if failures else ()
+    return (
+        (f"{_CHAIN_FAILED} on {len(failures)} of {counted(len(rows), 'row')}; the first: {failures[0]}",)
+        if failures
+        else ()
+    )
 
 
 def _is_failure(score: Score) -> bool:
