@@ -29,11 +29,13 @@ MIN_SCORED = 0.95
 MinScored = Union[float, Mapping[str, float]]
 """The share of all rows that must be measured, or one per key and under ``""`` for all others."""
 
+_SESSIONS = ("session_pass_rate", "session_ci_low", "session_ci_high")
 _FIGURES = (
     *("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored"),
+    *_SESSIONS,
     *("true_mean", "true_low", "true_high", "anytime_low", "anytime_high"),
 )
-_BOUNDS = {"pass_rate": (0.0, 1.0), "coverage": (0.0, 1.0), "n_scored": (0.0, math.inf)}
+_BOUNDS = {"n_scored": (0.0, math.inf), **dict.fromkeys(("pass_rate", "coverage", *_SESSIONS), (0.0, 1.0))}
 _VERDICTS = ("improved", "regressed", "changed", "unchanged", "too few rows to tell")
 
 
@@ -165,7 +167,7 @@ def to_json(checks: Sequence[Check]) -> str:
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
 
 
-_ANY_SIDE = ("pass_rate", "coverage", "n_scored")
+_ANY_SIDE = ("pass_rate", "coverage", "n_scored", *_SESSIONS)
 
 
 def _check_side(figure: str, param: str, better: Mapping[str, Better]) -> None:

@@ -13,6 +13,7 @@ import json
 import random
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,12 @@ class GrowingTable:
         self.columns += fresh
         places = {name: place for place, name in enumerate(columns)}
         self._add([row[places[name]] if name in places else None for name in self.columns] for row in rows)
+
+    def counts(self, column: str) -> Counter[str]:
+        """How often each text stands in ``column``."""
+        place = self.columns.index(column)
+        with self._lines.open(encoding="utf-8") as lines:
+            return Counter(value for value in (json.loads(line)[place] for line in lines) if isinstance(value, str))
 
     def mean(self, column: str) -> float | None:
         """The mean of the numbers in ``column``."""
