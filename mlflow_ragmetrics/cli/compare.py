@@ -144,6 +144,8 @@ def changed_lines(comparison: Comparison) -> Iterator[str]:
         scores = ", ".join(f"{key} {number(before)} → {number(after)}" for key, (before, after) in moved.items())
         yield f"  {clean(row.id)}  {shorten(row.question, _MOST_CHARACTERS)}"
         yield f"    {scores}"
+        if row.causes is not None:
+            yield f"    diagnosis {' → '.join(row.causes)}"
         for item in row.items[:_MOST_ITEMS]:
             verdicts = f"{item.verdict_a or 'absent'} → {item.verdict_b or 'absent'}"
             yield f"    {verdicts}: “{shorten(item.text, _MOST_CHARACTERS)}”"

@@ -47,7 +47,8 @@ def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> No
 
 def _notes(report: Report) -> Iterator[tuple[str, str]]:
     """What the table does not say, each with its style."""
-    for lines in (_composite_lines, _cause_lines, _side_lines, _group_lines, _anytime_lines, _other_figures):
+    yield from ((clean(line), "dim") for line in report.notes)
+    for lines in (_composite_lines, _side_lines, _group_lines, _anytime_lines, _other_figures):
         yield from ((line, "dim") for line in lines(report))
     yield from ((clean(true_score), "") for true_score in report.true_scores)
     yield from ((f"Warning: {clean(warning)}", "yellow") for warning in report.warnings)
@@ -208,12 +209,6 @@ def _composite_lines(report: Report) -> list[str]:
         if coverage < 1.0 and f"{key}/mean" in report.metrics:
             lines.append(f"  on average {coverage:.0%} of these weights had a score; the rest counts in proportion")
     return lines
-
-
-def _cause_lines(report: Report) -> list[str]:
-    """How many rows have each diagnosis."""
-    counts = [f"{cause} {number}" for cause, number in report.causes.items() if number]
-    return [f"Diagnosis: {', '.join(map(unbroken, counts))}"] if counts else []
 
 
 def _side_lines(report: Report) -> list[str]:

@@ -37,6 +37,8 @@ class Compared(Protocol):
     @property
     def pairing(self) -> Pairing: ...
     @property
+    def notes(self) -> Sequence[str]: ...
+    @property
     def tolerance(self) -> float: ...
     @property
     def warnings(self) -> Sequence[str]: ...
@@ -64,7 +66,7 @@ def comparison_markdown(comparison: Compared, checks: Sequence[Check] = ()) -> s
     paired = f"{counted(len(comparison.pairing), 'row')} paired by {comparison.pairing.by}"
     paired += f", tolerance {comparison.tolerance:g}."
     lines += ["", _escaped(paired)]
-    lines += [f"- {_escaped(f'{each.key}: {each.passes}')}" for each in comparison.differences if each.passes]
+    lines += [f"- {_escaped(note)}" for note in comparison.notes]
     lines += [f"- ⚠️ {_escaped(warning)}" for warning in comparison.warnings]
     if comparison.rows:
         lines += ["", f"<details><summary>{changed_most(len(comparison.rows))}</summary>", ""]
@@ -85,6 +87,8 @@ def _row(row: ChangedRow) -> Iterator[str]:
         if before != after
     ]
     yield f"- **{code(row.id)}** {_escaped(f'{row.change:+.3f}')}: {', '.join(scores)}"
+    if row.causes is not None:
+        yield f"  - diagnosis: {code(row.causes[0])} → {code(row.causes[1])}"
     for name, text in (("question", row.question), ("A", row.answer_a), ("B", row.answer_b)):
         if text:
             yield f"  - {name}: {code(text)}"

@@ -49,10 +49,13 @@ def documents_of(sample: Sample) -> list[dict[str, Any]]:
     return [plain({"page_content": c.text, "metadata": dict(c.metadata), "id": c.id}) for c in chunks]
 
 
-def session_of(trace: Trace) -> dict[str, str]:
-    """The conversation that the trace belongs to, as an entry of a record's metadata; empty where it has none."""
+def session_of(trace: Trace) -> dict[str, Any]:
+    """The conversation that the trace belongs to and when its call began, as entries of a record's metadata.
+
+    Empty where it belongs to none.
+    """
     session = (trace.info.trace_metadata or {}).get(SESSION)
-    return {SESSION: session} if session else {}
+    return {SESSION: session, TRACE_TIMES[0]: trace.info.request_time} if session else {}
 
 
 def failure_of(trace: Trace) -> str | None:

@@ -30,15 +30,18 @@ MIN_SCORED = 0.95
 MinScored = Union[float, Mapping[str, float]]
 """The share of all rows that must be measured, or one per key and under ``""`` for all others."""
 
+_SESSIONS = ("session_pass_rate", "session_ci_low", "session_ci_high")
 _FIGURES = (
     *("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored"),
+    *_SESSIONS,
     *("true_mean", "true_low", "true_high", "anytime_low", "anytime_high"),
 )
 _PERCENTAGES = ("pct_records_with_at_least_one_ref", "pct_records_with_all_refs")
-_BOUNDS = dict.fromkeys(_PERCENTAGES, (0.0, 100.0)) | {
-    "pass_rate": (0.0, 1.0),
-    "coverage": (0.0, 1.0),
+_SHARES = ("pass_rate", "coverage", *_SESSIONS)
+_BOUNDS = {
     "n_scored": (0.0, math.inf),
+    **dict.fromkeys(_PERCENTAGES, (0.0, 100.0)),
+    **dict.fromkeys(_SHARES, (0.0, 1.0)),
 }
 _VERDICTS = ("improved", "regressed", "changed", "unchanged", "too few rows to tell")
 
@@ -173,7 +176,7 @@ def to_json(checks: Sequence[Check]) -> str:
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
 
 
-_ANY_SIDE = ("pass_rate", "coverage", "n_scored")
+_ANY_SIDE = ("pass_rate", "coverage", "n_scored", *_SESSIONS)
 
 
 def _check_side(figure: str, param: str, better: Mapping[str, Better]) -> None:

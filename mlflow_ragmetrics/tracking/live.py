@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.statistics.anytime import ConfidenceSequence
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
 from mlflow_ragmetrics.tracking.run import status_of
 from mlflow_ragmetrics.tracking.tables import GrowingTable, Parts, table_rows
@@ -56,6 +57,7 @@ class LiveRun:
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.begun = False
+        self.language = "en"
         self.published = 0
         """How many rows of the table the store has."""
         self.lock = threading.Lock()
@@ -80,6 +82,7 @@ class LiveRun:
 
     def begin(self, description: Mapping[str, Any]) -> None:
         """Write what explains the run as params, and go on from the rows that it has already."""
+        self.language = str(description.get("language", "en"))
         with explained(self.run_id):
             self._writer.params(description)
             stored = self._parts.register()[ROWS]
@@ -99,6 +102,8 @@ class LiveRun:
             elif self.anytime:
                 self._sequences[column] = ConfidenceSequence()
                 self._sequences[column].update(numbers)
+            if column == DIAGNOSIS:
+                self._marks.update(map(cause_figure, filter(None, values)))
             if column.endswith("_status"):
                 for status in ("error", "skipped"):
                     self._marks[f"{column.removesuffix('_status')}/n_{status}"] = values.count(status)
@@ -108,16 +113,17 @@ class LiveRun:
         with explained(self.run_id):
             self._writer.check()
 
-    def next_metrics(self, scores: Mapping[str, Score], time_ms: int) -> list[Metric]:
+    def next_metrics(self, scores: Mapping[str, Score], time_ms: int, cause: str | None = None) -> list[Metric]:
         """The metrics of the next row: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
 
         With ``anytime``, ``<key>/anytime_low`` and ``/anytime_high`` as well, for scores from 0 to 1.
         ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` and the like (``Score.marks``) count the rows so far that
-        the mean leaves out or that were not measured.
+        the mean leaves out or that were not measured; ``diagnosis/n_<cause>`` those in which the part ``cause`` failed.
         """
         from mlflow.entities import Metric
 
         figures: dict[str, float] = {}
+        self._marks.update([] if cause is None else [cause_figure(cause)])
         for key, score in scores.items():
             self._marks.update(f"{key}/{mark}" for mark in score.marks)
             if score.value is None:
@@ -178,12 +184,15 @@ class LiveRun:
                 self._parts.leave()
 
     def _means(self, everything: GrowingTable) -> list[Metric]:
-        """``<key>/mean`` over the rows of all processes, a step after the last of them."""
+        """``<key>/mean`` and ``diagnosis/n_<cause>`` over the rows of all processes, a step after the last of them."""
         from mlflow.entities import Metric
 
         means = {key: everything.mean(key) for key in self._sums if key in everything.columns}
+        figures = {f"{key}/mean": mean for key, mean in means.items() if mean is not None}
+        causes = everything.counts(DIAGNOSIS) if DIAGNOSIS in everything.columns else {}
+        figures |= {cause_figure(cause): float(count) for cause, count in causes.items()}
         now = int(time.time() * 1000)
-        return [Metric(f"{key}/mean", mean, now, everything.rows) for key, mean in means.items() if mean is not None]
+        return [Metric(name, value, now, everything.rows) for name, value in figures.items()]
 
 
 def _remove_own(folder: str, process: int) -> None:

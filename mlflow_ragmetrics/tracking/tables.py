@@ -14,6 +14,7 @@ import json
 import random
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -137,6 +138,12 @@ class GrowingTable:
         self.columns += fresh
         places = {name: place for place, name in enumerate(columns)}
         self._add([row[places[name]] if name in places else None for name in self.columns] for row in rows)
+
+    def counts(self, column: str) -> Counter[str]:
+        """How often each text stands in ``column``."""
+        place = self.columns.index(column)
+        with self._lines.open(encoding="utf-8") as lines:
+            return Counter(value for value in (json.loads(line)[place] for line in lines) if isinstance(value, str))
 
     def mean(self, column: str) -> float | None:
         """The mean of the numbers in ``column``."""

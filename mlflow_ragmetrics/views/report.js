@@ -47,6 +47,13 @@ function histogram(values, low, high) {
   return drawing;
 }
 
+function sessions(key) {
+  const known = metric(key, "n_sessions"), unknown = metric(key, "n_sessions_unmeasured"), rate = metric(key, "session_pass_rate");
+  if (known === undefined) return null;
+  const kept = rate === undefined ? "" : `${Math.round(rate * known)} of ${known} sessions without a failing turn`;
+  return element("div", { class: "small" + (unknown ? " short" : "") }, [kept, unknown ? `${unknown} sessions not measured` : ""].filter(Boolean).join(", "));
+}
+
 function summary() {
   const about = data.description, usage = data.usage;
   byId("about").textContent = [
@@ -74,6 +81,7 @@ function summary() {
       element("div", { class: "mean" }, number(metric(key, "mean")), scaled === undefined ? null : element("span", { class: "small" }, `  ${number(scaled, 1)} of 5`)),
       element("div", { class: "small" }, interval + grouped),
       element("div", { class: "small" }, counts.map((name) => `${metric(key, "n_" + name) || 0} ${name === "error" ? "failed" : name}`).join(" · ") + (rate === undefined ? "" : ` · ${(100 * rate).toFixed(0)} % pass`)),
+      sessions(key),
       short ? element("div", { class: "small short" }, `measured: ${measured} of ${data.total} rows`) : null,
       values.length ? histogram(values, low, 1) : null));
   }
@@ -96,7 +104,7 @@ function causes() {
     const bar = element("button", { type: "button", class: "cause " + cause.replaceAll(" ", "-"), title: "show these rows" },
       element("span", { class: "label" }, cause),
       element("span", { class: "track" }, element("span", { class: "length", style: `width:${(100 * count / most).toFixed(1)}%` })),
-      element("span", { class: "number" }, `${count} (${(100 * count / data.rows.length).toFixed(0)} %)`));
+      element("span", { class: "number" }, `${count} (${(100 * count / data.total).toFixed(0)} %)`));
     bar.addEventListener("click", () => {
       const same = byId("filter").value === DIAGNOSIS + cause;
       byId("filter").value = same ? "all rows" : DIAGNOSIS + cause;

@@ -114,10 +114,11 @@ def summary_note(
     *,
     worst_by: str,
     banner: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> str:
     """A run's description: each metric's mean with its interval, then the worst rows, each with its metric and value.
 
-    ``banner`` are lines that must be read with the figures.
+    ``banner`` are lines that must be read with the figures, ``notes`` what the figures do not say.
     """
     lines = [f"- {escaped(line)}" for line in banner]
     lines += [""] if lines else []
@@ -129,6 +130,8 @@ def summary_note(
         passed = "–" if rate is None else f"{rate:.0%}"
         scored = f"{metrics.get(f'{key}/n_scored', 0):.0f} of {rows}"
         lines.append(f"| {escaped(key)} | {number(metrics.get(f'{key}/mean'))} | {interval} | {passed} | {scored} |")
+    for line in notes:
+        lines += ["", escaped(line)]
     if worst:
         lines += ["", f"**Worst rows by {escaped(worst_by)}**", ""]
     for row, key, value in worst:

@@ -20,6 +20,7 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import for_log
 from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.report.diagnosis import diagnoses_of, diagnosis_columns
 from mlflow_ragmetrics.report.marks import Failures
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
 from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
@@ -412,14 +413,17 @@ def _write_answers(answers: Sequence[Answer], live: LiveRun, *, everything: bool
     fresh = [answer for answer in answers if not answer.metrics_written]
     for answer in fresh:
         if answer.metrics is None:
-            answer.metrics = live.next_metrics(answer.scored_row.scores, answer.time_ms)
+            scores = answer.scored_row.scores
+            cause = next((each.cause for each in diagnoses_of([scores])), None)
+            answer.metrics = live.next_metrics(scores, answer.time_ms, cause)
     live.write_metrics([metric for answer in fresh for metric in answer.metrics or ()])
     for answer in fresh:
         answer.metrics_written = True
     unlisted = [answer for answer in answers if answer.row is None]
     if unlisted and (everything or _are_due(unlisted, live.rows)):
         rows, first = [answer.scored_row for answer in unlisted], live.rows
-        live.append(rows_frame(rows), items_frame(rows))
+        diagnoses = diagnoses_of([row.scores for row in rows], live.language)
+        live.append(rows_frame(rows, diagnosis_columns(diagnoses)), items_frame(rows))
         for number, answer in enumerate(unlisted, first):
             answer.row = number
     live.publish()
