@@ -7,6 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -25,7 +26,7 @@ from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Row, ScoringRules
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
-from mlflow_ragmetrics.engine.threads import Slots, run_beside
+from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
@@ -324,7 +325,7 @@ class Suite:
             )
             if interruption is not None:
                 done = f"interrupted when {len(rows)} of {len(samples)} rows were scored"
-                interruption.report = replace(report, stopped=done)  # type: ignore[attr-defined]
+                interruption.report = replace(report, stopped=done)  # type: ignore[union-attr]
                 raise interruption
             if engine.stopped is not None:
                 stopped = engine.stopped.with_traceback(None)  # a refused key needs no tour through threads and clients
@@ -340,10 +341,10 @@ class Suite:
         try:
             while len(reports) < repeat:
                 reports.append(evaluated(stored=False))
-        except KeyboardInterrupt as error:
+        except (KeyboardInterrupt, CancelledEvaluationError) as error:
             if reports:
                 done = f"interrupted in repeat {len(reports) + 1} of {repeat}"
-                error.report = replace(reports[0], stopped=done)  # type: ignore[attr-defined]
+                error.report = replace(reports[0], stopped=done)  # type: ignore[union-attr]
             raise
         usage = sum((Counter(report.usage) for report in reports), Counter())
         repeats = repeatability(reports)
@@ -386,8 +387,12 @@ class Suite:
         repeat: int = 1,
         groups: str | None = None,
     ) -> Report:
-        """``evaluate`` in a worker thread, for callers in an event loop; it ends when the task is cancelled."""
-        return await run_beside(self.evaluate, data, columns=columns, progress=progress, repeat=repeat, groups=groups)
+        """``evaluate`` in a worker thread, for callers in an event loop; it ends when the task is cancelled.
+
+        Then the ``CancelledError`` has what was done as its ``report``, or ``None``.
+        """
+        evaluate = partial(self.evaluate, data, columns=columns, progress=progress, repeat=repeat, groups=groups)
+        return await run_beside(evaluate, patience=TO_HAND_OVER)
 
     def stream(self, data: Data, *, columns: Mapping[str, str] | None = None, groups: str | None = None) -> Stream:
         """Yield each row once it is scored, in order, with bounded memory; a repeated id is noticed for 20,000 rows.
@@ -463,14 +468,16 @@ class Suite:
         )
 
 
-def _scored(engine: Engine, samples: Sequence[Sample], bar: Progress) -> tuple[list[Row], KeyboardInterrupt | None]:
+def _scored(
+    engine: Engine, samples: Sequence[Sample], bar: Progress
+) -> tuple[list[Row], KeyboardInterrupt | CancelledEvaluationError | None]:
     """The rows of all samples, or those that were done when it was interrupted; where none was, it is raised."""
     rows: list[Row] = []
     try:
         for row in engine.rows(samples):
             rows.append(row)
             bar.advance(row)
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, CancelledEvaluationError) as error:
         rows += engine.ahead
         if not rows:
             raise

@@ -24,6 +24,7 @@ from mlflow_ragmetrics.cli.output import (
     write_report,
 )
 from mlflow_ragmetrics.cli.request import CACHE, Request, Sectioned, request_options
+from mlflow_ragmetrics.cli.stopping import exit_code_of
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.readers.groups import sample_groups, sample_slices
 from mlflow_ragmetrics.report.gates import check_figures, check_names
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.selection import Selection
     from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["Rows", "command", "rows_of", "show_plan", "suite_of"]
+__all__ = ["Rows", "command", "evaluated", "rows_of", "say_stopped", "show_plan", "suite_of"]
 
 _DEFAULT = "white_paper"
 
@@ -66,7 +67,7 @@ def command(context: click.Context, /, **options: Any) -> None:
       2  a mistake in what was given, or nothing could be scored
       3  no judge answered, or a refused key or a spent budget ended it;
          what was done is logged
-      130  stopped by Ctrl-C; 143 by SIGTERM
+      130  stopped by Ctrl-C, 143 by SIGTERM; what was scored is written
     """
     context.exit(_exit_code(Request(**options)))
 
@@ -85,9 +86,10 @@ def _exit_code(request: Request) -> int:
     limits = request.fail_under or {}, request.min_scored
     check_names(suite.keys, *limits, suite.ranges, fail_over=request.fail_over, better=suite.better)
     destination = destination_of(request.tracking_uri, request.experiment) if request.log else None
-    report = _report(request, rows_of(request), suite, destination)
+    rows = rows_of(request)
+    report, interruption = _report(request, rows, suite, destination)
     unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas) if request.output else None
-    show(report, suite, request.worst, request.by)
+    show(report, suite, request.worst, report.slices)
     if request.output and unwritten is None:
         click.echo(f"Wrote {request.output}")
     if destination is not None:
@@ -104,15 +106,20 @@ def _exit_code(request: Request) -> int:
         rows=len(report),
         incomplete=incomplete,
     )
-    rows = row_cases(report.rows, checks, request.fail_under, request.fail_over) if request.junit else []
-    are_reached = report_gates(checks, request.junit, request.json_file, {"rows": rows})
+    cases = row_cases(report.rows, checks, request.fail_under, request.fail_over) if request.junit else []
+    are_reached = report_gates(checks, request.junit, request.json_file, {"rows": cases})
+    if interruption is not None:
+        say_stopped(report, len(rows.samples), suite, output=request.output, is_logged=destination is not None)
+        return exit_code_of(interruption)
     if incomplete is not None:
         click.echo("The evaluation is not complete, as said above.", err=True)
         return NOT_COMPLETE
     return 0 if are_reached else GATE_NOT_REACHED
 
 
-def _report(request: Request, rows: Rows, suite: Suite, destination: Destination | None) -> Report:
+def _report(
+    request: Request, rows: Rows, suite: Suite, destination: Destination | None
+) -> tuple[Report, KeyboardInterrupt | None]:
     """Everything that a user can get wrong is checked before the store is touched, and the store before scoring."""
     rows.check(suite.selection)
     groups = {name: field for field, name in (request.columns or {}).items()}.get(suite.groups or "", suite.groups)
@@ -130,16 +137,28 @@ def _report(request: Request, rows: Rows, suite: Suite, destination: Destination
     if destination is not None:
         destination.open()
         _mark_abandoned(destination)
-    report = _evaluated(suite, rows.samples, request, groups)
+    report, interruption = evaluated(
+        suite, rows.samples, progress=request.progress, repeat=request.repeat, groups=groups
+    )
     _check_scored(report, rows.source)
+    try:
+        report = _extended(report, request)
+    except RagMetricsError as error:
+        if report.incomplete is None:
+            raise
+        report = replace(report, warnings=(*report.warnings, str(error)))  # of the rows that are done none has it
+    return replace(report, source=rows.source, warnings=(*report.warnings, *rows.warnings)), interruption
+
+
+def _extended(report: Report, request: Request) -> Report:
+    """The report with what was asked for beside the scores."""
     for key, labels in (request.true_score or {}).items():
         report = report.with_true_score(key, labels)
     if request.anytime:
         from mlflow_ragmetrics.tracking.anytime import last_state
 
         report = report.with_anytime(last_state(report.description))
-    report = report.with_slices(*request.by)
-    return replace(report, source=rows.source, warnings=(*report.warnings, *rows.warnings))
+    return report.with_slices(*request.by)
 
 
 def _mark_abandoned(destination: Destination) -> None:
@@ -157,15 +176,32 @@ def _mark_abandoned(destination: Destination) -> None:
             click.echo(f"{message}; it is marked as failed.", err=True)
 
 
-def _evaluated(suite: Suite, samples: Sequence[Sample], request: Request, groups: str | None) -> Report:
-    """The report, also where the judges gave out on the way: then it says so."""
+def evaluated(suite: Suite, samples: Sequence[Sample], **options: Any) -> tuple[Report, KeyboardInterrupt | None]:
+    """The report, also where the judges gave out on the way or Ctrl-C or SIGTERM came: then it says so."""
     try:
-        return suite.evaluate(samples, progress=request.progress, repeat=request.repeat, groups=groups)
-    except JudgeError as error:
-        if error.report is None:
+        return suite.evaluate(samples, **options), None
+    except (JudgeError, KeyboardInterrupt) as error:
+        report: Report | None = getattr(error, "report", None)
+        if report is None:
             raise
-        report: Report = error.report
-        return report
+        if isinstance(error, JudgeError):
+            return report, None
+        done = "1 row is" if len(report) == 1 else f"{len(report)} rows are"
+        click.echo(f"Stopping; {done} scored and will be written. A second Ctrl-C or SIGTERM ends at once.", err=True)
+        return report, error
+
+
+def say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None = None, is_logged: bool) -> None:
+    """What was scored before a signal, where it is, and how to go on."""
+    places = [
+        *([output] if output else []),
+        *(["the MLflow run, which says that it is incomplete"] if is_logged else []),
+    ]
+    where = f"they are in {' and in '.join(places)}" if places else "they are shown above"
+    kept = "to go on (the cache has the judge's answers)" if suite.cache is not None else "to score all of them"
+    click.echo(
+        f"Stopped: {len(report)} of {rows} rows were scored; {where}; run the same command again {kept}.", err=True
+    )
 
 
 def _check_scored(report: Report, source: str) -> None:
