@@ -370,9 +370,7 @@ class Suite:
         ``groups`` as in ``evaluate``; where no row has such a field, a warning says so.
         """
         grouped, more = grouping_of(rows, groups or self.groups)
-        counts = {} if expenses is None else {"cached": 0.0, **expenses.counts()}
-        usage = {name: count for name, count in counts.items() if count or name == "cached"}
-        usage["wall_seconds"] = seconds
+        usage = {"wall_seconds": seconds} if expenses is None else expenses.usage(seconds)
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
         said = (*warnings, *more, *panel_warnings(rows))
         said = tuple(render(warning, self.language) for warning in said)

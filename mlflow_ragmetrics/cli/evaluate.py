@@ -24,7 +24,7 @@ from mlflow_ragmetrics.cli.output import (
     write_report,
 )
 from mlflow_ragmetrics.cli.request import CACHE, Request, Sectioned, request_options
-from mlflow_ragmetrics.cli.stopping import exit_code_of
+from mlflow_ragmetrics.cli.stopping import exit_code_of, say_stopping
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.readers.groups import sample_groups, sample_slices
 from mlflow_ragmetrics.report.gates import check_figures, check_names
@@ -76,6 +76,7 @@ def _exit_code(request: Request) -> int:
     """Do everything that was asked for; a judge that did not answer beats a gate."""
     from mlflow_ragmetrics.cli.report import show
     from mlflow_ragmetrics.cli.store import destination_of
+    from mlflow_ragmetrics.cli.streaming import streamed_report, survey_of
 
     check_output(request.output)
     suite = suite_of(request)
@@ -86,9 +87,18 @@ def _exit_code(request: Request) -> int:
     limits = request.fail_under or {}, request.min_scored
     check_names(suite.keys, *limits, suite.ranges, fail_over=request.fail_over, better=suite.better)
     destination = destination_of(request.tracking_uri, request.experiment) if request.log else None
-    rows = rows_of(request)
-    report, interruption = _report(request, rows, suite, destination)
-    unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas) if request.output else None
+    survey = survey_of(request, suite)
+    unwritten: RagMetricsError | None = None
+    if survey is not None:
+        total = survey.rows
+        report, interruption, unwritten = streamed_report(request, suite, survey)
+        _check_scored(report, str(request.data))
+    else:
+        rows = rows_of(request)
+        total = len(rows.samples)
+        report, interruption = _report(request, rows, suite, destination)
+        if request.output:
+            unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas)
     show(report, suite, request.worst, report.slices)
     if request.output and unwritten is None:
         click.echo(f"Wrote {request.output}")
@@ -109,7 +119,7 @@ def _exit_code(request: Request) -> int:
     cases = row_cases(report.rows, checks, request.fail_under, request.fail_over) if request.junit else []
     are_reached = report_gates(checks, request.junit, request.json_file, {"rows": cases})
     if interruption is not None:
-        say_stopped(report, len(rows.samples), suite, output=request.output, is_logged=destination is not None)
+        say_stopped(report, total, suite, output=request.output, is_logged=destination is not None)
         return exit_code_of(interruption)
     if incomplete is not None:
         click.echo("The evaluation is not complete, as said above.", err=True)
@@ -186,8 +196,7 @@ def evaluated(suite: Suite, samples: Sequence[Sample], **options: Any) -> tuple[
             raise
         if isinstance(error, JudgeError):
             return report, None
-        done = "1 row is" if len(report) == 1 else f"{len(report)} rows are"
-        click.echo(f"Stopping; {done} scored and will be written. A second Ctrl-C or SIGTERM ends at once.", err=True)
+        say_stopping(len(report))
         return report, error
 
 
@@ -205,7 +214,7 @@ def say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None =
 
 
 def _check_scored(report: Report, source: str) -> None:
-    if report.incomplete is not None or any(score.scored for row in report.rows for score in row.scores.values()):
+    if report.incomplete is not None or any(report.metrics[f"{key}/n_scored"] for key in report.keys):
         return  # what a judge left undone is shown and logged as such
     row = report.rows[0]
     first = next(iter(row.scores.values()))

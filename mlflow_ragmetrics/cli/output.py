@@ -17,6 +17,7 @@ import click
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.report.gates import Check, to_json
 from mlflow_ragmetrics.report.junit import Case, gate_cases, to_junit
+from mlflow_ragmetrics.tracking.tables import storable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +40,7 @@ __all__ = [
     "shorten",
     "terminal_width",
     "unbroken",
+    "unwritable",
     "wrapped",
     "write_report",
     "write_text",
@@ -117,16 +119,21 @@ def write_report(report: Report, output: str, *, keep_formulas: bool = False) ->
         _write(report, partial, path.suffix.lower(), keep_formulas)
         os.replace(partial, path)
     except OSError as error:
-        return RagMetricsError(f"cannot write --output {output}: {os.strerror(error.errno) if error.errno else error}")
+        return unwritable(output, error)
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
     return None
 
 
+def unwritable(output: str, error: OSError) -> RagMetricsError:
+    """Why the file ``output`` could not be written."""
+    return RagMetricsError(f"cannot write --output {output}: {os.strerror(error.errno) if error.errno else error}")
+
+
 def _write(report: Report, path: Path, kind: str, keep_formulas: bool) -> None:
     if kind == ".parquet":
-        report.table.to_parquet(path, index=False)
+        storable(report.table).to_parquet(path, index=False)
     elif kind == ".html":
         path.write_text(report.to_html(), encoding="utf-8")
     elif kind == ".csv":

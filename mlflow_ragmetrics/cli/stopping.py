@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-__all__ = ["Stopped", "exit_code_of", "stoppable"]
+import click
+
+__all__ = ["Stopped", "exit_code_of", "say_stopping", "stoppable"]
 
 _DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 _AT_ONCE = b"Ended at once: what was being written is not whole.\n"
@@ -26,6 +28,12 @@ class Stopped(KeyboardInterrupt):
 def exit_code_of(interruption: KeyboardInterrupt) -> int:
     """130 for Ctrl-C, 143 for SIGTERM."""
     return 128 + (interruption.number if isinstance(interruption, Stopped) else signal.SIGINT)
+
+
+def say_stopping(rows: int) -> None:
+    """Say that so many rows are kept, and how to end without that."""
+    done = "1 row is" if rows == 1 else f"{rows} rows are"
+    click.echo(f"Stopping; {done} scored and will be written. A second Ctrl-C or SIGTERM ends at once.", err=True)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from mlflow_ragmetrics.tracking.writer import Content, RunWriter
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["table_json", "table_rows", "write_tables"]
+__all__ = ["storable", "table_json", "table_rows", "write_tables"]
 
 _LARGEST = 40 * 2**20  # bytes: MLflow shows files up to 50 MB
 _HEAD = 1000
@@ -50,7 +50,7 @@ def _write(frame: pd.DataFrame, parts: dict[str, int], path: Path) -> None:
     folder = path.with_suffix("")
     folder.mkdir()
     for number, part in enumerate(_chunks(frame, _ROWS_PER_PART)):
-        _storable(part).to_parquet(folder / f"part-{number:05}.parquet", index=False)
+        storable(part).to_parquet(folder / f"part-{number:05}.parquet", index=False)
         parts[path.name] = number + 1
 
 
@@ -73,7 +73,7 @@ def _chunks(frame: pd.DataFrame, size: int) -> Iterator[pd.DataFrame]:
     return (frame.iloc[start : start + size] for start in range(0, len(frame), size))
 
 
-def _storable(frame: pd.DataFrame) -> pd.DataFrame:
+def storable(frame: pd.DataFrame) -> pd.DataFrame:
     """With one type per column: of mixed ones, as a reference that is a text or a list of texts, all as JSON text."""
     import pyarrow as pa
 
