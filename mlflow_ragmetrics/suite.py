@@ -297,7 +297,7 @@ class Suite:
         of MLflow's traces): the intervals are those over groups. ``MissingFieldError``: no row has a field of
         a metric that was named; ``InvalidDataError``: data that cannot be read. When no judge is left to ask (a refused
         key, a spent budget), the ``JudgeError`` has what was done as its ``report``, and so has a ``KeyboardInterrupt``
-        (Ctrl-C) where a row was done. All else is in the report's rows.
+        (Ctrl-C) or a ``MemoryError`` where a row was done. All else is in the report's rows.
         """
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
             raise InvalidOptionError(f"repeat={repeat!r} must be a whole number from 1", param="repeat")
@@ -324,9 +324,10 @@ class Suite:
                 groups=groups,
             )
             if interruption is not None:
-                done = f"interrupted when {len(rows)} of {len(samples)} rows were scored"
+                why = "memory ran out" if isinstance(interruption, MemoryError) else "interrupted"
+                done = f"{why} when {len(rows)} of {len(samples)} rows were scored"
                 interruption.report = replace(report, stopped=done)  # type: ignore[union-attr]
-                raise interruption
+                raise interruption.with_traceback(None)
             if engine.stopped is not None:
                 stopped = engine.stopped.with_traceback(None)  # a refused key needs no tour through threads and clients
                 stopped.report = replace(report, stopped=str(stopped))
@@ -466,16 +467,20 @@ class Suite:
         )
 
 
-def _scored(
-    engine: Engine, samples: Sequence[Sample], bar: Progress
-) -> tuple[list[Row], KeyboardInterrupt | CancelledEvaluationError | None]:
+_RESERVE = 32 * 2**20  # bytes
+_Interruption = Union[KeyboardInterrupt, CancelledEvaluationError, MemoryError]
+
+
+def _scored(engine: Engine, samples: Sequence[Sample], bar: Progress) -> tuple[list[Row], _Interruption | None]:
     """The rows of all samples, or those that were done when it was interrupted; where none was, it is raised."""
     rows: list[Row] = []
+    reserve = bytearray(_RESERVE)  # until it is written to it is an address and no memory
     try:
         for row in engine.rows(samples):
             rows.append(row)
             bar.advance(row)
-    except (KeyboardInterrupt, CancelledEvaluationError) as error:
+    except (KeyboardInterrupt, CancelledEvaluationError, MemoryError) as error:
+        del reserve  # what is done can be handed over with it
         rows += engine.ahead
         if not rows:
             raise

@@ -84,6 +84,8 @@ class _Commands(click.Group):
                 return super().invoke(ctx)
         except RagMetricsError as error:
             raise _Refusal(str(error)) from None
+        except MemoryError:
+            raise _Refusal("memory ran out before the end; nothing more was written") from None
         except KeyboardInterrupt as error:
             click.echo("Stopped before the end; nothing more was written.", err=True)
             ctx.exit(exit_code_of(error))

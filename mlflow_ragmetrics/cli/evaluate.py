@@ -97,13 +97,20 @@ def _exit_code(request: Request) -> int:
         rows = rows_of(request)
         total = len(rows.samples)
         report, interruption = _report(request, rows, suite, destination)
-        if request.output:
+    written = None
+    try:
+        if request.output and survey is None:
             unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas)
-    show(report, suite, request.worst, report.slices)
-    if request.output and unwritten is None:
-        click.echo(f"Wrote {request.output}")
-    if destination is not None:
-        _show_run(report.log(run_name=request.run_name, texts=request.texts), destination)
+        written = request.output if unwritten is None else None
+        show(report, suite, request.worst, report.slices)
+        if written:
+            click.echo(f"Wrote {written}")
+        if destination is not None:
+            _show_run(report.log(run_name=request.run_name, texts=request.texts), destination)
+    except MemoryError:
+        raise RagMetricsError(
+            _memory_ran_out(len(report), total, request.output if unwritten is None else None)
+        ) from None
     if unwritten is not None:
         raise unwritten
     incomplete = report.incomplete
@@ -190,14 +197,20 @@ def evaluated(suite: Suite, samples: Sequence[Sample], **options: Any) -> tuple[
     """The report, also where the judges gave out on the way or Ctrl-C or SIGTERM came: then it says so."""
     try:
         return suite.evaluate(samples, **options), None
-    except (JudgeError, KeyboardInterrupt) as error:
+    except (JudgeError, KeyboardInterrupt, MemoryError) as error:
         report: Report | None = getattr(error, "report", None)
         if report is None:
             raise
-        if isinstance(error, JudgeError):
+        if not isinstance(error, KeyboardInterrupt):
             return report, None
         say_stopping(len(report))
         return report, error
+
+
+def _memory_ran_out(scored: int, total: int, output: str | None) -> str:
+    written = f"they are in {output}, and nothing else was written" if output else "nothing was written"
+    way = "--no-log with --output FILE.parquet keeps no rows in memory"
+    return f"memory ran out when {scored} of {total} rows were scored; {written}; {way}"
 
 
 def say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None = None, is_logged: bool) -> None:
@@ -214,8 +227,10 @@ def say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None =
 
 
 def _check_scored(report: Report, source: str) -> None:
-    if report.incomplete is not None or any(report.metrics[f"{key}/n_scored"] for key in report.keys):
+    if report.incomplete is not None or any(score.scored for row in report.rows for score in row.scores.values()):
         return  # what a judge left undone is shown and logged as such
+    if any(report.metrics[f"{key}/n_scored"] for key in report.keys):
+        return  # rows that went by
     row = report.rows[0]
     first = next(iter(row.scores.values()))
     reason = f"of sample {row.sample.id!r} the result says: {first.error or first.reason}"

@@ -27,7 +27,7 @@ from mlflow_ragmetrics.readers import read_samples
 from mlflow_ragmetrics.readers.groups import SESSION
 from mlflow_ragmetrics.report.report import Report, rank_of
 from mlflow_ragmetrics.report.summary import repeated_questions
-from mlflow_ragmetrics.report.table_file import TableFile
+from mlflow_ragmetrics.report.table_file import TABLES, TableFile
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 from mlflow_ragmetrics.views.progress import progress_of
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamedReport", "Survey", "streamed_report", "survey_of"]
 
-_STREAMED = (".jsonl", ".parquet")
 _REMEMBERED = 20_000
 
 
@@ -72,7 +71,7 @@ def survey_of(request: Request, suite: Suite) -> Survey | None:
     needs_all = any((request.log, request.repeat > 1, request.true_score, request.anytime, request.by, request.junit))
     needs_all = needs_all or bool(suite.groups) or suite.several or request.data is None or bool(request.results)
     diagnoses = any(key.endswith("context_utilization") for key in suite.keys)
-    is_streamed = request.output is None or Path(request.output).suffix.lower() in _STREAMED
+    is_streamed = request.output is None or Path(request.output).suffix.lower() in TABLES
     if needs_all or diagnoses or not is_streamed or not os.path.exists(str(request.data)):
         return None
     ids = array("q")
@@ -186,6 +185,7 @@ class _Seen:
 
     def __init__(self, suite: Suite, worst: int) -> None:
         self.count = 0
+        self._first: Row | None = None
         self.composites = [suite.name_prefix + each.key for each in suite.composites]
         self._keys = suite.keys
         self._most = worst
@@ -194,6 +194,7 @@ class _Seen:
         self._values = array("d")
 
     def add(self, row: Row) -> None:
+        self._first = self._first or row
         for key, worst in self._worst.items():
             rank = rank_of(row, key)
             if rank is not None:
@@ -212,8 +213,9 @@ class _Seen:
 
     @property
     def worst(self) -> list[Row]:
-        """The worst rows, in the order in which they came."""
-        return [row for _, _, _, row in sorted(self._worst[self.ranking], key=lambda entry: -entry[2])]
+        """The worst rows, in the order in which they came; where none is scored, the first."""
+        found = [row for _, _, _, row in sorted(self._worst[self.ranking], key=lambda entry: -entry[2])]
+        return found or ([] if self._first is None else [self._first])
 
     @property
     def warnings(self) -> list[str]:

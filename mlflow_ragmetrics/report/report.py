@@ -26,7 +26,7 @@ from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failu
 from mlflow_ragmetrics.report.marks import Failures, count_lines, failure_lines, judge_lines
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures, summarize_rows
-from mlflow_ragmetrics.report.tables import items_frame, row_without_texts, rows_frame
+from mlflow_ragmetrics.report.tables import diagnosis_columns, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.report.true_score import Method, TrueScore, true_score
 from mlflow_ragmetrics.shared.retrieval import retrieval_summary
 from mlflow_ragmetrics.statistics.agreement import Agreement
@@ -118,12 +118,7 @@ class Report:
 
     @cached_property
     def _table(self) -> pd.DataFrame:
-        found = self.diagnoses
-        named: dict[str, list[str]] = {
-            "diagnosis": [each.cause for each in found],
-            "diagnosis_reason": [each.reason for each in found],
-        }
-        return rows_frame(self.rows, named if found else None)
+        return rows_frame(self.rows, diagnosis_columns(self.diagnoses))
 
     @property
     def items(self) -> pd.DataFrame:

@@ -9,14 +9,19 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.tables import Layout
+from mlflow_ragmetrics.report.tables import Layout, diagnosis_columns
 from mlflow_ragmetrics.tracking.tables import storable
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["TableFile"]
+    from mlflow_ragmetrics.report.diagnosis import Diagnosis
+
+__all__ = ["TABLES", "TableFile"]
+
+TABLES = (".jsonl", ".parquet")
+"""The endings of files that are written while rows come."""
 
 _ROWS = 1000
 _ROW_GROUP = 8 * 2**20  # bytes: the file's footer, which stays in memory to the end, grows with each row group
@@ -33,11 +38,13 @@ class TableFile:
         self._partial = path.with_name(f"{path.name}.partial")
         self._layout = Layout()
         self._rows: list[Row] = []
+        self._diagnoses: list[Diagnosis | None] = []
         self._format: _Format = _Parquet(self._partial) if path.suffix.lower() == ".parquet" else _Lines(self._partial)
 
-    def add(self, row: Row) -> None:
-        """Take one more row."""
+    def add(self, row: Row, diagnosis: Diagnosis | None = None) -> None:
+        """Take one more row, with its diagnosis where the report has some."""
         self._rows.append(row)
+        self._diagnoses.append(diagnosis)
         if len(self._rows) >= _ROWS:
             self._flush()
 
@@ -50,20 +57,21 @@ class TableFile:
     def discard(self) -> None:
         """Remove what was written, where the file has no name yet."""
         with suppress(OSError):
-            self._format.close()
+            self._format.end()
         with suppress(OSError):
             self._partial.unlink(missing_ok=True)
 
     def _flush(self) -> None:
         if self._rows:
             self._layout.add(self._rows)
-            self._format.write(self._layout.frame(self._rows))
-            self._rows = []
+            self._format.write(self._layout.frame(self._rows, diagnosis_columns(self._diagnoses)))
+            self._rows, self._diagnoses = [], []
 
 
 class _Format(Protocol):
     def write(self, frame: pd.DataFrame) -> None: ...
     def close(self) -> None: ...
+    def end(self) -> None: ...
 
 
 class _Lines:
@@ -77,6 +85,8 @@ class _Lines:
 
     def close(self) -> None:
         self._file.close()
+
+    end = close
 
 
 class _Parquet:
@@ -102,12 +112,13 @@ class _Parquet:
             self._write_group()
 
     def close(self) -> None:
+        self._write_group()
+        self.end()
+
+    def end(self) -> None:
         if self._writer is not None:
-            try:
-                self._write_group()
-            finally:
-                self._writer.close()
-                self._writer = None
+            writer, self._writer = self._writer, None
+            writer.close()
 
     def _open(self, path: Path, schema: pa.Schema) -> None:
         import pyarrow.parquet as pq

@@ -18,7 +18,17 @@ from mlflow_ragmetrics.readers.results import BETTER
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ITEM_COLUMNS", "Layout", "items_frame", "judge_slugs", "row_without_texts", "rows_frame"]
+    from mlflow_ragmetrics.report.diagnosis import Diagnosis
+
+__all__ = [
+    "ITEM_COLUMNS",
+    "Layout",
+    "diagnosis_columns",
+    "items_frame",
+    "judge_slugs",
+    "row_without_texts",
+    "rows_frame",
+]
 
 ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence", "unbacked")
 
@@ -98,6 +108,19 @@ class Layout:
         first = pd.DataFrame({name: fields[name] for name in _FIRST}, dtype=object)
         parts = [pd.DataFrame(each, index=first.index) for each in ({**values, **reasons, **named}, origins)]
         return pd.concat([first, parts[0], pd.DataFrame(others, index=first.index, dtype=object), parts[1]], axis=1)
+
+
+def diagnosis_columns(found: Sequence[Diagnosis | None]) -> dict[str, list[str]] | None:
+    """The columns ``diagnosis`` and ``diagnosis_reason``; ``None`` where there are no diagnoses."""
+    named = [each for each in found if each is not None]
+    return (
+        {
+            "diagnosis": [each.cause for each in named],
+            "diagnosis_reason": [each.reason for each in named],
+        }
+        if named
+        else None
+    )
 
 
 _SUFFIXES = ("", "_1to5", "_passed", "_reason", "_status", "_better", "_measured", "_support", "_judge")
