@@ -137,6 +137,7 @@ def check_runs(destination: Destination) -> Iterator[Check]:
     import mlflow
 
     from mlflow_ragmetrics.tracking.run import abandoned_runs
+    from mlflow_ragmetrics.tracking.tables import left_unwritten
 
     path = destination.sqlite_path
     if path is not None and not path.exists():
@@ -154,6 +155,9 @@ def check_runs(destination: Destination) -> Iterator[Check]:
     for run in found[:20]:
         advice = "log it again with report.log(run_id=…), or delete it; ragmetrics evaluate marks it as failed"
         finding = f"{run.info.run_id} was left half written by a process that was ended; {advice}"
+        answers = left_unwritten(run.data.tags)
+        if answers is not None:
+            finding = f"{finding}; of {answers[0]} answers that came it had written {answers[1]} into the table"
         yield Check("note", f"run {run.info.run_name}", finding)
     if len(found) > 20:
         yield Check("note", "runs", f"{len(found) - 20} more were left half written")

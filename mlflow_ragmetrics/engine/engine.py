@@ -17,7 +17,7 @@ from mlflow_ragmetrics.core.question import Embed, Outcome, Question
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.engine.program import Job, Row, Run, ScoringRules
 from mlflow_ragmetrics.engine.questions import Embedder, JudgeSession, Store
-from mlflow_ragmetrics.engine.threads import Slots, Workers
+from mlflow_ragmetrics.engine.threads import Slots, Workers, check_awaited
 from mlflow_ragmetrics.errors import JudgeError
 
 __all__ = ["Engine"]
@@ -63,6 +63,7 @@ class Engine:
         following = 0
         try:
             while True:
+                check_awaited()
                 exhausted = self._admit(source)
                 while following in self._finished:
                     yield self._finished.pop(following)

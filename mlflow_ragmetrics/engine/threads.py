@@ -14,6 +14,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
@@ -25,11 +26,15 @@ from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
 __all__ = [
     "ENDED",
+    "TO_HAND_OVER",
+    "CancelledEvaluationError",
     "Slots",
     "ThreadTask",
     "ThreadTimeoutError",
     "Workers",
+    "check_awaited",
     "pause",
+    "result_of",
     "run_beside",
     "run_in_thread",
     "start_thread",
@@ -38,6 +43,8 @@ __all__ = [
 T = TypeVar("T")
 ENDED: ContextVar[threading.Event | None] = ContextVar("ragmetrics_ended", default=None)
 """Set by whoever no longer waits for the workers that are made in this context."""
+TO_HAND_OVER = 30.0
+"""Seconds that an evaluation which is cancelled has at most to hand over, and to log, what is done."""
 _SLICE = 1.0
 _SLOT_SLICE = 0.25
 _IDLE_SECONDS = 10.0
@@ -46,6 +53,25 @@ _local = threading.local()
 
 class ThreadTimeoutError(TimeoutError):
     """An action did not end in time; its thread is left to itself."""
+
+
+class CancelledEvaluationError(JudgeError):
+    """Nobody waits any more for what is being evaluated; what is done is its ``report``."""
+
+
+def check_awaited() -> None:
+    """``CancelledEvaluationError`` where nobody waits any more for what this context does."""
+    ended = ENDED.get()
+    if ended is not None and ended.is_set():
+        raise CancelledEvaluationError("the evaluation was cancelled", code="interrupted")
+
+
+def result_of(task: Future[T]) -> T:
+    """What ``task`` returns or raises, waited for as long as somebody awaits this context."""
+    while True:
+        check_awaited()
+        if wait([task], timeout=_SLICE).done:
+            return task.result()
 
 
 class ThreadTask:
@@ -232,7 +258,6 @@ class Workers(Generic[T]):
         self.limit = slots.limit
         self.in_flight = 0
         self._slots = slots
-        self._ended = ENDED.get()
         self._threads = 0
         self._closing = threading.Event()
         self._backlog: list[tuple[float, int, Callable[[], T], Callable[[], bool]]] = []
@@ -279,12 +304,10 @@ class Workers(Generic[T]):
             self._handed += 1
 
     def _wait(self) -> Callable[[], T]:
-        while self._ended is None or not self._ended.is_set():
-            try:  # in slices: a blocking get cannot be interrupted by Ctrl-C on every platform
+        while True:
+            check_awaited()
+            with suppress(queue.Empty):  # in slices: a blocking get cannot be interrupted by Ctrl-C on every platform
                 return self._results.get(timeout=_SLICE)
-            except queue.Empty:
-                continue
-        raise JudgeError("the evaluation was cancelled", code="interrupted")
 
     def _work(self) -> None:
         _local.closing = self._closing
@@ -319,14 +342,17 @@ def _raise(error: BaseException) -> Any:
     raise error
 
 
-async def run_beside(action: Callable[..., T], *arguments: Any, **options: Any) -> T:
-    """What ``action`` returns or raises. Where the task is cancelled, the ``Workers`` that ``action`` waits for stop.
+async def run_beside(action: Callable[[], T], *, patience: float = 0.0) -> T:
+    """What ``action`` returns or raises. Where the task is cancelled, ``action`` is told so by ``check_awaited``.
 
-    ``asyncio.to_thread`` would let it go on, and a program that was interrupted would wait for its end.
+    Then it has ``patience`` seconds to end: the ``report`` of what it raises is that of the ``CancelledError``. A task
+    that is cancelled again ends at once. ``asyncio.to_thread`` would let it go on, and a program that was interrupted
+    would wait for its end.
     """
     ended = threading.Event()
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())  # no note of one that nobody awaits
 
     def settle(resolve: Callable[[Any], None], outcome: Any) -> None:
         if not future.done():
@@ -336,7 +362,7 @@ async def run_beside(action: Callable[..., T], *arguments: Any, **options: Any) 
         ENDED.set(ended)
         outcome: Any
         try:
-            resolve, outcome = future.set_result, action(*arguments, **options)
+            resolve, outcome = future.set_result, action()
         except BaseException as error:  # raised again by the task that waits
             resolve, outcome = future.set_exception, error  # type: ignore[assignment]
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -344,6 +370,13 @@ async def run_beside(action: Callable[..., T], *arguments: Any, **options: Any) 
 
     start_thread(work, name="ragmetrics-evaluation", context=contextvars.copy_context())
     try:
-        return await future
+        return await asyncio.shield(future)
+    except asyncio.CancelledError as cancelled:
+        ended.set()
+        if patience:
+            await asyncio.wait([future], timeout=patience)
+        if future.done():
+            cancelled.report = getattr(future.exception(), "report", None)  # type: ignore[attr-defined]
+        raise
     finally:
         ended.set()

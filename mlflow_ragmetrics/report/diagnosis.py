@@ -14,8 +14,18 @@ from mlflow_ragmetrics.shared.checked_claims import held_by, is_held, is_right
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.views.notebook import Line, cell
 
-__all__ = ["CAUSES", "Cause", "Diagnosis", "cause_figures", "causes_line", "count_causes", "diagnose", "diagnoses_of"]
-__all__ += ["diagnosis_columns", "tells"]
+__all__ = [
+    "CAUSES",
+    "Cause",
+    "Diagnosis",
+    "cause_figures",
+    "causes_line",
+    "count_causes",
+    "diagnose",
+    "diagnoses_of",
+    "diagnosis_columns",
+    "tells",
+]
 
 Cause = Literal["retrieval", "generation", "noise", "hallucination", "not answerable", "no fault", "not measured"]
 CAUSES: tuple[Cause, ...] = get_args(Cause)

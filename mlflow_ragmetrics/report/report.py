@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
+from heapq import nsmallest
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -47,7 +48,7 @@ from mlflow_ragmetrics.views.text import summary_note
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Report"]
+__all__ = ["Report", "rank_of"]
 
 
 @dataclass(frozen=True)
@@ -359,24 +360,13 @@ class Report:
 
         Worst is lowest, or highest where lower is better; what is neither ranks no row, unless it is ``key``.
         """
-        found = [(place, row) for row in self.rows if (place := self._place(row, key)) is not None]
-        ranked = sorted(found, key=lambda each: (each[0][0], fmean(_qualities(each[1]) or [0.0])))
-        return [row for _, row in ranked[:count]]
+        ranks = [(rank, place) for place, row in enumerate(self.rows) if (rank := rank_of(row, key or self._ranking))]
+        return [self.rows[place] for _, place in nsmallest(count, ranks)]
 
     def lowest(self, row: Row, key: str | None = None) -> tuple[str, float] | None:
         """What ``worst`` goes by in this row: the metric and its value; ``None`` where that is not scored."""
-        place = self._place(row, key)
+        place = place_of(row, key or self._ranking)
         return None if place is None else (place[1], float(row.scores[place[1]].value or 0.0))
-
-    def _place(self, row: Row, key: str | None) -> tuple[float, str] | None:
-        """How good the row is by what ``worst`` goes by, and the metric."""
-        key = key or self._ranking
-        if key is not None:
-            score = row.scores.get(key, _ABSENT)
-            quality = score.value if score.higher_is_better is None else score.quality
-            return None if quality is None else (quality, key)
-        scored = [(s.quality, name) for name, s in row.scores.items() if s.measured and s.quality is not None]
-        return min(scored, default=None)
 
     @property
     def worst_by(self) -> str:
@@ -568,5 +558,18 @@ class Report:
 _ABSENT = Score()
 
 
-def _qualities(row: Row) -> list[float]:
-    return [score.quality for score in row.scores.values() if score.quality is not None]
+def rank_of(row: Row, key: str | None) -> tuple[float, float] | None:
+    """Where the row stands among the worst, the lowest first; ``None`` where it has no place among them."""
+    place = place_of(row, key)
+    qualities = [score.quality for score in row.scores.values() if score.quality is not None]
+    return None if place is None else (place[0], fmean(qualities or [0.0]))
+
+
+def place_of(row: Row, key: str | None) -> tuple[float, str] | None:
+    """How good the row is, and the metric that says so: ``key``, else the worst of its measured scores."""
+    if key is not None:
+        score = row.scores.get(key, _ABSENT)
+        quality = score.value if score.higher_is_better is None else score.quality
+        return None if quality is None else (quality, key)
+    scored = [(s.quality, name) for name, s in row.scores.items() if s.measured and s.quality is not None]
+    return min(scored, default=None)

@@ -41,7 +41,7 @@ class Stream(Iterator[Row]):
         self._may_have_groups = True
         self._language = language
         self._stopped = stopped
-        self._failures = Failures()
+        self.failures = Failures()
         self._retrieval = RetrievalCounts()
         self._tells = tells(keys)
         self._causes: Counter[str] = Counter()
@@ -52,7 +52,7 @@ class Stream(Iterator[Row]):
         group = self._group_of(row)
         for key, score in row.scores.items():
             self._totals[key].add(score, group)
-        self._failures.add(row)
+        self.failures.add(row)
         self._retrieval.add(row.scores)
         if self._tells:
             found = diagnose(row.scores)
@@ -84,8 +84,8 @@ class Stream(Iterator[Row]):
             metrics=figures,
             keys=tuple(self._totals),
             rows=self._count,
-            causes=tuple(self._failures.causes),
-            incomplete=str(stopped) if stopped is not None else self._failures.silence,
+            causes=tuple(self.failures.causes),
+            incomplete=str(stopped) if stopped is not None else self.failures.silence,
             language=self._language,
         )
 

@@ -149,10 +149,15 @@ class LiveRun:
         low, high = sequence.interval()
         return {f"{key}/anytime_low": low, f"{key}/anytime_high": high}
 
-    def write_metrics(self, metrics: Sequence[Metric]) -> None:
-        """Write metrics; the store knows those that it has already."""
+    def write_metrics(self, metrics: Sequence[Metric], received: int = 0) -> None:
+        """Write metrics; the store knows those that it has already.
+
+        ``received``: how many answers this process has for the run so far, written or not. The run's tag
+        ``ragmetrics.received.<part>`` has it until the process leaves, so that one which is killed leaves behind how
+        many it had.
+        """
         with explained(self.run_id):
-            self._writer.metrics(metrics)
+            self._writer.metrics(metrics, {self._parts.received_tag: received} if received else {})
 
     def append(self, rows: pd.DataFrame, items: pd.DataFrame) -> None:
         """Add to the tables, here for now: ``publish`` takes them to the store."""
@@ -169,11 +174,17 @@ class LiveRun:
                 self._writer.metrics(self._means(everything))
         self.published = self.rows
 
-    def leave(self, incomplete: str | None = None, calls: Mapping[str, int] = MappingProxyType({})) -> None:
+    def leave(
+        self,
+        incomplete: str | None = None,
+        calls: Mapping[str, int] = MappingProxyType({}),
+        *,
+        is_whole: bool = True,
+    ) -> None:
         """Say that this process writes here no more, and why the figures are ``incomplete``, where they are.
 
         ``calls``: how many were ``seen``, and how many of them the figures lack, for whatever reason; where there are
-        such, they are written as ``calls/seen``, ``calls/skipped``, ….
+        such, they are written as ``calls/seen``, ``calls/skipped``, …. ``is_whole``: all answers are written.
         """
         if self.begun:
             with explained(self.run_id):
@@ -181,7 +192,7 @@ class LiveRun:
                     self._writer.figures({f"calls/{name}": number for name, number in calls.items() if number})
                 if incomplete is not None:
                     self._writer.tags({STATUS_TAG: status_of(incomplete)})
-                self._parts.leave()
+                self._parts.leave(is_whole=is_whole)
 
     def _means(self, everything: GrowingTable) -> list[Metric]:
         """``<key>/mean`` and ``diagnosis/n_<cause>`` over the rows of all processes, a step after the last of them."""

@@ -28,7 +28,7 @@ from mlflow_ragmetrics.tracking.writer import Content, RunWriter
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["GrowingTable", "Parts", "table_json", "table_rows", "write_tables"]
+__all__ = ["GrowingTable", "Parts", "left_unwritten", "storable", "table_json", "table_rows", "write_tables"]
 
 _LARGEST = 40 * 2**20  # bytes: MLflow shows files up to 50 MB
 _HEAD = 1000
@@ -65,7 +65,7 @@ def _write(frame: pd.DataFrame, parts: dict[str, int], path: Path) -> None:
     folder = path.with_suffix("")
     folder.mkdir()
     for number, part in enumerate(_chunks(frame, _ROWS_PER_PART)):
-        _storable(part).to_parquet(folder / f"part-{number:05}.parquet", index=False)
+        storable(part).to_parquet(folder / f"part-{number:05}.parquet", index=False)
         parts[path.name] = number + 1
 
 
@@ -88,7 +88,7 @@ def _chunks(frame: pd.DataFrame, size: int) -> Iterator[pd.DataFrame]:
     return (frame.iloc[start : start + size] for start in range(0, len(frame), size))
 
 
-def _storable(frame: pd.DataFrame) -> pd.DataFrame:
+def storable(frame: pd.DataFrame) -> pd.DataFrame:
     """With one type per column: of mixed ones, as a reference that is a text or a list of texts, all as JSON text."""
     import pyarrow as pa
 
@@ -178,10 +178,24 @@ class GrowingTable:
 
 
 _TAG = "ragmetrics.part."
+_RECEIVED = "ragmetrics.received."
 _FOLDER = "ragmetrics_parts"
 _BASE = "base"
 _NOWHERE = "0"
 _ROUNDS = 12
+
+
+def left_unwritten(tags: Mapping[str, str]) -> tuple[int, int] | None:
+    """Of a live run with these tags: how many answers processes that were killed had, and how many are in the tables.
+
+    ``None`` where each process left in order.
+    """
+    received = {name.removeprefix(_RECEIVED): int(n) for name, n in tags.items() if name.startswith(_RECEIVED)}
+    if not received:
+        return None
+    listed = (tags.get(_TAG + part, _NOWHERE).rpartition(":")[2] for part in received)
+    return sum(received.values()), sum(map(int, listed))
+
 
 Tables = dict[str, "dict[str, Any] | None"]
 
@@ -245,9 +259,19 @@ class Parts:
             time.sleep(random.uniform(0, 0.02 * (attempt + 1)))
         raise RagMetricsError("the tables are being written by other processes too")
 
-    def leave(self) -> None:
-        """Take back the tag where the tables hold all rows of this process and there was no other."""
-        marks = self._marks()
+    @property
+    def received_tag(self) -> str:
+        """The tag that says how many answers this process has for the run."""
+        return f"{_RECEIVED}{self._id}"
+
+    def leave(self, *, is_whole: bool = True) -> None:
+        """Take back what this process says of itself: how many answers it has, where all are written, and, where no
+        other process wrote any, the place of its rows.
+        """
+        tags = self._writer.present_tags()
+        if is_whole and self.received_tag in tags:
+            self._writer.delete_tag(self.received_tag)
+        marks = {name.removeprefix(_TAG): value for name, value in tags.items() if name.startswith(_TAG)}
         if set(marks) == {self._id} and marks[self._id].startswith("main:"):
             self._writer.delete_tag(_TAG + self._id)
 

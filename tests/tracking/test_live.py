@@ -9,6 +9,7 @@ import pytest
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
+from mlflow_ragmetrics.tracking.tables import left_unwritten
 
 
 @pytest.fixture
@@ -39,6 +40,18 @@ def test_a_table_that_the_store_has_is_not_written_again(live: LiveRun, monkeypa
     live.publish()
     live.publish()
     assert written == [live.run_id]
+
+
+def test_a_process_that_is_killed_leaves_behind_how_many_answers_it_had(live: LiveRun) -> None:
+    points = live.next_metrics({"a": Score(value=0.5)}, 1)
+    live.append(pd.DataFrame({"id": ["001"]}), pd.DataFrame({"id": []}))
+    live.publish()
+    live.write_metrics(points, received=3)
+    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) == (3, 1)
+    live.leave(is_whole=False)
+    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) is not None
+    live.leave()
+    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) is None
 
 
 def test_one_live_run_for_all_that_write_into_a_run(live: LiveRun) -> None:

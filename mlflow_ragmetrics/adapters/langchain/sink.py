@@ -93,6 +93,7 @@ class MLflowSink:
         self._failure: str | None = None
         self._failures: dict[str | None, Failures] = {}
         self._calls: Counter[str] = Counter()
+        self._received: Counter[str | None] = Counter()
         self._flushing = 0
         self._closed = False
         self._thread: ThreadTask | None = None
@@ -113,6 +114,8 @@ class MLflowSink:
         """Note the run that is active in the chain's thread; called there, when the chain ends."""
         self._last_active_run = _active_run() or self._last_active_run
         exchange.tracking_run = self._named_run or self._last_active_run
+        with self._changed:
+            self._received[exchange.tracking_run] += 1
 
     def take(self, scored: Scored, counts: Counts) -> None:
         """Take a scored answer, without waiting for the store."""
@@ -185,7 +188,7 @@ class MLflowSink:
             for live in self._live_runs.values():
                 if live.lock.acquire(timeout=1):
                     try:
-                        live.leave(silences.get(live.run_id), self._calls)
+                        live.leave(silences.get(live.run_id), self._calls, is_whole=not absent)
                     finally:
                         live.lock.release()
         except RagMetricsError as error:
@@ -330,7 +333,7 @@ class MLflowSink:
                     if not live.begun:
                         live.begin(self._description)
                     full = len(answers) >= self._buffer_size // 2
-                    _write_answers(answers, live, everything=self._flushing > 0 or full)
+                    _write_answers(answers, live, self._received[run_id], everything=self._flushing > 0 or full)
             except RagMetricsError as error:
                 failures.append(str(error))
                 if run_id is None and self._own_run in self._live_runs and not self._live_runs[self._own_run].begun:
@@ -405,7 +408,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _write_answers(answers: Sequence[Answer], live: LiveRun, *, everything: bool) -> None:
+def _write_answers(answers: Sequence[Answer], live: LiveRun, received: int, *, everything: bool) -> None:
     """Write what is left of ``answers``: metrics, rows of the tables (in batches, unless ``everything``), feedback.
 
     Where it raises, the answers know how far it came, and it may be called again.
@@ -416,7 +419,7 @@ def _write_answers(answers: Sequence[Answer], live: LiveRun, *, everything: bool
             scores = answer.scored_row.scores
             cause = next((each.cause for each in diagnoses_of([scores])), None)
             answer.metrics = live.next_metrics(scores, answer.time_ms, cause)
-    live.write_metrics([metric for answer in fresh for metric in answer.metrics or ()])
+    live.write_metrics([metric for answer in fresh for metric in answer.metrics or ()], received)
     for answer in fresh:
         answer.metrics_written = True
     unlisted = [answer for answer in answers if answer.row is None]
