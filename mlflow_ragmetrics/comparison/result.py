@@ -207,6 +207,18 @@ class Comparison:
         a, b = self._both("pairs")
         return self.pairing.select(measured(a, key), measured(b, key))
 
+    def scores_before(self) -> dict[str, dict[str, float]]:
+        """For each metric A's score by the id of B's row, where there is one: what a page of B is held against."""
+        if "id" not in self._both("scores_before")[1].table.columns:
+            return {}
+        ids = self._both("scores_before")[1].table["id"].tolist()
+        names = [str(ids[row]) for row in self.pairing.rows_b]
+        before = {each.key: self.pairs(each.key)[0] for each in self.differences}
+        return {
+            key: {name: float(value) for name, value in zip(names, values, strict=True) if value == value}
+            for key, values in before.items()
+        }
+
     def _both(self, method: str) -> tuple[Results, Results]:
         if self.sides is None:
             message = f"{method}: the comparison was made without its evaluations; use compare"

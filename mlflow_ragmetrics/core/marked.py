@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.core.text import sentences, terms
+from mlflow_ragmetrics.core.text import say, sentences, terms
 
 __all__ = ["VERDICTS", "claims_of", "marked_text", "nearest_sentence"]
 
-VERDICTS = {"SUPPORTED": "supported", "NEUTRAL": "not in the passages", "CONTRADICTED": "contradicted"}
+VERDICTS = {each: str(say(f"verdict.{each}")) for each in ("SUPPORTED", "NEUTRAL", "CONTRADICTED")}
 """What the verdicts on claims are called, best first."""
 
 _WORST_FIRST = [*reversed(VERDICTS)]

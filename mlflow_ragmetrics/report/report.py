@@ -42,7 +42,7 @@ from mlflow_ragmetrics.shared.retrieval import retrieval_summary
 from mlflow_ragmetrics.statistics.agreement import Agreement
 from mlflow_ragmetrics.tracking.describe import questions_digest
 from mlflow_ragmetrics.views.notebook import report_cell
-from mlflow_ragmetrics.views.report_page import MOST_ROWS, report_page
+from mlflow_ragmetrics.views.report_page import MOST_ROWS, OtherRun, report_page
 from mlflow_ragmetrics.views.text import summary_note
 
 if TYPE_CHECKING:
@@ -382,16 +382,19 @@ class Report:
     def _ranking(self) -> str | None:
         return next((key for key in self.composites if any(score.scored for score in self.scores(key))), None)
 
-    def to_html(self, title: str | None = None) -> str:
-        """A self-contained page: summary, distributions, a table of rows, and each row's claims and chunks.
+    def to_html(self, title: str | None = None, *, against: OtherRun | None = None) -> str:
+        """A self-contained page: summary, distributions, a table of rows, and each row's claims and passages.
 
         Of more than 20,000 rows it shows the 10,000 worst and as many others, and says so.
 
-        ``title`` stands above it; without one, the name of the file that was evaluated does.
+        ``title`` stands above it; without one, the name of the file that was evaluated does. ``against``, a comparison
+        of another run with this report (``rm.compare(before, report)``), adds what is better and worse than there.
         """
-        return "".join(self._page(title))
+        return "".join(self._page(title, against=against))
 
-    def _page(self, title: str | None = None) -> Iterator[str]:
+    def _page(
+        self, title: str | None = None, *, run: Mapping[str, str] | None = None, against: OtherRun | None = None
+    ) -> Iterator[str]:
         named = f"RAG evaluation of {Path(self.source).name}" if self.source else "RAG evaluation"
         return report_page(
             self.rows,
@@ -403,20 +406,29 @@ class Report:
             banner=[*self.banner, *self.judged_by],
             diagnoses=[(each.cause, each.reason) for each in self.diagnoses],
             causes=self.causes,
-            shown=self._shown() if len(self) > MOST_ROWS else None,
+            order=self._worst_first(MOST_ROWS),
+            worst_by=self.worst_by,
+            ranges=self.ranges,
+            run=run,
+            against=against,
         )
 
-    def _write_page(self, path: Path) -> None:
-        """Write the page without ever having the whole of it in memory."""
+    def _write_page(self, path: Path, run: Mapping[str, str] | None = None) -> None:
+        """Write the page without ever having the whole of it in memory; ``run`` is the one in MLflow it belongs to."""
         with path.open("w", encoding="utf-8", newline="\n") as target:
-            target.writelines(self._page())
+            target.writelines(self._page(run=run))
 
-    def _shown(self) -> list[int]:
-        """The places of the worse half of what a page can show by ``worst``, and of a random sample of the others."""
-        worst = {id(row) for row in self.worst_rows(MOST_ROWS // 2)}
-        others = [place for place, row in enumerate(self.rows) if id(row) not in worst]
-        sample = set(Random(0).sample(others, MOST_ROWS - len(worst)))
-        return [place for place, row in enumerate(self.rows) if place in sample or id(row) in worst]
+    def _worst_first(self, most: int) -> list[int]:
+        """The places of all rows, the worst first, as ``worst`` ranks them, and what it does not rank last.
+
+        Of more than ``most`` rows, the worse half of so many, and of the others a random sample.
+        """
+        places = {id(row): place for place, row in enumerate(self.rows)}
+        ranked = list(dict.fromkeys([*(places[id(row)] for row in self.worst_rows(len(self))), *places.values()]))
+        if len(ranked) <= most:
+            return ranked
+        sample = sorted(Random(0).sample(range(most // 2, len(ranked)), most - most // 2))
+        return [*ranked[: most // 2], *(ranked[each] for each in sample)]
 
     def __repr__(self) -> str:
         means = (f"{key} {self.metrics[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in self.metrics)
@@ -509,8 +521,7 @@ class Report:
         from mlflow_ragmetrics.tracking.anytime import ANYTIME, ANYTIME_TAG, measurement_id
 
         report = self if texts else self.without_texts()
-        page = {"ragmetrics_report.html": self._write_page} if texts else {}
-        contents = {**page, **(self._plots() if plots else {}), **(files or {})}
+        contents = {**(self._plots() if plots else {}), **(files or {})}
         if self.slices and texts:  # their names are values of the data
             frames = [self.by(column).assign(by=column) for column in self.slices]
             records = [record for frame in frames for record in frame.to_dict("records")]
@@ -534,6 +545,7 @@ class Report:
             note=report.note,
             tables={"rag_sessions.json": pd.concat(sessions)} if sessions and texts else {},
             files=contents,
+            page=self._write_page if texts else None,
         )
 
     @property

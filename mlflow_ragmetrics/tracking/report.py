@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -18,12 +18,13 @@ from mlflow_ragmetrics.tracking.describe import (
     run_metrics_of,
 )
 from mlflow_ragmetrics.tracking.feedback import assessment_names, repeated_keys
-from mlflow_ragmetrics.tracking.run import WRITING, status_of, target_run
+from mlflow_ragmetrics.tracking.run import WRITING, run_link, status_of, target_run
 from mlflow_ragmetrics.tracking.tables import write_tables
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
     FIGURES,
+    PAGE,
     ROWS,
     STATUS_TAG,
     SUITE,
@@ -59,15 +60,17 @@ def log_report(
     note: str = "",
     tables: Mapping[str, pd.DataFrame] | None = None,
     files: Mapping[str, Content] | None = None,
+    page: Callable[[Path, Mapping[str, str]], object] | None = None,
 ) -> str:
     """Write ``report`` into the run ``run_id``, else the active run, else a new one; returns the run's id.
 
     ``params`` are further params, ``tables`` and ``files`` further artifacts by name, ``note`` Markdown for the
-    run's description (one that a user wrote stays); ``model_id`` links run and metrics to a logged model (default:
-    the active one). ``step`` is that of the metrics, so that one run can hold the history of several versions.
-    ``traces`` writes one trace per row with its scores as assessments, for the row-by-row comparison of two runs;
-    ``feedback`` writes the scores onto the traces that the rows come from instead. ``dataset=False`` logs no
-    dataset, a text names it, and ``omit`` names metrics not to log, where somebody else logs them.
+    run's description (one that a user wrote stays); ``page`` writes the page, which names the run and links to it;
+    ``model_id`` links run and metrics to a logged model (default: the active one). ``step`` is that of the metrics, so
+    that one run can hold the history of several versions. ``traces`` writes one trace per row with its scores as
+    assessments, for the row-by-row comparison of two runs; ``feedback`` writes the scores onto the traces that the rows
+    come from instead. ``dataset=False`` logs no dataset, a text names it, and ``omit`` names metrics not to log, where
+    somebody else logs them.
     Logging again, also after a failure, replaces tables and traces and sets the metrics anew. Where something cannot be
     written, a run made here ends FAILED, the tag ``ragmetrics.status`` says why, and a ``RagMetricsError`` is raised.
     A report that is not complete (``report.incomplete``) is written whole, but the tag is not ``complete``, and a run
@@ -79,14 +82,15 @@ def log_report(
     model = model_id or mlflow.get_active_model_id()
     with target_run(run_id, run_name or _run_name(report, model)) as target:
         writer = RunWriter(target)
-        experiment_id = mlflow.get_run(target).info.experiment_id
+        info = mlflow.get_run(target).info
         writer.tags({STATUS_TAG: WRITING, WRITER_TAG: this_process(), "ragmetrics.version": package_version()})
         writer.params({**description_of(report), **(params or {})})
         name = dataset if isinstance(dataset, str) else None
-        datasets = [dataset_input(report.rows, report.questions_digest, experiment_id, name)] if dataset else []
+        datasets = [dataset_input(report.rows, report.questions_digest, info.experiment_id, name)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])
         parts = write_tables(writer, {ROWS: report.table, CLAIMS: report.items, **(tables or {})})
-        writer.files({**(files or {}), **_own_files(report, parts)})
+        pages: dict[str, Content] = {} if page is None else {PAGE: lambda path: page(path, run_link(info))}
+        writer.files({**pages, **(files or {}), **_own_files(report, parts)})
         about: dict[str, Any] = {"model_id": model, "run_id": target}
         for each in datasets:
             about |= {"dataset_name": each.dataset.name, "dataset_digest": each.dataset.digest}

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
 
 from mlflow_ragmetrics.core.json_text import plain_text
 from mlflow_ragmetrics.core.secrets import redact
@@ -30,9 +31,9 @@ from mlflow_ragmetrics.tracking.writer import (
 )
 
 if TYPE_CHECKING:
-    from mlflow.entities import Run
+    from mlflow.entities import Run, RunInfo
 
-__all__ = ["COMPLETE", "WRITING", "abandoned_runs", "mark_abandoned", "status_of", "target_run"]
+__all__ = ["COMPLETE", "WRITING", "abandoned_runs", "mark_abandoned", "run_link", "status_of", "target_run"]
 
 COMPLETE = "complete"
 WRITING = "writing"
@@ -41,6 +42,19 @@ WRITING = "writing"
 def status_of(incomplete: str | None) -> str:
     """The value of the tag ``ragmetrics.status`` for a report that is written whole; ``incomplete`` is the report's."""
     return COMPLETE if incomplete is None else redact(plain_text(f"incomplete: {incomplete}"))[:LONGEST_TAG]
+
+
+def run_link(info: RunInfo) -> dict[str, str]:
+    """The ``name`` and ``id`` of a run and, where the store is a server, the ``url`` at which MLflow shows it."""
+    import mlflow
+
+    found = {"name": redact(info.run_name or ""), "id": str(info.run_id)}
+    server = urlsplit(mlflow.get_tracking_uri())
+    if server.scheme in ("http", "https") and server.hostname:
+        address = server._replace(netloc=server.netloc.rpartition("@")[2], query="", fragment="")
+        base = urlunsplit(address).rstrip("/")
+        found["url"] = f"{base}/#/experiments/{info.experiment_id}/runs/{info.run_id}"
+    return found
 
 
 @contextmanager

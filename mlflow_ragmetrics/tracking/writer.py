@@ -30,6 +30,7 @@ __all__ = [
     "FIGURES",
     "LONGEST_PARAM",
     "LONGEST_TAG",
+    "PAGE",
     "ROWS",
     "STATUS_TAG",
     "SUITE",
@@ -53,6 +54,7 @@ ROWS = "rag_rows.json"
 CLAIMS = "rag_claims.json"
 SUITE = "ragmetrics_suite.json"
 FIGURES = "rag_figures.json"
+PAGE = "ragmetrics_report.html"
 STATUS_TAG = "ragmetrics.status"
 WRITER_TAG = "ragmetrics.writer"
 LONGEST_PARAM = 6000

@@ -1,12 +1,9 @@
 "use strict";
-const data = JSON.parse(document.getElementById("data").textContent);
-const EMPTY = { verdict: null, reason: "", support: null, evidence: [], unbacked: [], judge: null };  // an item of the data leaves these out
-for (const row of data.rows) {
-  for (const score of Object.values(row.scores)) score.items = score.items.map((item) => ({ ...EMPTY, ...item }));
-}
 const byId = (id) => document.getElementById(id);
-const ROW_HEIGHT = 31, MARGIN = 15;
-const state = { sort: null, descending: false, shown: [], chosen: -1 };
+const ROW_HEIGHT = 30, MARGIN = 15, KEPT_BLOCKS = 12, NARROW = "(max-width: 900px)";
+const LIMIT = "limit", ALL = "all", ANY = "";
+const state = { sort: null, descending: false, shown: [], chosen: -1, limits: {}, request: 0 };
+let data = null;
 
 function element(tag, attributes, ...children) {
   const made = document.createElement(tag);
@@ -17,34 +14,130 @@ function element(tag, attributes, ...children) {
   return made;
 }
 const number = (value, digits = 3) => value === null || value === undefined ? "–" : value.toFixed(digits);
+const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3);
+const count = (value) => value.toLocaleString("en");
+const broken = (name) => name.split(/(?<=_)/).flatMap((part) => [part, element("wbr")]);
 const metric = (key, name) => data.metrics[key + "/" + name];
-const MEANING = { SUPPORTED: "supported", NEUTRAL: "not in the passages", CONTRADICTED: "contradicted" };
-const claims = (row) => Object.values(row.scores).flatMap((score) => score.items).filter((item) => item.kind === "claim");
-const firstClaims = (row) => data.keys.map((key) => claims({ scores: { key: row.scores[key] || { items: [] } } })).map((some) => some.filter((item) => item.judge === some[0].judge)).find((some) => some.length) || [];
-const composite = data.keys.find((key) => metric(key, "coverage") !== undefined);
-const LOWEST = "";  // the order of rows where no composite ranks them: by the lowest of each row's scores
-const quality = (key, value) => data.neither.includes(key) ? Infinity : data.lower.includes(key) ? 1 - value : value;
-const lowest = (row) => Math.min(...Object.entries(row.scores).map(([key, score]) => score.value === null || score.unmeasured ? Infinity : quality(key, score.value)));
-const side = (key) => data.lower.includes(key) ? "lower is better" : data.neither.includes(key) ? "neither side is better" : "";
-const DIAGNOSIS = "diagnosis: ";
-const columns = composite === undefined ? data.keys : [composite, ...data.keys.filter((key) => key !== composite)];
+const hidden = (text) => element("span", { class: "sr" }, text);
 
-function histogram(values, low, high) {
-  const bins = new Array(20).fill(0);
-  for (const value of values) bins[Math.min(19, Math.max(0, Math.floor(20 * (value - low) / (high - low))))]++;
-  const top = Math.max(1, ...bins), space = "http://www.w3.org/2000/svg";
+// ---- What the page carries: blocks of rows, deflated and in Base64, which are opened when they are needed.
+
+async function inflated(source) {
+  const binary = atob(source.textContent), bytes = new Uint8Array(binary.length);
+  for (let place = 0; place < binary.length; place++) bytes[place] = binary.charCodeAt(place);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+// A text stands where it first occurs, and where it occurs again there is "~" and its number; "~~" begins a text with "~".
+const isNumber = (text) => text[0] === "~" && text[1] !== "~";
+function texts(value, found) {
+  if (typeof value === "string") { if (value !== "" && !isNumber(value)) found.push(value[0] === "~" ? value.slice(1) : value); }
+  else if (Array.isArray(value)) for (const each of value) texts(each, found);
+  return found;
+}
+const blocks = new Map();
+function block(place) {
+  if (blocks.has(place)) {
+    const known = blocks.get(place);
+    blocks.delete(place);
+    blocks.set(place, known);
+    return known;
+  }
+  const opened = inflated(byId("rows-" + place)).then((rows) => ({ rows, texts: texts(rows, []) }));
+  blocks.set(place, opened);
+  if (blocks.size > KEPT_BLOCKS) blocks.delete(blocks.keys().next().value);
+  return opened;
+}
+function lastUpTo(wanted, column) {  // the block in which the row, or the text, with this number is
+  let low = 0, high = data.blocks.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (data.blocks[middle][column] <= wanted) low = middle; else high = middle - 1;
+  }
+  return low;
+}
+async function resolved(value) {
+  if (Array.isArray(value)) {
+    const found = [];
+    for (const each of value) found.push(typeof each === "string" && !isNumber(each) ? (each[0] === "~" ? each.slice(1) : each) : typeof each === "string" || Array.isArray(each) ? await resolved(each) : each);
+    return found;
+  }
+  const wanted = Number(value.slice(1)), place = lastUpTo(wanted, 1);
+  return (await block(place)).texts[wanted - data.blocks[place][1]];
+}
+const item = ([code, text, reason, support, evidence = [], judge = "", unbacked = []]) => ({
+  kind: data.codes[code][0], verdict: data.codes[code][1], text, reason, support, judge, unbacked,
+  evidence: evidence.map(([chunk, quote]) => ({ chunk, quote })),
+});
+/** A row with all its texts; null where the page does not carry them. */
+async function opened(index) {
+  if (index >= data.detailed) return null;
+  const place = lastUpTo(index, 0);
+  const [answer, question, references, chunks, scores, why, metadata] = await resolved((await block(place)).rows[index - data.blocks[place][0]]);
+  return {
+    index, id: data.ids[index], question: question || data.questions[index], answer, references, why, metadata,
+    chunks: chunks === null ? null : chunks.map(([id, text]) => ({ id, text })),
+    scores: scores.map(([key, reason, scaled, judge, items, found, missing]) => ({
+      key, reason, scaled, judge, found, missing, items: (typeof items === "number" ? scores[items][4] : items).map(item),
+    })),
+  };
+}
+
+// ---- What is good and what is bad: by the thresholds, and by the other run.
+
+const side = (key) => data.lower.includes(key) ? "lower is better" : data.neither.includes(key) ? "neither side is better" : "";
+const valueOf = (key, index) => data.values[key][index];
+const isMeasured = (letter) => "opf".includes(letter);
+const before = (key, index) => data.other && data.other.scores[key] ? data.other.scores[key][index] : null;
+const limitOf = (key) => key in state.limits ? state.limits[key] : data.thresholds[key];
+const misses = (key, value, limit) => data.lower.includes(key) ? value > limit + 1e-9 : value < limit - 1e-9;
+const limitWord = (key) => key in data.thresholds ? `${data.lower.includes(key) ? "≤" : "≥"} ${data.thresholds[key]}` : "(its metrics' thresholds)";
+
+/** How a score is called: [class, sign, words]; null where nothing says whether it is good. */
+function judged(key, index) {
+  const letter = data.states[key][index];  // what a rule gave is neither good nor bad
+  return letter === "p" ? ["good", "✓", "passes"] : letter === "f" ? ["bad", "✗", "fails"] : null;
+}
+function moved(key, index) {
+  const value = valueOf(key, index), old = before(key, index);
+  if (value === null || old === null || old === undefined || !isMeasured(data.states[key][index])) return null;
+  const change = value - old, rises = change > 0;
+  if (Math.abs(change) < 0.0005) return ["same", "=", "as before", change];
+  if (data.neither.includes(key)) return ["changed", rises ? "▲" : "▼", "changed", change];
+  return rises === !data.lower.includes(key) ? ["good", rises ? "▲" : "▼", "better", change] : ["bad", rises ? "▲" : "▼", "worse", change];
+}
+const STATES = { s: "skipped", e: "failed", "-": "no score" };
+const VERDICT_CLASS = { improved: "good", regressed: "bad", unchanged: "same", changed: "changed" };
+const VERDICT_WORDS = { improved: "better than", regressed: "worse than", unchanged: "about the same as", changed: "differs from" };
+const verdictName = (verdict) => data.verdicts[verdict] || verdict.replace("_", " ").toLowerCase();
+
+// ---- The summary.
+
+function histogram(key, values) {
+  const [low, high] = rangeOf(key), bins = new Array(20).fill(0);
+  for (const value of values) bins[Math.min(19, Math.max(0, Math.floor(20 * (value - low) / (high - low || 1))))]++;
+  const top = Math.max(1, ...bins), space = "http://www.w3.org/2000/svg", limit = data.thresholds[key];
   const drawing = document.createElementNS(space, "svg");
-  drawing.setAttribute("viewBox", "0 0 200 42");
-  drawing.setAttribute("preserveAspectRatio", "none");
-  drawing.setAttribute("role", "img");
-  drawing.setAttribute("aria-label", `Distribution of ${values.length} scores from ${low} to ${high}`);
-  bins.forEach((count, index) => {
-    const bar = document.createElementNS(space, "rect"), height = 40 * count / top;
-    const box = { x: 10 * index + 1, y: 41 - height, width: 8, height: count ? Math.max(height, 1) : 0 };
-    for (const [name, value] of Object.entries(box)) bar.setAttribute(name, value);
-    drawing.append(bar);
+  const label = `Distribution of ${count(values.length)} scores from ${low} to ${high}` + (limit === undefined ? "" : `, the threshold is ${limit}`);
+  for (const [name, value] of Object.entries({ viewBox: "0 0 200 42", preserveAspectRatio: "none", role: "img", "aria-label": label })) drawing.setAttribute(name, value);
+  const add = (tag, box) => {
+    const made = document.createElementNS(space, tag);
+    for (const [name, value] of Object.entries(box)) made.setAttribute(name, value);
+    drawing.append(made);
+  };
+  bins.forEach((some, bin) => {
+    const height = 40 * some / top;
+    add("rect", { x: 10 * bin + 1, y: 41 - height, width: 8, height: some ? Math.max(height, 1) : 0 });
   });
-  return drawing;
+  if (limit !== undefined) add("line", { x1: 200 * (limit - low) / (high - low || 1), x2: 200 * (limit - low) / (high - low || 1), y1: 0, y2: 42 });
+  return element("div", {}, drawing, element("div", { class: "ends small", "aria-hidden": "true" }, element("span", {}, String(low)), element("span", {}, String(high))));
+}
+function rangeOf(key) {
+  if (data.ranges[key]) return data.ranges[key];
+  let low = 0, high = 1;
+  for (const value of data.values[key]) if (value !== null) { low = Math.min(low, value); high = Math.max(high, value); }
+  return [Math.floor(low), Math.ceil(high)];
 }
 
 function sessions(key) {
@@ -54,236 +147,519 @@ function sessions(key) {
   return element("div", { class: "small" + (unknown ? " short" : "") }, [kept, unknown ? `${unknown} sessions not measured` : ""].filter(Boolean).join(", "));
 }
 
+function card(key) {
+  const mean = metric(key, "mean"), rate = metric(key, "pass_rate"), threshold = data.thresholds[key];
+  const scored = metric(key, "n_scored") || 0, measured = metric(key, "n_measured") ?? scored;
+  const small = (text, kind = "") => element("div", { class: "small " + kind }, text);
+  const lines = [];
+  if (measured && mean !== undefined && threshold !== undefined) {
+    const bad = misses(key, mean, threshold), word = bad === data.lower.includes(key) ? "above" : "below", few = !bad && measured < 0.95 * data.total;
+    const words = bad ? `✗ misses ${limitWord(key)}` : few ? `reaches ${limitWord(key)}, but ${count(data.total - measured)} rows are not measured` : `✓ reaches ${limitWord(key)}`;
+    lines.push(element("div", {}, element("span", { class: "word " + (bad ? "bad" : few ? "none" : "good") }, words), hidden(`: the mean is ${bad ? word : "within"} the threshold`)));
+  }
+  if (measured && rate !== undefined) lines.push(small(`${(100 * rate).toFixed(0)} % of the scored rows pass`));
+  const other = data.other && data.other.verdicts[key];
+  if (other) {
+    const [verdict, difference, sentence] = other, words = VERDICT_WORDS[verdict];
+    lines.push(element("div", { title: sentence }, element("span", { class: "word " + (VERDICT_CLASS[verdict] || "none") }, words ? `${words} ${data.other.name}` : `against ${data.other.name}: too few rows to tell`), difference === null ? null : ` ${signed(difference)}`));
+  }
+  if (measured && metric(key, "ci_low") !== undefined) {
+    const groups = metric(key, "n_groups"), effect = metric(key, "design_effect");
+    lines.push(small(`95 %: ${number(metric(key, "ci_low"))} to ${number(metric(key, "ci_high"))}` + (groups === undefined ? "" : ` over ${groups} groups` + (metric(key, "few_groups") ? " (few groups)" : "") + (effect === undefined ? "" : `, design effect ${number(effect, 1)}`))));
+  }
+  const counts = [["scored", scored], ["skipped", metric(key, "n_skipped") || 0], ["failed", metric(key, "n_error") || 0]].filter(([name, n]) => n || name === "scored");
+  lines.push(small(counts.map(([name, n]) => `${count(n)} ${name}`).join(" · ")), sessions(key));
+  if (measured < data.total) {
+    const ruled = scored - measured, rule = ruled > 0 ? `; ${count(ruled)} ${ruled === 1 ? "score is" : "scores are"} given by a rule` : "";
+    lines.push(small(measured ? `measured: ${count(measured)} of ${count(data.total)} rows${rule || "; the mean is of those"}` : `not measured on any row${rule}`, "short"));
+    const known = data.values[key].filter((value, index) => value !== null && isMeasured(data.states[key][index]));
+    if (ruled > 0 && known.length === measured && measured) lines.push(small(`mean of the measured: ${number(known.reduce((sum, value) => sum + value, 0) / measured)}`, "short"));
+  }
+  const values = measured ? data.values[key].filter((value) => value !== null) : [], scaled = measured ? metric(key + "_1to5", "mean") : undefined;
+  return element("div", { class: "card" + (isComposite(key) ? " first" : "") + (measured ? "" : " empty"), role: "group", "aria-label": key },
+    element("div", { class: "name" }, ...broken(key)),
+    side(key) ? small(side(key)) : null,
+    element("div", { class: "mean" }, measured ? number(mean) : "not measured", scaled === undefined ? null : element("span", { class: "small" }, `  ${number(scaled, 1)} of 5`)),
+    ...lines, values.length ? histogram(key, values) : null);
+}
+const isComposite = (key) => metric(key, "coverage") !== undefined;
+
 function summary() {
   const about = data.description, usage = data.usage;
   byId("about").textContent = [
-    `${data.total} rows`,
+    `${count(data.total)} ${data.total === 1 ? "row" : "rows"}`,
     about.suite && `suite ${about.suite}`,
-    about.judge && `judge ${[].concat(about.judge).join(", ")}`,
+    about.judge && about.judge.length && `judge ${[].concat(about.judge).join(", ")}`,
     usage.calls && `${usage.calls} calls`,
     usage.prompt_tokens && `${usage.prompt_tokens} prompt tokens`,
     usage.cost && `cost ${usage.cost.toFixed(4)}`,
     usage.wall_seconds && `${usage.wall_seconds.toFixed(1)} s`,
   ].filter(Boolean).join(" · ");
-  for (const line of data.banner) byId("banner").append(element("li", {}, line));
-  for (const warning of data.warnings) byId("warnings").append(element("li", {}, warning));
-  for (const key of data.keys) {
-    const values = data.rows.map((row) => row.scores[key] && row.scores[key].value).filter((v) => v !== null && v !== undefined);
-    const low = Math.min(0, ...values.slice(0, 100000)), counts = ["scored", "skipped", "error"].filter((name) => name === "scored" || metric(key, "n_" + name));
-    const interval = metric(key, "ci_low") === undefined ? "" : `95 %: ${number(metric(key, "ci_low"))} to ${number(metric(key, "ci_high"))}`;
-    const groups = metric(key, "n_groups"), effect = metric(key, "design_effect");
-    const grouped = groups === undefined ? "" : ` over ${groups} groups` + (metric(key, "few_groups") ? " (few groups)" : "") + (effect === undefined ? "" : `, design effect ${number(effect, 1)}`);
-    const scaled = metric(key + "_1to5", "mean"), rate = metric(key, "pass_rate"), measured = metric(key, "n_measured");
-    const short = measured !== undefined && measured < data.total;
-    byId("summary").append(element("div", { class: "card" },
-      element("div", { class: "name" }, ...broken(key)),
-      side(key) ? element("div", { class: "small" }, side(key)) : null,
-      element("div", { class: "mean" }, number(metric(key, "mean")), scaled === undefined ? null : element("span", { class: "small" }, `  ${number(scaled, 1)} of 5`)),
-      element("div", { class: "small" }, interval + grouped),
-      element("div", { class: "small" }, counts.map((name) => `${metric(key, "n_" + name) || 0} ${name === "error" ? "failed" : name}`).join(" · ") + (rate === undefined ? "" : ` · ${(100 * rate).toFixed(0)} % pass`)),
-      sessions(key),
-      short ? element("div", { class: "small short" }, `measured: ${measured} of ${data.total} rows`) : null,
-      values.length ? histogram(values, low, 1) : null));
+  if (data.run.id) {
+    const name = data.run.name || data.run.id;
+    byId("run").append("MLflow run ", data.run.url ? element("a", { href: data.run.url, target: "_blank", rel: "noopener" }, name) : element("strong", {}, name), data.run.name ? ` (${data.run.id})` : "");
+    byId("run").hidden = false;
   }
+  const unmeasured = data.keys.filter((key) => !(metric(key, "n_measured") ?? metric(key, "n_scored")));
+  const parts = [];
+  if (!data.keys.length || !data.total) parts.push(["none", "Nothing was measured: there is no row or no metric."]);
+  else if (unmeasured.length === data.keys.length) parts.push(["bad", `Nothing was measured: none of the ${count(data.total)} rows has a score that a metric measured. Why is said above and in each row.`]);
+  else if (unmeasured.length) parts.push(["none", `Not measured on any row: ${unmeasured.join(", ")}.`]);
+  if (data.detailed < data.ids.length) parts.push(["none", `Answers, claims and passages of the ${count(data.detailed)} worst rows are on this page; of the other ${count(data.ids.length - data.detailed)} their scores only, as their texts would make it too large. The run's tables hold all.`]);
+  if (unmeasured.length < data.keys.length && !Object.keys(data.thresholds).length && !data.other) parts.push(["soft", "No threshold is set and no other run is given, so nothing here says which score is good enough; “below a threshold” has a slider."]);
+  byId("verdict").append(...parts.map(([kind, text]) => element("span", { class: "said " + kind }, text)));
+  byId("summary").append(...data.keys.map(card));
 }
 
-const FILTERS = {
-  "all rows": () => true,
-  "with an unsupported claim": (row) => claims(row).some((item) => item.verdict !== "SUPPORTED"),
-  "with a contradicted claim": (row) => claims(row).some((item) => item.verdict === "CONTRADICTED"),
-  "below a threshold": (row) => Object.values(row.scores).some((score) => score.passed === false),
-  "skipped or failed": (row) => Object.values(row.scores).some((score) => score.status !== "ok"),
-};
-
-const OF_CAUSE = Object.fromEntries(Object.entries(data.causes).filter(([, count]) => count).map(([cause]) => [DIAGNOSIS + cause, (row) => row.diagnosis[0] === cause]));
-
 function causes() {
-  const counted = Object.entries(data.causes).filter(([, count]) => count), most = Math.max(...counted.map(([, count]) => count));
-  byId("diagnosis").hidden = !counted.length;
-  for (const [cause, count] of counted) {
-    const bar = element("button", { type: "button", class: "cause " + cause.replaceAll(" ", "-"), title: "show these rows" },
+  const counted = Object.entries(data.causes).filter(([, some]) => some), most = Math.max(...counted.map(([, some]) => some));
+  byId("diagnosis").hidden = byId("cause-box").hidden = !counted.length;
+  byId("cause").append(element("option", { value: ANY }, "any"));
+  for (const [cause, some] of counted) {
+    byId("cause").append(element("option", { value: cause }, `${cause} (${count(some)})`));
+    const bar = element("button", { type: "button", class: "cause " + cause.replaceAll(" ", "-"), "aria-pressed": "false", title: "show these rows" },
       element("span", { class: "label" }, cause),
-      element("span", { class: "track" }, element("span", { class: "length", style: `width:${(100 * count / most).toFixed(1)}%` })),
-      element("span", { class: "number" }, `${count} (${(100 * count / data.total).toFixed(0)} %)`));
+      element("span", { class: "track" }, element("span", { class: "length", style: `width:${(100 * some / most).toFixed(1)}%` })),
+      element("span", { class: "number" }, `${count(some)} (${(100 * some / data.total).toFixed(0)} %)`));
     bar.addEventListener("click", () => {
-      const same = byId("filter").value === DIAGNOSIS + cause;
-      byId("filter").value = same ? "all rows" : DIAGNOSIS + cause;
+      byId("cause").value = byId("cause").value === cause ? ANY : cause;
       select();
     });
     byId("causes").append(bar);
   }
 }
 
-function select() {
-  const wanted = byId("search").value.toLowerCase(), keep = { ...FILTERS, ...OF_CAUSE }[byId("filter").value];
-  const text = (row) => `${row.id}\n${row.question || ""}\n${row.answer || ""}`.toLowerCase();
-  state.shown = data.rows.filter((row) => keep(row) && (!wanted || text(row).includes(wanted)));
-  if (state.sort !== null) {
-    const value = (row) => state.sort === LOWEST ? lowest(row) : state.sort === "id" || state.sort === "question" ? row[state.sort] || "" : (row.scores[state.sort] || {}).value;
-    const sign = state.descending ? -1 : 1;
-    state.shown.sort((first, second) => {
-      const a = value(first), b = value(second);
-      if (a === null || a === undefined) return b === null || b === undefined ? 0 : 1;
-      if (b === null || b === undefined) return -1;
-      return sign * (a < b ? -1 : a > b ? 1 : 0);
-    });
-  }
-  byId("count").textContent = `${state.shown.length} of ${data.rows.length} rows`;
-  byId("scroller").scrollTop = 0;
-  state.chosen = -1;
-  draw();
-  if (state.shown.length) choose(0, false); else byId("detail").replaceChildren();
+// ---- Which rows are shown.
+
+const SHOW = {
+  [ALL]: ["all rows", () => true],
+  claims: ["with a claim that is unsupported", (index) => data.claims[index] !== "."],
+  contradicted: ["with a contradicted claim", (index) => data.claims[index] === "c"],
+  [LIMIT]: ["below a threshold", (index) => keysOfLimit().some((key) => isBelow(key, index))],
+  unmeasured: ["skipped, failed or not measured", (index) => data.keys.some((key) => !isMeasured(data.states[key][index]))],
+  worse: ["worse than in the other run", (index) => data.keys.some((key) => (moved(key, index) || [])[0] === "bad")],
+};
+const keysOfLimit = () => byId("limit-metric").value === ANY ? Object.keys(data.thresholds) : [byId("limit-metric").value];
+const isBelow = (key, index) => {
+  const value = valueOf(key, index);
+  if (value === null) return false;
+  return key in state.limits || data.states[key][index] === "o" ? misses(key, value, limitOf(key) ?? Infinity) : data.states[key][index].toLowerCase() === "f";
+};
+
+function controls() {
+  for (const [name, [label]] of Object.entries(SHOW)) if (name !== "worse" || data.other) byId("show").append(element("option", { value: name }, label));
+  if (Object.keys(data.thresholds).length) byId("limit-metric").append(element("option", { value: ANY }, "any metric that has one"));
+  for (const key of data.keys) byId("limit-metric").append(element("option", { value: key }, key));
+  const fields = Object.entries(data.metadata);
+  byId("metadata").hidden = !fields.length;
+  byId("field").append(element("option", { value: ANY }, "any"), ...fields.map(([name]) => element("option", { value: name }, name)));
+  byId("field").addEventListener("change", () => {
+    const field = data.metadata[byId("field").value];
+    byId("value-box").hidden = !field;
+    if (field) {
+      const counts = new Map();
+      for (const each of field.rows) counts.set(each, (counts.get(each) || 0) + 1);
+      const values = [...counts].sort((a, b) => b[1] - a[1]).map(([each, some]) => element("option", { value: each }, `${each < 0 ? "(none)" : field.values[each]} (${count(some)})`));
+      byId("value").replaceChildren(...values);
+    }
+    select();
+  });
+  byId("limit-metric").addEventListener("change", () => { slider(); select(); });
+  byId("limit").addEventListener("input", () => {
+    state.limits[byId("limit-metric").value] = Number(byId("limit").value);
+    limitWords();
+    select();
+  });
+  byId("show").addEventListener("change", () => { slider(); select(); });
+  for (const id of ["cause", "value"]) byId(id).addEventListener("change", () => select());
+  byId("search").addEventListener("input", () => select());
+  byId("controls").addEventListener("submit", (event) => event.preventDefault());
+  byId("clear").addEventListener("click", () => { clear(); select(); byId("search").focus(); });
+  for (const kind of ["csv", "json"]) byId(kind).addEventListener("click", () => exportRows(kind));
+}
+function slider() {
+  const key = byId("limit-metric").value;
+  byId("limits").hidden = byId("show").value !== LIMIT;
+  byId("limit-box").hidden = key === ANY;
+  if (key === ANY) return limitWords();
+  const [low, high] = rangeOf(key), box = byId("limit");
+  if (limitOf(key) === undefined) state.limits[key] = (low + high) / 2;
+  box.min = low; box.max = high; box.step = (high - low) / 100; box.value = limitOf(key);
+  limitWords();
+}
+function limitWords() {
+  const key = byId("limit-metric").value, word = data.lower.includes(key) ? "above" : "below";
+  byId("limit-word").textContent = key === ANY ? "missing the threshold of" : `${word} a threshold of`;
+  byId("limit-value").textContent = key === ANY ? "" : `${Number(limitOf(key).toFixed(4))}`;
+  byId("limit").setAttribute("aria-valuetext", key === ANY ? "" : `rows with ${key} ${word} ${Number(limitOf(key).toFixed(4))}`);
+}
+function clear() {
+  byId("search").value = "";
+  byId("show").value = ALL;
+  byId("cause").value = byId("field").value = ANY;
+  byId("value-box").hidden = true;
+  slider();
 }
 
+const answers = [];  // in small letters, for the search: read once, when somebody first searches
+let reading = null;
+async function readAnswers() {
+  for (let place = 0; place < data.blocks.length; place++) {
+    const { rows } = await block(place);
+    for (const [answer] of rows) answers.push(answer === null ? "" : (isNumber(answer) ? await resolved(answer) : answer).toLowerCase());
+    if (place % 8 === 7) { select(true); await new Promise((resume) => setTimeout(resume)); }
+  }
+  reading = "done";
+  select(true);
+}
+
+const collator = new Intl.Collator(undefined, { numeric: true });
+function order() {
+  if (state.sort === null) return;  // as they come: the worst first
+  const column = { id: data.ids, question: data.questions }[state.sort], sign = state.descending ? -1 : 1;
+  if (column) return state.shown.sort((a, b) => sign * collator.compare(column[a], column[b]));
+  const values = data.values[state.sort];
+  state.shown.sort((a, b) => {
+    if (values[a] === null || values[b] === null) return (values[a] === null) - (values[b] === null);
+    return sign * (values[a] - values[b]);
+  });
+}
+
+/** Find the rows that are to be shown; the first is chosen, or with `keep` the one that was. */
+function select(keep = false) {
+  const wanted = byId("search").value.trim().toLowerCase(), [, holds] = SHOW[byId("show").value], cause = byId("cause").value;
+  const field = data.metadata[byId("field").value], value = Number(byId("value").value);
+  const chosen = keep ? state.shown[state.chosen] : undefined;
+  state.shown = [];
+  for (let index = 0; index < data.ids.length; index++) {
+    if (cause !== ANY && data.diagnosis[index] !== cause) continue;
+    if (field && field.rows[index] !== value) continue;
+    if (!holds(index)) continue;
+    if (wanted && !data.ids[index].toLowerCase().includes(wanted) && !data.questions[index].toLowerCase().includes(wanted) && !(answers[index] || "").includes(wanted)) continue;
+    state.shown.push(index);
+  }
+  if (wanted && reading === null) { reading = "now"; readAnswers(); }
+  order();
+  const all = data.ids.length, filtered = wanted || byId("show").value !== ALL || cause !== ANY || field;
+  const sorted = state.sort === null ? (data.worst_by && all > 1 ? `, worst first (by ${data.worst_by})` : "") : `, by ${state.sort}`;
+  byId("clear").hidden = !filtered;
+  byId("count").textContent = `${count(state.shown.length)} of ${count(all)} rows${sorted}` + (wanted && reading === "now" ? ` (reading answers: ${Math.round(100 * answers.length / Math.max(1, data.detailed))} %)` : "");
+  for (const bar of byId("causes").children) bar.setAttribute("aria-pressed", bar.firstChild.textContent === cause);
+  const place = chosen === undefined ? 0 : state.shown.indexOf(chosen);
+  if (!keep) byId("scroller").scrollTop = 0;
+  if (keep && place >= 0) { state.chosen = place; draw(); } else choose(0);
+}
+
+// ---- The table: only the rows in view are in the document.
+
 function headings() {
-  byId("head").replaceChildren(...["id", "question", ...columns].map((name) => {
+  byId("head").replaceChildren(...["id", "question", ...data.keys].map((name) => {
     const sorted = state.sort === name, arrow = sorted ? (state.descending ? "\u00a0▾" : "\u00a0▴") : "";
     const button = element("button", { type: "button" }, ...broken(name + arrow));
     button.addEventListener("click", () => {
-      state.descending = sorted ? !state.descending : data.lower.includes(name);
-      state.sort = name;
+      if (sorted && state.descending === data.lower.includes(name)) state.descending = !state.descending;
+      else if (sorted) state.sort = null;
+      else { state.sort = name; state.descending = data.lower.includes(name); }
       headings();
       select();
+      setHash();
     });
-    return element("th", { scope: "col", class: data.keys.includes(name) ? "number" : name, "aria-sort": sorted ? (state.descending ? "descending" : "ascending") : "none" }, button);
+    const direction = sorted ? (state.descending ? "descending" : "ascending") : "none";
+    return element("th", { scope: "col", class: data.keys.includes(name) ? "number" + extra(name) : name, "aria-sort": direction }, button);
   }));
 }
+/** Where there is little room, the table shows one metric: the one it is sorted by, else the first. */
+const extra = (key) => key === (data.keys.includes(state.sort) ? state.sort : data.keys[0]) ? "" : " extra";
 
-const broken = (name) => name.split(/(?<=_)/).flatMap((part) => [part, element("wbr")]);
-
-function cell(score, key) {
-  if (!score) return element("td", { class: "number unscored" }, "");
-  if (score.value === null) return element("td", { class: "number unscored", title: score.reason }, score.status === "error" ? "failed" : score.status);
-  const share = 100 * Math.min(1, Math.max(0, score.value)), bar = `background-size:${share.toFixed(0)}% 3px`;
-  return element("td", { class: "number bar" + (side(key) === "" ? "" : data.lower.includes(key) ? " lower" : " neither") + (score.unmeasured ? " unscored" : "") + (score.passed === false ? " failed" : ""), style: bar, title: score.reason }, number(score.value));
+function cell(key, index) {
+  const letter = data.states[key][index], value = valueOf(key, index), kind = "number" + extra(key);
+  if (value === null) return element("td", { class: `${kind} unscored ${letter === "e" ? "bad" : ""}` }, STATES[letter]);
+  const [style, sign, words] = judged(key, index) || ["", "", ""], change = moved(key, index);
+  const shown = [number(value)];
+  if (sign) shown.push(element("span", { class: "sign " + style, title: `${words} ${limitWord(key)}` }, ` ${sign} ${words}`));
+  if (change) shown.push(element("span", { class: "sign " + change[0], title: `${change[2]}: ${signed(change[3])} against ${data.other.name}` }, ` ${change[1]} ${change[2]}`));
+  if (!isMeasured(letter)) shown.push(element("span", { class: "sign none", title: "given by a rule, not measured" }, " by rule"));
+  return element("td", { class: `${kind} ${style}` }, ...shown);
 }
 
 function draw() {
   const scroller = byId("scroller"), total = state.shown.length;
-  const first = Math.max(0, Math.floor(scroller.scrollTop / ROW_HEIGHT) - MARGIN);
+  const first = Math.max(0, Math.min(total - 1, Math.floor(scroller.scrollTop / ROW_HEIGHT)) - MARGIN);
   const last = Math.min(total, first + Math.ceil(scroller.clientHeight / ROW_HEIGHT) + 2 * MARGIN);
   const space = (rows) => element("tr", { class: "space", "aria-hidden": "true" }, element("td", { colspan: data.keys.length + 2, style: `height:${rows * ROW_HEIGHT}px` }));
-  const lines = state.shown.slice(first, last).map((row, offset) => {
-    const index = first + offset;
-    const line = element("tr", { class: "row" + (index === state.chosen ? " chosen" : ""), "aria-rowindex": index + 1 },
-      element("td", {}, row.id), element("td", { class: "question" }, row.question || ""), ...columns.map((key) => cell(row.scores[key], key)));
-    line.addEventListener("click", () => choose(index, false));
+  const lines = state.shown.slice(first, last).map((index, offset) => {
+    const place = first + offset, chosen = place === state.chosen;
+    const line = element("tr", { class: "row" + (chosen ? " chosen" : ""), id: "row-" + index, "aria-rowindex": place + 2, "aria-selected": chosen },
+      element("td", { class: "id", title: data.ids[index] }, data.ids[index]), element("td", { class: "question", title: data.questions[index] }, data.questions[index]), ...data.keys.map((key) => cell(key, index)));
+    line.addEventListener("click", () => choose(place, { open: true }));
     return line;
   });
-  byId("body").replaceChildren(space(first), ...lines, space(total - last));
+  byId("body").replaceChildren(...(first ? [space(first)] : []), ...lines, ...(last < total ? [space(total - last)] : []));
+  byId("rows").setAttribute("aria-rowcount", total + 1);
+  if (total && state.chosen >= 0) byId("rows").setAttribute("aria-activedescendant", "row-" + state.shown[state.chosen]);
+  else byId("rows").removeAttribute("aria-activedescendant");
 }
 
-function choose(index, scroll) {
-  state.chosen = Math.min(Math.max(index, 0), state.shown.length - 1);
+/** Choose the row at this place of the table: `open` shows its detail where that is below the table. */
+function choose(place, { scroll = false, open = false, focus = false, name = null } = {}) {
+  state.chosen = Math.min(Math.max(place, 0), state.shown.length - 1);
   const scroller = byId("scroller"), top = state.chosen * ROW_HEIGHT;
-  if (scroll && (top < scroller.scrollTop || top > scroller.scrollTop + scroller.clientHeight - 3 * ROW_HEIGHT)) {
-    scroller.scrollTop = top - scroller.clientHeight / 2;
-  }
+  if (scroll && Math.abs(top - scroller.scrollTop) > MARGIN * ROW_HEIGHT) scroller.scrollTop = top - scroller.clientHeight / 2;
   draw();
-  detail(state.shown[state.chosen]);
+  if (scroll) document.querySelector("tr.chosen")?.scrollIntoView({ block: "nearest" });
+  if (open || scroll) setHash(name);
+  return detail(state.shown[state.chosen], name).then((current) => {
+    if (!current) return;
+    if (open && matchMedia(NARROW).matches && !name) byId("detail").scrollIntoView({ block: "start" });
+    if (focus) byId("detail").focus({ preventScroll: true });
+  });
 }
+
+// ---- Links to a row: #row=…&metric=…
+
+const address = (id, name) => "#" + new URLSearchParams({ row: id, ...(name ? { metric: name } : {}) });
+function setHash(name) {
+  const index = state.shown[state.chosen];
+  if (index === undefined) return;
+  try {
+    history.replaceState(null, "", address(data.ids[index], name || (data.keys.includes(state.sort) ? state.sort : null)));
+  } catch { /* inside a frame that may not change its address */ }
+}
+function followHash() {
+  const asked = new URLSearchParams(location.hash.slice(1)), id = asked.get("row"), name = asked.get("metric");
+  if (id === null && name === null) return false;
+  const known = data.keys.includes(name) ? name : null;
+  if (known && state.sort !== known) { state.sort = known; state.descending = data.lower.includes(known); headings(); }
+  const index = id === null ? -1 : data.ids.indexOf(id);
+  if (index >= 0 && !state.shown.includes(index)) clear();
+  select();
+  if (index >= 0) choose(state.shown.indexOf(index), { scroll: true, open: true, name: known });
+  const missing = [id !== null && index < 0 && `row ${id}`, name !== null && !known && `metric ${name}`].filter(Boolean);
+  if (missing.length) byId("count").textContent += `. Not on this page: ${missing.join(", ")}`;
+  return true;
+}
+
+// ---- One row.
 
 function marked(text, spans) {
   const found = [];
   for (const span of spans) {
     const start = span.text ? text.indexOf(span.text) : -1;
     if (start >= 0 && !found.some((other) => start < other.end && start + span.text.length > other.start)) {
-      found.push({ start, end: start + span.text.length, name: span.name, title: span.title });
+      found.push({ ...span, start, end: start + span.text.length });
     }
   }
   found.sort((a, b) => a.start - b.start);
-  const block = element("p", { class: "text" });
+  const shown = element("p", { class: "text" });
   let position = 0;
   for (const span of found) {
-    block.append(text.slice(position, span.start), element("mark", { class: span.name, title: span.title || "" }, text.slice(span.start, span.end)));
+    shown.append(text.slice(position, span.start), element("mark", { class: span.name, title: span.title || "" }, span.said ? hidden(`[${span.said}: `) : null, text.slice(span.start, span.end), span.said ? hidden("]") : null));
     position = span.end;
   }
-  block.append(text.slice(position));
-  return block;
+  shown.append(text.slice(position));
+  return shown;
 }
 
-function detail(row) {
-  const parts = [element("h2", {}, row.question || row.id)], items = claims(row);
-  if (row.diagnosis) parts.push(element("p", { class: "diagnosis" }, element("span", { class: "badge cause " + row.diagnosis[0].replaceAll(" ", "-") }, row.diagnosis[0]), " ", row.diagnosis[1]));
-  if (row.answer !== null) {
-    const spans = items.map((item) => ({ text: item.text.replace(/[.!?]+$/, ""), name: item.verdict, title: (MEANING[item.verdict] || item.verdict) + ": " + item.reason }));
-    parts.push(element("h3", {}, "Answer"), marked(row.answer, spans), ...tally(firstClaims(row)));
+const isClaim = (item) => item.kind === "claim" || item.kind === "sentence" && item.verdict in data.verdicts;
+const FAULTS = ["CONTRADICTED", "NEUTRAL", "NOT_FOUND", "UNRELATED"];
+const isFault = (item) => item.kind !== "chunk" && item.kind !== "token" && FAULTS.includes(item.verdict);
+
+async function detail(index, name) {
+  const request = ++state.request, shown = byId("detail");
+  if (index === undefined) {
+    shown.replaceChildren(element("p", { class: "why" }, data.ids.length ? "No row is shown." : "There are no rows."));
+    return false;
+  }
+  let row = null;
+  try {
+    row = await opened(index);
+  } catch (error) {
+    if (request === state.request) shown.replaceChildren(element("p", { class: "bad" }, `This row cannot be read: ${error.message}`));
+    return false;
+  }
+  if (request !== state.request) return false;  // another row was chosen meanwhile
+  const parts = [element("button", { type: "button", class: "back" }, "↑ Back to the rows"), element("h2", {}, (row || {}).question || data.questions[index] || data.ids[index])];
+  parts[0].addEventListener("click", () => { byId("list").scrollIntoView({ block: "start" }); byId("rows").focus({ preventScroll: true }); });
+  parts.push(element("p", { class: "why" }, `${data.ids[index]} · `, element("a", { href: address(data.ids[index], name) }, "link to this row")));
+  const cause = data.diagnosis && data.diagnosis[index];
+  if (cause) parts.push(element("p", { class: "diagnosis" }, element("span", { class: "badge cause " + cause.replaceAll(" ", "-") }, cause), " ", row ? row.why : ""));
+  if (row) parts.push(...texted(row, name));
+  else {
+    parts.push(element("p", { class: "why" }, "The texts of this row are not on this page, which would be too large with them; the run's tables hold them."));
+    for (const key of data.keys) parts.push(element("p", {}, element("strong", {}, key), " ", ...scoreWords(key, index, null)));
+  }
+  shown.replaceChildren(...parts);
+  shown.scrollTop = 0;
+  if (name) [...shown.querySelectorAll("details")].find((each) => each.dataset.key === name)?.scrollIntoView({ block: "start" });
+  return true;
+}
+
+function texted(row, name) {
+  const parts = [], items = row.scores.flatMap((score) => score.items).filter(isClaim);
+  if (row.answer === null) parts.push(element("p", { class: "why" }, "There is no answer."));
+  else {
+    const spans = items.map((item) => ({ text: item.text.replace(/[.!?]+$/, ""), name: item.verdict, title: `${verdictName(item.verdict)}: ${item.reason}`, said: verdictName(item.verdict) }));
+    parts.push(element("h3", {}, "Answer"), row.answer ? marked(row.answer, spans) : element("p", { class: "why" }, "The answer is blank."), ...tally(row));
   }
   parts.push(element("h3", {}, "Scores"));
+  if (row.index >= data.marked && items.some(isFault)) parts.push(element("p", { class: "why" }, `The words of a claim that no passage has are marked in the ${count(data.marked)} worst rows only.`));
   let seen = "";
   for (const key of data.keys) {
-    if (!row.scores[key]) continue;
-    const said = unsupported(row.scores[key].items).map((item) => item.text).join("\n");
-    parts.push(scoreBlock(key, row.scores[key], said !== "" && said !== seen));
+    const score = row.scores.find((each) => each.key === key);
+    if (!score) continue;
+    const said = score.items.filter(isFault).map((item) => item.text).join("\n");
+    parts.push(scoreBlock(row, score, name === key || !name && said !== "" && said !== seen));
     seen = said || seen;
   }
-  if (row.references.length) parts.push(element("h3", {}, "Reference"), ...row.references.map((text) => marked(text, [])));
-  if (row.chunks.length) parts.push(element("h3", {}, "Retrieved chunks"), ...chunkBlocks(row));
-  byId("detail").replaceChildren(...parts);
-  byId("detail").scrollTop = 0;
+  if (row.references.length) parts.push(element("h3", {}, row.references.length > 1 ? "References" : "Reference"), ...row.references.map((text) => marked(text, [])));
+  if (row.chunks === null) parts.push(element("p", { class: "why" }, "What was retrieved is not known."));
+  else if (!row.chunks.length) parts.push(element("p", { class: "why" }, "Nothing was retrieved."));
+  else parts.push(element("h3", {}, "Passages"), ...chunkBlocks(row));
+  if (row.metadata.length) parts.push(element("h3", {}, "Metadata"), element("dl", {}, ...row.metadata.flatMap(([field, value]) => [element("dt", {}, field), element("dd", {}, value)])));
+  return parts;
 }
 
-const unsupported = (items) => items.filter((item) => item.kind === "claim" ? item.verdict !== "SUPPORTED" : item.kind === "document" && item.verdict === "NOT_FOUND");
-
-function tally(items) {
-  const shown = Object.keys(MEANING).map((name) => [name, items.filter((item) => item.verdict === name).length]);
-  if (!items.length) return [];
-  const counted = shown.filter(([, count]) => count).map(([name, count]) => element("span", { class: "badge " + name }, `${count} ${MEANING[name]}`));
-  return [element("p", { class: "tally" }, `${items.length} ${items.length === 1 ? "claim" : "claims"}: `, ...counted)];
+function tally(row) {
+  const first = row.scores.find((score) => score.items.some(isClaim));
+  if (!first) return [];
+  const items = first.items.filter((item) => isClaim(item) && item.judge === first.items.find(isClaim).judge);
+  const counted = Object.keys(data.verdicts).map((verdict) => [verdict, items.filter((item) => item.verdict === verdict).length]).filter(([, some]) => some);
+  return [element("p", { class: "tally" }, `${items.length} ${items.length === 1 ? "claim" : "claims"}: `, ...counted.map(([verdict, some]) => element("span", { class: "badge " + verdict }, `${some} ${verdictName(verdict)}`)))];
 }
 
-function unbacked(item) {
-  const spans = item.unbacked.map((text) => ({ text, name: "unbacked", title: "no passage has these words" }));
-  return spans.length ? [...marked(item.text, spans).childNodes] : [item.text];
+function scoreWords(key, index, score) {
+  const value = valueOf(key, index), letter = data.states[key][index];
+  if (value === null) return [element("span", { class: "badge " + (letter === "e" ? "error" : "skipped") }, STATES[letter])];
+  const words = judged(key, index), change = moved(key, index), shown = [number(value)];
+  if (score && score.scaled !== null) shown.push(` (${number(score.scaled, 1)} of 5)`);
+  if (words) shown.push(" ", element("span", { class: "word " + words[0] }, `${words[1]} ${words[2]} ${limitWord(key)}`));
+  if (change) shown.push(" ", element("span", { class: "word " + change[0] }, `${change[1]} ${change[2]} ${change[0] === "same" ? "" : `${signed(change[3])} `}(${number(before(key, index))} in ${data.other.name})`));
+  if (!isMeasured(letter)) shown.push(" ", element("span", { class: "word none" }, "given by a rule, not measured"));
+  return shown;
 }
 
-function scoreBlock(key, score, open) {
-  const shown = score.value === null ? element("span", { class: "badge " + score.status }, score.status) : `${number(score.value)}${score.scaled === null ? "" : ` (${number(score.scaled, 1)} of 5)`}`;
-  const rank = (item) => ["CONTRADICTED", "NEUTRAL", "NOT_FOUND"].includes(item.verdict) ? 0 : 1;
-  const listed = score.items.filter((item) => item.kind !== "chunk").sort((first, second) => rank(first) - rank(second));
-  const block = element("details", {}, element("summary", {}, element("strong", {}, key), " ", shown, score.judge ? ` · ${score.judge}` : ""),
-    element("p", { class: "why" }, score.reason));
-  block.open = open;
+function scoreBlock(row, score, open) {
+  const listed = score.items.filter((item) => item.kind !== "chunk").sort((first, second) => isFault(second) - isFault(first));
+  const shown = element("details", {}, element("summary", {}, element("strong", {}, score.key), " ", ...scoreWords(score.key, row.index, score), score.judge ? ` · ${score.judge}` : ""), element("p", { class: "why" }, score.reason));
+  shown.dataset.key = score.key;
+  shown.open = open;
   for (const item of listed) {
     const where = item.evidence.filter((each) => each.chunk).map((each) => {
-      const link = element("a", { href: "#chunk-" + each.chunk }, `chunk ${each.chunk}`);
+      const link = element("a", { href: "#chunk-" + each.chunk }, `passage ${each.chunk}`);
       link.addEventListener("click", (event) => { event.preventDefault(); byId("chunk-" + each.chunk)?.scrollIntoView({ block: "center" }); });
       return element("p", { class: "why" }, link, each.quote ? ` “${each.quote}”` : "");
     });
-    block.append(element("div", { class: "item" }, element("p", {}, element("span", { class: "badge " + item.verdict, title: item.verdict || "" }, MEANING[item.verdict] || item.verdict || ""), item.judge === null ? "" : ` ${item.judge}:`, " ", ...unbacked(item),
-      item.support === null ? "" : element("span", { class: "why" }, ` support ${number(item.support, 2)}`)), element("p", { class: "why" }, item.reason), ...where));
+    shown.append(element("div", { class: "item" },
+      element("p", {}, item.verdict ? element("span", { class: "badge " + item.verdict }, verdictName(item.verdict)) : null, item.judge ? ` ${item.judge}:` : "", " ", ...unbacked(item), item.support === null ? "" : element("span", { class: "why" }, ` support ${number(item.support, 2)}`)),
+      item.reason ? element("p", { class: "why" }, item.reason) : null, ...where));
   }
-  return block;
+  for (const [verdict, words] of [["NOT_FOUND", score.missing], ["FOUND", score.found]]) if (words) shown.append(element("p", { class: "item words" }, element("span", { class: "badge " + verdict }, verdictName(verdict)), ` ${words}`));
+  return shown;
+}
+function unbacked(item) {
+  const spans = item.unbacked.map((text) => ({ text, name: "unbacked", title: "no passage has these words", said: "no passage has" }));
+  return spans.length ? [...marked(item.text, spans).childNodes] : [item.text];
 }
 
 function chunkBlocks(row) {
-  const all = Object.values(row.scores).flatMap((score) => score.items);
   const used = new Set(), quotes = new Map();
-  for (const item of all) {
+  for (const item of row.scores.flatMap((score) => score.items)) {
     if (item.verdict !== "SUPPORTED" && item.verdict !== "RELATED" && item.verdict !== "CONTRADICTED") continue;
     for (const each of item.evidence) {
+      const against = item.verdict === "CONTRADICTED";
       used.add(each.chunk);
-      quotes.set(each.chunk, [...(quotes.get(each.chunk) || []), { text: each.quote, name: item.verdict === "CONTRADICTED" ? "CONTRADICTED" : "quote" }]);
+      quotes.set(each.chunk, [...(quotes.get(each.chunk) || []), { text: each.quote, name: against ? "CONTRADICTED" : "quote", title: against ? "contradicts a claim" : "supports a claim" }]);
     }
   }
-  return row.chunks.map((chunk, index) => {
-    const label = `${index + 1}${chunk.id ? " · " + chunk.id : ""}${used.has(index + 1) ? "" : " · unused"}`;
-    return element("div", { class: "chunk" + (used.has(index + 1) ? "" : " unused"), id: "chunk-" + (index + 1) }, element("strong", {}, label), marked(chunk.text, quotes.get(index + 1) || []));
+  const known = used.size > 0;  // without a verdict nothing is known to be unused
+  return row.chunks.map((chunk, place) => {
+    const isUsed = used.has(place + 1), label = `${place + 1}${chunk.id ? " · " + chunk.id : ""}${isUsed || !known ? "" : " · not quoted"}`;
+    return element("div", { class: "chunk" + (isUsed ? "" : " unused"), id: "chunk-" + (place + 1) }, element("strong", {}, label), marked(chunk.text, quotes.get(place + 1) || []));
   });
 }
 
-summary();
-causes();
-byId("filter").append(...Object.keys({ ...FILTERS, ...OF_CAUSE }).map((name) => element("option", {}, name)));
-byId("filter").addEventListener("change", select);
-byId("search").addEventListener("input", select);
-byId("scroller").addEventListener("scroll", () => requestAnimationFrame(draw));
-byId("scroller").addEventListener("keydown", (event) => {
-  const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
-  if (!(event.key in steps)) return;
-  event.preventDefault();
-  choose(state.chosen + steps[event.key], true);
-});
-if (data.rows.length > 1) state.sort = composite === undefined ? LOWEST : composite;
-headings();
-select();
+// ---- Export of the rows that are shown.
+
+const guarded = (text) => /^[=+\-@\t\r]/.test(text) ? "'" + text : text;  // or a spreadsheet takes it for a formula
+const field = (value) => value === null || value === undefined ? "" : typeof value === "number" ? String(value) : `"${guarded(String(value)).replaceAll('"', '""')}"`;
+
+async function exportRows(kind) {
+  const said = byId("count").textContent, names = new Set(), records = [];
+  for (const index of state.shown) {
+    const row = await opened(index), scores = {}, metadata = Object.fromEntries(row ? row.metadata : []);
+    for (const key of data.keys) {
+      const score = row && row.scores.find((each) => each.key === key), letter = data.states[key][index].toLowerCase();
+      scores[key] = { value: valueOf(key, index), status: STATES[letter] || "ok", passed: letter === "p" ? true : letter === "f" ? false : null, measured: isMeasured(data.states[key][index]), reason: score ? score.reason : null };
+      if (score && kind === "json") scores[key].items = score.items.map((item) => ({ kind: item.kind, text: item.text, verdict: item.verdict, reason: item.reason, support: item.support, judge: item.judge || null, evidence: item.evidence }));
+    }
+    Object.keys(metadata).forEach((name) => names.add(name));
+    records.push({ id: data.ids[index], question: row ? row.question : data.questions[index], answer: row ? row.answer : null, ...(kind === "json" ? { references: row ? row.references : null, contexts: row && row.chunks } : {}), diagnosis: data.diagnosis ? data.diagnosis[index] : null, scores, metadata });
+    if (records.length % 500 === 0) {
+      byId("count").textContent = `Exporting: ${count(records.length)} of ${count(state.shown.length)} rows`;
+      await new Promise((resume) => setTimeout(resume));
+    }
+  }
+  byId("count").textContent = said;
+  if (kind === "json") return save("rows.json", "application/json", JSON.stringify(records, null, 1));
+  const head = ["id", "question", "answer", "diagnosis", ...data.keys, ...data.keys.map((key) => key + "_status"), ...data.keys.map((key) => key + "_reason"), ...names];
+  const lines = records.map((each) => [each.id, each.question, each.answer, each.diagnosis, ...data.keys.map((key) => each.scores[key].value), ...data.keys.map((key) => each.scores[key].status), ...data.keys.map((key) => each.scores[key].reason), ...[...names].map((name) => each.metadata[name])].map(field).join(","));
+  return save("rows.csv", "text/csv", "\ufeff" + [head.map(field).join(","), ...lines].join("\r\n") + "\r\n");
+}
+
+function save(name, type, text) {
+  if (window.self !== window.top) {  // a frame such as MLflow's: it may not save files
+    byId("exported-text").value = text;
+    byId("copied").textContent = "";
+    byId("exported").showModal();
+    byId("exported-text").select();
+    return;
+  }
+  const link = element("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}
+
+// ---- The keyboard.
+
+const STEPS = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
+function keyboard() {
+  byId("rows").addEventListener("keydown", (event) => {
+    if (event.target !== byId("rows")) return;  // a heading's button has keys of its own
+    if (event.key in STEPS) choose(state.chosen + STEPS[event.key], { scroll: true });
+    else if (event.key === "Enter") choose(state.chosen, { open: true, focus: true });
+    else return;
+    event.preventDefault();
+  });
+  byId("detail").addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    byId("list").scrollIntoView({ block: "nearest" });
+    byId("rows").focus({ preventScroll: true });
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+    event.preventDefault();
+    byId("search").focus();
+  });
+  byId("close").addEventListener("click", () => byId("exported").close());
+  byId("copy").addEventListener("click", () => {
+    byId("exported-text").select();
+    byId("copied").textContent = document.execCommand("copy") ? "Copied." : "The browser refused: press Ctrl+C.";
+  });
+}
+
+async function start() {
+  if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old; use one made since 2023");
+  [...document.getElementsByClassName("rows")].forEach((each, place) => { each.id = "rows-" + place; });
+  data = await inflated(byId("data"));
+  summary();
+  causes();
+  controls();
+  keyboard();
+  headings();
+  byId("scroller").addEventListener("scroll", () => requestAnimationFrame(draw));
+  addEventListener("resize", draw);
+  addEventListener("hashchange", followHash);
+  if (!followHash()) select();
+  document.body.dataset.ready = "yes";
+}
+start().catch((error) => { byId("count").textContent = `The rows cannot be shown: ${error.message}`; throw error; });

@@ -12,6 +12,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.readers.results import results_of
 from mlflow_ragmetrics.readers.stored_rows import stored_rows, stored_samples
+from tests.views.pages import carried
 
 from .conftest import ROWS, Run
 
@@ -93,7 +94,8 @@ def test_the_page_of_a_run_is_opened(
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", lambda uri: opened.append(uri) or True)
     assert ragmetrics("open", run).exit_code == 0
-    assert "It was built in 1925" in Path(opened[0].removeprefix("file://")).read_text(encoding="utf-8")
+    page = Path(opened[0].removeprefix("file://")).read_text(encoding="utf-8")
+    assert "It was built in 1925" in str(carried(page)["rows"])
     assert "Wrote page.html" in ragmetrics("open", run, "--output", "page.html").output
     assert (tmp_path / "page.html").exists()
     mlflow.start_run(run_name="empty")
