@@ -73,6 +73,12 @@ class Row:
     scores: dict[str, Score]
     index: int = 0
 
+    def __repr__(self) -> str:
+        values = {
+            key: score.status if score.value is None else f"{score.value:.3f}" for key, score in self.scores.items()
+        }
+        return f"<Row {self.sample.id!r}: {', '.join(f'{key} {value}' for key, value in values.items())}>"
+
     def _repr_html_(self) -> str:
         claims = claims_of(self.scores.values())
         pieces = marked_text(self.sample.answer or "", claims)
