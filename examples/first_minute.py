@@ -21,6 +21,7 @@ import sys
 import tempfile
 import termios
 import time
+from collections.abc import Sequence
 from fcntl import ioctl
 from io import StringIO
 from pathlib import Path
@@ -48,7 +49,7 @@ THEME = TerminalTheme(
 
 def typed(command: str) -> str:
     """The prompt and the command, as a reader sees them."""
-    return f"\x1b[1m$ {command}\x1b[0m\r\n"
+    return f"\x1b[1m$ {command}\x1b[0m\n"
 
 
 def recorded(folder: Path) -> list[Event]:
@@ -94,22 +95,23 @@ def cast(events: list[Event]) -> str:
     return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in parts)
 
 
-def shown(events: list[Event]) -> list[tuple[float, str]]:
+def shown(events: list[Event]) -> list[tuple[float, Text]]:
     """The lines that stay on the screen, each with the time at which it was whole."""
-    lines: list[tuple[float, str]] = []
+    lines: list[tuple[float, Text]] = []
     line = ""
     for at, text in events:
         *whole, rest = (line + text).replace("\r\n", "\n").split("\n")
-        lines += [(at, each.rpartition("\r")[2]) for each in whole]
+        lines += [(at, Text.from_ansi(each.rpartition("\r")[2])) for each in whole]
         line = rest
-    return [*lines, (events[-1][0], line)] if line.strip() else lines
+    return [*lines, (events[-1][0], Text.from_ansi(line))] if line.strip() else lines
 
 
-def picture(lines: list[tuple[float, str]]) -> str:
-    """An SVG in which each line appears at its time, and which begins anew three seconds after the last."""
+def picture(lines: Sequence[tuple[float, Text]]) -> str:
+    """An SVG in which each line appears at its time, and which begins anew five seconds after the last."""
     console = Console(record=True, width=COLUMNS, file=StringIO(), color_system="truecolor", force_terminal=True)
+    lines = [(at, part) for at, text in lines for part in text.divide(range(COLUMNS, len(text), COLUMNS))]
     for _, text in lines:
-        console.print(Text.from_ansi(text), soft_wrap=True)
+        console.print(text, soft_wrap=True)
     svg = console.export_svg(title="the first minute", theme=THEME, unique_id="m")
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # nothing is loaded: the reader's own font
     length = lines[-1][0] + 5

@@ -82,7 +82,8 @@ class Row:
     def _repr_html_(self) -> str:
         claims = claims_of(self.scores.values())
         pieces = marked_text(self.sample.answer or "", claims)
-        return html("views/row.html", row=self, claims=claims, pieces=pieces, meanings=VERDICTS)
+        scores = sorted(self.scores.items(), key=lambda each: "coverage" not in each[1].details)  # composites first
+        return html("views/row.html", row=self, scores=scores, claims=claims, pieces=pieces, meanings=VERDICTS)
 
 
 class Run:
