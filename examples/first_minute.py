@@ -2,7 +2,7 @@
 
 Runs the README's own commands in a terminal of 100 columns and writes what appears, and when, as a cast for asciinema
 (``docs/_static/first_minute.cast``) and as a picture that plays itself (``docs/_static/first_minute.svg``, drawn by
-rich). Where the installation takes longer than ten seconds, the picture waits ten::
+rich). Pauses, such as that of the installation, are shown for three seconds at most::
 
     python examples/first_minute.py
 """
@@ -33,7 +33,7 @@ from rich.text import Text
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "_static"
 COLUMNS, LINES = 100, 44
-LONGEST_PAUSE = 10.0
+LONGEST_PAUSE = 3.0
 COMMANDS = (
     "python3 -m venv .venv && . .venv/bin/activate",
     "pip install -qq .",
@@ -79,7 +79,7 @@ def recorded(folder: Path) -> list[Event]:
 
 
 def shortened(events: list[Event]) -> list[Event]:
-    """No pause is longer than ten seconds."""
+    """No pause is longer than three seconds."""
     found, before, now = [], 0.0, 0.0
     for at, text in events:
         now += min(at - before, LONGEST_PAUSE)

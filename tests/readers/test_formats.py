@@ -367,8 +367,8 @@ def table() -> str:
     """What is read of each format, as a Markdown table."""
     rows = [(name, "Python objects", fields) for name, (_, fields) in OBJECTS.items()]
     rows += [(name, "JSONL, JSON, CSV, Parquet", fields) for name, (_, fields) in FILES.items()]
-    lines = [("format", "given as", *FIELDS), ("---",) * (2 + len(FIELDS))]
-    lines += [(name, given, *("✓" if each in fields else "–" for each in FIELDS)) for name, given, fields in rows]
+    lines = [("format", *FIELDS, "given as"), ("---",) * (2 + len(FIELDS))]
+    lines += [(name, *("✓" if each in fields else "–" for each in FIELDS), given) for name, given, fields in rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
