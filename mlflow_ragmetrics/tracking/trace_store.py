@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.json_text import as_json, plain, plain_text
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.readers.traces import TRACE_TIMES, documents_of
+from mlflow_ragmetrics.readers.traces import TRACE_TIMES, TRACES_TAG, documents_of
 from mlflow_ragmetrics.tracking.feedback import assessments_of, write_assessment
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mlflow.tracing.client import TracingClient
 
 __all__ = [
-    "TRACES_TAG",
     "TraceTarget",
     "can_write_directly",
     "warn_of_small_pool",
@@ -32,7 +31,6 @@ __all__ = [
     "write_traces_publicly",
 ]
 
-TRACES_TAG = "ragmetrics.run"
 _SAFE_WORKERS = 14
 _WORKERS = "MLFLOW_GENAI_EVAL_MAX_WORKERS"
 _POOL = "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE"
