@@ -21,7 +21,7 @@ from mlflow_ragmetrics.monitoring.state import Alarm, AnchorScores, WatchState
 from mlflow_ragmetrics.readers import digest
 from mlflow_ragmetrics.readers.groups import SESSION
 from mlflow_ragmetrics.readers.labels import as_number
-from mlflow_ragmetrics.readers.trace_search import TraceSearch
+from mlflow_ragmetrics.readers.trace_search import TraceSearch, whole_trace
 from mlflow_ragmetrics.readers.traces import is_answered, record_of_trace, state_of
 from mlflow_ragmetrics.records.record import to_sample
 from mlflow_ragmetrics.report.anytime import digest_of
@@ -234,8 +234,6 @@ class _Pass:
 
     def _take(self, infos: Sequence[TraceInfo]) -> int:
         """Score and write what is not scored, count all, keep the state; the time up to which that was done."""
-        from mlflow import MlflowClient
-
         rows: list[tuple[Row, TraceInfo]] = []
         missing: dict[str, list[str]] = {}
         for info in infos:
@@ -250,9 +248,8 @@ class _Pass:
             else:  # scored by somebody else: not this watch's business
                 self.state.seen[digest_of(info.trace_id)] = info.request_time
         due = [info for info in infos if missing[info.trace_id]]
-        client = MlflowClient()
         with ThreadPoolExecutor(_FETCHES, "ragmetrics-fetch") as pool:
-            traces = list(pool.map(lambda info: _fetched(client, info), due))
+            traces = list(pool.map(whole_trace, due))
         for info, trace in zip(due, traces, strict=True):
             if trace is None and info.request_time > self.began - _DAY:
                 self.left += 1
@@ -365,19 +362,6 @@ def figure_line(key: str, figures: Mapping[str, float]) -> str:
         return f"{key}: {figures[f'{key}/mean']:.3f} over all, but it has changed while it was watched"
     interval = f"{figures[f'{key}/anytime_low']:.3f} to {figures[f'{key}/anytime_high']:.3f}"
     return f"{key}: {figures[f'{key}/mean']:.3f} ({interval} at any time)"
-
-
-def _fetched(client: Any, info: TraceInfo) -> Union[Trace, None]:
-    """The trace with its spans; ``None`` where it was deleted meanwhile, or its spans are not there yet."""
-    from mlflow.exceptions import MlflowException
-
-    try:
-        trace: Union[Trace, None] = client.get_trace(info.trace_id)
-    except MlflowException as error:
-        if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "NOT_FOUND"):
-            return None
-        raise
-    return trace
 
 
 def _sample_of(trace: Trace) -> Sample:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -14,11 +15,21 @@ from urllib.parse import parse_qsl, unquote
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.readers.traces import is_answered
 
 if TYPE_CHECKING:
     from mlflow.entities import Trace, TraceInfo
 
-__all__ = ["SCHEME", "TraceSearch", "experiment_named", "is_address", "milliseconds", "moment", "read_traces"]
+__all__ = [
+    "SCHEME",
+    "TraceSearch",
+    "experiment_named",
+    "is_address",
+    "milliseconds",
+    "moment",
+    "read_traces",
+    "whole_trace",
+]
 
 SCHEME = "traces:/"
 _PARTS = ("since", "until", "filter", "sample", "limit")
@@ -142,6 +153,21 @@ def experiment_named(name: str) -> str:
     return str(found.experiment_id)
 
 
+def whole_trace(info: TraceInfo) -> Union[Trace, None]:
+    """The trace with its spans; ``None`` where it was deleted meanwhile, or its spans are not there, or not yet."""
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    try:
+        trace: Union[Trace, None] = MlflowClient().get_trace(info.trace_id)
+    except MlflowException as error:
+        status: int = error.get_http_status_code()  # type: ignore[no-untyped-call]
+        if 400 <= status < 500 and status not in (401, 403, 408, 429):
+            return None
+        raise
+    return trace
+
+
 def read_traces(address: str) -> Iterator[Trace]:
     """The traces at ``traces:/EXPERIMENT?since=…&until=…&filter=…&sample=…&limit=…``, with their spans.
 
@@ -150,18 +176,17 @@ def read_traces(address: str) -> Iterator[Trace]:
     most. Calls that failed or are under way, and traces that an evaluation wrote for its rows, are left out.
     ``InvalidOptionError`` names a part that cannot be read, ``InvalidDataError`` an experiment that is not there.
     """
-    from mlflow import MlflowClient
-
-    from mlflow_ragmetrics.readers.traces import is_answered
-
     search, limit = _parsed(address)
-    client = MlflowClient()
-    found = False
+    read = unread = 0
     for info in islice((info for info in search.infos() if is_answered(info)), limit):
-        found = True
-        yield client.get_trace(info.trace_id)
-    if not found:
+        trace = whole_trace(info)
+        read, unread = read + (trace is not None), unread + (trace is None)
+        if trace is not None:
+            yield trace
+    if not read:
         raise InvalidDataError(f"{address} holds no trace that was answered; give another since= or filter=")
+    if unread:
+        warnings.warn(f"{unread} traces are left out: their spans are not in the store", stacklevel=2)
 
 
 def _parsed(address: str) -> tuple[TraceSearch, Union[int, None]]:

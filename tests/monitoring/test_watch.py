@@ -261,7 +261,7 @@ def test_a_store_that_fails_is_one_sentence(experiment: str, monkeypatch: pytest
     from mlflow.exceptions import MlflowException
 
     def fails(self: object, trace_id: str) -> None:
-        raise MlflowException("database is locked")
+        raise MlflowException("database is locked")  # an error of the server's, not of what was asked
 
     answered(["a"])
     with monkeypatch.context() as patch:
