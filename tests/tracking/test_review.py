@@ -18,7 +18,7 @@ from mlflow_ragmetrics.tracking.review import queue_for_review
 
 queues = pytest.importorskip("mlflow.genai.review_queues")
 schemas = pytest.importorskip("mlflow.genai.label_schemas")
-KEY = "lexical_groundedness"
+KEY = "faithfulness"
 
 
 @pytest.fixture
