@@ -30,6 +30,7 @@ from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationEr
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
+from mlflow_ragmetrics.mlflow_scorers import with_scorers
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.readers.groups import sample_groups
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
@@ -84,7 +85,8 @@ class SuiteReplacements(SuiteKeywords, total=False):
 class Suite:
     """Metrics that are scored together, so that what several of them ask is asked once.
 
-    ``metrics``: what ``registry.metric_of`` takes. ``judge``: ``"lexical"`` (offline), a model URI, a LangChain chat
+    ``metrics``: what ``registry.metric_of`` takes, and MLflow's scorers (``make_judge(…)``, built-in and third-party
+    ones). ``judge``: ``"lexical"`` (offline), a model URI, a LangChain chat
     model, a ``Judge``, or a list of these. ``embeddings``: ``"char-ngram"``, ``"wordllama"``, a model URI, LangChain
     ``Embeddings``, or a list. ``weights``: those of ``rag_score``, or of a composite named ``composite`` when
     ``rag_score`` is not in the suite. ``thresholds``: conservative, balanced, lenient, or a mapping from key to
@@ -116,8 +118,8 @@ class Suite:
         groups: str | None = None,
         **judge_options: Unpack[JudgeKeywords],
     ) -> None:
-        if isinstance(metrics, Iterator):
-            metrics = list(metrics)  # to be read again by ``replace``
+        if not isinstance(metrics, (Preset, Selection, str)):
+            metrics = with_scorers(metrics)
         self.language = check_language(language)
         self.selection = (
             metrics if isinstance(metrics, Selection) else select(metrics, weights, thresholds, name_prefix)

@@ -27,6 +27,7 @@ from mlflow_ragmetrics.cli.request import CACHE, Request, Sectioned, request_opt
 from mlflow_ragmetrics.cli.stopping import exit_code_of, say_stopping
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.readers.groups import sample_groups, sample_slices
+from mlflow_ragmetrics.readers.trace_search import is_address
 from mlflow_ragmetrics.report.gates import check_figures, check_names
 from mlflow_ragmetrics.report.junit import row_cases
 
@@ -49,6 +50,8 @@ _DEFAULT = "white_paper"
 def command(context: click.Context, /, **options: Any) -> None:
     """Score the rows of DATA (JSONL, JSON, CSV, TSV, Parquet or Arrow, or a folder of them) and log them to MLflow.
 
+    DATA may also be traces of an experiment: traces:/EXPERIMENT?since=24h&filter=…&sample=0.1&limit=100.
+
     Each row has a question, an answer, and what the metrics need beside: contexts, a reference, document ids. Other
     column names of the ecosystem (input, output, ground_truth, retrieved_contexts, …) are understood.
 
@@ -58,6 +61,7 @@ def command(context: click.Context, /, **options: Any) -> None:
       ragmetrics evaluate answers.csv -m faithfulness -m "ndcg(k=5)"
       ragmetrics evaluate answers.csv --columns answer=output,reference=gold
       ragmetrics evaluate answers.jsonl -j openai:/gpt-4o-mini --cache judge.db
+      ragmetrics evaluate "traces:/live?since=24h" -m faithfulness --feedback
       ragmetrics evaluate --results run.tsv --reference gold.tsv --suite retrieval
 
     \b
@@ -106,7 +110,9 @@ def _exit_code(request: Request) -> int:
         if written:
             click.echo(f"Wrote {written}")
         if destination is not None:
-            _show_run(report.log(run_name=request.run_name, texts=request.texts), destination)
+            _show_run(
+                report.log(run_name=request.run_name, texts=request.texts, feedback=request.feedback), destination
+            )
     except MemoryError:
         raise RagMetricsError(
             _memory_ran_out(len(report), total, request.output if unwritten is None else None)
@@ -295,6 +301,10 @@ def rows_of(request: Request) -> Rows:
     if results is None or (request.data and request.results) or (request.results and not request.reference):
         message = "give one file, as in ragmetrics evaluate FILE, or two to be joined: --results FILE --reference FILE"
         raise InvalidOptionError(message, param="data")
+    if is_address(results):
+        from mlflow_ragmetrics.cli.store import open_store
+
+        open_store(request.tracking_uri)
     if request.reference is None:
         read = read_samples(results, request.columns, delimiter=request.delimiter)
         return Rows(list(islice(read, limit)), results)

@@ -33,7 +33,7 @@ from mlflow_ragmetrics.tracking.writer import (
 if TYPE_CHECKING:
     from mlflow.entities import Run, RunInfo
 
-__all__ = ["COMPLETE", "WRITING", "abandoned_runs", "mark_abandoned", "run_link", "status_of", "target_run"]
+__all__ = ["COMPLETE", "WRITING", "abandoned_runs", "is_alive", "mark_abandoned", "run_link", "status_of", "target_run"]
 
 COMPLETE = "complete"
 WRITING = "writing"
@@ -170,11 +170,12 @@ def _is_being_written(run: Run) -> bool:
     writer = run.data.tags.get(WRITER_TAG, "")
     machine, _, process = writer.partition(" ")
     if machine == platform.node() and os.name == "posix":
-        return _is_alive(process)
+        return is_alive(process)
     return time.time() - (run.info.start_time or 0) / 1000 < _DAY
 
 
-def _is_alive(process: str) -> bool:
+def is_alive(process: str) -> bool:
+    """Whether a process of this machine is there: its number, and when it began, as ``this_process`` gives them."""
     number, _, began = process.partition(" ")
     try:
         os.kill(int(number), 0)

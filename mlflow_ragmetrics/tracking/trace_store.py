@@ -15,25 +15,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.json_text import as_json, plain, plain_text
+from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.readers.traces import TRACE_TIMES, documents_of
+from mlflow_ragmetrics.readers.traces import TRACE_TIMES, TRACES_TAG, documents_of
 from mlflow_ragmetrics.tracking.describe import Diagnosed
 from mlflow_ragmetrics.tracking.feedback import assessments_of, write_assessment
 
 if TYPE_CHECKING:
-    from mlflow.entities import Span, TraceInfo
+    from mlflow.entities import Span, Trace, TraceInfo
     from mlflow.tracing.client import TracingClient
 
 __all__ = [
-    "TRACES_TAG",
     "TraceTarget",
     "can_write_directly",
+    "trace_of",
     "warn_of_small_pool",
     "write_traces_directly",
     "write_traces_publicly",
 ]
 
-TRACES_TAG = "ragmetrics.run"
 _SAFE_WORKERS = 14
 _WORKERS = "MLFLOW_GENAI_EVAL_MAX_WORKERS"
 _POOL = "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE"
@@ -152,6 +152,16 @@ def write_traces_directly(rows: Sequence[Row], target: TraceTarget) -> list[str]
         ids.append(trace_id)
     _log_spans(client, target.experiment_id, spans)
     return ids
+
+
+def trace_of(sample: Sample) -> Trace:
+    """A trace of the sample as it would be written, which is in no store: for what reads traces."""
+    from mlflow.entities import Trace, TraceData
+
+    target = TraceTarget("0", "", {})
+    row = Row(sample, {})
+    trace_id, root_id = f"tr-{uuid.uuid4().hex}", uuid.uuid4().hex[:16]
+    return Trace(_info(row, target, trace_id, root_id), TraceData(_spans(row, trace_id, root_id, target)))
 
 
 def _log_spans(client: TracingClient, experiment_id: str, spans: Sequence[list[Span]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.readers.traces import TRACES_TAG
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, Diagnosed
 from mlflow_ragmetrics.tracking.feedback import (
     SOURCE_RUN,
@@ -22,7 +23,6 @@ from mlflow_ragmetrics.tracking.feedback import (
     write_assessment,
 )
 from mlflow_ragmetrics.tracking.trace_store import (
-    TRACES_TAG,
     TraceTarget,
     can_write_directly,
     write_traces_directly,
@@ -31,8 +31,11 @@ from mlflow_ragmetrics.tracking.trace_store import (
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Assessment, TraceInfo
 
-__all__ = ["log_feedback", "log_traces", "remove_traces"]
+    from mlflow_ragmetrics.core.score import Score
+
+__all__ = ["add_scores", "link_traces", "log_feedback", "log_traces", "remove_traces", "scored_keys"]
 
 _TRACES_PER_BATCH = 100
 _TRACES_PER_UPLOAD = 20
@@ -73,7 +76,7 @@ def log_traces(
         client.delete_tag(run_id, _RUN_TYPE)
         warnings.warn(f"no traces were written, since this store does not take them: {error}", stacklevel=3)
         return []
-    _link(client, ids, run_id)
+    link_traces(ids, run_id)
     return ids
 
 
@@ -119,8 +122,23 @@ def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosed
         if trace_id in found:
             feedback = diagnosis_feedback(found[trace_id], run_id)
             _insistently(partial(write_assessment, trace_id, feedback, f"{run_id} {DIAGNOSIS}"))
-    _link(client, list(traced), run_id)
+    link_traces(list(traced), run_id)
     return list(traced)
+
+
+def scored_keys(info: TraceInfo) -> dict[str, Assessment]:
+    """The scores that a trace carries as feedback of this package, by the metrics' keys; the last one of each."""
+    return {
+        (each.metadata or {}).get("ragmetrics.key", each.name): each
+        for each in info.assessments or ()
+        if "ragmetrics.status" in (each.metadata or {})
+    }
+
+
+def add_scores(trace_id: str, scores: Mapping[str, Score], run_id: str) -> None:
+    """Put scores onto a trace as feedback by their keys: each once, whoever does it and however often."""
+    for key, score in scores.items():
+        _insistently(partial(write_assessment, trace_id, feedback_of(key, score, run_id), f"watch {key}"))
 
 
 def _insistently(action: Callable[[], None]) -> None:
@@ -139,7 +157,11 @@ def _insistently(action: Callable[[], None]) -> None:
             return
 
 
-def _link(client: MlflowClient, ids: Sequence[str], run_id: str) -> None:
+def link_traces(ids: Sequence[str], run_id: str) -> None:
+    """Show these traces with the run, where this MLflow can."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
     if hasattr(client, "link_traces_to_run"):
         for batch in _batches(ids):
             client.link_traces_to_run(trace_ids=batch, run_id=run_id)
