@@ -7,7 +7,7 @@ DATA holds ``ragtruth_qa.dev.jsonl``. The first 100 answers that people found fa
 their ids, are edited by ``rm.stress``; each kind of edit is asked of every third of them, so that a reader has a few
 hundred prompts. ``--ask`` is needed twice: the edits are made of the claims that come first. The prompts of all kinds
 go to ``FOLDER``, shuffled by their digests, so that nobody sees which claim was edited, or how. The offline judge is
-measured on the same rows.
+measured on the same rows. ``--save FILE`` keeps the digests of rows and prompts, and the counts of both.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--ask", type=Path, metavar="FOLDER")
     parser.add_argument("--read", type=Path, metavar="FOLDER")
+    parser.add_argument("--save", type=Path, metavar="FILE")
     given = parser.parse_args()
     folder = given.ask or given.read
     if folder is None:
@@ -63,6 +64,14 @@ def main() -> None:
     print(f"{'kind':10s} {'reader':>28s} {'offline judge':>28s}")
     for chat, own in zip(judged, offline, strict=True):
         print(f"{chat['kind']:10s} {_told(chat):>28s} {_told(own):>28s}")
+    if given.save is not None:
+        kept = {"rows": [digest(row["id"])[:16] for row in rows], "prompts": sorted(model.asked)}
+        counts = {"reader": list(map(_counts, judged)), "offline": list(map(_counts, offline))}
+        given.save.write_text(json.dumps({**kept, **counts}, indent=1) + "\n", encoding="utf-8")
+
+
+def _counts(record: dict[str, object]) -> dict[str, object]:
+    return {name: record[name] for name in ("kind", "edits", "noticed", "failed")}
 
 
 def _told(record: dict[str, object]) -> str:
