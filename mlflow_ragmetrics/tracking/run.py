@@ -87,11 +87,17 @@ def target_run(run_id: str | None, run_name: str | None) -> Iterator[str]:
 def _new_run(run_name: str | None) -> Iterator[str]:
     import mlflow
 
+    tags = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}
     try:
-        tags = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}
         run_id = str(mlflow.start_run(run_name=run_name, tags=tags).info.run_id)
     except write_errors() as error:
         raise RagMetricsError(f"no run could be begun in MLflow: {reason_of(error)}") from error
+    except BaseException:  # the store may have made it already
+        with suppress(*write_errors()), few_attempts():
+            begun = f"tags.`{WRITER_TAG}` = '{tags[WRITER_TAG]}' and tags.`{STATUS_TAG}` = '{WRITING}'"
+            for run in mlflow.search_runs(filter_string=begun, output_format="list"):
+                RunWriter(run.info.run_id).end("interrupted")
+        raise
     try:
         with _failure_noted(run_id):
             yield run_id
