@@ -84,7 +84,7 @@ def citations_in(value: object) -> list[Any]:
         if found:
             return found
         inner = _message_inside(value)
-        if inner is None or isinstance(inner, str):
+        if inner is None:
             return []
         value = inner
     return []
@@ -102,14 +102,15 @@ def _cites(entry: Mapping[Any, Any]) -> bool:
 
 
 def _message_inside(value: object) -> object:
-    """The answer of a mapping, or the last model message of a list or a mapping."""
+    """The answer of a mapping, the last model message of a list or a mapping, or the text of a message."""
     if isinstance(value, Mapping):
         found = next((value[key] for key in _ANSWER_KEYS if not is_missing(value.get(key))), None)
         return found if found is not None else _message_inside(list(_messages(value)))
     if isinstance(value, (list, tuple)):
         said = [each for each in value if role_and_content(each)[0] in MODEL_ROLES]
         return said[-1] if said else None
-    return None
+    content = getattr(value, "content", None)
+    return content if isinstance(content, str) else None
 
 
 def reference_in(value: object) -> object:

@@ -97,7 +97,7 @@ def tells(keys: Iterable[str]) -> bool:
 
 def cause_figures(causes: Mapping[str, int]) -> dict[str, float]:
     """The run's figures of how often each cause occurs: ``diagnosis/n_retrieval``, …."""
-    return {cause_figure(cause): float(count) for cause, count in causes.items()}
+    return {cause_figure(cause): count for cause, count in causes.items()}
 
 
 def causes_line(causes: Mapping[str, int]) -> Text:

@@ -189,7 +189,7 @@ class Report:
             names = ", ".join(SESSION_FIELDS)
             raise InvalidOptionError(f"by: no row has {names}; name the column of the conversation", param="by")
         records = [session.record() for session in self._sessions_of(key, column, threshold)]
-        kinds = {"mean": "Float64", "worst": "Float64", "first_failure": "Int64"}
+        kinds = {"mean": "Float64", "worst": "Float64", "turns": "Int64", "measured": "Int64", "first_failure": "Int64"}
         return pd.DataFrame(records, columns=list(Session("", ()).record()), dtype=object).astype(kinds)
 
     @cached_property

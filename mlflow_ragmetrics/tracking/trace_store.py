@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.core.json_text import as_json, plain, plain_text
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.readers.groups import SESSION
 from mlflow_ragmetrics.readers.traces import TRACE_TIMES, TRACES_TAG, documents_of
 from mlflow_ragmetrics.tracking.describe import Diagnosed
 from mlflow_ragmetrics.tracking.feedback import assessments_of, write_assessment
@@ -188,6 +189,7 @@ def _info(row: Row, target: TraceTarget, trace_id: str, root_id: str) -> TraceIn
         "mlflow.traceInputs": request[:_METADATA],
         "mlflow.traceOutputs": response[:_METADATA],
         **({"mlflow.modelId": target.model_id} if target.model_id else {}),
+        **({SESSION: str(row.sample.metadata[SESSION])} if took is not None and SESSION in row.sample.metadata else {}),
     }
     return TraceInfo(
         trace_id=trace_id,

@@ -118,9 +118,9 @@ def summary_note(
 ) -> str:
     """A run's description: each metric's mean with its interval, then the worst rows, each with its metric and value.
 
-    ``banner`` are lines that must be read with the figures, ``notes`` what the figures do not say.
+    ``banner`` are lines that must be read with the figures, ``notes`` what the table does not say.
     """
-    lines = [f"- {escaped(line)}" for line in banner]
+    lines = [f"- {escaped(line)}" for line in (*notes, *banner)]  # first: MLflow folds all but a few lines
     lines += [""] if lines else []
     lines += [SUMMARY_HEAD, "|---|---|---|---|---|"]
     for key in keys:
@@ -130,8 +130,6 @@ def summary_note(
         passed = "–" if rate is None else f"{rate:.0%}"
         scored = f"{metrics.get(f'{key}/n_scored', 0):.0f} of {rows}"
         lines.append(f"| {escaped(key)} | {number(metrics.get(f'{key}/mean'))} | {interval} | {passed} | {scored} |")
-    for line in notes:
-        lines += ["", escaped(line)]
     if worst:
         lines += ["", f"**Worst rows by {escaped(worst_by)}**", ""]
     for row, key, value in worst:

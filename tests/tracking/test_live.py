@@ -124,3 +124,17 @@ def test_a_live_run_has_intervals_that_stay_valid_where_they_are_asked_for() -> 
     assert found["m/anytime_high"] - found["m/anytime_low"] < 0.5
     assert "k/anytime_low" not in found
     assert not any("anytime" in metric.key for metric in plain.next_metrics({"m": Score(0.8)}, 0))
+
+
+def test_causes_are_counted_and_go_on_from_the_table(live: LiveRun) -> None:
+    score = {"a": Score(value=0.5)}
+    live.next_metrics(score, 1, "retrieval")
+    points = {point.key: point.value for point in live.next_metrics(score, 2, "not measured")}
+    assert (points["diagnosis/n_retrieval"], points["diagnosis/n_not_measured"]) == (1, 1)
+    live.append(pd.DataFrame({"id": ["1", "2", "3"], "diagnosis": ["retrieval", "not measured", None]}), pd.DataFrame())
+    live.publish()
+    live.leave()
+    again = LiveRun(live.run_id)
+    again.begin({})
+    points = {point.key: point.value for point in again.next_metrics(score, 3, "retrieval")}
+    assert (points["diagnosis/n_retrieval"], points["diagnosis/n_not_measured"]) == (2, 1)

@@ -21,7 +21,7 @@ from mlflow_ragmetrics.shared.retrieval import RetrievalCounts
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 from mlflow_ragmetrics.statistics.resampling import Vector
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
-from mlflow_ragmetrics.tracking.describe import figures_of, package_version, run_metrics_of
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, figures_of, package_version, run_metrics_of
 from mlflow_ragmetrics.tracking.findings import Findings, log_findings
 from mlflow_ragmetrics.tracking.run import status_of
 from mlflow_ragmetrics.tracking.writer import FIGURES, SUITE
@@ -64,23 +64,25 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
         message = f"groups: the frame has no column {groups!r}; there are {', '.join(scored.columns)}"
         raise InvalidOptionError(message, param="groups")
     read = [name for key in keys for name in (key, *(key + suffix for suffix in _READ)) if name in scored.columns]
-    read += _diagnoses(scored.columns)
+    diagnoses = [name for name in scored.columns if name.endswith(DIAGNOSIS) and f"{name}_reason" in scored.columns]
+    read += diagnoses
     narrow = scored.select(*(f"`{name}`" for name in dict.fromkeys([*read, *([] if groups is None else [groups])])))
     narrow.persist()
     try:
-        return _summary(narrow, keys, groups, language)
+        return _summary(narrow, keys, groups, language, diagnoses)
     finally:
         narrow.unpersist()
 
 
-def _summary(frame: DataFrame, keys: Sequence[str], groups: str | None, language: str) -> Summary:
+def _summary(
+    frame: DataFrame, keys: Sequence[str], groups: str | None, language: str, diagnoses: Sequence[str]
+) -> Summary:
     from pyspark.sql import functions as f
 
     wanted: dict[tuple[str, str], Column] = {("", "n_rows"): f.count(f.lit(1))}
     for key in keys:
         wanted |= {(key, name): column for name, column in _aggregates(key, frame.columns)}
     wanted |= {("", name): column for name, column in _documents(keys, frame.columns)}
-    diagnoses = _diagnoses(frame.columns)
     wanted |= {(name, cause): f.count_if(f.col(f"`{name}`") == cause) for name in diagnoses for cause in CAUSES}
     (found,) = frame.agg(*wanted.values()).collect()
     totals = {place: value for place, value in zip(wanted, found, strict=True) if value is not None}
@@ -95,7 +97,7 @@ def _summary(frame: DataFrame, keys: Sequence[str], groups: str | None, language
         figures |= {f"{key}_1to5/mean": own["1to5"]} if "1to5" in own else {}
     for name in diagnoses:
         counted = cause_figures({cause: int(totals[name, cause]) for cause in CAUSES})
-        figures |= {each.replace("diagnosis", name) if diagnoses[1:] else each: n for each, n in counted.items()}
+        figures |= {each.replace(DIAGNOSIS, name) if diagnoses[1:] else each: n for each, n in counted.items()}
     figures |= _retrieval(keys, frame.columns, totals, figures)
     silent = next((str(totals[key, "_silent"]) for key in keys if (key, "_silent") in totals), None)
     is_answered = any(totals.get((key, "_answered")) for key in keys)
@@ -211,11 +213,6 @@ def _group_sums(frame: DataFrame, keys: Sequence[str], groups: str) -> dict[str,
     found = frame.withColumn(_GROUP, named).groupBy(_GROUP).agg(*wanted).drop(_GROUP).collect()
     table = np.array([[value or 0.0 for value in row] for row in found], dtype=float).reshape(len(found), -1)
     return {key: (table[:, 2 * place], table[:, 2 * place + 1]) for place, key in enumerate(keys)}
-
-
-def _diagnoses(columns: Sequence[str]) -> list[str]:
-    """The columns that say which part failed: of each suite that scored the frame one."""
-    return [name for name in columns if name.endswith("diagnosis") and f"{name}_reason" in columns]
 
 
 def _causes(keys: Sequence[str], totals: Totals) -> tuple[Cause, ...]:
