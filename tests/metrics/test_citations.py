@@ -164,3 +164,13 @@ def test_citations_in_content_blocks_are_kept_with_their_block() -> None:
     )
     contexts = [{"text": "Trees.", "id": "a"}, {"text": "The house is red.", "id": "b"}]
     assert rm.score("citation_precision", {"output": cohere, "contexts": contexts}, judge=Facts()).value == 1.0
+
+
+def test_ids_are_those_of_the_passages_however_many_were_retrieved() -> None:
+    passages = [{"id": "b", "text": "The house is red."}, {"text": "Trees grow."}]
+    record = {"answer": "The house is red.", "citations": ["b"], "retrieved_doc_ids": ["a", "b"], "contexts": passages}
+    found = rm.score("citation_precision", record)
+    assert (found.value, found.items[0].evidence[0].chunk) == (1.0, 1)
+    texts = {**record, "contexts": ["Trees grow.", "The house is red."]}  # the ids beside them are theirs
+    assert rm.score("citation_precision", texts).items[0].evidence[0].chunk == 2
+    assert rm.score("citation_precision", {**texts, "retrieved_doc_ids": ["b"]}).details["unknown"] == 1

@@ -53,6 +53,14 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("report", "report/diagnosis.py", "[item for item in lacking if not is_held(item)]", "lacking"),
     ("report", "report/diagnosis.py", 'item.verdict == "CONTRADICTED" or bool(numbers', "bool(numbers"),
     ("report", "report/diagnosis.py", "if item.judge == items[0].judge", "if item"),
+    ("report", "report/sessions.py", "None in known or not self.measured", "not self.measured"),
+    ("report", "report/sessions.py", "scored = [(sign * turn.value, place)", "scored = [(turn.value, place)"),
+    (
+        "comparison",
+        "comparison/sessions.py",
+        'known = [(a[name], b[name]) for name in a if "not measured" not in',
+        'known = [(a[name], b[name]) for name in a if "" not in',
+    ),
     ("metrics", "shared/checked_claims.py", 'if by_passages.verdict == "SUPPORTED":', "if True:"),
     ("metrics", "metrics/noise_sensitivity.py", "and not _from_relevant(item, relevant)", ""),
     (
