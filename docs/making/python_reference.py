@@ -38,6 +38,20 @@ _ROOMS = {
 }
 
 
+_FIRST = (
+    *("score", "Suite", "Report", "Row", "Sample", "Score", "Item"),
+    *("compare", "Comparison", "power", "calibrate", "Calibration", "rows_to_label"),
+    *("scorer", "scorers", "get_scorer", "extra_metrics", "RagMetricsCallback", "evaluate_chain", "assert_score"),
+    *("Judge", "LexicalJudge", "ChatJudge", "metric", "Metric", "ask", "composite"),
+)
+
+
+def _place(entry: tuple[str, str]) -> tuple[int, str]:
+    """What a reader looks for first stands first, the rest by name."""
+    name = entry[0]
+    return (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)
+
+
 def group_of(module: str) -> str:
     """The page that the names of a module of the package are on; those of no named room are about evaluating."""
     parts = module.split(".")
@@ -47,7 +61,7 @@ def group_of(module: str) -> str:
 def pages() -> dict[str, str]:
     """The text of each page by its place, and of the page that lists them."""
     names: dict[str, list[str]] = {group: [] for group in GROUPS}
-    for name, module in sorted(rm._HOME.items()):
+    for name, module in sorted(rm._HOME.items(), key=_place):
         names[group_of(module)].append(name)
     listed = "\n".join(f"- [{title}](python_{group}.md): {said}" for group, (title, said) in GROUPS.items())
     order = "\n".join(f"python_{group}" for group in GROUPS)
