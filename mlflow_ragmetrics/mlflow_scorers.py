@@ -103,7 +103,7 @@ class _ScorerJudge(Judge):
     def _outcome(self, sample: Sample) -> Outcome:
         expectations = {} if sample.reference is None else {"expected_response": sample.reference}
         try:
-            given = self._scorer.run(
+            given = self._scorer.run(  # type: ignore[no-untyped-call]
                 inputs={"question": sample.question},
                 outputs=sample.answer,
                 expectations=expectations or None,
