@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import linecache
 import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Any
 
 import mlflow
@@ -49,9 +51,14 @@ def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagSco
     the trace; ``columns`` maps sample fields to other names inside those. MLflow logs the means, the scorer beside them
     how many rows failed, were skipped or not measured (``<key>/n_error``, …); ``log(result)`` of the scorer adds
     intervals, counts, params and tables to the run, and the thresholds to ``result.passed``.
+
+    It is called by its only metric, or by the composite where the suite has one, so that ``quality_criteria`` of MLflow
+    3.18 can speak of that (``"rag_score >= 0.7"``); of all metrics with ``scorers``.
     """
     suite = Suite.of(suite)
-    name = suite.keys[0] if len(suite.keys) == 1 else "ragmetrics"
+    composites = [suite.name_prefix + each.key for each in suite.composites]
+    named = [keys[0] for keys in (suite.keys, composites) if len(keys) == 1]
+    name = named[0] if named else "ragmetrics"
     return _scorer(name, suite.keys, suite, _SharedRows(suite, columns or {}))
 
 
@@ -140,6 +147,16 @@ class RagScorer(Scorer):
             made.timeout = 0
         return made
 
+    def as_function(self) -> Scorer:
+        """The same as a function under MLflow's ``@scorer``, which a server can keep: ``.as_function().register()``.
+
+        MLflow stores the function's text and runs it where traces are scored: there this package must be installed, and
+        custom scorers be allowed (``MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS=true``; off Databricks since MLflow 3.17).
+        ``InvalidOptionError`` where the suite cannot be spelled: metrics that are functions or MLflow's own scorers,
+        judges that are objects.
+        """
+        return _function_form(self.name, self._shared.suite, self._shared.columns)
+
     def report(self, result: Any) -> Report:
         """The report on the rows of ``result``, which ``mlflow.genai.evaluate`` returned, in its order."""
         return self._shared.report(result)  # type: ignore[no-any-return]
@@ -186,12 +203,40 @@ class SessionScorer(Scorer):
         return replace(row, sample=replace(row.sample, id=trace.info.trace_id))  # the same question has the same id
 
 
+_FUNCTION = """def {name}(inputs=None, outputs=None, expectations=None, trace=None):
+    import mlflow_ragmetrics as rm
+
+    suite = rm.Suite({metrics!r}, **{options!r})
+    made = rm.scorer(suite, {columns!r})
+    return made(inputs=inputs, outputs=outputs, expectations=expectations, trace=trace)
+"""
+
+
+def _function_form(name: str, suite: Suite, columns: Mapping[str, str]) -> Scorer:
+    metrics = [*map(repr, suite.metrics), *(each.key for each in suite.composites)]
+    for spelled in metrics:
+        try:
+            metric_of(spelled)
+        except InvalidOptionError as error:
+            message = f"{spelled} cannot be found again by its name on a server: {error}"
+            raise InvalidOptionError(message, param="metrics") from None
+    options = suite.spelled_options()
+    function_name = name if name.isidentifier() else "ragmetrics"
+    text = _FUNCTION.format(name=function_name, metrics=metrics, options=options, columns=dict(columns) or None)
+    place = f"<mlflow_ragmetrics {blake2b(text.encode(), digest_size=8).hexdigest()}>"
+    linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)  # where MLflow reads it from
+    namespace: dict[str, Any] = {"__name__": __name__}
+    exec(compile(text, place, "exec"), namespace)  # the text is made of reprs only
+    made: Scorer = mlflow.genai.scorer(namespace[function_name])
+    return made
+
+
 class _SharedRows:
     """The rows scored so far by trace id: the scorers of one row run at the same time and share one evaluation."""
 
     def __init__(self, suite: Suite, columns: Mapping[str, str]) -> None:
-        self._suite = suite
-        self._columns = dict(columns)
+        self.suite = suite
+        self.columns = dict(columns)
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
         self._expenses = Expenses()
@@ -206,11 +251,11 @@ class _SharedRows:
 
     @property
     def keys(self) -> list[str]:
-        return self._suite.keys
+        return self.suite.keys
 
     @property
     def language(self) -> str:
-        return self._suite.language
+        return self.suite.language
 
     def row(self, name: str, row: Mapping[str, Any], trace: Trace | None) -> Row:
         """The scored row, for the scorer ``name``."""
@@ -235,17 +280,17 @@ class _SharedRows:
             raise InvalidDataError(f"run {result.run_id} has no row that this scorer scored")
         samples = read_samples([row.sample for row in rows])
         placed = [replace(row, sample=s, index=i) for i, (row, s) in enumerate(zip(rows, samples, strict=True))]
-        return self._suite.report(placed, expenses=self._expenses)
+        return self.suite.report(placed, expenses=self._expenses)
 
     def _scored(self, row: Mapping[str, Any], trace: Trace | None) -> Row:
-        sample = _sample_of(row, trace, self._columns)
+        sample = _sample_of(row, trace, self.columns)
         failure = failure_of(trace) if trace is not None else None
         if row["outputs"] is None and (failure or trace is None):
             failure = failure or "it left no trace"
             failed = Score(status="error", error=failure, reason=f"the predict function failed: {failure}")
-            return Row(sample, dict.fromkeys(self._suite.keys, failed))
+            return Row(sample, dict.fromkeys(self.suite.keys, failed))
         with charged_to(self._expenses):
-            (scored,) = self._suite.score_samples([sample])
+            (scored,) = self.suite.score_samples([sample])
         self._warn_of_skipped(scored)
         return scored
 

@@ -18,7 +18,7 @@ from mlflow_ragmetrics.tracking.describe import (
     run_metrics_of,
 )
 from mlflow_ragmetrics.tracking.feedback import assessment_names, repeated_keys
-from mlflow_ragmetrics.tracking.run import WRITING, run_link, status_of, target_run
+from mlflow_ragmetrics.tracking.run import alone_in, run_link, status_of, target_run
 from mlflow_ragmetrics.tracking.tables import write_tables
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
 from mlflow_ragmetrics.tracking.writer import (
@@ -28,10 +28,8 @@ from mlflow_ragmetrics.tracking.writer import (
     ROWS,
     STATUS_TAG,
     SUITE,
-    WRITER_TAG,
     Content,
     RunWriter,
-    this_process,
     write_errors,
 )
 from mlflow_ragmetrics.views.text import SUMMARY_HEAD
@@ -80,10 +78,10 @@ def log_report(
     from mlflow.entities import LoggedModelInput
 
     model = model_id or mlflow.get_active_model_id()
-    with target_run(run_id, run_name or _run_name(report, model)) as target:
+    with target_run(run_id, run_name or _run_name(report, model)) as target, alone_in(target):
         writer = RunWriter(target)
         info = mlflow.get_run(target).info
-        writer.tags({STATUS_TAG: WRITING, WRITER_TAG: this_process(), "ragmetrics.version": package_version()})
+        writer.tags({"ragmetrics.version": package_version()})
         writer.params({**description_of(report), **(params or {})})
         name = dataset if isinstance(dataset, str) else None
         datasets = [dataset_input(report.rows, report.questions_digest, info.experiment_id, name)] if dataset else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import threading
 import time
@@ -392,3 +393,45 @@ def test_which_part_failed_is_a_feedback_of_its_own_and_counted(judge: WordJudge
     counted = {k: v for k, v in mlflow.get_run(result.run_id).data.metrics.items() if k.startswith("diagnosis/")}
     assert (counted["diagnosis/n_not_measured"], sum(counted.values())) == (1, 2)
     assert "diagnosis" not in result.reason
+
+
+def test_a_suite_with_a_composite_is_called_by_it_for_quality_criteria() -> None:
+    assert rm.scorer("white_paper").name == "rag_score"
+    assert rm.scorer(rm.Suite(["rouge", "coherence"])).name == "ragmetrics"
+    if "quality_criteria" in inspect.signature(mlflow.genai.evaluate).parameters:  # since MLflow 3.18
+        row = {"inputs": {"question": "How high?"}, "outputs": {"answer": "It is high.", "contexts": ["It is high."]}}
+        result = mlflow.genai.evaluate(
+            data=[{**row, "expectations": {"expected_response": "It is high."}}],
+            scorers=[rm.scorer("white_paper")],
+            quality_criteria="rag_score >= 0.5",
+        )
+        assert "rag_score/mean" in result.metrics
+
+
+def test_the_form_of_a_function_can_be_registered_and_scores_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = rm.scorer(rm.Suite(["faithfulness", "rouge(measure='recall')"], language="ru"))
+    function = made.as_function()
+    row = {
+        "inputs": {"question": "How high?"},
+        "outputs": {"answer": "It is 330 metres high.", "contexts": ["It is 330 metres high."]},
+        "expectations": {"expected_response": "330 metres"},
+    }
+    assert [each.value for each in function(**row)] == [each.value for each in made(**row)]
+    monkeypatch.setenv("MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS", "true")
+    mlflow.set_experiment("live")
+    try:
+        function.register(name="ours")
+    except mlflow.MlflowException as error:  # before 3.17 no server but Databricks kept such scorers
+        pytest.skip(str(error))
+    kept = mlflow.genai.scorers.get_scorer(name="ours")
+    assert [each.rationale for each in kept(**row)] == [each.rationale for each in made(**row)]
+
+
+def test_what_a_server_could_not_find_again_has_no_form_of_a_function(judge: WordJudge) -> None:
+    def mine(answer: str) -> float:
+        return 1.0
+
+    with pytest.raises(rm.InvalidOptionError, match="mine cannot be found again"):
+        rm.scorer(rm.Suite([mine])).as_function()
+    with pytest.raises(rm.InvalidOptionError, match=r"judge=.*cannot be written down"):
+        rm.scorer(rm.Suite(["faithfulness"], judge=judge)).as_function()
