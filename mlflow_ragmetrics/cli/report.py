@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.cli.output import clean, console, shorten, unbroken, wrapped
-from mlflow_ragmetrics.core.marked import nearest_sentence
+from mlflow_ragmetrics.core.marked import nearest_sentence, verdict_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -318,7 +318,7 @@ def _faults(row: Row, key: str, width: int) -> Iterator[Text]:
         yield from _indented(f"answer: {answer}", width)
     for item in faults[:_SHOWN]:
         mark, style = _MARKS[str(item.verdict)]
-        head = f"{mark} {item.verdict}  " if item.kind != "document" else f"{mark} {clean(item.reason)}  "
+        head = f"{mark} {verdict_name(item.verdict)}  " if item.kind != "document" else f"{mark} {clean(item.reason)}  "
         room = 2 * (width - _INDENT) - len(head) - 2
         yield from _indented(f"{head}“{shorten(item.text, room)}”", width, style)
         if item.reason and item.kind != "document":

@@ -16,6 +16,7 @@ from mlflow_ragmetrics.comparison.forest_plot import forest_plot
 from mlflow_ragmetrics.comparison.markdown import comparison_markdown
 from mlflow_ragmetrics.comparison.pairing import Pairing, measured
 from mlflow_ragmetrics.core.html import render
+from mlflow_ragmetrics.core.marked import verdict_name
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.readers.groups import table_slices
 from mlflow_ragmetrics.readers.labels import Labels
@@ -292,6 +293,7 @@ class Comparison:
             columns=list(self.differences[0].figures),
             cluster_robust=any(each.groups is not None for each in self.differences),
             thresholds=self._thresholds(),
+            verdict_name=verdict_name,
             causes={cause: pair for cause, pair in self.causes.items() if any(pair)},
             reach=1.05 * max(self.tolerance, *ends, 1e-6),  # the interval plots go from -reach to reach
         )
@@ -334,7 +336,7 @@ class Comparison:
                     f"A: {row.answer_a}",
                     f"B: {row.answer_b}",
                     *(
-                        f"{item.verdict_a or 'absent'} → {item.verdict_b or 'absent'}: {item.text}"
+                        f"{verdict_name(item.verdict_a)} → {verdict_name(item.verdict_b)}: {item.text}"
                         for item in row.items
                     ),
                 ],
