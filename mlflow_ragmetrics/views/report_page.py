@@ -36,7 +36,7 @@ _MOST_VALUES = 2_000  # of a metadata field by which rows can be filtered
 _LONGEST_VALUE = 120
 _DIGITS = 6
 _LEVEL = 4  # of the compression: 6 takes twice as long and saves 6 %
-_MARKED = 2_000  # of how many rows, the worst, the words of a claim are marked that no passage has
+_MARKED = 300  # of how many rows, the worst, the words of a claim are marked that no passage has
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
 _CODES = [(kind, verdict) for kind in get_args(Kind) for verdict in (None, *get_args(Verdict))]
 _CODE = {each: code for code, each in enumerate(_CODES)}
