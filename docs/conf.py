@@ -41,7 +41,7 @@ html_theme_options = {"navigation_with_keys": True}
 
 def write_generated(app: Any) -> None:
     """Pages that the code, its options and its data write, beside those that people write."""
-    pages = {**metric_pages.pages(), **python_reference.pages(), **reference.pages()}
+    pages = {**metric_pages.pages(), **python_reference.pages(), **reference.pages(), **gallery.pages()}
     for name, text in pages.items():
         path = HERE / f"{name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)

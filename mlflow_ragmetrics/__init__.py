@@ -43,6 +43,7 @@ _HOMES = {
     ),
     "core.sample": ("Chunk", "Message", "Sample"),
     "core.score": ("Evidence", "Item", "Score"),
+    "engine.program": ("Row",),
     "errors": (
         "AllJudgesFailedError",
         "BudgetExceededError",

@@ -50,6 +50,7 @@ from mlflow_ragmetrics.core.sample import Sample as Sample
 from mlflow_ragmetrics.core.score import Evidence as Evidence
 from mlflow_ragmetrics.core.score import Item as Item
 from mlflow_ragmetrics.core.score import Score as Score
+from mlflow_ragmetrics.engine.program import Row as Row
 from mlflow_ragmetrics.errors import AllJudgesFailedError as AllJudgesFailedError
 from mlflow_ragmetrics.errors import BudgetExceededError as BudgetExceededError
 from mlflow_ragmetrics.errors import InvalidDataError as InvalidDataError

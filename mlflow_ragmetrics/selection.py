@@ -13,7 +13,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
-from mlflow_ragmetrics.records.unused import way_out
+from mlflow_ragmetrics.records.unused import LOOKED_AT, way_out
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 
 __all__ = ["PRESETS", "Preset", "Selection", "Thresholds", "check_presence", "select"]
@@ -228,28 +228,38 @@ def _at_level(metric: Metric, level: str) -> Metric:
     return metric if own or not metric.definition.levels else metric(preset=level)
 
 
-def check_presence(selection: Selection, samples: Sequence[Sample]) -> tuple[Selection, tuple[Text, ...]]:
+def check_presence(selection: Selection, samples: Iterable[Sample]) -> tuple[Selection, tuple[Text, ...]]:
     """The selection without what cannot be scored at all, and the warnings that say so, one for each absent field.
 
-    ``MissingFieldError`` for a named metric whose field is absent from every row, or when nothing is left;
-    ``InvalidDataError`` when there are no rows.
+    The samples are seen once, and few of them kept. ``MissingFieldError`` for a named metric whose field is absent from
+    every row, or when nothing is left; ``InvalidDataError`` when there are no rows.
     """
-    if not samples:
+    lacking = {field for metric in selection.metrics for field in metric.required}
+    first: list[Sample] = []
+    rows = unknown = 0
+    for sample in samples:
+        rows += 1
+        lacking -= {field for field in lacking if getattr(sample, field, None) is not None or field in sample.invalid}
+        unknown += sample.contexts is None and "contexts" not in sample.invalid
+        if len(first) < LOOKED_AT:
+            first.append(sample)
+    if not rows:
         raise InvalidDataError("the data has no rows; give at least one sample")
     absent: dict[str, str] = {}
     for metric in selection.metrics:
-        field = next((field for field in metric.required if not _given(samples, field)), None)
+        field = next((field for field in metric.required if field in lacking), None)
         if field is not None:
             absent[metric.key] = field
     left = selection.without(list(absent))
     refused = [key for key in absent if key not in selection.optional] or (list(absent) if not left.metrics else [])
     if refused:
         key, field = refused[0], absent[refused[0]]
-        message = f"{key} needs the field {field!r} and no row has it; {way_out(field, samples)}"
+        message = f"{key} needs the field {field!r} and no row has it; {way_out(field, first)}"
         raise MissingFieldError(message, field=field, metric=key)
-    unknown = _unknown_contexts(left, samples)
+    keys = [metric.key for metric in left.metrics if "contexts" in metric.required]
+    said = (say("presence.unknown", n=unknown, total=rows, keys=", ".join(keys)),) if keys and unknown else ()
     if not absent:
-        return selection, unknown
+        return selection, said
     named = "presence.left_out_of_preset" if selection.name else "presence.left_out"
     warnings = [
         say(
@@ -257,21 +267,8 @@ def check_presence(selection: Selection, samples: Sequence[Sample]) -> tuple[Sel
             preset=selection.name,
             keys=", ".join(key for key in absent if absent[key] == field),
             field=field,
-            way=way_out(field, samples),
+            way=way_out(field, first),
         )
         for field in dict.fromkeys(absent.values())
     ]
-    return left, (*warnings, *unknown)
-
-
-def _given(samples: Sequence[Sample], field: str) -> bool:
-    return any(getattr(sample, field, None) is not None or field in sample.invalid for sample in samples)
-
-
-def _unknown_contexts(selection: Selection, samples: Sequence[Sample]) -> tuple[Text, ...]:
-    """The warning about rows that do not say what was retrieved, where other rows do."""
-    keys = [metric.key for metric in selection.metrics if "contexts" in metric.required]
-    unknown = sum(sample.contexts is None and "contexts" not in sample.invalid for sample in samples)
-    if not keys or not unknown:
-        return ()
-    return (say("presence.unknown", n=unknown, total=len(samples), keys=", ".join(keys)),)
+    return left, (*warnings, *said)

@@ -7,6 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -20,15 +21,16 @@ from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.core.text import check_language, render
+from mlflow_ragmetrics.core.text import check_language, counted, render
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Row, ScoringRules
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
-from mlflow_ragmetrics.engine.threads import Slots, run_beside
+from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
+from mlflow_ragmetrics.mlflow_scorers import with_scorers
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.readers.groups import sample_groups
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
@@ -83,7 +85,8 @@ class SuiteReplacements(SuiteKeywords, total=False):
 class Suite:
     """Metrics that are scored together, so that what several of them ask is asked once.
 
-    ``metrics``: what ``registry.metric_of`` takes. ``judge``: ``"lexical"`` (offline), a model URI, a LangChain chat
+    ``metrics``: what ``registry.metric_of`` takes, and MLflow's scorers (``make_judge(…)``, built-in and third-party
+    ones). ``judge``: ``"lexical"`` (offline), a model URI, a LangChain chat
     model, a ``Judge``, or a list of these. ``embeddings``: ``"char-ngram"``, ``"wordllama"``, a model URI, LangChain
     ``Embeddings``, or a list. ``weights``: those of ``rag_score``, or of a composite named ``composite`` when
     ``rag_score`` is not in the suite. ``thresholds``: conservative, balanced, lenient, or a mapping from key to
@@ -115,8 +118,8 @@ class Suite:
         groups: str | None = None,
         **judge_options: Unpack[JudgeKeywords],
     ) -> None:
-        if isinstance(metrics, Iterator):
-            metrics = list(metrics)  # to be read again by ``replace``
+        if not isinstance(metrics, (Preset, Selection, str)):
+            metrics = with_scorers(metrics)
         self.language = check_language(language)
         self.selection = (
             metrics if isinstance(metrics, Selection) else select(metrics, weights, thresholds, name_prefix)
@@ -247,7 +250,9 @@ class Suite:
         notes = [f"Judge: {', '.join(judge.name for judge in self.judges)}"]
         notes += [f"Embeddings: {', '.join(each.name for each in self.embeddings)}"] if self.embeddings else []
         notes += [] if self.cache is None else [f"Answers are kept in {redact(str(self.cache))}"]
-        title = f"Suite {self.selection.name or 'custom'}: {len(self.keys)} metrics, language {self.language}"
+        title = (
+            f"Suite {self.selection.name or 'custom'}: {counted(len(self.keys), 'metric')}, language {self.language}"
+        )
         return cell(title, tables=[Table(columns, rows)], notes=notes)
 
     @property
@@ -268,9 +273,12 @@ class Suite:
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
-        """The lowest and the highest value of each key."""
+        """The lowest and the highest value of each key, and of each ``<key>_1to5``."""
         own = {metric.key: metric.definition.range for metric in self.metrics}
         found = own | {composite.key: (0.0, 1.0) for composite in self.composites}
+        scaled = [metric.key for metric in self.metrics if metric.definition.scaled]
+        scaled += [composite.key for composite in self.composites if composite.scaled]
+        found |= {f"{key}_1to5": (1.0, 5.0) for key in scaled}
         return {self.name_prefix + key: each for key, each in found.items()}
 
     @property
@@ -296,7 +304,7 @@ class Suite:
         of MLflow's traces): the intervals are those over groups. ``MissingFieldError``: no row has a field of
         a metric that was named; ``InvalidDataError``: data that cannot be read. When no judge is left to ask (a refused
         key, a spent budget), the ``JudgeError`` has what was done as its ``report``, and so has a ``KeyboardInterrupt``
-        (Ctrl-C) where a row was done. All else is in the report's rows.
+        (Ctrl-C) or a ``MemoryError`` where a row was done. All else is in the report's rows.
         """
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
             raise InvalidOptionError(f"repeat={repeat!r} must be a whole number from 1", param="repeat")
@@ -323,9 +331,10 @@ class Suite:
                 groups=groups,
             )
             if interruption is not None:
-                done = f"interrupted when {len(rows)} of {len(samples)} rows were scored"
-                interruption.report = replace(report, stopped=done)  # type: ignore[attr-defined]
-                raise interruption
+                why = "memory ran out" if isinstance(interruption, MemoryError) else "interrupted"
+                done = f"{why} when {len(rows)} of {len(samples)} rows were scored"
+                interruption.report = replace(report, stopped=done)  # type: ignore[union-attr]
+                raise interruption.with_traceback(None)
             if engine.stopped is not None:
                 stopped = engine.stopped.with_traceback(None)  # a refused key needs no tour through threads and clients
                 stopped.report = replace(report, stopped=str(stopped))
@@ -340,10 +349,10 @@ class Suite:
         try:
             while len(reports) < repeat:
                 reports.append(evaluated(stored=False))
-        except KeyboardInterrupt as error:
+        except (KeyboardInterrupt, CancelledEvaluationError) as error:
             if reports:
                 done = f"interrupted in repeat {len(reports) + 1} of {repeat}"
-                error.report = replace(reports[0], stopped=done)  # type: ignore[attr-defined]
+                error.report = replace(reports[0], stopped=done)  # type: ignore[union-attr]
             raise
         usage = sum((Counter(report.usage) for report in reports), Counter())
         repeats = repeatability(reports)
@@ -369,9 +378,7 @@ class Suite:
         ``groups`` as in ``evaluate``; where no row has such a field, a warning says so.
         """
         grouped, more = grouping_of(rows, groups or self.groups)
-        counts = {} if expenses is None else {"cached": 0.0, **expenses.counts()}
-        usage = {name: count for name, count in counts.items() if count or name == "cached"}
-        usage["wall_seconds"] = seconds
+        usage = {"wall_seconds": seconds} if expenses is None else expenses.usage(seconds)
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
         said = (*warnings, *more, *panel_warnings(rows))
         said = tuple(render(warning, self.language) for warning in said)
@@ -386,8 +393,12 @@ class Suite:
         repeat: int = 1,
         groups: str | None = None,
     ) -> Report:
-        """``evaluate`` in a worker thread, for callers in an event loop; it ends when the task is cancelled."""
-        return await run_beside(self.evaluate, data, columns=columns, progress=progress, repeat=repeat, groups=groups)
+        """``evaluate`` in a worker thread, for callers in an event loop; it ends when the task is cancelled.
+
+        Then the ``CancelledError`` has what was done as its ``report``, or ``None``.
+        """
+        evaluate = partial(self.evaluate, data, columns=columns, progress=progress, repeat=repeat, groups=groups)
+        return await run_beside(evaluate, patience=TO_HAND_OVER)
 
     def stream(self, data: Data, *, columns: Mapping[str, str] | None = None, groups: str | None = None) -> Stream:
         """Yield each row once it is scored, in order, with bounded memory; a repeated id is noticed for 20,000 rows.
@@ -463,14 +474,20 @@ class Suite:
         )
 
 
-def _scored(engine: Engine, samples: Sequence[Sample], bar: Progress) -> tuple[list[Row], KeyboardInterrupt | None]:
+_RESERVE = 32 * 2**20  # bytes
+_Interruption = Union[KeyboardInterrupt, CancelledEvaluationError, MemoryError]
+
+
+def _scored(engine: Engine, samples: Sequence[Sample], bar: Progress) -> tuple[list[Row], _Interruption | None]:
     """The rows of all samples, or those that were done when it was interrupted; where none was, it is raised."""
     rows: list[Row] = []
+    reserve = bytearray(_RESERVE)  # until it is written to it is an address and no memory
     try:
         for row in engine.rows(samples):
             rows.append(row)
             bar.advance(row)
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, CancelledEvaluationError, MemoryError) as error:
+        del reserve  # what is done can be handed over with it
         rows += engine.ahead
         if not rows:
             raise

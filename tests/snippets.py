@@ -1,10 +1,10 @@
 """What a page shows as code is run, block by block, as a reader would; ``python tests/snippets.py PAGE …`` shows anew.
 
 Of a Markdown page are run: ``python`` blocks, in one set of names, and the lines of ``bash`` blocks that begin with
-``ragmetrics`` (``# exit code 1`` at the end names another code than 0). A block whose first line is a comment with a
-file's name is written to that file. What a ``text`` block says right below is what the block must have printed, where
-``[…]`` stands for anything. ``<!-- not run: why -->`` above a block leaves it out, and a page that begins with
-``<!-- needs: module, module -->`` is run only where these are installed.
+``ragmetrics`` or ``pytest`` (``# exit code 1`` at the end names another code than 0). A block whose first line is a
+comment with a file's name is written to that file. What a ``text`` block says right below is what the block must have
+printed, where ``[…]`` stands for anything. ``<!-- not run: why -->`` above a block leaves it out, and a page that
+begins with ``<!-- needs: module, module -->`` is run only where these are installed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,14 @@ _BLOCK = re.compile(
 _FILE = re.compile(r"^(?:#|//) ([\w./-]+\.(?:py|yaml|csv|jsonl|json|toml|txt))\n")
 _NEEDS = re.compile(r"^<!-- needs: (.+?) -->$", re.MULTILINE)
 _EXIT = re.compile(r"\s+# exit code (\d+)$")
-_CHANGING = re.compile(r"(?<= rows in )[\d.]+(?= s$)|(?<=^MLflow run: ).*$|(?<=--backend-store-uri )\S+$", re.MULTILINE)
+_CHANGING = re.compile(
+    r"(?<= rows in )[\d.]+(?= s$)|(?<= passed in )[\d.]+(?=s$)|(?<=^MLflow run: ).*$|(?<=--backend-store-uri )\S+$",
+    re.MULTILINE,
+)
 _LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+_PLUGIN = (
+    () if entry_points(group="pytest11", name="ragmetrics") else ("-p", "mlflow_ragmetrics.adapters.pytest_plugin")
+)
 RUN = ("python", "bash", "yaml", "json", "jsonl", "csv", "toml")
 
 
@@ -62,9 +69,9 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """The lines of a shell block that call ``ragmetrics``, continued lines joined."""
+        """The lines of a shell block that call ``ragmetrics`` or ``pytest``, continued lines joined."""
         lines = self.code.replace("\\\n", " ").splitlines()
-        return [" ".join(line.split()) for line in lines if line.startswith("ragmetrics ")]
+        return [" ".join(line.split()) for line in lines if line.startswith(("ragmetrics ", "pytest "))]
 
     @property
     def is_run(self) -> bool:
@@ -114,11 +121,24 @@ def _called(command: str) -> str:
     found = _EXIT.search(command)
     expected = int(found[1]) if found else 0
     arguments = shlex.split(_EXIT.sub("", command))[1:]
+    if command.startswith("pytest "):
+        return _tested(arguments, expected)
     result = CliRunner(env={"COLUMNS": "100"}).invoke(main, arguments)
     assert result.exit_code == expected, (
         f"{command}\nends with {result.exit_code}:\n{result.output}{result.exception!r}"
     )
     return result.output
+
+
+def _tested(arguments: list[str], expected: int) -> str:
+    """What pytest prints in a project of its own."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    command = [sys.executable, "-m", "pytest", "--rootdir=.", "-p", "no:cacheprovider", *_PLUGIN, *arguments]
+    done = subprocess.run(
+        command, env={**environment, "COLUMNS": "100"}, capture_output=True, text=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == expected, f"pytest ends with {done.returncode}:\n{done.stdout}{done.stderr}"
+    return done.stdout
 
 
 def agrees(shown: str, printed: str) -> bool:

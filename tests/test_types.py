@@ -127,6 +127,13 @@ def test_a_correct_program_has_no_errors_and_the_types_are_known(check: Check, t
 
 @pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKERS)
+def test_a_script_that_uses_all_doors_has_no_errors(check: Check, tmp_path: Path) -> None:
+    shutil.copy(Path(__file__).parent / "types" / "all_doors.py", tmp_path / "program.py")
+    assert check(tmp_path) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", CHECKERS)
 def test_exactly_the_mistakes_are_found(check: Check, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(MISTAKES, encoding="utf-8")
     found = check(tmp_path)

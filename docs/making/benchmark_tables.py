@@ -23,7 +23,9 @@ def filled(text: str) -> str:
 
 
 def shown(name: str) -> str:
-    """One table: its figures, and below it how it is made and when it was."""
+    """One table: its figures, and below it how it is made and when it was; a sentence where nothing was measured."""
+    if name not in TABLES:
+        return "No figures are committed yet."
     found = TABLES[name]
     return f"{table(found['columns'], _cells(found, found['rows']))}\n\n{_made(found)}"
 

@@ -11,6 +11,8 @@ from making import benchmark_tables, metric_pages
 __all__ = ["finished", "plain", "write"]
 
 _TOCTREE = re.compile(r"^(`{3,}|:{3,})\{toctree\}\n(.*?)^\1$\n?", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"^<!-- file: (\S+) -->$", re.MULTILINE)
+_ROOT = Path(__file__).parents[2]
 _COMMENT = re.compile(r"^<!--.*?-->\n", re.MULTILINE)
 _ABOUT = (
     "> RAG evaluation in MLflow: which claims of an answer its passages do not support, and whether one version is "
@@ -36,9 +38,14 @@ def write(source: Path, folder: Path, env: Any) -> None:
 
 
 def finished(name: str, text: str) -> str:
-    """A page with its tables, and the index of the metrics with a link for each."""
-    text = benchmark_tables.filled(text)
+    """A page with its tables and the files that it shows, and the index of the metrics with a link for each."""
+    text = _FILE.sub(lambda found: _shown(_ROOT / found[1]), benchmark_tables.filled(text))
     return metric_pages.linked(text) if name == "metrics/index" else text
+
+
+def _shown(path: Path) -> str:
+    kind = {".yml": "yaml", ".py": "python"}[path.suffix]
+    return f"```{kind}\n{path.read_text(encoding='utf-8')}```"
 
 
 def plain(text: str) -> str:

@@ -7,6 +7,7 @@ import doctest
 import inspect
 import io
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from mlflow_ragmetrics.selection import PRESETS
 __all__ = ["linked", "pages"]
 
 DOCS = Path(__file__).parents[1]
+_WIDEST = 88
 
 
 def pages() -> dict[str, str]:
@@ -99,7 +101,7 @@ def _example(name: str, text: str) -> Iterator[str]:
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
             exec(compile(example.source, f"the example of {name}", "single"), names)
-        shown += [output.getvalue().rstrip()] if output.getvalue().strip() else []
+        shown += [line for each in output.getvalue().splitlines() for line in textwrap.wrap(each, _WIDEST)]
     yield "```python\n" + "\n".join(code) + "\n```"
     yield "gives"
     yield "```text\n" + "\n".join(shown) + "\n```"

@@ -63,8 +63,8 @@ def _block(paragraph: str) -> str:
         return f"{escaped(said.strip())}\n\n```pycon\n>>> {example}\n```"
     text = escaped(paragraph)
     for word in _WORDS:
-        text = re.sub(rf"(^|\s){re.escape(word)}", rf"\1**{word}**", text)
-    return text
+        text = re.sub(rf"(^|\s){re.escape(word)}", rf"\n\n**{word}**", text)
+    return text.strip()
 
 
 def in_cell(text: str) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,7 +25,7 @@ rows = pytest.mark.ragmetrics(
 
 
 @rows
-def test_answer_is_in_the_passages(rag_row: Any) -> None:
+def test_answer_is_in_the_passages(rag_row: rm.Row) -> None:
     """One test for each question: all are asked and judged once, when the first test needs them."""
     rm.assert_score(rag_row, "faithfulness >= 0.8")
 

@@ -21,20 +21,23 @@ from mlflow_ragmetrics.core.score import Better, Score, passes
 from mlflow_ragmetrics.core.secrets import for_log
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
-from mlflow_ragmetrics.errors import InvalidDataError, RagMetricsError
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.readers import read_samples
-from mlflow_ragmetrics.readers.traces import failure_of, retrieved_documents, session_of
+from mlflow_ragmetrics.readers.traces import failure_of, record_of_trace, retrieved_documents, session_of
 from mlflow_ragmetrics.records.messages import mapping_of
 from mlflow_ragmetrics.records.record import to_sample
 from mlflow_ragmetrics.registry import MetricLike, metric_of
+from mlflow_ragmetrics.report.diagnosis import diagnoses_of, tells
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report.sessions import session_score
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
-from mlflow_ragmetrics.tracking.feedback import feedback_of
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
+from mlflow_ragmetrics.tracking.feedback import diagnosis_feedback, feedback_of
 from mlflow_ragmetrics.tracking.trace_store import warn_of_small_pool
 from mlflow_ragmetrics.tracking.writer import RunWriter, explained
 
-__all__ = ["RagScorer", "get_scorer", "scorer", "scorers"]
+__all__ = ["RagScorer", "SessionScorer", "get_scorer", "scorer", "scorers"]
 
 _logger = logging.getLogger(__name__)
 
@@ -103,12 +106,39 @@ class RagScorer(Scorer):
     ) -> Feedback | list[Feedback]:
         """One feedback per metric: a number, ``None`` with the reason where skipped, or an error.
 
+        Where the metrics tell which part failed, ``diagnosis`` says it.
         That of the only metric, not a list, where there is one: what optimises prompts or combines scorers wants that.
         """
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
-        scores = self._shared.scores(self.name, row, trace)
+        scores = self._shared.row(self.name, row, trace).scores
         feedback = [feedback_of(key, scores[key]) for key in self._keys]
+        if tells(self._keys):
+            feedback += [diagnosis_feedback(each) for each in diagnoses_of([scores], self._shared.language)]
         return feedback[0] if len(feedback) == 1 else feedback
+
+    def sessions(self, key: str | None = None, threshold: float | None = None) -> SessionScorer:
+        """A session-level scorer: whether no turn of a conversation fails ``key`` (default: ``faithfulness``).
+
+        It gives each session of the traces 1.0, 0.0, or ``None`` where turns were not measured and none is known to
+        fail, as the feedback ``session_<key>`` on the session's first trace, so that MLflow's mean is the share of
+        sessions without a failing turn. ``threshold`` as in ``Report.sessions``. Given beside this scorer, each turn is
+        scored once for both. ``InvalidOptionError`` for a key that the suite lacks, and where this MLflow has no
+        session-level scorers.
+        """
+        keys: list[str] = self._shared.keys
+        key = key or next((each for each in keys if each.endswith("faithfulness")), keys[0])
+        if key not in keys:
+            raise InvalidOptionError(f"{key!r} is not a metric here; there are {', '.join(keys)}", param="key")
+        if not hasattr(Scorer, "is_session_level_scorer"):
+            message = f"MLflow {mlflow.__version__} has no session-level scorers; use log(result) and Report.sessions"
+            raise InvalidOptionError(message, param="sessions")
+        made = SessionScorer(name=f"session_{key}", description=self.description)
+        made._key, made._threshold, made._shared = key, threshold, self._shared
+        if "_pass_if" in type(made).__private_attributes__:
+            made._pass_if = _no_failure
+        if "timeout" in type(made).model_fields:
+            made.timeout = 0
+        return made
 
     def report(self, result: Any) -> Report:
         """The report on the rows of ``result``, which ``mlflow.genai.evaluate`` returned, in its order."""
@@ -125,6 +155,37 @@ class RagScorer(Scorer):
         return report.log(run_id=result.run_id, traces=False, dataset=False, omit={f"{k}/mean" for k in report.keys})
 
 
+def _no_failure(value: Any) -> bool:
+    return bool(value == 1.0)
+
+
+class SessionScorer(Scorer):
+    """Whether no turn of a conversation fails; made by ``RagScorer.sessions``."""
+
+    _key: str = PrivateAttr(default="")
+    _threshold: float | None = PrivateAttr(default=None)
+    _shared: Any = PrivateAttr(default=None)
+
+    @property
+    def is_session_level_scorer(self) -> bool:
+        """MLflow calls it once for each session."""
+        return True
+
+    def __call__(  # type: ignore[override]  # MLflow hands over only the parameters that are named here
+        self, *, session: Sequence[Trace] | None = None
+    ) -> Feedback:
+        """1.0 where no turn fails, 0.0 where one does, with the first that does as the reason; ``None`` if not known.
+
+        ``session``: the traces of the turns.
+        """
+        rows = [self._turn(trace) for trace in session or ()]
+        return feedback_of(self.name, session_score(rows, self._key, self._threshold, self._shared.language))
+
+    def _turn(self, trace: Trace) -> Row:
+        row: Row = self._shared.row(self.name, record_of_trace(trace) or {}, trace)
+        return replace(row, sample=replace(row.sample, id=trace.info.trace_id))  # the same question has the same id
+
+
 class _SharedRows:
     """The rows scored so far by trace id: the scorers of one row run at the same time and share one evaluation."""
 
@@ -138,13 +199,24 @@ class _SharedRows:
         self._marks: dict[str, Counter[str]] = {}
         thresholds = {suite.name_prefix + metric.key: metric.threshold for metric in suite.metrics}
         self.criteria = {key: _criterion(thresholds.get(key), suite.better.get(key, True)) for key in suite.keys}
+        self.criteria[DIAGNOSIS] = _criterion(None, None)
 
     def __deepcopy__(self, memo: Any) -> _SharedRows:
         return self
 
-    def scores(self, name: str, row: Mapping[str, Any], trace: Trace | None) -> dict[str, Score]:
+    @property
+    def keys(self) -> list[str]:
+        return self._suite.keys
+
+    @property
+    def language(self) -> str:
+        return self._suite.language
+
+    def row(self, name: str, row: Mapping[str, Any], trace: Trace | None) -> Row:
+        """The scored row, for the scorer ``name``."""
         if trace is None:
-            return self._scored(row, None).scores
+            return self._scored(row, None)
+        self._warn_of_empty(row)
         with self._lock:
             entry = self._entries.get(trace.info.trace_id)
             if entry is None or name in entry.served:  # served before: an evaluation of its own, asked anew
@@ -154,7 +226,7 @@ class _SharedRows:
             if entry.row is None:
                 entry.row = self._scored(row, trace)
                 self._mark(entry.row, trace)
-        return entry.row.scores
+        return entry.row
 
     def report(self, result: Any) -> Report:
         ids = _trace_ids(result)
@@ -178,9 +250,10 @@ class _SharedRows:
         return scored
 
     def _mark(self, row: Row, trace: Trace) -> None:
-        """Count in the run what its means, which are MLflow's, leave out or take though it was not measured."""
+        """Count in the run what its means, which are MLflow's, leave out or take though not measured, and causes."""
         run_id = (trace.info.trace_metadata or {}).get(TraceMetadataKey.SOURCE_RUN)
         marks = [f"{key}/{mark}" for key, score in row.scores.items() for mark in score.marks]
+        marks += [cause_figure(each.cause) for each in diagnoses_of([row.scores])]
         if not run_id or not marks:
             return
         with self._lock:
@@ -192,6 +265,16 @@ class _SharedRows:
                 RunWriter(run_id).figures(figures)
         except RagMetricsError as error:
             _logger.warning("%s", for_log(str(error)))
+
+    def _warn_of_empty(self, row: Mapping[str, Any]) -> None:
+        """MLflow refuses to store an expectation of None, and then ends the evaluation without naming it."""
+        for name, value in mapping_of(row["expectations"]).items():
+            if value is None and name not in self._warned_of:
+                self._warned_of.add(name)
+                message = (
+                    "the expectation %r is None in a row, which mlflow.genai.evaluate refuses (`value` field must "
+                )
+                _logger.warning(f"{message}be specified): leave it out of the rows that have none", name)
 
     def _warn_of_skipped(self, row: Row) -> None:
         for key, score in row.scores.items():

@@ -16,6 +16,7 @@ import pytest
 
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.readers import read_samples
@@ -74,7 +75,8 @@ class Request:
         else:
             report = _chain_report(self.chain, samples, self.suite)
         left = len(self.samples) - len(samples)
-        said = (f"{left} of {len(self.samples)} rows were not among the selected tests",) if left else ()
+        were = "was" if left == 1 else "were"
+        said = (f"{left} of {counted(len(self.samples), 'row')} {were} not among the selected tests",) if left else ()
         return replace(report, source=self.source, warnings=(*report.warnings, *said))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -51,11 +51,18 @@ class _LabelledRows:
         return 1.0 - values if self.lower_is_better else values
 
 
-def _labelled_rows(results: Results, key: str, labels: Labels, column: str, groups: Groups | None) -> _LabelledRows:
+def _labelled_rows(
+    results: Results,
+    key: str,
+    labels: Labels,
+    column: str,
+    groups: Groups | None,
+    words: Mapping[str, float | None] | None,
+) -> _LabelledRows:
     """``InvalidDataError`` when there is no such row."""
     import pandas as pd
 
-    given = labels_of(labels, results, key, column)
+    given = labels_of(labels, results, key, column, words)
     scores = pd.to_numeric(results.table[key], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
     grades = np.array([np.nan if label is None else label for label in given])
     known = ~(np.isnan(scores) | np.isnan(grades))
@@ -83,6 +90,7 @@ def calibrate(
     column: str = "label",
     groups: Groups | None = None,
     beside: Sequence[str] = (),
+    words: Mapping[str, float | None] | None = None,
     seed: int = 0,
 ) -> Calibration:
     """How well the metric ``key`` of ``report`` agrees with people, and the threshold that agrees best.
@@ -91,10 +99,12 @@ def calibrate(
     each with its agreement and, where it is known, its cost, so that one can be chosen. So do the judges of a panel.
 
     ``labels``: a mapping from id to label, one label per row, the name of a column of the data, a file or frame with
-    ``id`` and ``column``, or traces with people's feedback. True, 1 and words like "supported" are good. Where labels
-    are grades, those from ``good_from`` on are good. ``default``: the threshold in use (the suite's, else 0.5); it is
-    kept unless cross-validation finds one that beats it beyond noise. ``groups``: a column, or one name per row, that
-    rows which belong together share, such as answers to one question (default: the groups that the report was
+    ``id`` and ``column``, or traces with people's feedback. True, 1 and words like "supported" are good, 0.5 and
+    "partially supported" are not; ``words`` says what others mean (``{"Kind of": 0.5, "Skip": None}``), and a warning
+    names those that nobody has explained. Where labels are grades, those from ``good_from`` on are good. ``default``:
+    the threshold in use (the suite's, else 0.5); it is kept unless cross-validation finds one that beats it beyond
+    noise. ``groups``: a column, or one name per row, that rows which belong together share, such as answers to one
+    question (default: the groups that the report was
     evaluated with, else the conversations of traces). Where lower is better, rows above the threshold are the bad ones.
     ``beside``: further columns of the data with the
     verdicts of others: true or false, or scores, which are good from 0.5. The same ``seed`` gives the same intervals
@@ -107,7 +117,7 @@ def calibrate(
         raise InvalidOptionError("report: an empty list has no evaluation", param="report")
     first, *others = sources
     results = results_of(first)
-    rows = _labelled_rows(results, _key(results, key), labels, column, groups)
+    rows = _labelled_rows(results, _key(results, key), labels, column, groups, words)
     usual = _default(results, rows.key, default)
     cut = rows.turned(usual)
     scores = rows.turned(rows.values)
@@ -174,10 +184,10 @@ def _default(results: Results, key: str, default: float | None) -> float:
 
 
 def _good(grades: Any, good_from: float | None) -> Any:
-    """Which rows are good; ``None`` for grades without ``good_from``."""
+    """Which rows are good, half of it not being so; ``None`` for grades without ``good_from``."""
     if good_from is not None:
         return grades >= good_from
-    return grades > 0.5 if np.isin(grades, (0.0, 1.0)).all() else None
+    return grades > 0.5 if np.isin(grades, (0.0, 0.5, 1.0)).all() else None
 
 
 def _other_verdicts(results: Results, name: str, rows: _LabelledRows, good: Any) -> OtherVerdicts:

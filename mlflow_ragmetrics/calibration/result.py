@@ -139,7 +139,12 @@ class Calibration:
         counts = f"{self.rows} rows scored and labelled, {self.unlabelled} not labelled, {self.unscored} not scored"
         style = "good" if self.beats_default else ""
         lines = [Line(self.decision, style)]
-        return cell(f"{self.key} against labels", lines, [Table(columns, rows, columns[1:])], notes=[counts, *notes])
+        tables = [Table(columns, rows, columns[1:])]
+        if self.confusion:
+            counted = [(name, *map(str, each.values())) for name, each in self.confusion.items()]
+            heads = (f"at {self.threshold:g}", *next(iter(self.confusion.values())))
+            tables.append(Table(heads, counted, heads[1:]))
+        return cell(f"{self.key} against labels", lines, tables, notes=[counts, *notes])
 
     def to_text(self, width: int | None = None) -> str:
         """A table of the agreement, then correlations and the decision on the threshold.
@@ -158,6 +163,7 @@ class Calibration:
         estimates = {"AUROC": self.auroc, "Spearman": self.spearman, "Pearson": self.pearson}
         lines += [f"{name}: {_with_interval(estimate)}" for name, estimate in estimates.items() if estimate is not None]
         if self.agreement is not None:
+            lines += ["", self._confusion_text(width), ""]
             lines.append(f"kappa at {self.threshold:g}: {_with_interval(self.agreement.kappa)}")
         return "\n".join([*lines, self.decision])
 
@@ -169,6 +175,23 @@ class Calibration:
             costs = [record["cost"] for record in records]
             shown["$ per 1,000 rows"] = ["–" if cost is None or cost != cost else f"{cost:.2f}" for cost in costs]
         return text_table(shown, width, left=("verdicts",), droppable=("F1", "accuracy", "rows"))
+
+    @property
+    def confusion(self) -> dict[str, dict[str, int]]:
+        """How many rows people call good and bad, by what the metric says at ``threshold``; empty for grades."""
+        found = self.agreement
+        if found is None:
+            return {}
+        return {
+            "people: good": {"metric: good": found.cleared, "metric: bad": found.false_alarms},
+            "people: bad": {"metric: good": found.missed, "metric: bad": found.found},
+        }
+
+    def _confusion_text(self, width: int | None) -> str:
+        columns = {f"at {self.threshold:g}": list(self.confusion)}
+        for name in ("metric: good", "metric: bad"):
+            columns[name] = [str(each[name]) for each in self.confusion.values()]
+        return text_table(columns, width, left=(f"at {self.threshold:g}",), droppable=())
 
     def __str__(self) -> str:
         return self.to_text()

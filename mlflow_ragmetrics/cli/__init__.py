@@ -7,20 +7,17 @@ judges gave out, 130 stopped by Ctrl-C, 143 by SIGTERM.
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
-from types import FrameType
 from typing import IO, Any, TextIO
 
 import click
 
 from mlflow_ragmetrics import __version__
+from mlflow_ragmetrics.cli.stopping import exit_code_of, stoppable
 from mlflow_ragmetrics.errors import RagMetricsError
 
 __all__ = ["main"]
@@ -31,6 +28,7 @@ _COMMANDS = {
     "calibrate": ("calibrate", "Measure a metric against human labels, and its best threshold."),
     "power": ("power", "Say how small a difference the data can show, and what a smaller one takes."),
     "label": ("label", "Choose the rows to have labelled, so that few labels tell most."),
+    "watch": ("watch", "Score the traces of an experiment as they come, and raise an alarm."),
     "show": ("show", "Show the rows of a run, and one row with its claims marked."),
     "open": ("open_page", "Open the page of a run in the browser."),
     "rescore": ("rescore", "Judge the rows of a run anew, and compare."),
@@ -40,32 +38,6 @@ _COMMANDS = {
     "doctor": ("doctor", "Check versions, extras, the MLflow store and the judge."),
     "init": ("init", "Write a commented suite.yaml to start from."),
 }
-_STOPPED = 130
-_TERMINATED = 143
-
-
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM, as Kubernetes and ``timeout`` send it: it ends a command as Ctrl-C does."""
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is noted in the run on the way out is not interrupted again
-    raise _Terminated
-
-
-@contextmanager
-def _terminating() -> Iterator[None]:
-    """While this lasts SIGTERM raises; where somebody else handles or ignores it, nothing changes."""
-    is_ours = (
-        threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    )
-    if is_ours:
-        signal.signal(signal.SIGTERM, _terminate)
-    try:
-        yield
-    finally:
-        if is_ours:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class _Refusal(click.ClickException):
@@ -109,13 +81,15 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _terminating():
+            with stoppable():
                 return super().invoke(ctx)
         except RagMetricsError as error:
             raise _Refusal(str(error)) from None
+        except MemoryError:
+            raise _Refusal("memory ran out before the end; nothing more was written") from None
         except KeyboardInterrupt as error:
             click.echo("Stopped before the end; nothing more was written.", err=True)
-            ctx.exit(_TERMINATED if isinstance(error, _Terminated) else _STOPPED)
+            ctx.exit(exit_code_of(error))
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import files, metrics
+from mlflow_ragmetrics.cli.options import assignments, files, metrics, tracking_uri_option
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 
@@ -30,6 +30,13 @@ __all__ = ["calibrate", "command"]
 @click.option("--groups", metavar="COLUMN", help="Rows that belong together, such as answers to one question.")
 @click.option("--beside", multiple=True, metavar="COLUMN", help="Verdicts of others in the data, to be shown beside.")
 @click.option("--also", multiple=True, metavar="RUN", help="Runs of other judges on the same rows, to choose one.")
+@click.option(
+    "--words",
+    multiple=True,
+    metavar="WORD=NUMBER,…",
+    callback=assignments,
+    help="What further words of the labels mean: 1 good, 0 bad, none for no label.",
+)
 @click.option("--feedback", is_flag=True, help="Labels are people's feedback on the traces of the run's experiment.")
 @click.option(
     "--save",
@@ -38,7 +45,7 @@ __all__ = ["calibrate", "command"]
     help="Write a threshold that beats the default into the suite's file.",
 )
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Write the reliability plot (.png, .svg or .pdf).")
-@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+@tracking_uri_option
 @click.option("--log/--no-log", default=None, help="Log into the run [default: where RUN is a run].")
 def command(
     run: str,
@@ -49,6 +56,7 @@ def command(
     plot: str | None,
     tracking_uri: str | None,
     log: bool | None,
+    words: Mapping[str, str] | None,
     **options: Any,
 ) -> None:
     """Compare a metric of RUN with people's LABELS, and find the threshold that agrees best.
@@ -69,7 +77,12 @@ def command(
         raise InvalidDataError(f"there is no suite {save}; `ragmetrics init` writes one")
     results = _results(run, tracking_uri)
     others = [_results(other, tracking_uri) for other in also]
-    found = calibrate_run([results, *others], _labels(labels, feedback, results), **options)
+    given = _labels(labels, feedback, results)
+    if feedback and options["good_from"] is None:
+        from mlflow_ragmetrics.tracking.review import good_grade
+
+        options["good_from"] = good_grade(results.run_id, options["key"] or results.keys[0])
+    found = calibrate_run([results, *others], given, words=_meanings(words), **options)
     click.echo(f"{for_terminal(found.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
     _write(found, save, plot)
     if log or (log is None and results.run_id is not None):
@@ -98,6 +111,17 @@ def _labels(labels: str | None, feedback: bool, results: Results) -> Any:
 
     experiment = mlflow.get_run(results.run_id).info.experiment_id
     return mlflow.search_traces([experiment], max_results=100_000)
+
+
+def _meanings(words: Mapping[str, str] | None) -> dict[str, float | None]:
+    def number(word: str, text: str) -> float | None:
+        try:
+            return None if text.lower() == "none" else float(text)
+        except ValueError:
+            message = f"--words {word}={text}: {text!r} is neither a number nor none"
+            raise InvalidOptionError(message, param="words") from None
+
+    return {word: number(word, text) for word, text in (words or {}).items()}
 
 
 def _write(found: Calibration, save: str | None, plot: str | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import assignments, files
+from mlflow_ragmetrics.cli.options import assignments, files, tracking_uri_option
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, report_gates, write_text
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.core.marked import verdict_name
@@ -63,7 +63,7 @@ __all__ = ["changed_lines", "command", "compare"]
 @click.option("--html", metavar="FILE", shell_complete=files, help="Write the page (of the last comparison).")
 @click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write all figures and rows as JSON.")
 @click.option("--junit", metavar="FILE", shell_complete=files, help="Write gates and rows as JUnit XML.")
-@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+@tracking_uri_option
 @click.option("--log/--no-log", default=None, help="Log into the run of B [default: where B is a run].")
 @click.pass_context
 def command(
@@ -136,14 +136,17 @@ _MOST_ITEMS = 3
 def changed_lines(comparison: Comparison) -> Iterator[str]:
     """The rows that changed most: how far each score moved, and the claims whose verdicts did."""
     from mlflow_ragmetrics.cli.output import clean, shorten
+    from mlflow_ragmetrics.comparison.markdown import changed_most
     from mlflow_ragmetrics.views.text import number
 
-    yield f"The {len(comparison.rows)} rows that changed most:" if len(comparison.rows) > 1 else "The row that changed:"
+    yield f"{changed_most(len(comparison.rows))}:"
     for row in comparison.rows:
         moved = {key: pair for key, pair in row.scores.items() if pair[0] != pair[1]}
         scores = ", ".join(f"{key} {number(before)} → {number(after)}" for key, (before, after) in moved.items())
         yield f"  {clean(row.id)}  {shorten(row.question, _MOST_CHARACTERS)}"
         yield f"    {scores}"
+        if row.causes is not None:
+            yield f"    diagnosis {' → '.join(row.causes)}"
         for item in row.items[:_MOST_ITEMS]:
             verdicts = f"{verdict_name(item.verdict_a)} → {verdict_name(item.verdict_b)}"
             yield f"    {verdicts}: “{shorten(item.text, _MOST_CHARACTERS)}”"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from mlflow_ragmetrics import __version__
+from mlflow_ragmetrics.cli.options import tracking_uri_option
 from mlflow_ragmetrics.cli.store import Destination, reaching, silence_mlflow
 from mlflow_ragmetrics.errors import JudgeError, RagMetricsError
 
@@ -136,6 +137,7 @@ def check_runs(destination: Destination) -> Iterator[Check]:
     import mlflow
 
     from mlflow_ragmetrics.tracking.run import abandoned_runs
+    from mlflow_ragmetrics.tracking.tables import left_unwritten
 
     path = destination.sqlite_path
     if path is not None and not path.exists():
@@ -153,6 +155,9 @@ def check_runs(destination: Destination) -> Iterator[Check]:
     for run in found[:20]:
         advice = "log it again with report.log(run_id=…), or delete it; ragmetrics evaluate marks it as failed"
         finding = f"{run.info.run_id} was left half written by a process that was ended; {advice}"
+        answers = left_unwritten(run.data.tags)
+        if answers is not None:
+            finding = f"{finding}; of {answers[0]} answers that came it had written {answers[1]} into the table"
         yield Check("note", f"run {run.info.run_name}", finding)
     if len(found) > 20:
         yield Check("note", "runs", f"{len(found) - 20} more were left half written")
@@ -193,7 +198,7 @@ _MARKS = {"ok": ("✓", "green"), "note": ("•", "yellow"), "fault": ("✗", "r
 
 
 @click.command("doctor")
-@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+@tracking_uri_option
 @click.option("--judge", "-j", metavar="JUDGE", help="Ask this judge one question too; a language model bills it.")
 @click.pass_context
 def command(context: click.Context, tracking_uri: str | None, judge: str | None) -> None:

@@ -24,8 +24,10 @@ from mlflow_ragmetrics.cli.output import (
     write_report,
 )
 from mlflow_ragmetrics.cli.request import CACHE, Request, Sectioned, request_options
+from mlflow_ragmetrics.cli.stopping import exit_code_of, say_stopping
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.readers.groups import sample_groups, sample_slices
+from mlflow_ragmetrics.readers.trace_search import is_address
 from mlflow_ragmetrics.report.gates import check_figures, check_names
 from mlflow_ragmetrics.report.junit import row_cases
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.selection import Selection
     from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["Rows", "command", "rows_of", "show_plan", "suite_of"]
+__all__ = ["Rows", "command", "evaluated", "rows_of", "say_stopped", "show_plan", "suite_of"]
 
 _DEFAULT = "white_paper"
 
@@ -48,6 +50,8 @@ _DEFAULT = "white_paper"
 def command(context: click.Context, /, **options: Any) -> None:
     """Score the rows of DATA (JSONL, JSON, CSV, TSV, Parquet or Arrow, or a folder of them) and log them to MLflow.
 
+    DATA may also be traces of an experiment: traces:/EXPERIMENT?since=24h&filter=…&sample=0.1&limit=100.
+
     Each row has a question, an answer, and what the metrics need beside: contexts, a reference, document ids. Other
     column names of the ecosystem (input, output, ground_truth, retrieved_contexts, …) are understood.
 
@@ -57,6 +61,7 @@ def command(context: click.Context, /, **options: Any) -> None:
       ragmetrics evaluate answers.csv -m faithfulness -m "ndcg(k=5)"
       ragmetrics evaluate answers.csv --columns answer=output,reference=gold
       ragmetrics evaluate answers.jsonl -j openai:/gpt-4o-mini --cache judge.db
+      ragmetrics evaluate "traces:/live?since=24h" -m faithfulness --feedback
       ragmetrics evaluate --results run.tsv --reference gold.tsv --suite retrieval
 
     \b
@@ -66,7 +71,7 @@ def command(context: click.Context, /, **options: Any) -> None:
       2  a mistake in what was given, or nothing could be scored
       3  no judge answered, or a refused key or a spent budget ended it;
          what was done is logged
-      130  stopped by Ctrl-C; 143 by SIGTERM
+      130  stopped by Ctrl-C, 143 by SIGTERM; what was scored is written
     """
     context.exit(_exit_code(Request(**options)))
 
@@ -75,6 +80,7 @@ def _exit_code(request: Request) -> int:
     """Do everything that was asked for; a judge that did not answer beats a gate."""
     from mlflow_ragmetrics.cli.report import show
     from mlflow_ragmetrics.cli.store import destination_of
+    from mlflow_ragmetrics.cli.streaming import streamed_report, survey_of
 
     check_output(request.output)
     suite = suite_of(request)
@@ -85,13 +91,32 @@ def _exit_code(request: Request) -> int:
     limits = request.fail_under or {}, request.min_scored
     check_names(suite.keys, *limits, suite.ranges, fail_over=request.fail_over, better=suite.better)
     destination = destination_of(request.tracking_uri, request.experiment) if request.log else None
-    report = _report(request, rows_of(request), suite, destination)
-    unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas) if request.output else None
-    show(report, suite, request.worst, request.by)
-    if request.output and unwritten is None:
-        click.echo(f"Wrote {request.output}")
-    if destination is not None:
-        _show_run(report.log(run_name=request.run_name, texts=request.texts), destination)
+    survey = survey_of(request, suite)
+    unwritten: RagMetricsError | None = None
+    if survey is not None:
+        total = survey.rows
+        report, interruption, unwritten = streamed_report(request, suite, survey)
+        _check_scored(report, str(request.data))
+    else:
+        rows = rows_of(request)
+        total = len(rows.samples)
+        report, interruption = _report(request, rows, suite, destination)
+    written = None
+    try:
+        if request.output and survey is None:
+            unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas)
+        written = request.output if unwritten is None else None
+        show(report, suite, request.worst, report.slices)
+        if written:
+            click.echo(f"Wrote {written}")
+        if destination is not None:
+            _show_run(
+                report.log(run_name=request.run_name, texts=request.texts, feedback=request.feedback), destination
+            )
+    except MemoryError:
+        raise RagMetricsError(
+            _memory_ran_out(len(report), total, request.output if unwritten is None else None)
+        ) from None
     if unwritten is not None:
         raise unwritten
     incomplete = report.incomplete
@@ -104,15 +129,20 @@ def _exit_code(request: Request) -> int:
         rows=len(report),
         incomplete=incomplete,
     )
-    rows = row_cases(report.rows, checks, request.fail_under, request.fail_over) if request.junit else []
-    are_reached = report_gates(checks, request.junit, request.json_file, {"rows": rows})
+    cases = row_cases(report.rows, checks, request.fail_under, request.fail_over) if request.junit else []
+    are_reached = report_gates(checks, request.junit, request.json_file, {"rows": cases})
+    if interruption is not None:
+        say_stopped(report, total, suite, output=request.output, is_logged=destination is not None)
+        return exit_code_of(interruption)
     if incomplete is not None:
         click.echo("The evaluation is not complete, as said above.", err=True)
         return NOT_COMPLETE
     return 0 if are_reached else GATE_NOT_REACHED
 
 
-def _report(request: Request, rows: Rows, suite: Suite, destination: Destination | None) -> Report:
+def _report(
+    request: Request, rows: Rows, suite: Suite, destination: Destination | None
+) -> tuple[Report, KeyboardInterrupt | None]:
     """Everything that a user can get wrong is checked before the store is touched, and the store before scoring."""
     rows.check(suite.selection)
     groups = {name: field for field, name in (request.columns or {}).items()}.get(suite.groups or "", suite.groups)
@@ -130,16 +160,28 @@ def _report(request: Request, rows: Rows, suite: Suite, destination: Destination
     if destination is not None:
         destination.open()
         _mark_abandoned(destination)
-    report = _evaluated(suite, rows.samples, request, groups)
+    report, interruption = evaluated(
+        suite, rows.samples, progress=request.progress, repeat=request.repeat, groups=groups
+    )
     _check_scored(report, rows.source)
+    try:
+        report = _extended(report, request)
+    except RagMetricsError as error:
+        if report.incomplete is None:
+            raise
+        report = replace(report, warnings=(*report.warnings, str(error)))  # of the rows that are done none has it
+    return replace(report, source=rows.source, warnings=(*report.warnings, *rows.warnings)), interruption
+
+
+def _extended(report: Report, request: Request) -> Report:
+    """The report with what was asked for beside the scores."""
     for key, labels in (request.true_score or {}).items():
         report = report.with_true_score(key, labels)
     if request.anytime:
         from mlflow_ragmetrics.tracking.anytime import last_state
 
         report = report.with_anytime(last_state(report.description))
-    report = report.with_slices(*request.by)
-    return replace(report, source=rows.source, warnings=(*report.warnings, *rows.warnings))
+    return report.with_slices(*request.by)
 
 
 def _mark_abandoned(destination: Destination) -> None:
@@ -157,20 +199,44 @@ def _mark_abandoned(destination: Destination) -> None:
             click.echo(f"{message}; it is marked as failed.", err=True)
 
 
-def _evaluated(suite: Suite, samples: Sequence[Sample], request: Request, groups: str | None) -> Report:
-    """The report, also where the judges gave out on the way: then it says so."""
+def evaluated(suite: Suite, samples: Sequence[Sample], **options: Any) -> tuple[Report, KeyboardInterrupt | None]:
+    """The report, also where the judges gave out on the way or Ctrl-C or SIGTERM came: then it says so."""
     try:
-        return suite.evaluate(samples, progress=request.progress, repeat=request.repeat, groups=groups)
-    except JudgeError as error:
-        if error.report is None:
+        return suite.evaluate(samples, **options), None
+    except (JudgeError, KeyboardInterrupt, MemoryError) as error:
+        report: Report | None = getattr(error, "report", None)
+        if report is None:
             raise
-        report: Report = error.report
-        return report
+        if not isinstance(error, KeyboardInterrupt):
+            return report, None
+        say_stopping(len(report))
+        return report, error
+
+
+def _memory_ran_out(scored: int, total: int, output: str | None) -> str:
+    written = f"they are in {output}, and nothing else was written" if output else "nothing was written"
+    way = "--no-log with --output FILE.parquet keeps no rows in memory"
+    return f"memory ran out when {scored} of {total} rows were scored; {written}; {way}"
+
+
+def say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None = None, is_logged: bool) -> None:
+    """What was scored before a signal, where it is, and how to go on."""
+    places = [
+        *([output] if output else []),
+        *(["the MLflow run, which says that it is incomplete"] if is_logged else []),
+    ]
+    where = f"they are in {' and in '.join(places)}" if places else "they are shown above"
+    kept = "to go on (the cache has the judge's answers)" if suite.cache is not None else "to score all of them"
+    click.echo(
+        f"Stopped: {len(report)} of {rows} rows were scored; {where}; run the same command again {kept}.", err=True
+    )
 
 
 def _check_scored(report: Report, source: str) -> None:
     if report.incomplete is not None or any(score.scored for row in report.rows for score in row.scores.values()):
         return  # what a judge left undone is shown and logged as such
+    if any(report.metrics[f"{key}/n_scored"] for key in report.keys):
+        return  # rows that went by
     row = report.rows[0]
     first = next(iter(row.scores.values()))
     reason = f"of sample {row.sample.id!r} the result says: {first.error or first.reason}"
@@ -235,6 +301,10 @@ def rows_of(request: Request) -> Rows:
     if results is None or (request.data and request.results) or (request.results and not request.reference):
         message = "give one file, as in ragmetrics evaluate FILE, or two to be joined: --results FILE --reference FILE"
         raise InvalidOptionError(message, param="data")
+    if is_address(results):
+        from mlflow_ragmetrics.cli.store import open_store
+
+        open_store(request.tracking_uri)
     if request.reference is None:
         read = read_samples(results, request.columns, delimiter=request.delimiter)
         return Rows(list(islice(read, limit)), results)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from mlflow_ragmetrics.cli.options import files, metrics
-from mlflow_ragmetrics.cli.output import check_writable, write_text
+from mlflow_ragmetrics.cli.options import files, metrics, tracking_uri_option
+from mlflow_ragmetrics.cli.output import check_writable, clean, write_text
 from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from mlflow_ragmetrics.tracking.review import Answers
 
 __all__ = ["command"]
 
@@ -29,15 +33,33 @@ _FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
 @click.option(
     "--output", "-o", default="labels.csv", show_default=True, metavar="FILE", shell_complete=files, help="The file."
 )
+@click.option(
+    "--to",
+    type=click.Choice(["file", "mlflow"]),
+    default="file",
+    show_default=True,
+    help="Where people label: in the file, or in a review queue of MLflow.",
+)
+@click.option(
+    "--answers",
+    type=click.Choice(["words", "yes-no", "1-5"]),
+    default="words",
+    show_default=True,
+    help="With --to mlflow: how they answer.",
+)
+@click.option("--reviewer", multiple=True, metavar="NAME", help="With --to mlflow: whose queue it is.")
 @click.option("--labels", metavar="LABELS", help="Labels that are there already, a column or a file: to choose better.")
 @click.option("--groups", metavar="COLUMN", help="Rows that belong together [default: those of the evaluation].")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Of the choice.")
-@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+@tracking_uri_option
 def command(
     run: str,
     key: str | None,
     budget: int,
     output: str,
+    to: str,
+    answers: Answers,
+    reviewer: Sequence[str],
     labels: str | None,
     groups: str | None,
     seed: int,
@@ -48,15 +70,28 @@ def command(
     RUN is a run's id or name in MLflow, or a file that `ragmetrics evaluate --output` wrote. Fill in 1 or 0, yes or no,
     or grades, and leave the column label_probability as it is: it keeps what is computed from the labels unbiased.
 
+    With --to mlflow the rows wait in a review queue of the run's experiment (MLflow 3.14 and later, from its Review
+    page), and the answers come back with `ragmetrics calibrate RUN --feedback`.
+
     \b
     Examples:
       ragmetrics label my-run --key faithfulness --budget 60 -o labels.csv
       ragmetrics calibrate my-run labels.csv --key faithfulness
+      ragmetrics label my-run --key faithfulness --to mlflow --reviewer ann
       ragmetrics evaluate answers.jsonl --true-score faithfulness=labels.csv
     """
     from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
     from mlflow_ragmetrics.readers.results import is_file
 
+    if to == "mlflow":
+        if is_file(run):
+            raise InvalidOptionError(
+                "--to mlflow needs a run in MLflow, whose traces people see, not a file", param="to"
+            )
+        open_store(tracking_uri)
+        rows = rows_to_label(run, key=key, budget=budget, labels=labels, groups=groups, seed=seed)
+        _queue(run, key, rows, answers, reviewer)
+        return
     check_writable(output)
     if Path(output).suffix.lower() not in _FORMATS:
         message = f"--output {output}: the name must end in one of {', '.join(_FORMATS)}"
@@ -65,9 +100,26 @@ def command(
         open_store(tracking_uri)
     rows = rows_to_label(run, key=key, budget=budget, labels=labels, groups=groups, seed=seed)
     _write(rows, output)
-    click.echo(f"Wrote {output}: {len(rows)} rows to label. Fill in the column label, then:")
+    click.echo(f"Wrote {output}: {counted(len(rows), 'row')} to label. Fill in the column label, then:")
     named = f" --key {key}" if key else ""
     click.echo(f"  ragmetrics calibrate {run} {output}{named}")
+
+
+def _queue(run: str, key: str | None, rows: pd.DataFrame, answers: Answers, reviewers: Sequence[str]) -> None:
+    from mlflow_ragmetrics.readers.results import results_of
+    from mlflow_ragmetrics.tracking.review import ANSWERS, queue_for_review
+
+    results = results_of(run)
+    key = key or results.keys[0]
+    queue = queue_for_review(str(results.run_id), key, rows, answers=answers, reviewers=reviewers)
+    if queue.name is not None:
+        click.echo(f"{queue.rows} rows wait in the review queue {clean(queue.name)!r}; answers: {ANSWERS[answers]}.")
+    else:
+        click.echo(f"{queue.rows} traces are to be labelled; this MLflow has no review queues (they came with 3.14).")
+        click.echo(f"Find them with the filter {queue.filter}, and add feedback named {key} to each.")
+    if queue.without_trace:
+        click.echo(f"Warning: {queue.without_trace} rows have no trace and were left out.", err=True)
+    click.echo(f"Then:\n  ragmetrics calibrate {run} --feedback --key {key}")
 
 
 def _write(rows: pd.DataFrame, output: str) -> None:

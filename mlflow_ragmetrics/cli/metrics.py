@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["list_command", "explain_command"]
 
 _COMPOSITE = "0 to 1, shown 1–5 · composite of the metrics that it weighs"
+_PACKAGE = __name__.partition(".")[0]
 _FAMILIES = {
     "white_paper": "White paper: answer, passages and reference before a judge",
     "lexical": "Words and patterns, without any model",
@@ -83,7 +84,8 @@ def _facts(metric: Metric) -> str:
     uses = f" · uses {', '.join(definition.optional)}" if definition.optional else ""
     shown = f"{low:g} to {high:g}" + (", shown 1–5" if definition.scaled else "")
     shown += "" if definition.higher_is_better else f", {SIDES[definition.higher_is_better]}"
-    origin = "" if definition.source else f" · {definition.function.__module__}"
+    is_ours = definition.function.__module__.startswith(f"{_PACKAGE}.")
+    origin = "" if definition.source or is_ours else f" · {definition.function.__module__}"
     return f"{key}{shown} · needs {needs}{uses}{origin}"
 
 

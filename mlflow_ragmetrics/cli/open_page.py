@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from mlflow_ragmetrics.cli.options import tracking_uri_option
 from mlflow_ragmetrics.cli.output import check_writable, write_text
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.errors import InvalidDataError
@@ -20,7 +21,7 @@ _PAGE = "ragmetrics_report.html"
 @click.command("open")
 @click.argument("run")
 @click.option("--output", "-o", metavar="FILE", help="Only write the page to this file.")
-@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+@tracking_uri_option
 def command(run: str, output: str | None, tracking_uri: str | None) -> None:
     """Open the page of RUN, a run's id or name in MLflow, in the browser.
 

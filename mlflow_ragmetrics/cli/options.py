@@ -1,4 +1,4 @@
-"""What options take: values of the form ``name=value,name=value``, and what the shell offers to complete one."""
+"""Options that several commands have, and what options take: ``name=value,name=value``, and what a shell completes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 
 __all__ = [
     "assignments",
+    "experiment_option",
     "files",
     "levels_or_numbers",
     "metrics",
@@ -21,7 +22,15 @@ __all__ = [
     "pairs_of",
     "share_or_numbers",
     "suites",
+    "tracking_uri_option",
 ]
+
+experiment_option = click.option(
+    "--experiment", metavar="NAME", help="[default: MLFLOW_EXPERIMENT_NAME, else ragmetrics]"
+)
+tracking_uri_option = click.option(
+    "--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]"
+)
 
 
 def pairs_of(given: Sequence[str], option: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ import click
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.report.gates import Check, to_json
 from mlflow_ragmetrics.report.junit import Case, gate_cases, to_junit
+from mlflow_ragmetrics.report.table_file import TABLES, TableFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +40,7 @@ __all__ = [
     "shorten",
     "terminal_width",
     "unbroken",
+    "unwritable",
     "wrapped",
     "write_report",
     "write_text",
@@ -112,28 +114,45 @@ def write_report(report: Report, output: str, *, keep_formulas: bool = False) ->
     appears under its name when it is whole.
     """
     path = Path(output)
-    partial = path.with_name(f"{path.name}.partial")
     try:
-        _write(report, partial, path.suffix.lower(), keep_formulas)
-        os.replace(partial, path)
+        if path.suffix.lower() in TABLES:
+            _write_table(report, path)
+        else:
+            _write_whole(report, path, keep_formulas)
     except OSError as error:
-        return RagMetricsError(f"cannot write --output {output}: {os.strerror(error.errno) if error.errno else error}")
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
+        return unwritable(output, error)
     return None
 
 
-def _write(report: Report, path: Path, kind: str, keep_formulas: bool) -> None:
-    if kind == ".parquet":
-        report.table.to_parquet(path, index=False)
-    elif kind == ".html":
-        path.write_text(report.to_html(), encoding="utf-8")
-    elif kind == ".csv":
-        table = _flat(report)
-        (table if keep_formulas else _without_formulas(table)).to_csv(path, index=False)
-    else:
-        report.table.to_json(path, orient="records", lines=kind == ".jsonl", force_ascii=False, compression=None)
+def unwritable(output: str, error: OSError) -> RagMetricsError:
+    """Why the file ``output`` could not be written."""
+    return RagMetricsError(f"cannot write --output {output}: {os.strerror(error.errno) if error.errno else error}")
+
+
+def _write_table(report: Report, path: Path) -> None:
+    file = TableFile(path)
+    try:
+        for number, row in enumerate(report.rows):
+            file.add(row, report.diagnoses[number] if report.diagnoses else None)
+        file.close()
+    finally:
+        file.discard()
+
+
+def _write_whole(report: Report, path: Path, keep_formulas: bool) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        if path.suffix.lower() == ".html":
+            partial.write_text(report.to_html(), encoding="utf-8")
+        elif path.suffix.lower() == ".csv":
+            table = _flat(report)
+            (table if keep_formulas else _without_formulas(table)).to_csv(partial, index=False)
+        else:
+            report.table.to_json(partial, orient="records", force_ascii=False, compression=None)
+        os.replace(partial, path)
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import files
+from mlflow_ragmetrics.cli.options import files, tracking_uri_option
 from mlflow_ragmetrics.cli.output import check_writable, write_text
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -33,7 +33,7 @@ __all__ = ["command"]
 )
 @click.option("--row-cost", type=float, metavar="NUMBER", help="What a scored row costs, in dollars.")
 @click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the figures as JSON.")
-@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
+@tracking_uri_option
 def command(
     runs: Sequence[str], groups: str | None, json_file: str | None, tracking_uri: str | None, **options: Any
 ) -> None:

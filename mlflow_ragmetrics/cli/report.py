@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.cli.output import clean, console, shorten, unbroken, wrapped
 from mlflow_ragmetrics.core.marked import nearest_sentence, verdict_name
+from mlflow_ragmetrics.core.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +47,8 @@ def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> No
 
 def _notes(report: Report) -> Iterator[tuple[str, str]]:
     """What the table does not say, each with its style."""
-    for lines in (_composite_lines, _cause_lines, _side_lines, _group_lines, _anytime_lines, _other_figures):
+    yield from ((clean(line), "dim") for line in report.notes)
+    for lines in (_composite_lines, _side_lines, _group_lines, _anytime_lines, _other_figures):
         yield from ((line, "dim") for line in lines(report))
     yield from ((clean(true_score), "") for true_score in report.true_scores)
     yield from ((f"Warning: {clean(warning)}", "yellow") for warning in report.warnings)
@@ -78,7 +80,7 @@ def _usage(report: Report) -> str:
 
 
 def _row_count(report: Report) -> str:
-    return "1 row" if len(report) == 1 else f"{len(report)} rows"
+    return counted(len(report), "row")
 
 
 _COUNTS = {"scored": "n_scored", "skipped": "n_skipped", "failed": "n_error"}
@@ -118,7 +120,7 @@ def _figures_table(report: Report, titles: Sequence[str]) -> Table:
     table.add_column("metric", no_wrap=True)
     for title in titles:
         table.add_column(title, justify="right", no_wrap=True)
-    for key in report.keys:
+    for key in report.ranked_keys:
         counts = {title: str(int(figures.get(f"{key}/{count}", 0))) for title, count in _COUNTS.items()}
         cells = {
             "mean": _number(figures, f"{key}/mean"),
@@ -142,20 +144,33 @@ def slices_table(slices: pd.DataFrame, column: str, width: int = _WIDEST) -> Tab
     """One line per slice and metric, as ``Report.by`` gives them.
 
     No figure is cut: what is wider than ``width`` goes without the columns that a reader misses least, then the names
-    of the slices are shortened.
+    of the slices are shortened, and last the marks stand below the table.
     """
     from rich.console import Console
 
+    screen = Console(width=10_000)
     titles = ["rows", "mean", "95 % interval", "p (Holm)", "mark"]
     table = _slices_table(slices, column, titles, _LONGEST_SLICE)
     for title in _SLICES_DROPPED_FIRST:
-        if Console(width=10_000).measure(table).maximum <= width:
+        if screen.measure(table).maximum <= width:
             return table
         titles.remove(title)
         table = _slices_table(slices, column, titles, _LONGEST_SLICE)
-    excess = max(0, Console(width=10_000).measure(table).maximum - width)
     names = max((len(shorten(name, _LONGEST_SLICE)) for name in (*slices["slice"], column)), default=0)
-    return _slices_table(slices, column, titles, max(_SHORTEST_SLICE, names - excess)) if excess else table
+    for shown in (titles, [title for title in titles if title != "mark"]):
+        excess = max(0, screen.measure(_slices_table(slices, column, shown, _LONGEST_SLICE)).maximum - width)
+        table = _slices_table(slices, column, shown, max(_SHORTEST_SLICE, names - excess))
+        if screen.measure(table).maximum <= width:
+            break
+    if "mark" in shown:
+        return table
+    marks: dict[str, list[str]] = {}
+    for record in slices.to_dict("records"):
+        if record["mark"]:
+            marks.setdefault(record["mark"], []).append(f"{clean(record['slice'])} ({record['metric']})")
+    lines = [line for mark, found in marks.items() for line in wrapped(f"{mark}: {', '.join(found)}", width)]
+    table.caption, table.caption_justify, table.caption_style = "\n".join(lines), "left", ""
+    return table
 
 
 def _slices_table(slices: pd.DataFrame, column: str, titles: Sequence[str], longest: int) -> Table:
@@ -194,12 +209,6 @@ def _composite_lines(report: Report) -> list[str]:
         if coverage < 1.0 and f"{key}/mean" in report.metrics:
             lines.append(f"  on average {coverage:.0%} of these weights had a score; the rest counts in proportion")
     return lines
-
-
-def _cause_lines(report: Report) -> list[str]:
-    """How many rows have each diagnosis."""
-    counts = [f"{cause} {number}" for cause, number in report.causes.items() if number]
-    return [f"Diagnosis: {', '.join(map(unbroken, counts))}"] if counts else []
 
 
 def _side_lines(report: Report) -> list[str]:
@@ -318,7 +327,8 @@ def _faults(row: Row, key: str, width: int) -> Iterator[Text]:
         yield from _indented(f"answer: {answer}", width)
     for item in faults[:_SHOWN]:
         mark, style = _MARKS[str(item.verdict)]
-        head = f"{mark} {verdict_name(item.verdict)}  " if item.kind != "document" else f"{mark} {clean(item.reason)}  "
+        what = clean(item.reason) if item.kind == "document" else verdict_name(item.verdict)
+        head = f"{mark} {what}  "
         room = 2 * (width - _INDENT) - len(head) - 2
         yield from _indented(f"{head}“{shorten(item.text, room)}”", width, style)
         if item.reason and item.kind != "document":
@@ -335,7 +345,7 @@ def _nearest(item: Item, row: Row, width: int) -> Iterator[Text]:
         given = nearest_sentence(item.text, row.sample.contexts)
     if given is None:
         return
-    place = f"chunk {given.chunk}" if given.chunk else "reference"
+    place = f"passage {given.chunk}" if given.chunk else "reference"
     place += f" ({shorten(given.id, 24)})" if given.id else ""
     quote = f": “{shorten(given.quote, 2 * width - 60)}”" if given.quote else ""
     yield from _indented(f"nearest: {place}{quote}", width, indent=_INDENT + 2)

@@ -10,6 +10,7 @@ import click
 
 from mlflow_ragmetrics.cli.options import (
     assignments,
+    experiment_option,
     files,
     levels_or_numbers,
     metrics,
@@ -17,9 +18,10 @@ from mlflow_ragmetrics.cli.options import (
     one_or_all,
     share_or_numbers,
     suites,
+    tracking_uri_option,
 )
 
-__all__ = ["CACHE", "Request", "Sectioned", "request_options"]
+__all__ = ["CACHE", "SUITE_OPTIONS", "Request", "Sectioned", "request_options"]
 
 CACHE = "ragmetrics-cache.db"
 
@@ -60,6 +62,7 @@ class Request:
     run_name: str | None
     log: bool
     texts: bool
+    feedback: bool
     output: str | None
     keep_formulas: bool
     fail_under: Mapping[str, float] | None
@@ -100,7 +103,7 @@ _DATA = (
     ),
     click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N rows."),
 )
-_SUITE = (
+SUITE_OPTIONS = (
     click.option(
         "--suite",
         metavar="NAME|FILE",
@@ -178,21 +181,28 @@ _SUITE = (
         callback=numbers,
         help="Dollars per million tokens of the model, and cached= where these cost less.",
     ),
+    click.option("--concurrency", type=int, metavar="N", help="Calls to language models at the same time."),
+)
+_TRIAL = (
     click.option(
         "--repeat", type=click.IntRange(min=1), default=1, metavar="N", help="Ask N times and say how far that differs."
     ),
     click.option("--dry-run", is_flag=True, help="Only say what calls, tokens and money it would take."),
-    click.option("--concurrency", type=int, metavar="N", help="Calls to language models at the same time."),
 )
 _OUTCOME = (
-    click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]"),
-    click.option("--experiment", metavar="NAME", help="[default: MLFLOW_EXPERIMENT_NAME, else ragmetrics]"),
+    tracking_uri_option,
+    experiment_option,
     click.option("--run-name", metavar="NAME", help="The run's name in MLflow."),
     click.option("--log/--no-log", default=True, help="Log to MLflow, or only show."),
     click.option(
         "--texts/--no-texts",
         default=True,
         help="Log questions, answers, passages and reasons too, or scores, verdicts and ids only.",
+    ),
+    click.option(
+        "--feedback",
+        is_flag=True,
+        help="Where rows are traces: write the scores onto these, not onto new ones.",
     ),
     click.option(
         "--output",
@@ -250,7 +260,14 @@ _OUTCOME = (
 )
 
 
-_SECTIONS = {"results": "What is read", "suite": "How it is scored", "tracking_uri": "What comes of it"}
+_READ, _OUTCOMES = "What is read", "What comes of it"
+_SECTIONS = {
+    "results": _READ,
+    "filter_string": _READ,
+    "suite": "How it is scored",
+    "once": _OUTCOMES,
+    "tracking_uri": _OUTCOMES,
+}
 
 
 class Sectioned(click.Command):
@@ -272,6 +289,6 @@ class Sectioned(click.Command):
 
 def request_options(function: F) -> F:
     """Give a command all options of ``Request``, in the order in which ``--help`` shows them."""
-    for option in reversed((*_DATA, *_SUITE, *_OUTCOME)):
+    for option in reversed((*_DATA, *SUITE_OPTIONS, *_TRIAL, *_OUTCOME)):
         function = option(function)
     return function

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import files, numbers, one_or_all
+from mlflow_ragmetrics.cli.evaluate import evaluated, say_stopped, show_plan
+from mlflow_ragmetrics.cli.options import experiment_option, files, numbers, one_or_all, tracking_uri_option
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE, clean, for_terminal, terminal_width
 from mlflow_ragmetrics.cli.request import CACHE
+from mlflow_ragmetrics.cli.stopping import exit_code_of
 from mlflow_ragmetrics.cli.store import destination_of, open_store
-from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
+from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.report.report import Report
     from mlflow_ragmetrics.suite import Suite
 
 __all__ = ["command"]
@@ -42,8 +43,8 @@ __all__ = ["command"]
 @click.option("--dry-run", is_flag=True, help="Only say what calls, tokens and money it would take.")
 @click.option("--rows", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Changed rows.")
 @click.option("--run-name", metavar="NAME", help="The new run's name [default: RUN and the judge].")
-@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
-@click.option("--experiment", metavar="NAME", help="[default: MLFLOW_EXPERIMENT_NAME, else ragmetrics]")
+@tracking_uri_option
+@experiment_option
 @click.option("--log/--no-log", default=True, help="Log a new run to MLflow, or only show the comparison.")
 @click.pass_context
 def command(
@@ -86,14 +87,12 @@ def command(
         given["api_key"] = "none"
     made = _suite(results.description, suite, given)
     if dry_run:
-        from mlflow_ragmetrics.cli.evaluate import show_plan
-
         show_plan(made.plan(samples))
         return
     destination = destination_of(tracking_uri, experiment) if log else None
     if destination is not None:
         destination.open()
-    report = _evaluated(made, samples)
+    report, interruption = evaluated(made, samples)
     judges = ", ".join(judge.name for judge in made.judges)
     name = run_name or f"{results.name} by {judges}"
     compared = replace(results_of(report), name=name)
@@ -107,6 +106,9 @@ def command(
         run_id = report.log(run_name=name)
         comparison.log(run_id)
         click.echo(f"Logged into MLflow run {clean(name)} ({run_id})")
+    if interruption is not None:
+        say_stopped(report, len(samples), made, is_logged=destination is not None)
+        context.exit(exit_code_of(interruption))
     if report.incomplete is not None:
         click.echo(f"The evaluation is not complete: {clean(report.incomplete)}", err=True)
         context.exit(NOT_COMPLETE)
@@ -123,13 +125,3 @@ def _suite(description: Any, suite: str | None, options: dict[str, Any]) -> Suit
         message = "this evaluation does not say which metrics it has; name them with --suite"
         raise InvalidOptionError(message, param="suite")
     return Suite(list(metrics), **options)
-
-
-def _evaluated(suite: Suite, samples: Any) -> Report:
-    try:
-        return suite.evaluate(samples)
-    except JudgeError as error:
-        if error.report is None:
-            raise
-        report: Report = error.report
-        return report

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import click
 
-from mlflow_ragmetrics.cli.options import files
+from mlflow_ragmetrics.cli.options import files, tracking_uri_option
 from mlflow_ragmetrics.cli.output import clean, clean_lines, console, shorten, wrapped
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.marked import VERDICTS, claims_of, marked_text, nearest_sentence
+from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 
 if TYPE_CHECKING:
@@ -45,9 +46,12 @@ _GAP = 3  # between the columns of a table
 @click.argument("run", shell_complete=files)
 @click.argument("row", required=False)
 @click.option("--where", multiple=True, metavar="CONDITION", help='Only rows such as "faithfulness < 0.5"; repeat it.')
+@click.option("--diagnosis", metavar="PART", help="Only rows in which this part failed, such as retrieval.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Rows at most.")
-@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
-def command(run: str, row: str | None, where: tuple[str, ...], limit: int, tracking_uri: str | None) -> None:
+@tracking_uri_option
+def command(
+    run: str, row: str | None, where: tuple[str, ...], diagnosis: str | None, limit: int, tracking_uri: str | None
+) -> None:
     """Show the rows of RUN, the lowest first, or the row with the id ROW and what is wrong in it.
 
     RUN is a run's id or name in MLflow, or a file that `ragmetrics evaluate --output` wrote (which has no claims).
@@ -56,10 +60,12 @@ def command(run: str, row: str | None, where: tuple[str, ...], limit: int, track
     Examples:
       ragmetrics show my-run
       ragmetrics show my-run --where "faithfulness < 0.5"
+      ragmetrics show my-run --diagnosis retrieval
       ragmetrics show my-run rt14373
     """
     from mlflow_ragmetrics.readers.results import is_file, results_of
     from mlflow_ragmetrics.readers.stored_rows import stored_rows
+    from mlflow_ragmetrics.report.diagnosis import causes_line, count_causes
 
     conditions = [condition_of(each, "where") for each in where]
     if tracking_uri is not None or not is_file(run):
@@ -69,11 +75,14 @@ def command(run: str, row: str | None, where: tuple[str, ...], limit: int, track
     if unknown is not None:
         message = f"--where {unknown!r} is not a metric of {results.name}; there are {', '.join(results.keys)}"
         raise InvalidOptionError(message, param="where")
+    diagnoses = results.diagnoses
+    if diagnosis is not None:
+        _check_diagnosis(diagnosis, results)
     rows = stored_rows(results)
     screen = console()
     width = min(screen.width, _WIDEST)
     if row is not None:
-        for line in _row(_found(rows, row, results), width):
+        for line in _row(_found(rows, row, results), width, diagnoses.get(row, ("", ""))):
             screen.print(line, soft_wrap=True)
         return
     chosen = [
@@ -83,15 +92,28 @@ def command(run: str, row: str | None, where: tuple[str, ...], limit: int, track
             (value := each.scores[c.name].value if c.name in each.scores else None) is not None and c.holds(value)
             for c in conditions
         )
+        and diagnosis in (None, diagnoses.get(each.sample.id, ("", ""))[0])
     ]
     key = results.keys[0]
     chosen.sort(key=lambda each: _value(each, key))
-    screen.print(_table(chosen[:limit], results.keys, width))
-    counted = f"{len(chosen)} of {len(rows)} rows" if conditions else f"{len(rows)} rows"
+    screen.print(_table(chosen[:limit], results.keys, width, diagnoses))
+    if diagnoses:
+        causes = count_causes(cause for cause, _ in diagnoses.values())
+        screen.print("\n".join(wrapped(causes_line(causes), width)), style="dim")
+    filtered = bool(conditions or diagnosis)
+    found = f"{len(chosen)} of {counted(len(rows), 'row')}" if filtered else counted(len(rows), "row")
     cut = f", the {limit} lowest by {key} are shown (--limit)" if len(chosen) > limit else ""
-    screen.print(
-        "\n".join(wrapped(f"{counted}{cut}. One of them: ragmetrics show {clean(run)} ID", width)), style="dim"
-    )
+    screen.print("\n".join(wrapped(f"{found}{cut}. One of them: ragmetrics show {clean(run)} ID", width)), style="dim")
+
+
+def _check_diagnosis(diagnosis: str, results: Results) -> None:
+    from mlflow_ragmetrics.report.diagnosis import CAUSES
+
+    if not results.diagnoses:
+        message = f"--diagnosis: {results.name} does not say which part failed; evaluate it with --suite diagnose"
+        raise InvalidOptionError(message, param="diagnosis")
+    if diagnosis not in CAUSES:
+        raise InvalidOptionError(f"--diagnosis {diagnosis!r}: the parts are {', '.join(CAUSES)}", param="diagnosis")
 
 
 def _value(row: Row, key: str) -> float:
@@ -108,28 +130,32 @@ def _found(rows: list[Row], name: str, results: Results) -> Row:
     return by_id[name]
 
 
-def _table(rows: list[Row], keys: list[str], width: int) -> Table:
-    """Id, as many scores as there is room for, and the question."""
+def _table(rows: list[Row], keys: list[str], width: int, diagnoses: Mapping[str, tuple[str, str]]) -> Table:
+    """Id, which part failed where that is known, as many scores as there is room for, and the question."""
     from rich import box
     from rich.table import Table
 
     ids = max([2, *(min(20, len(clean(row.sample.id))) for row in rows)])
-    room = width - ids - _NARROWEST_QUESTION - _GAP
+    causes = max([len("diagnosis"), *(len(cause) for cause, _ in diagnoses.values())]) + _GAP if diagnoses else 0
+    room = width - ids - _NARROWEST_QUESTION - _GAP - causes
     shown: list[str] = []
     for key in keys:
         room -= max(len(key), 6) + _GAP
         if room < 0 and shown:
             break
         shown.append(key)
-    question = max(_NARROWEST_QUESTION, width - ids - _GAP - sum(max(len(key), 6) + _GAP for key in shown))
+    question = max(_NARROWEST_QUESTION, width - ids - _GAP - causes - sum(max(len(key), 6) + _GAP for key in shown))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     table.add_column("id", no_wrap=True)
+    if diagnoses:
+        table.add_column("diagnosis", no_wrap=True)
     for key in shown:
         table.add_column(key, justify="right", no_wrap=True)
     table.add_column("question", no_wrap=True)
     for row in rows:
         cells = [_cell(row.scores.get(key)) for key in shown]
-        table.add_row(shorten(row.sample.id, ids), *cells, shorten(row.sample.question or "", question))
+        cause = [diagnoses[row.sample.id][0]] if diagnoses else []
+        table.add_row(shorten(row.sample.id, ids), *cause, *cells, shorten(row.sample.question or "", question))
     return table
 
 
@@ -143,13 +169,15 @@ def _cell(score: Score | None) -> Text:
     return Text(f"{score.value:.3f}", style="red" if score.passed is False else "")
 
 
-def _row(row: Row, width: int) -> Iterator[Text]:
+def _row(row: Row, width: int, diagnosis: tuple[str, str]) -> Iterator[Text]:
     from rich.text import Text
 
     sample = row.sample
     yield from (
         Text(line, style="bold") for line in wrapped(f"{clean(sample.id)}  {clean(sample.question or '')}", width)
     )
+    cause, why = map(clean, diagnosis)
+    yield from map(Text, wrapped(f"Diagnosis: {cause}. {why}" if cause else "", width))
     claims = claims_of(row.scores.values())
     if sample.answer is not None:
         yield Text("\nAnswer", style="bold")

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import assignments, files, one_or_all, suites
+from mlflow_ragmetrics.cli.options import assignments, experiment_option, files, one_or_all, suites, tracking_uri_option
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE, check_writable, write_text
 from mlflow_ragmetrics.cli.request import CACHE
 from mlflow_ragmetrics.errors import JudgeError
@@ -28,8 +28,8 @@ __all__ = ["command"]
 @click.option("--cache", metavar="FILE", shell_complete=files, help=f"Of a model's answers [default: {CACHE}].")
 @click.option("--max-calls", type=click.IntRange(min=1), metavar="N", help="Stop after so many calls to a model.")
 @click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the table as JSON.")
-@click.option("--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]")
-@click.option("--experiment", metavar="NAME", help="[default: MLFLOW_EXPERIMENT_NAME, else ragmetrics]")
+@tracking_uri_option
+@experiment_option
 @click.option("--log/--no-log", default=True, help="Log to MLflow, or only show.")
 @click.pass_context
 def command(

@@ -32,7 +32,8 @@ class ChangedItem:
 class ChangedRow:
     """One row of both evaluations; ``change``: the mean over the metrics of how far its score moved, B minus A.
 
-    A fall of what is better the lower counts as a rise, and what is neither counts as nothing.
+    A fall of what is better the lower counts as a rise, and what is neither counts as nothing. ``causes``: which part
+    failed in A and in B, where both sides say it.
     """
 
     id: str
@@ -42,6 +43,7 @@ class ChangedRow:
     change: float
     scores: Mapping[str, tuple[float | None, float | None]]
     items: tuple[ChangedItem, ...] = ()
+    causes: tuple[str, str] | None = None
 
 
 def changed_rows(
@@ -55,6 +57,7 @@ def changed_rows(
     ids_a, ids_b = _column(a, "id"), _column(b, "id")
     items_a = _items(a, {ids_a[pairing.rows_a[row]] for row in farthest})
     items_b = _items(b, {ids_b[pairing.rows_b[row]] for row in farthest})
+    causes = a.diagnoses, b.diagnoses
     texts = {name: (_column(a, name), _column(b, name)) for name in ("question", "answer")}
     return tuple(
         ChangedRow(
@@ -67,6 +70,9 @@ def changed_rows(
             items=_changed_items(
                 items_a.get(ids_a[pairing.rows_a[row]], {}), items_b.get(ids_b[pairing.rows_b[row]], {})
             ),
+            causes=(causes[0][ids_a[pairing.rows_a[row]]][0], causes[1][ids_b[pairing.rows_b[row]]][0])
+            if all(causes)
+            else None,
         )
         for row in farthest
     )

@@ -9,6 +9,7 @@ from typing import Any, Literal, Union
 import numpy as np
 
 from mlflow_ragmetrics.core.score import Better
+from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.statistics.clusters import BOOTSTRAP_GROUPS
 from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.intervals import paired_intervals
@@ -111,16 +112,15 @@ class Difference:
         if self.verdict != "too few rows to tell" or self.needed is None:
             return ""
         if self.needed > self.rows:
-            return f"; {self.rows} rows, about {self.needed} would show a difference of {self.tolerance:g}"
-        return f"; a difference of {self.tolerance:g} cannot be ruled out with {self.rows} rows"
+            return f"; {counted(self.rows, 'row')}, about {self.needed} would show a difference of {self.tolerance:g}"
+        return f"; a difference of {self.tolerance:g} cannot be ruled out with {counted(self.rows, 'row')}"
 
     def counted(self, unit: str = "rows") -> str:
         """How many rows there are and in how many groups, with the mark: ``60 rows in 4 groups (few groups)``."""
-        rows = f"{self.rows} {unit.removesuffix('s') if self.rows == 1 else unit}"
+        rows = counted(self.rows, unit.removesuffix("s"))
         if self.groups is None:
             return rows
-        groups = "1 group" if self.groups == 1 else f"{self.groups} groups"
-        return f"{rows} in {groups}{' (few groups)' if self.few_groups else ''}"
+        return f"{rows} in {counted(self.groups, 'group')}{' (few groups)' if self.few_groups else ''}"
 
     def plain(self, unit: str = "rows") -> str:
         """The figures in a few words: ``faithfulness (+0.19 [0.13, 0.27], 60 questions)``; where there are too few

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mlflow_ragmetrics.core.marked import verdict_name
 from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.views.text import number
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison.pairing import Pairing
     from mlflow_ragmetrics.report.gates import Check
 
-__all__ = ["code", "comparison_markdown"]
+__all__ = ["code", "changed_most", "comparison_markdown"]
 
 _SIGNS = {"improved": "🟢", "regressed": "🔴", "changed": "🟡", "unchanged": "⚪", "too few rows to tell": "❔"}
 _MOST_CHARACTERS = 400
@@ -36,6 +37,8 @@ class Compared(Protocol):
     def differences(self) -> Sequence[Difference]: ...
     @property
     def pairing(self) -> Pairing: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
     @property
     def tolerance(self) -> float: ...
     @property
@@ -61,15 +64,21 @@ def comparison_markdown(comparison: Compared, checks: Sequence[Check] = ()) -> s
             each.verdict,
         ]
         lines.append(_line(cells))
-    paired = f"{len(comparison.pairing)} rows paired by {comparison.pairing.by}, tolerance {comparison.tolerance:g}."
+    paired = f"{counted(len(comparison.pairing), 'row')} paired by {comparison.pairing.by}"
+    paired += f", tolerance {comparison.tolerance:g}."
     lines += ["", _escaped(paired)]
-    lines += [f"- {_escaped(f'{each.key}: {each.passes}')}" for each in comparison.differences if each.passes]
+    lines += [f"- {_escaped(note)}" for note in comparison.notes]
     lines += [f"- ⚠️ {_escaped(warning)}" for warning in comparison.warnings]
     if comparison.rows:
-        lines += ["", f"<details><summary>The {len(comparison.rows)} rows that changed most</summary>", ""]
+        lines += ["", f"<details><summary>{changed_most(len(comparison.rows))}</summary>", ""]
         lines += [line for row in comparison.rows for line in _row(row)]
         lines += ["", "</details>"]
     return redact("\n".join(lines)) + "\n"
+
+
+def changed_most(rows: int) -> str:
+    """The heading of so many rows."""
+    return "The row that changed most" if rows == 1 else f"The {rows} rows that changed most"
 
 
 def _row(row: ChangedRow) -> Iterator[str]:
@@ -79,6 +88,8 @@ def _row(row: ChangedRow) -> Iterator[str]:
         if before != after
     ]
     yield f"- **{code(row.id)}** {_escaped(f'{row.change:+.3f}')}: {', '.join(scores)}"
+    if row.causes is not None:
+        yield f"  - diagnosis: {code(row.causes[0])} → {code(row.causes[1])}"
     for name, text in (("question", row.question), ("A", row.answer_a), ("B", row.answer_b)):
         if text:
             yield f"  - {name}: {code(text)}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mlflow_ragmetrics.core.score import LARGEST
+from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.readers.results import Results
 
@@ -75,9 +76,8 @@ def _by(how: Literal["id", "content"], a: Results, names_a: list[str], b: Result
 
 
 def _unmatched(name: str, rows: Sequence[str]) -> str:
-    if len(rows) == 1:
-        return f"1 row of {name} has no partner and is left out ({_listed(rows)})"
-    return f"{len(rows)} rows of {name} have no partner and are left out ({_listed(rows)})"
+    has, is_ = ("has", "is") if len(rows) == 1 else ("have", "are")
+    return f"{counted(len(rows), 'row')} of {name} {has} no partner and {is_} left out ({_listed(rows)})"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -15,8 +15,10 @@ from mlflow_ragmetrics.comparison.difference import Difference, Values, Verdict,
 from mlflow_ragmetrics.comparison.forest_plot import forest_plot
 from mlflow_ragmetrics.comparison.markdown import comparison_markdown
 from mlflow_ragmetrics.comparison.pairing import Pairing, measured
+from mlflow_ragmetrics.comparison.sessions import SessionPasses, session_passes
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.core.marked import verdict_name
+from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.readers.groups import table_slices
 from mlflow_ragmetrics.readers.labels import Labels
@@ -111,7 +113,8 @@ class Comparison:
     @property
     def heading(self) -> str:
         """What was compared, and over how many rows."""
-        return f"{self.title}: {len(self.pairing)} rows paired by {self.pairing.by}, tolerance {self.tolerance:g}"
+        rows = counted(len(self.pairing), "row")
+        return f"{self.title}: {rows} paired by {self.pairing.by}, tolerance {self.tolerance:g}"
 
     @property
     def verdict(self) -> dict[str, Verdict]:
@@ -187,6 +190,18 @@ class Comparison:
         a = count_causes(str(found[0][row]) for row in self.pairing.rows_a)
         b = count_causes(str(found[1][row]) for row in self.pairing.rows_b)
         return {cause: (a[cause], b[cause]) for cause in a}
+
+    @cached_property
+    def sessions(self) -> tuple[SessionPasses, ...]:
+        """How many conversations have no failing turn, in A and in B; empty where the rows of A belong to none."""
+        return () if self.sides is None else session_passes(*self.sides, self.pairing)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the table of the metrics does not say: causes, thresholds and conversations, before and after."""
+        counted = [f"{cause} {a} → {b}" for cause, (a, b) in self.causes.items() if a or b]
+        passes = [f"{each.key}: {each.passes}" for each in self.differences if each.passes is not None]
+        return [*([f"Diagnosis: {', '.join(counted)}"] if counted else []), *passes, *map(str, self.sessions)]
 
     def pairs(self, key: str) -> tuple[Values, Values]:
         """A's and B's scores of ``key`` in the order of the pairs; NaN where there is none."""
@@ -281,6 +296,7 @@ class Comparison:
             "metrics": [_record(each) for each in self.differences],
             "plain": self.plain,
             "causes": {cause: list(pair) for cause, pair in self.causes.items()},
+            "sessions": list(map(asdict, self.sessions)),
             "rows": [asdict(row) for row in self.rows],
         }
 
@@ -292,7 +308,6 @@ class Comparison:
             comparison=self,
             columns=list(self.differences[0].figures),
             cluster_robust=any(each.groups is not None for each in self.differences),
-            thresholds=self._thresholds(),
             verdict_name=verdict_name,
             causes={cause: pair for cause, pair in self.causes.items() if any(pair)},
             reach=1.05 * max(self.tolerance, *ends, 1e-6),  # the interval plots go from -reach to reach
@@ -302,7 +317,7 @@ class Comparison:
         return page
 
     def to_text(self, width: int | None = None) -> str:
-        """A table of the metrics, then thresholds and warnings.
+        """A table of the metrics, then causes, thresholds, conversations and warnings.
 
         Where the table is wider than ``width`` columns, it goes without the figures that a reader misses least.
         """
@@ -313,9 +328,7 @@ class Comparison:
             "verdict": [each.verdict for each in self.differences],
         }
         table = text_table(columns, width, left=("metric", "verdict"), droppable=_DROPPABLE)
-        shown = [f"{cause} {a} → {b}" for cause, (a, b) in self.causes.items() if a or b]
-        diagnosis = [f"Diagnosis: {', '.join(shown)}"] if shown else []
-        notes = (*diagnosis, *self._thresholds(), *(f"Note: {warning}" for warning in self.warnings))
+        notes = (*self.notes, *(f"Note: {warning}" for warning in self.warnings))
         return "\n".join([self.heading, "", self.plain, "", table, "", *notes]).rstrip()
 
     def __str__(self) -> str:
@@ -344,7 +357,7 @@ class Comparison:
             for row in self.rows
         ]
         table = Table(("metric", *names, "verdict"), rows, numbers=names, styles=styles)
-        notes = [self.heading, *self._thresholds()]
+        notes = [self.heading, *self.notes]
         lines = [Line(self.plain), *(Line(f"Note: {warning}", "middling") for warning in self.warnings)]
         return cell(self.title, lines, [table], notes=notes, folded=folded)
 
@@ -381,9 +394,6 @@ class Comparison:
             shown = {name: f"{value:.6g}" for name, value in sides.items() if not np.isnan(value)}
             cases.append(Case(name, failure="; ".join(faults) or None, properties=shown))
         return cases
-
-    def _thresholds(self) -> list[str]:
-        return [f"{each.key}: {each.passes}" for each in self.differences if each.passes is not None]
 
     def plot(self) -> Figure | None:
         """A forest plot: one line per metric with its interval; ``None`` when no metric has one."""

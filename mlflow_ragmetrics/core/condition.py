@@ -43,12 +43,18 @@ class Condition:
         return f"{self.name} {self.sign} {self.limit:g}"
 
 
-def check_limit(name: str, limit: float, bounds: tuple[float, float] | None, param: str) -> None:
-    """``InvalidOptionError`` for a limit that no value of a figure within ``bounds`` can be held against sensibly."""
+def check_limit(
+    name: str, limit: float, bounds: tuple[float, float] | None, param: str, *, scaled: str | None = None
+) -> None:
+    """``InvalidOptionError`` for a limit that no value of a figure within ``bounds`` can be held against sensibly.
+
+    ``scaled`` is the name of the same figure from 1 to 5, where there is one.
+    """
     if bounds is None or bounds[0] - 1e-9 <= limit <= bounds[1] + 1e-9:
         return
     low, high = bounds
     hint = f"; write {limit / 100:g} for {limit:g} %" if low == 0 and high == 1 and 1 < limit <= 100 else ""
+    hint = f"; write {scaled}={limit:g} for {limit:g} of 5" if scaled and 1 < limit <= 5 else hint
     scale = f"from {low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
     raise InvalidOptionError(
         f"{name}={limit:g}: the limit must lie in the figure's own range, {scale}{hint}", param=param

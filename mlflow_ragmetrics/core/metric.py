@@ -82,7 +82,7 @@ def no_callback(what: str) -> InvalidOptionError:
     return InvalidOptionError(message, param="callbacks")
 
 
-_PARAMETERS = (*FIELDS, "metadata", "id")
+_PARAMETERS = (*FIELDS, "context_ids", "metadata", "id")
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, field_validator
@@ -17,7 +16,6 @@ __all__ = [
     "Aggregate",
     "OnMissing",
     "Settings",
-    "check_arguments",
     "check_options",
     "kind_of",
     "options_model",
@@ -105,20 +103,6 @@ def check_options(metric: str, model: type[M], given: Mapping[str, Any]) -> M:
         if first["type"] == "missing":
             message = f"{metric}: {param} is missing; {metric} takes {', '.join(model.model_fields)}"
         raise InvalidOptionError(message, param=param, metric=metric) from None
-
-
-@cache
-def _model_of(function: Callable[..., Any]) -> type[BaseModel]:
-    return options_model(function)
-
-
-def check_arguments(owner: str, function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """``given`` as the annotations of the keyword-only parameters of ``function`` (or class) have it.
-
-    ``InvalidOptionError`` with the first thing that is wrong, in the name of ``owner``.
-    """
-    checked = check_options(owner, _model_of(function), given)
-    return {name: getattr(checked, name) for name in given}
 
 
 def kind_of(value: object) -> str:

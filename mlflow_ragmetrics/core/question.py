@@ -65,6 +65,11 @@ class Question(Generic[A]):
     kind: ClassVar[str]
     stored: ClassVar[bool] = True
 
+    @property
+    def answered_by(self) -> Any:
+        """The one judge that answers it, whoever judges otherwise; by default there is none."""
+        return None
+
     @classmethod
     def answer_type(cls) -> Any:
         """The type of the answers, as the base class ``Question[…]`` names it."""

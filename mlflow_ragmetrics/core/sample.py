@@ -61,6 +61,18 @@ class Sample:
         """The texts of ``contexts`` in rank order, or ``None`` where no context field was given."""
         return None if self.contexts is None else tuple(chunk.text for chunk in self.contexts)
 
+    @cached_property
+    def context_ids(self) -> tuple[str, ...] | None:
+        """The ids of ``contexts`` in rank order, ``""`` for one without; ``None`` where none has an id.
+
+        Where no context has one, ``retrieved_doc_ids`` are theirs if there are as many.
+        """
+        ids = tuple(chunk.id or "" for chunk in self.contexts or ())
+        if any(ids):
+            return ids
+        given = self.retrieved_doc_ids
+        return given if given and len(given) == len(ids) else None
+
     @property
     def contexts_assumed(self) -> str | None:
         """Why all that was retrieved stands for what the model saw, where the metadata says so: ``"no_model_call"`` was

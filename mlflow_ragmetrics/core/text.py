@@ -23,6 +23,7 @@ __all__ = [
     "LANGUAGES",
     "Text",
     "check_language",
+    "counted",
     "has_content",
     "normalize",
     "plural_form",
@@ -208,6 +209,15 @@ def plural_form(number: int, language: str) -> int:
     if number % 10 == 1 and number % 100 != 11:
         return 0
     return 1 if 2 <= number % 10 <= 4 and not 12 <= number % 100 <= 14 else 2
+
+
+def counted(number: float, noun: str) -> str:
+    """A number with what it counts, in English.
+
+    >>> counted(1, "row"), counted(0, "row"), counted(20_000, "row")
+    ('1 row', '0 rows', '20,000 rows')
+    """
+    return f"{number:,.0f} {noun if number == 1 else f'{noun}s'}"
 
 
 @lru_cache(maxsize=len(LANGUAGES))

@@ -17,7 +17,7 @@ from mlflow_ragmetrics.core.question import Embed, Outcome, Question
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.engine.program import Job, Row, Run, ScoringRules
 from mlflow_ragmetrics.engine.questions import Embedder, JudgeSession, Store
-from mlflow_ragmetrics.engine.threads import Slots, Workers
+from mlflow_ragmetrics.engine.threads import Slots, Workers, check_awaited
 from mlflow_ragmetrics.errors import JudgeError
 
 __all__ = ["Engine"]
@@ -50,6 +50,7 @@ class Engine:
         self.sessions = {judge.name: JudgeSession(judge, store) for judge in judges}
         self.embedder = JudgeSession(Embedder(embeddings))
         self._asked = [(metric, self._judges_of(metric)) for metric in metrics]
+        self._own: dict[Judge, JudgeSession] = {}
         self._all_sessions = [*self.sessions.values(), self.embedder]
         self._batches: dict[str, list[tuple[Call, JudgeSession]]] = {}
         self._workers: Workers[_Finished] = Workers(slots or Slots(_CALLS))
@@ -63,6 +64,7 @@ class Engine:
         following = 0
         try:
             while True:
+                check_awaited()
                 exhausted = self._admit(source)
                 while following in self._finished:
                     yield self._finished.pop(following)
@@ -76,7 +78,7 @@ class Engine:
                     return
         finally:
             self._workers.close()
-            for session in self.sessions.values():
+            for session in (*self.sessions.values(), *self._own.values()):
                 session.end()
 
     @property
@@ -144,7 +146,16 @@ class Engine:
     def _session_for(self, run: Run, question: Question[Any]) -> JudgeSession:
         if isinstance(question, Embed):
             return self.embedder
+        if question.answered_by is not None:
+            return self._own_session(question.answered_by)
         return self.sessions[run.judge] if run.judge is not None else next(iter(self.sessions.values()))
+
+    def _own_session(self, judge: Judge) -> JudgeSession:
+        """That of a judge which a question brings with it."""
+        if judge not in self._own:
+            self._own[judge] = JudgeSession(judge)
+            self._all_sessions.append(self._own[judge])
+        return self._own[judge]
 
     def _dispatch(self, job: Job) -> None:
         for session in self._all_sessions:

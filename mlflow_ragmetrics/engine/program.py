@@ -73,10 +73,17 @@ class Row:
     scores: dict[str, Score]
     index: int = 0
 
+    def __repr__(self) -> str:
+        values = {
+            key: score.status if score.value is None else f"{score.value:.3f}" for key, score in self.scores.items()
+        }
+        return f"<Row {self.sample.id!r}: {', '.join(f'{key} {value}' for key, value in values.items())}>"
+
     def _repr_html_(self) -> str:
         claims = claims_of(self.scores.values())
         pieces = marked_text(self.sample.answer or "", claims)
-        return html("views/row.html", row=self, claims=claims, pieces=pieces, meanings=VERDICTS)
+        scores = sorted(self.scores.items(), key=lambda each: "coverage" not in each[1].details)  # composites first
+        return html("views/row.html", row=self, scores=scores, claims=claims, pieces=pieces, meanings=VERDICTS)
 
 
 class Run:

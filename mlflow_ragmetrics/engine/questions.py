@@ -37,6 +37,11 @@ class Expenses:
         with self._lock:
             return Counter(self._counts)
 
+    def usage(self, seconds: float) -> dict[str, float]:
+        """What a report says that it cost: the counts that are not 0, answers of the cache, and the time."""
+        counts = {"cached": 0.0, **self.counts()}
+        return {name: count for name, count in counts.items() if count or name == "cached"} | {"wall_seconds": seconds}
+
 
 _CALLER: ContextVar[Expenses | None] = ContextVar("ragmetrics_expenses", default=None)
 

@@ -1,8 +1,7 @@
 """One pool of daemon threads for whatever must not wait or must not be waited for.
 
 ``start_thread`` runs an action on a thread of the pool; ``run_in_thread`` waits for its result, with a timeout;
-``run_beside`` awaits it from an event loop; ``Workers`` runs many, with a limit on how many run at once;
-``BackgroundQueue`` works off what is put in.
+``run_beside`` awaits it from an event loop; ``Workers`` runs many, with a limit on how many run at once.
 """
 
 from __future__ import annotations
@@ -14,25 +13,28 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from itertools import count
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
 __all__ = [
     "ENDED",
-    "BackgroundQueue",
+    "TO_HAND_OVER",
+    "CancelledEvaluationError",
     "Slots",
     "ThreadTask",
     "ThreadTimeoutError",
-    "WhenFull",
     "Workers",
+    "check_awaited",
     "pause",
+    "result_of",
     "run_beside",
     "run_in_thread",
     "start_thread",
@@ -41,6 +43,8 @@ __all__ = [
 T = TypeVar("T")
 ENDED: ContextVar[threading.Event | None] = ContextVar("ragmetrics_ended", default=None)
 """Set by whoever no longer waits for the workers that are made in this context."""
+TO_HAND_OVER = 30.0
+"""Seconds that an evaluation which is cancelled has at most to hand over, and to log, what is done."""
 _SLICE = 1.0
 _SLOT_SLICE = 0.25
 _IDLE_SECONDS = 10.0
@@ -49,6 +53,25 @@ _local = threading.local()
 
 class ThreadTimeoutError(TimeoutError):
     """An action did not end in time; its thread is left to itself."""
+
+
+class CancelledEvaluationError(JudgeError):
+    """Nobody waits any more for what is being evaluated; what is done is its ``report``."""
+
+
+def check_awaited() -> None:
+    """``CancelledEvaluationError`` where nobody waits any more for what this context does."""
+    ended = ENDED.get()
+    if ended is not None and ended.is_set():
+        raise CancelledEvaluationError("the evaluation was cancelled", code="interrupted")
+
+
+def result_of(task: Future[T]) -> T:
+    """What ``task`` returns or raises, waited for as long as somebody awaits this context."""
+    while True:
+        check_awaited()
+        if wait([task], timeout=_SLICE).done:
+            return task.result()
 
 
 class ThreadTask:
@@ -235,7 +258,6 @@ class Workers(Generic[T]):
         self.limit = slots.limit
         self.in_flight = 0
         self._slots = slots
-        self._ended = ENDED.get()
         self._threads = 0
         self._closing = threading.Event()
         self._backlog: list[tuple[float, int, Callable[[], T], Callable[[], bool]]] = []
@@ -282,12 +304,10 @@ class Workers(Generic[T]):
             self._handed += 1
 
     def _wait(self) -> Callable[[], T]:
-        while self._ended is None or not self._ended.is_set():
-            try:  # in slices: a blocking get cannot be interrupted by Ctrl-C on every platform
+        while True:
+            check_awaited()
+            with suppress(queue.Empty):  # in slices: a blocking get cannot be interrupted by Ctrl-C on every platform
                 return self._results.get(timeout=_SLICE)
-            except queue.Empty:
-                continue
-        raise JudgeError("the evaluation was cancelled", code="interrupted")
 
     def _work(self) -> None:
         _local.closing = self._closing
@@ -322,14 +342,17 @@ def _raise(error: BaseException) -> Any:
     raise error
 
 
-async def run_beside(action: Callable[..., T], *arguments: Any, **options: Any) -> T:
-    """What ``action`` returns or raises. Where the task is cancelled, the ``Workers`` that ``action`` waits for stop.
+async def run_beside(action: Callable[[], T], *, patience: float = 0.0) -> T:
+    """What ``action`` returns or raises. Where the task is cancelled, ``action`` is told so by ``check_awaited``.
 
-    ``asyncio.to_thread`` would let it go on, and a program that was interrupted would wait for its end.
+    Then it has ``patience`` seconds to end: the ``report`` of what it raises is that of the ``CancelledError``. A task
+    that is cancelled again ends at once. ``asyncio.to_thread`` would let it go on, and a program that was interrupted
+    would wait for its end.
     """
     ended = threading.Event()
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())  # no note of one that nobody awaits
 
     def settle(resolve: Callable[[Any], None], outcome: Any) -> None:
         if not future.done():
@@ -339,7 +362,7 @@ async def run_beside(action: Callable[..., T], *arguments: Any, **options: Any) 
         ENDED.set(ended)
         outcome: Any
         try:
-            resolve, outcome = future.set_result, action(*arguments, **options)
+            resolve, outcome = future.set_result, action()
         except BaseException as error:  # raised again by the task that waits
             resolve, outcome = future.set_exception, error  # type: ignore[assignment]
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -347,116 +370,13 @@ async def run_beside(action: Callable[..., T], *arguments: Any, **options: Any) 
 
     start_thread(work, name="ragmetrics-evaluation", context=contextvars.copy_context())
     try:
-        return await future
+        return await asyncio.shield(future)
+    except asyncio.CancelledError as cancelled:
+        ended.set()
+        if patience:
+            await asyncio.wait([future], timeout=patience)
+        if future.done():
+            cancelled.report = getattr(future.exception(), "report", None)  # type: ignore[attr-defined]
+        raise
     finally:
         ended.set()
-
-
-WhenFull = Literal["drop", "block"]
-_TASKS_PER_BATCH = 16
-_QUEUE_IDLE_SECONDS = 2.0
-_LONGEST_YIELD = 0.1
-_YIELD_STEP = 0.005
-
-
-class BackgroundQueue(Generic[T]):
-    """A bounded queue whose tasks daemon threads hand to ``work``, in batches; ``work`` must not raise.
-
-    Threads begin when there is something to do, also after a fork, and end when there has been nothing for a while.
-    They run in an empty context: nothing of the application's (callbacks, open spans) reaches what they call. While
-    the application is ``busy`` they let it go first, for a tenth of a second and as long as the queue is not half full.
-    """
-
-    def __init__(
-        self,
-        work: Callable[[Sequence[T]], None],
-        *,
-        busy: Callable[[], bool],
-        size: int,
-        when_full: WhenFull,
-        workers: int,
-    ) -> None:
-        self._work = work
-        self._busy = busy
-        self._size = size
-        self._waiters = 0
-        self._tasks: queue.Queue[T] = queue.Queue(size)
-        self._when_full = when_full
-        self._workers = workers
-        self._threads: dict[int, ThreadTask] = {}
-        self._numbers = count()
-        self._starting = threading.Lock()
-        self._closed = threading.Event()
-
-    def put(self, task: T) -> bool:
-        """Queue a task; False where there is no room for it, or the queue is closed."""
-        while not self._closed.is_set():
-            try:
-                self._tasks.put(task, block=self._when_full == "block", timeout=1.0)
-            except queue.Full:
-                if self._when_full == "drop":
-                    return False
-            else:
-                self._start_thread()
-                return True
-        return False
-
-    def wait(self, timeout: float) -> bool:
-        """Wait until everything that was put in is done; False when ``timeout`` seconds were not enough."""
-        deadline = time.monotonic() + timeout
-        with self._tasks.all_tasks_done:
-            self._waiters += 1
-            while self._tasks.unfinished_tasks and (left := deadline - time.monotonic()) > 0:
-                self._tasks.all_tasks_done.wait(left)
-            self._waiters -= 1
-            return not self._tasks.unfinished_tasks
-
-    def close(self) -> None:
-        """Let the threads end; what is still queued is left."""
-        self._closed.set()
-
-    def _start_thread(self) -> None:
-        with self._starting:
-            self._threads = {number: thread for number, thread in self._threads.items() if thread.alive}
-            if len(self._threads) < self._workers:
-                number = next(self._numbers)
-                self._threads[number] = start_thread(partial(self._run, number), name="ragmetrics-scoring")
-
-    def _run(self, number: int) -> None:
-        while not self._closed.is_set():
-            batch = self._next_batch()
-            if not batch and self._end_thread(number):
-                return
-            self._yield_to_application()
-            count = len(batch)
-            try:
-                self._work(batch)
-            finally:
-                del batch  # nothing is kept of what is done
-                for _ in range(count):
-                    self._tasks.task_done()
-
-    def _next_batch(self) -> list[T]:
-        """What is there, at most ``_TASKS_PER_BATCH``; empty when nothing came for a while."""
-        batch: list[T] = []
-        try:
-            batch.append(self._tasks.get(timeout=_QUEUE_IDLE_SECONDS))
-            while len(batch) < _TASKS_PER_BATCH:
-                batch.append(self._tasks.get_nowait())
-        except queue.Empty:
-            pass
-        return batch
-
-    def _yield_to_application(self) -> None:
-        """Scoring may be pure computing, which in one process slows the chain down, however many threads there are."""
-        until = time.monotonic() + _LONGEST_YIELD
-        while self._busy() and not self._waiters and 2 * self._tasks.qsize() < self._size and time.monotonic() < until:
-            time.sleep(_YIELD_STEP)
-
-    def _end_thread(self, number: int) -> bool:
-        """Whether this thread may end: decided under the lock that starting one takes after a task was put in."""
-        with self._starting:
-            if not self._tasks.empty():
-                return False
-            self._threads.pop(number, None)
-            return True

@@ -19,7 +19,7 @@ def citation_precision(
     answer: str,
     contexts: Sequence[str],
     question: str | None = None,
-    retrieved_doc_ids: Sequence[str] | None = None,
+    context_ids: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Steps[Score]:
     """Share of the answer's citations that back the sentence which they stand behind.
@@ -51,7 +51,7 @@ def citation_precision(
     >>> rm.score("citation_precision", record, judge=judge).value
     0.5
     """
-    checked = yield from checked_citations(answer, contexts, retrieved_doc_ids, question, metadata)
+    checked = yield from checked_citations(answer, contexts, context_ids, question, metadata)
     total = len(checked.citations)
     grades = [grade for *_, grade in checked.citations]
     counts = {name: grades.count(name) for name in ("right", "wrong", "needless", "unknown")}

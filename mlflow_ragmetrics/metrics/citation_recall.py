@@ -19,7 +19,7 @@ def citation_recall(
     answer: str,
     contexts: Sequence[str],
     question: str | None = None,
-    retrieved_doc_ids: Sequence[str] | None = None,
+    context_ids: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Steps[Score]:
     """Share of the answer's sentences that the passages which they cite back.
@@ -49,7 +49,7 @@ def citation_recall(
     >>> rm.score("citation_recall", record, judge=judge).value
     0.5
     """
-    checked = yield from checked_citations(answer, contexts, retrieved_doc_ids, question, metadata)
+    checked = yield from checked_citations(answer, contexts, context_ids, question, metadata)
     total = len(checked.statements)
     if not total:
         return Score(reason=say("citation_recall.nothing"), details={"backed": 0, "uncited": 0, "total": 0})

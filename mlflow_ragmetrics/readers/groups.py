@@ -17,10 +17,24 @@ if TYPE_CHECKING:
 
     from mlflow_ragmetrics.readers.results import Results
 
-__all__ = ["SESSION", "Groups", "results_groups", "sample_groups", "sample_slices", "table_groups", "table_slices"]
+__all__ = [
+    "SESSION",
+    "SESSION_FIELDS",
+    "Groups",
+    "results_groups",
+    "sample_groups",
+    "sample_slices",
+    "session_field",
+    "table_groups",
+    "table_session_field",
+    "table_slices",
+]
 
 SESSION = "mlflow.trace.session"
 """The metadata field in which MLflow keeps the conversation of a trace."""
+
+SESSION_FIELDS = (SESSION, "session_id", "conversation_id", "thread_id")
+"""The columns or metadata fields that name the conversation of a row, in the order in which they are looked for."""
 
 Groups = Union[str, Sequence[Any]]
 """A column or metadata field, or one name per row."""
@@ -41,6 +55,16 @@ def sample_groups(samples: Iterable[Sample], name: str) -> list[str]:
 def sample_slices(samples: Sequence[Sample], name: str, *, param: str = "by") -> list[Union[str, None]]:
     """The slice of each sample, by the value that ``sample_groups`` would read; ``None`` where it has none."""
     return _present([_sample_value(sample, name) for sample in samples], name, param, lambda: _names_of(samples))
+
+
+def session_field(samples: Sequence[Sample]) -> Union[str, None]:
+    """The first of ``SESSION_FIELDS`` that some samples share a value of; ``None`` where none is shared."""
+    return _shared_field(lambda name: [_sample_value(sample, name) for sample in samples])
+
+
+def table_session_field(table: pd.DataFrame) -> Union[str, None]:
+    """``session_field`` of the rows of a report's table."""
+    return _shared_field(lambda name: _table_column(table, name))
 
 
 def table_slices(table: pd.DataFrame, name: str) -> list[Union[str, None]]:
@@ -93,6 +117,14 @@ def _present(values: Sequence[Any], name: str, param: str, there: Callable[[], l
         known = ", ".join(there()) or "none"
         raise InvalidOptionError(f"{param}: no row has {shown(name)}; there are {known}", param=param)
     return found
+
+
+def _shared_field(values_of: Callable[[str], list[Any]]) -> Union[str, None]:
+    for name in SESSION_FIELDS:
+        there = [str(value) for value in values_of(name) if not is_missing(value) and str(value).strip()]
+        if len(set(there)) < len(there):
+            return name
+    return None
 
 
 def _sample_value(sample: Sample, name: str) -> Any:

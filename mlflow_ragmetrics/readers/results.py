@@ -19,11 +19,23 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Run
 
-__all__ = ["BETTER", "Results", "Source", "found_run", "is_file", "latest_results", "read_table", "results_of"]
+__all__ = [
+    "BETTER",
+    "DIAGNOSIS",
+    "Results",
+    "Source",
+    "found_run",
+    "is_file",
+    "latest_results",
+    "read_table",
+    "results_of",
+]
 
 Source = Union["Evaluation", "Results", str, Path]
 BETTER: Mapping[Better, str] = {False: "lower", None: "neither"}
 """What the column ``<key>_better`` says of metrics of which higher is not better."""
+DIAGNOSIS = ("diagnosis", "diagnosis_reason")
+"""The columns that say which part failed."""
 _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _LATEST = re.compile(r"latest\s+(?:(?P<count>\d+|two|three)\s+)?of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
@@ -58,6 +70,18 @@ class Results:
         """The keys of the scores: the columns that have a ``<key>_status`` beside them."""
         columns = list(self.table.columns)
         return [name for name in columns if f"{name}_status" in columns]
+
+    @property
+    def diagnoses(self) -> dict[str, tuple[str, str]]:
+        """By row id: which part failed, and the sentence that says why; empty where the metrics did not tell."""
+        if not {*DIAGNOSIS} <= {*self.table.columns}:
+            return {}
+        columns = (self.table[name].astype(object) for name in ("id", *DIAGNOSIS))
+        found = (
+            ["" if value is None or value != value else str(value) for value in row]
+            for row in zip(*columns, strict=True)
+        )
+        return {name: (cause, reason) for name, cause, reason in found}
 
     def better(self, key: str) -> Better:
         """Whether a higher value of ``key`` is better, a lower one (``False``), or neither (``None``)."""

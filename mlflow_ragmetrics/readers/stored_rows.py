@@ -10,7 +10,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.readers.results import Results
+from mlflow_ragmetrics.readers.results import DIAGNOSIS, Results
 from mlflow_ragmetrics.records.record import to_sample
 from mlflow_ragmetrics.records.values import is_missing
 
@@ -47,6 +47,7 @@ def stored_rows(results: Results) -> list[Row]:
 
 def _sample(record: Mapping[Any, Any], keys: Sequence[str]) -> Sample:
     added = {f"{key}{suffix}" for key in keys for suffix in _SUFFIXES}
+    added |= {*DIAGNOSIS} if {*DIAGNOSIS} <= record.keys() else set()
     panel = tuple(f"{key}_judge_" for key in keys)
     own = {
         str(name).removesuffix("_given") if str(name).removesuffix("_given") in added else str(name): value

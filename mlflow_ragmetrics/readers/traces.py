@@ -15,11 +15,22 @@ from mlflow_ragmetrics.records.messages import mapping_of
 from mlflow_ragmetrics.records.values import are_texts
 
 if TYPE_CHECKING:
-    from mlflow.entities import Span, Trace
+    from mlflow.entities import Span, Trace, TraceInfo
 
-__all__ = ["TRACE_TIMES", "documents_of", "failure_of", "retrieved_documents", "record_of_trace", "session_of"]
+__all__ = [
+    "TRACES_TAG",
+    "TRACE_TIMES",
+    "documents_of",
+    "failure_of",
+    "is_answered",
+    "record_of_trace",
+    "retrieved_documents",
+    "session_of",
+    "state_of",
+]
 
-
+TRACES_TAG = "ragmetrics.run"
+"""The tag of a trace that an evaluation wrote for a row: the run."""
 TRACE_TIMES = ("request_time", "execution_duration")
 """The metadata of a row that comes from a trace: when its call began, and how long it took, in milliseconds."""
 
@@ -49,15 +60,28 @@ def documents_of(sample: Sample) -> list[dict[str, Any]]:
     return [plain({"page_content": c.text, "metadata": dict(c.metadata), "id": c.id}) for c in chunks]
 
 
-def session_of(trace: Trace) -> dict[str, str]:
-    """The conversation that the trace belongs to, as an entry of a record's metadata; empty where it has none."""
+def session_of(trace: Trace) -> dict[str, Any]:
+    """The conversation that the trace belongs to and when its call began, as entries of a record's metadata.
+
+    Empty where it belongs to none.
+    """
     session = (trace.info.trace_metadata or {}).get(SESSION)
-    return {SESSION: session} if session else {}
+    return {SESSION: session, TRACE_TIMES[0]: trace.info.request_time} if session else {}
+
+
+def state_of(info: TraceInfo) -> str:
+    """``OK``, ``ERROR``, ``IN_PROGRESS`` or ``STATE_UNSPECIFIED``."""
+    return str(info.state).rpartition(".")[2]
+
+
+def is_answered(info: TraceInfo) -> bool:
+    """Whether it is the trace of a call that gave an answer, not one that failed, goes on, or was written for a row."""
+    return state_of(info) not in ("ERROR", "IN_PROGRESS") and TRACES_TAG not in (info.tags or {})
 
 
 def failure_of(trace: Trace) -> str | None:
     """Why the traced call failed, or ``None`` where it did not."""
-    if str(trace.info.state).rpartition(".")[2] != "ERROR":
+    if state_of(trace.info) != "ERROR":
         return None
     for span in sorted(trace.data.spans, key=lambda s: s.parent_id is not None):
         for event in span.events:

@@ -60,13 +60,19 @@ def answer_in(value: object) -> object:
     return _unwrapped(value, _ANSWER_KEYS, MODEL_ROLES)
 
 
-def citations_in(value: object) -> list[dict[str, Any]]:
-    """The citations in the content blocks of the answer inside chain ``outputs``, each with its block's text.
+def citations_in(value: object) -> list[Any]:
+    """The citations of the answer inside chain ``outputs``.
 
-    Blocks have them under ``citations`` (Anthropic, and LangChain's messages from it) or ``annotations`` (OpenAI, and
-    LangChain's standard blocks); Cohere's stand beside the message, in ``additional_kwargs``.
+    They stand beside the answer under ``citations`` (numbers, ids or mappings, as models with a structured output give
+    them), or in the content blocks of its message, each with its block's text: under ``citations`` (Anthropic, and
+    LangChain's messages from it) or ``annotations`` (OpenAI, and LangChain's standard blocks); Cohere's stand beside
+    the message, in ``additional_kwargs``.
     """
     for _ in range(_DEEPEST):
+        value = _as_mapping(value)
+        beside = value.get("citations") if isinstance(value, Mapping) else None
+        if isinstance(beside, (list, tuple)) and beside:
+            return [_as_mapping(each) for each in beside]
         content = value.get("content") if isinstance(value, Mapping) else getattr(value, "content", None)
         extra = getattr(value, "additional_kwargs", None) or {}
         found = [dict(each) for each in extra.get("citations") or () if isinstance(each, Mapping)]
@@ -78,10 +84,17 @@ def citations_in(value: object) -> list[dict[str, Any]]:
         if found:
             return found
         inner = _message_inside(value)
-        if inner is None or isinstance(inner, str):
+        if inner is None:
             return []
         value = inner
     return []
+
+
+def _as_mapping(value: object) -> Any:
+    """A structured output, a pydantic model that is no message or its JSON, as a mapping; all else as it is."""
+    if hasattr(value, "model_dump") and not hasattr(value, "content"):
+        return value.model_dump()
+    return (mapping_of(value) or value) if isinstance(value, str) else value
 
 
 def _cites(entry: Mapping[Any, Any]) -> bool:
@@ -89,14 +102,15 @@ def _cites(entry: Mapping[Any, Any]) -> bool:
 
 
 def _message_inside(value: object) -> object:
-    """The answer of a mapping, or the last model message of a list or a mapping."""
+    """The answer of a mapping, the last model message of a list or a mapping, or the text of a message."""
     if isinstance(value, Mapping):
         found = next((value[key] for key in _ANSWER_KEYS if not is_missing(value.get(key))), None)
         return found if found is not None else _message_inside(list(_messages(value)))
     if isinstance(value, (list, tuple)):
         said = [each for each in value if role_and_content(each)[0] in MODEL_ROLES]
         return said[-1] if said else None
-    return None
+    content = getattr(value, "content", None)
+    return content if isinstance(content, str) else None
 
 
 def reference_in(value: object) -> object:

@@ -258,11 +258,11 @@ def _add_retrieved_ids(readings: dict[str, Reading], metadata: Mapping[str, Any]
 
 
 def _add_citations(found: Mapping[str, Mapping[str, Any]], metadata: dict[str, Any]) -> None:
-    """The citations that stand in the blocks of a message, where the record has none of its own."""
+    """The citations that come with the answer, where the record has none of its own."""
     if "citations" in metadata:
         return
     for value in found.get("answer", {}).values():
-        citations = [] if isinstance(value, str) else citations_in(value)
+        citations = citations_in(value)
         if citations:
             metadata["citations"] = citations
 

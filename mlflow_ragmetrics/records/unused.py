@@ -11,9 +11,10 @@ from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.records.fields import MLFLOW_COLUMNS
 from mlflow_ragmetrics.records.values import are_texts, is_missing
 
-__all__ = ["likely_contexts", "unused_columns", "way_out"]
+__all__ = ["LOOKED_AT", "likely_contexts", "unused_columns", "way_out"]
 
-_LOOKED_AT = 100
+LOOKED_AT = 100
+"""How many rows say what columns there are."""
 _MOST_NAMED = 12
 _OURS = frozenset({*MLFLOW_COLUMNS, "trace_id", "chain_run", "seconds"})
 _WORDS = ("context", "passage", "chunk", "retriev", "document", "doc", "evidence", "snippet", "source", "search", "hit")
@@ -25,8 +26,8 @@ def unused_columns(samples: Iterable[Sample]) -> list[str]:
 
 
 def likely_contexts(samples: Iterable[Sample]) -> str | None:
-    """The unused column that most likely holds what was retrieved: texts, or better lists of texts."""
-    best, found = 0, None
+    """The unused column that most likely holds what was retrieved: lists of texts, or texts under a telling name."""
+    best, found = 1, None
     for name, values in _columns(samples).items():
         if name in _OURS or not values or not all(map(are_texts, values)):
             continue
@@ -53,7 +54,7 @@ def way_out(field: str, samples: Sequence[Sample]) -> Text:
 
 def _columns(samples: Iterable[Sample]) -> Mapping[str, list[Any]]:
     columns: dict[str, list[Any]] = {}
-    for sample in islice(samples, _LOOKED_AT):
+    for sample in islice(samples, LOOKED_AT):
         for name, value in sample.metadata.items():
             values = columns.setdefault(name, [])
             if not is_missing(value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -12,7 +12,7 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.statistics.anytime import ConfidenceSequence
 
-__all__ = ["AnytimeState"]
+__all__ = ["AnytimeState", "digest_of", "unit_means"]
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,7 @@ class AnytimeState:
 
     def after(self, rows: Sequence[Row], groups: Sequence[str] | None) -> AnytimeState:
         """The state after these rows; with ``groups`` each group counts once, by the mean of its rows."""
-        units: dict[str, list[Row]] = {}
-        for row, name in zip(rows, groups or [str(row.sample.id) for row in rows], strict=True):
-            units.setdefault(blake2b(name.encode("utf-8", "replace"), digest_size=8).hexdigest(), []).append(row)
+        units = _units(rows, groups)
         fresh = {name: members for name, members in units.items() if name not in self.seen}
         sequences = {key: ConfidenceSequence.from_dict(each.to_dict()) for key, each in self.sequences.items()}
         for key in dict.fromkeys(key for row in rows for key in row.scores):
@@ -63,6 +61,30 @@ class AnytimeState:
             return cls(sequences, frozenset(map(str, state["seen"])))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InvalidDataError(f"this is not the state of anytime intervals: {error}") from error
+
+
+def digest_of(name: str) -> str:
+    """What stands for a row or a group among ``seen``."""
+    return blake2b(name.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def unit_means(rows: Sequence[Row], groups: Sequence[str] | None, seen: Collection[str]) -> dict[str, dict[str, float]]:
+    """By key, the mean quality of each row, or group, that is not among ``seen``; only values from 0 to 1."""
+    fresh = {name: members for name, members in _units(rows, groups).items() if name not in seen}
+    found: dict[str, dict[str, float]] = {}
+    for name, members in fresh.items():
+        for key in dict.fromkeys(key for row in members for key in row.scores):
+            qualities = [q for row in members if key in row.scores and (q := row.scores[key].quality) is not None]
+            if qualities and all(0 <= quality <= 1 for quality in qualities):
+                found.setdefault(key, {})[name] = math.fsum(qualities) / len(qualities)
+    return found
+
+
+def _units(rows: Sequence[Row], groups: Sequence[str] | None) -> dict[str, list[Row]]:
+    units: dict[str, list[Row]] = {}
+    for row, name in zip(rows, groups or [str(row.sample.id) for row in rows], strict=True):
+        units.setdefault(digest_of(name), []).append(row)
+    return units
 
 
 def _mean(rows: Sequence[Row], key: str) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import accumulate, islice
 from operator import attrgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 import pyarrow as pa
@@ -20,7 +21,9 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, RagMetricsError
+from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
 from mlflow_ragmetrics.readers.results import BETTER
+from mlflow_ragmetrics.report.diagnosis import diagnose, tells
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.suite import Suite
@@ -38,8 +41,11 @@ ITEM = pa.struct(
         "support": pa.float64(),
         "judge": pa.string(),
         "evidence": pa.list_(EVIDENCE),
+        "unbacked": TEXTS,
     }
 )
+
+ITEMS = pa.list_(ITEM)
 
 T = TypeVar("T")
 _ABSENT = Score()
@@ -76,12 +82,15 @@ class ScoreColumns:
     For each key ``<key>`` (null where unscored), ``<key>_status``, ``<key>_reason`` and ``<key>_measured``; where the
     metric has them ``<key>_1to5``, ``<key>_passed``, ``<key>_support``, ``<key>_judge``, ``<key>_no_context``,
     ``<key>_warnings`` (codes), ``<key>_fewer_judges`` (of a panel, not all judged), ``<key>_gold_docs`` and
-    ``<key>_correct_docs`` (counts), ``<key>_coverage``, and ``<key>_items``, lists of structs.
+    ``<key>_correct_docs`` (counts), ``<key>_coverage``, and ``<key>_items``, lists of structs; where the metrics tell
+    which part failed, ``diagnosis`` and ``diagnosis_reason`` at the end. A prefix of the suite goes before all names.
     """
 
     def __init__(self, suite: Suite) -> None:
         prefix = suite.name_prefix
         self._columns: list[_Column] = []
+        self._diagnosis = [f"{prefix}{name}" for name in ("diagnosis", "diagnosis_reason")] if tells(suite.keys) else []
+        self._language = suite.language
         for metric in suite.metrics:
             key = prefix + metric.key
             self._add(key, metric.definition.scaled, metric.threshold is not None)
@@ -94,7 +103,7 @@ class ScoreColumns:
                     self._columns.append(_Column(f"{key}_fewer_judges", key, pa.bool_(), _has_fewer_judges))
             if "gold_doc_ids" in metric.definition.required:
                 self._add_documents(key)
-            self._columns.append(_Column(f"{key}_items", key, pa.list_(ITEM), lambda score: score.items))
+            self._columns.append(_Column(f"{key}_items", key, ITEMS, lambda score: score.items))
         for composite in suite.composites:
             key = prefix + composite.key
             self._add(key, composite.scaled, True)
@@ -127,14 +136,31 @@ class ScoreColumns:
     @property
     def schema(self) -> pa.Schema:
         """Names and types."""
-        return pa.schema([(column.name, column.type) for column in self._columns])
+        said = [(name, pa.string()) for name in self._diagnosis]
+        return pa.schema([*((column.name, column.type) for column in self._columns), *said])
 
     def arrays(self, rows: Sequence[Row]) -> list[pa.Array]:
         """One array per column, in the order of ``schema``."""
-        return [
-            _array([column.read(row.scores.get(column.key, _ABSENT)) for row in rows], column.type)
-            for column in self._columns
+        return [*(self._array(column, rows) for column in self._columns), *self._diagnoses(rows)]
+
+    def _array(self, column: _Column, rows: Sequence[Row]) -> pa.Array:
+        scores = [row.scores.get(column.key, _ABSENT) for row in rows]
+        if column.type != ITEMS:
+            return _array([column.read(score) for score in scores], column.type)
+        items = [score.items for score in scores]
+        unbacked = [
+            unbacked_in(item, row.sample.texts) if item.unbacked_by_chunks else ()
+            for row, own in zip(rows, items, strict=True)
+            for item in own
         ]
+        return _structs(items, ITEM, {"unbacked": unbacked})
+
+    def _diagnoses(self, rows: Sequence[Row]) -> list[pa.Array]:
+        if not self._diagnosis:
+            return []
+        found = [diagnose(row.scores, self._language) for row in rows]
+        causes = ["not measured" if each is None else each.cause for each in found]
+        return [_array(causes, pa.string()), _array([each and each.reason for each in found], pa.string())]
 
 
 def _warning_codes(key: str) -> _Column:
@@ -211,10 +237,18 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.array([_storable(value) for value in values], kind)
 
 
-def _structs(groups: Sequence[Sequence[Any]], kind: pa.StructType) -> pa.Array:
-    """Lists of objects as lists of structs, by column: a tenth of the time that a dict per object takes."""
+def _structs(
+    groups: Sequence[Sequence[Any]], kind: pa.StructType, more: Mapping[str, Sequence[Any]] = MappingProxyType({})
+) -> pa.Array:
+    """Lists of objects as lists of structs, by column: a tenth of the time that a dict per object takes.
+
+    ``more`` are the fields that no object has, with a value for each.
+    """
     members = [member for group in groups for member in group]
-    arrays = [_array(list(map(attrgetter(field.name), members)), field.type) for field in kind]
+    arrays = [
+        _array(more[field.name] if field.name in more else list(map(attrgetter(field.name), members)), field.type)
+        for field in kind
+    ]
     offsets = pa.array(accumulate(map(len, groups), initial=0), pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(arrays, fields=list(kind)))
 

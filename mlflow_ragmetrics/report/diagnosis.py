@@ -11,8 +11,21 @@ from typing import Literal, Union, get_args
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.core.text import Text, render, say
 from mlflow_ragmetrics.shared.checked_claims import held_by, is_held, is_right
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
+from mlflow_ragmetrics.views.notebook import Line, cell
 
-__all__ = ["CAUSES", "Cause", "Diagnosis", "count_causes", "diagnose"]
+__all__ = [
+    "CAUSES",
+    "Cause",
+    "Diagnosis",
+    "cause_figures",
+    "causes_line",
+    "count_causes",
+    "diagnose",
+    "diagnoses_of",
+    "diagnosis_columns",
+    "tells",
+]
 
 Cause = Literal["retrieval", "generation", "noise", "hallucination", "not answerable", "no fault", "not measured"]
 CAUSES: tuple[Cause, ...] = get_args(Cause)
@@ -20,6 +33,7 @@ CAUSES: tuple[Cause, ...] = get_args(Cause)
 _FACTS, _CLAIMS, _SUFFICIENCY = "context_utilization", "noise_sensitivity_relevant", "context_sufficiency"
 _READ = ("judged", "nothing_held", "indistinct_answer", "no_claims", "unnamed_passages")
 _LONGEST = 160
+_STYLES = {"no fault": "good", "not answerable": "middling", "not measured": "faint"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +42,9 @@ class Diagnosis:
 
     cause: Cause
     reason: str
+
+    def _repr_html_(self) -> str:
+        return cell(lines=[Line(self.cause, _STYLES.get(self.cause, "bad")), Line(self.reason)])
 
 
 def diagnose(scores: Mapping[str, Score], language: str = "en") -> Diagnosis | None:
@@ -49,10 +66,43 @@ def diagnose(scores: Mapping[str, Score], language: str = "en") -> Diagnosis | N
     return Diagnosis(cause, render(reason, language))
 
 
+def diagnoses_of(rows: Sequence[Mapping[str, Score]], language: str = "en") -> list[Diagnosis]:
+    """What went wrong on each row, given by its scores; empty where their metrics do not tell."""
+    if not tells(key for scores in rows for key in scores):
+        return []
+    return [diagnose(scores, language) or Diagnosis("not measured", "") for scores in rows]
+
+
+def diagnosis_columns(diagnoses: Sequence[Diagnosis]) -> dict[str, list[str]]:
+    """The columns of tables that say which part failed, and why; none where that is not known."""
+    if not diagnoses:
+        return {}
+    return {
+        DIAGNOSIS: [each.cause for each in diagnoses],
+        f"{DIAGNOSIS}_reason": [each.reason for each in diagnoses],
+    }
+
+
 def count_causes(causes: Iterable[str]) -> dict[str, int]:
     """How often each cause occurs, all of them in their order, those that never occur too."""
     counts = Counter(causes)
     return {cause: counts[cause] for cause in CAUSES}
+
+
+def tells(keys: Iterable[str]) -> bool:
+    """Whether metrics with these ``keys`` tell which part failed."""
+    listed = list(keys)
+    return all(any(name.endswith(wanted) for name in listed) for wanted in (_FACTS, _CLAIMS))
+
+
+def cause_figures(causes: Mapping[str, int]) -> dict[str, float]:
+    """The run's figures of how often each cause occurs: ``diagnosis/n_retrieval``, …."""
+    return {cause_figure(cause): count for cause, count in causes.items()}
+
+
+def causes_line(causes: Mapping[str, int]) -> Text:
+    """How often each cause occurs, in a line, without those that never do."""
+    return say("diagnosis.counts", counts=", ".join(f"{cause} {count}" for cause, count in causes.items() if count))
 
 
 def _named(scores: Mapping[str, Score], key: str) -> Score | None:

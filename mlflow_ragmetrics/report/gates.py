@@ -11,6 +11,7 @@ from typing import Protocol, Union
 from mlflow_ragmetrics.core.condition import check_limit
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import Better, passes
+from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 
 __all__ = [
@@ -29,11 +30,19 @@ MIN_SCORED = 0.95
 MinScored = Union[float, Mapping[str, float]]
 """The share of all rows that must be measured, or one per key and under ``""`` for all others."""
 
+_SESSIONS = ("session_pass_rate", "session_ci_low", "session_ci_high")
 _FIGURES = (
     *("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored"),
+    *_SESSIONS,
     *("true_mean", "true_low", "true_high", "anytime_low", "anytime_high"),
 )
-_BOUNDS = {"pass_rate": (0.0, 1.0), "coverage": (0.0, 1.0), "n_scored": (0.0, math.inf)}
+_PERCENTAGES = ("pct_records_with_at_least_one_ref", "pct_records_with_all_refs")
+_SHARES = ("pass_rate", "coverage", *_SESSIONS)
+_BOUNDS = {
+    "n_scored": (0.0, math.inf),
+    **dict.fromkeys(_PERCENTAGES, (0.0, 100.0)),
+    **dict.fromkeys(_SHARES, (0.0, 1.0)),
+}
 _VERDICTS = ("improved", "regressed", "changed", "unchanged", "too few rows to tell")
 
 
@@ -86,8 +95,9 @@ def check_names(
             key, _, what = figure.partition("/")
             if not (isinstance(limit, (int, float)) and -math.inf < limit < math.inf):
                 raise InvalidOptionError(f"{param} {name}={shown(limit)}: it must be a number", param=param)
-            bounds = _BOUNDS.get(what, (1.0, 5.0) if key not in keys else (ranges or {}).get(key))
-            check_limit(f"{param} {name}", limit, bounds, param)
+            bounds = _BOUNDS.get(what or key, (1.0, 5.0) if key not in keys else (ranges or {}).get(key))
+            scaled = f"{key}_1to5" if what == "mean" and f"{key}_1to5" in (ranges or {}) else None
+            check_limit(f"{param} {name}", limit, bounds, param, scaled=scaled)
             _check_side(figure, param, better or {})
     for key, share in _shares(min_scored).items():
         if key and key not in keys:
@@ -112,7 +122,8 @@ def check_figures(
 ) -> list[Check]:
     """One check for each limit of ``fail_under`` and ``fail_over`` (``key`` for its mean, or ``key/figure``).
 
-    ``figures`` are a report's ``metrics``. ``better`` says of which keys lower is better (``False``), which take
+    ``figures`` are a report's ``metrics``; ``pct_records_with_all_refs`` and ``pct_records_with_at_least_one_ref``
+    (0 to 100) can be limited too. ``better`` says of which keys lower is better (``False``), which take
     ``fail_over``, or neither (``None``), which take both. A check passes where the figure reaches its limit, or does
     not exceed it, and at least the share
     ``min_scored`` (default 0.95; a mapping gives it by key, and under ``""`` for all others) of **all** rows was
@@ -165,7 +176,7 @@ def to_json(checks: Sequence[Check]) -> str:
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
 
 
-_ANY_SIDE = ("pass_rate", "coverage", "n_scored")
+_ANY_SIDE = ("pass_rate", "coverage", "n_scored", *_SESSIONS)
 
 
 def _check_side(figure: str, param: str, better: Mapping[str, Better]) -> None:
@@ -181,6 +192,8 @@ def _check_side(figure: str, param: str, better: Mapping[str, Better]) -> None:
 
 
 def _figure(keys: Sequence[str], name: str, param: str) -> str:
+    if name in _PERCENTAGES:
+        return name
     key, _, figure = name.partition("/")
     figure = figure or "mean"
     if key not in keys and (figure != "mean" or _counted(key) not in keys):
@@ -216,22 +229,23 @@ def _check(
     key, figure = _counted(name), name.partition("/")[2]
     if f"{key}/repeat_n_measured" in figures:  # a gate is on all that was asked, not on the first time
         name = f"{key}/{_OF_REPEATS.get(figure, figure)}"
-    measured = figures.get(f"{key}/repeat_n_measured", figures.get(f"{key}/n_measured", 0.0))
+    counts = "sample_count" if name in _PERCENTAGES else f"{key}/n_measured"
+    measured = figures.get(f"{key}/repeat_n_measured", figures.get(counts, 0.0))
     total = sum(figures.get(f"{key}/{count}", 0.0) for count in ("n_scored", "n_skipped", "n_error")) or rows
     enough = total > 0 and measured >= share * total - 1e-9
-    counted = f"{measured:.0f} of {total:.0f} rows were measured"
+    on = f"{measured:.0f} of {counted(total, 'row')} {'was' if 1 in (measured, total) else 'were'} measured"
     if not enough:
-        counted += f", and at least {share:.4g} of them must be"
+        on += f", and at least {share:.4g} of them must be"
     if limit is None:
-        return Check(name, enough, f"{key}: {counted}")
+        return Check(name, enough, f"{key}: {on}")
     value = figures.get(name)
     must, does = ("must be at most", "stays within") if is_most else ("must be at least", "reaches")
     if value is None:
-        return Check(name, False, f"{name} could not be computed and {must} {limit:g}; {counted}")
+        return Check(name, False, f"{name} could not be computed and {must} {limit:g}; {on}")
     reached = passes(value, limit, not is_most)
     mark = " (few groups)" if f"{key}/few_groups" in figures else ""
     said = f"{name} is {value:.4f}{mark} and {does if reached else must} {limit:g}"
-    return Check(name, reached and enough, f"{said}{'; ' if enough == reached else ', but '}{counted}")
+    return Check(name, reached and enough, f"{said}{', but ' if reached and not enough else '; '}{on}")
 
 
 def _verdict(name: str) -> str:

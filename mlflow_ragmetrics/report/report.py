@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
+from heapq import nsmallest
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -14,15 +15,25 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.json_text import as_json, plain
 from mlflow_ragmetrics.core.score import Better, Score
+from mlflow_ragmetrics.core.text import counted, render
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.readers import digest
-from mlflow_ragmetrics.readers.groups import Groups, sample_groups, sample_slices
+from mlflow_ragmetrics.readers.groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
 from mlflow_ragmetrics.readers.labels import Labels
 from mlflow_ragmetrics.readers.results import results_of
 from mlflow_ragmetrics.report.anytime import AnytimeState
+from mlflow_ragmetrics.report.diagnosis import (
+    Diagnosis,
+    cause_figures,
+    causes_line,
+    count_causes,
+    diagnoses_of,
+    diagnosis_columns,
+)
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
 from mlflow_ragmetrics.report.marks import Failures, count_lines, failure_lines, judge_lines
+from mlflow_ragmetrics.report.sessions import Session, limit_of, session_figures, session_line, sessions_of
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures, summarize_rows
 from mlflow_ragmetrics.report.tables import items_frame, row_without_texts, rows_frame
@@ -37,9 +48,7 @@ from mlflow_ragmetrics.views.text import summary_note
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mlflow_ragmetrics.report.diagnosis import Diagnosis
-
-__all__ = ["Report"]
+__all__ = ["Report", "rank_of"]
 
 
 @dataclass(frozen=True)
@@ -97,32 +106,18 @@ class Report:
     @cached_property
     def diagnoses(self) -> list[Diagnosis]:
         """Which part failed, row by row; empty where the suite lacks the metrics that tell."""
-        if not any(key.endswith("context_utilization") for key in self.keys):
-            return []
-        from mlflow_ragmetrics.report.diagnosis import Diagnosis, diagnose
-
-        language = str(self.description.get("language", "en"))
-        found = [diagnose(row.scores, language) for row in self.rows]
-        unknown = Diagnosis("not measured", "")
-        return [each or unknown for each in found] if any(found) else []
+        return diagnoses_of([row.scores for row in self.rows], self.language)
 
     @property
     def causes(self) -> dict[str, int]:
         """How many rows have each diagnosis; empty where there is none."""
         if not self.diagnoses:
             return {}
-        from mlflow_ragmetrics.report.diagnosis import count_causes
-
         return count_causes(each.cause for each in self.diagnoses)
 
     @cached_property
     def _table(self) -> pd.DataFrame:
-        found = self.diagnoses
-        named: dict[str, list[str]] = {
-            "diagnosis": [each.cause for each in found],
-            "diagnosis_reason": [each.reason for each in found],
-        }
-        return rows_frame(self.rows, named if found else None)
+        return rows_frame(self.rows, diagnosis_columns(self.diagnoses))
 
     @property
     def items(self) -> pd.DataFrame:
@@ -139,7 +134,9 @@ class Report:
         scores = [row.scores for row in self.rows]
         figures = {**summarize_rows(scores, self._group_names()), **panel_figures(scores)}
         figures |= {**retrieval_summary(scores), **self.repeats, **self.timings}
-        figures |= {f"diagnosis/n_{cause.replace(' ', '_')}": count for cause, count in self.causes.items()}
+        figures |= cause_figures(self.causes)
+        for key, sessions in self._sessions.items():
+            figures |= {f"{key}/{name}": value for name, value in session_figures(sessions).items()}
         figures |= {name: value for each in self.true_scores for name, value in each.metrics.items()}
         return figures | (self.anytime.metrics if self.anytime is not None else {})
 
@@ -169,6 +166,60 @@ class Report:
         for column in columns:
             sample_slices(samples, column)
         return replace(self, slices=(*self.slices, *columns))
+
+    def sessions(self, key: str, threshold: float | None = None, *, by: str | None = None) -> pd.DataFrame:
+        """The conversations by the metric ``key``: which have no failing turn, and where the first one failed.
+
+        A turn fails below ``threshold`` (default: the metric's own, else 1; above it, else above 0, where lower is
+        better). Rows of one conversation share ``by``, a field or a metadata field (default: the report's groups, else
+        the session of traces, ``session_id``, ``conversation_id`` or ``thread_id``); rows without a value belong to
+        none. Turns are in the order of their traces' times, else of their histories' lengths, else of the rows.
+
+        ``session``, ``turns``, ``measured`` (how many turns were), ``mean`` and ``worst`` of these, ``worst_id``;
+        ``outcome``: ``failed``, ``passed``, or ``not measured`` where no turn is known to fail and some, or all, were
+        not measured (one that claims nothing fails nothing); ``first_failure`` (from 1) and ``first_failure_id``.
+        ``InvalidOptionError`` for an unknown key, and where nothing says which rows belong together.
+        """
+        import pandas as pd
+
+        if key not in self.keys:
+            raise InvalidOptionError(f"{key!r} is not a metric here; there are {', '.join(self.keys)}", param="key")
+        column = by or self.session_column
+        if column is None:
+            names = ", ".join(SESSION_FIELDS)
+            raise InvalidOptionError(f"by: no row has {names}; name the column of the conversation", param="by")
+        records = [session.record() for session in self._sessions_of(key, column, threshold)]
+        kinds = {"mean": "Float64", "worst": "Float64", "turns": "Int64", "measured": "Int64", "first_failure": "Int64"}
+        return pd.DataFrame(records, columns=list(Session("", ()).record()), dtype=object).astype(kinds)
+
+    @cached_property
+    def session_column(self) -> str | None:
+        """The column or metadata field that says which conversation a row belongs to; ``None`` where there is none."""
+        return self.groups or session_field([row.sample for row in self.rows])
+
+    def _sessions_of(self, key: str, column: str, threshold: float | None = None) -> list[Session]:
+        own = next((score.threshold for score in self.scores(key) if score.threshold is not None), None)
+        limit = limit_of(own if threshold is None else threshold, self.better.get(key, True))
+        return sessions_of(self.rows, sample_slices([row.sample for row in self.rows], column), key, limit)
+
+    @cached_property
+    def _sessions(self) -> dict[str, list[Session]]:
+        """The conversations by each metric that has a threshold, and by faithfulness, where rows belong to some."""
+        if self.session_column is None:
+            return {}
+        asked = [
+            key
+            for key in self.keys
+            if key.endswith("faithfulness") or any(s.threshold is not None for s in self.scores(key))
+        ]
+        return {key: self._sessions_of(key, self.session_column) for key in asked}
+
+    @property
+    def notes(self) -> list[str]:
+        """How many rows have each diagnosis, and in how many conversations no turn fails, where that is known."""
+        lines = [session_line(key, self.metrics, str(self.session_column)) for key in self._sessions]
+        lines = [causes_line(self.causes), *lines] if any(self.causes.values()) else lines
+        return [render(line, self.language) for line in lines if line is not None]
 
     def true_score(
         self,
@@ -267,6 +318,11 @@ class Report:
         """The keys of the weighted composites."""
         return [key for key in self.keys if any("coverage" in score.details for score in self.scores(key))]
 
+    @property
+    def ranked_keys(self) -> list[str]:
+        """The keys in the order in which they are shown: composites first."""
+        return [*self.composites, *(key for key in self.keys if key not in self.composites)]
+
     def __getitem__(self, row: str) -> Row:
         """The row with this id, which a notebook shows with its answer marked; ``InvalidDataError`` for another."""
         if row not in self._places:
@@ -304,24 +360,13 @@ class Report:
 
         Worst is lowest, or highest where lower is better; what is neither ranks no row, unless it is ``key``.
         """
-        found = [(place, row) for row in self.rows if (place := self._place(row, key)) is not None]
-        ranked = sorted(found, key=lambda each: (each[0][0], fmean(_qualities(each[1]) or [0.0])))
-        return [row for _, row in ranked[:count]]
+        ranks = [(rank, place) for place, row in enumerate(self.rows) if (rank := rank_of(row, key or self._ranking))]
+        return [self.rows[place] for _, place in nsmallest(count, ranks)]
 
     def lowest(self, row: Row, key: str | None = None) -> tuple[str, float] | None:
         """What ``worst`` goes by in this row: the metric and its value; ``None`` where that is not scored."""
-        place = self._place(row, key)
+        place = place_of(row, key or self._ranking)
         return None if place is None else (place[1], float(row.scores[place[1]].value or 0.0))
-
-    def _place(self, row: Row, key: str | None) -> tuple[float, str] | None:
-        """How good the row is by what ``worst`` goes by, and the metric."""
-        key = key or self._ranking
-        if key is not None:
-            score = row.scores.get(key, _ABSENT)
-            quality = score.value if score.higher_is_better is None else score.quality
-            return None if quality is None else (quality, key)
-        scored = [(s.quality, name) for name, s in row.scores.items() if s.measured and s.quality is not None]
-        return min(scored, default=None)
 
     @property
     def worst_by(self) -> str:
@@ -387,19 +432,19 @@ class Report:
 
     def __repr__(self) -> str:
         means = (f"{key} {self.metrics[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in self.metrics)
-        return f"<Report of {len(self)} rows: {', '.join(means)}>"
+        return f"<Report of {counted(len(self), 'row')}: {', '.join(means)}>"
 
     def _repr_html_(self) -> str:
-        banner = [*self.banner, *self.judged_by]
-        keys = [*self.composites, *(key for key in self.keys if key not in self.composites)]
+        banner = [*self.banner, *self.notes, *self.judged_by]
         return report_cell(
-            keys,
+            self.ranked_keys,
             self.metrics,
             self.warnings,
             len(self),
             self.worst_rows(),
             worst_by=f"{self.worst_word} by {self.worst_by}",
             banner=banner,
+            causes=self.causes,
         )
 
     def check(
@@ -438,7 +483,7 @@ class Report:
         incomplete = self.incomplete and "see what the program said that wrote this run"
         figures = {"metrics": self.metrics, "data_digest": self.data_digest, "questions_digest": self.questions_digest}
         diagnoses = [replace(each, reason="") for each in self.diagnoses]
-        vars(kept).update(figures, incomplete=incomplete, diagnoses=diagnoses)
+        vars(kept).update(figures, incomplete=incomplete, diagnoses=diagnoses, _sessions=self._sessions)
         return kept
 
     def log(
@@ -470,6 +515,8 @@ class Report:
         ``False`` logs none. ``files`` are further artifacts by name, ``omit`` names of metrics not to log.
         ``RagMetricsError`` where something cannot be written.
         """
+        import pandas as pd
+
         from mlflow_ragmetrics.tracking import log_report
         from mlflow_ragmetrics.tracking.anytime import ANYTIME, ANYTIME_TAG, measurement_id
 
@@ -479,6 +526,7 @@ class Report:
             frames = [self.by(column).assign(by=column) for column in self.slices]
             records = [record for frame in frames for record in frame.to_dict("records")]
             contents["rag_slices.json"] = as_json(plain(records), indent=2)
+        sessions = [self.sessions(key).assign(metric=key) for key in self._sessions]
         if self.anytime is not None:
             contents[ANYTIME] = as_json(self.anytime.to_dict())
             tags = {**(tags or {}), ANYTIME_TAG: measurement_id(self.description)}
@@ -495,16 +543,17 @@ class Report:
             dataset=dataset,
             omit=omit,
             note=report.note,
+            tables={"rag_sessions.json": pd.concat(sessions)} if sessions and texts else {},
             files=contents,
             page=self._write_page if texts else None,
         )
 
     @property
     def note(self) -> str:
-        """The evaluation in a few lines of Markdown: what to know first, the figures, the three worst rows."""
+        """The evaluation in a few lines of Markdown: what to know first, figures, causes, the three worst rows."""
         worst = [(row, *lowest) for row in self.worst_rows() if (lowest := self.lowest(row)) is not None]
-        keys = [*self.composites, *(key for key in self.keys if key not in self.composites)]
-        return summary_note(keys, self.metrics, len(self), worst, worst_by=self.worst_by, banner=self.banner)
+        said = {"banner": self.banner, "notes": self.notes}
+        return summary_note(self.ranked_keys, self.metrics, len(self), worst, worst_by=self.worst_by, **said)
 
     def _plots(self) -> dict[str, bytes]:
         from mlflow_ragmetrics.views.plots import causes_plot, composite_plot, distribution_plot, png
@@ -521,5 +570,18 @@ class Report:
 _ABSENT = Score()
 
 
-def _qualities(row: Row) -> list[float]:
-    return [score.quality for score in row.scores.values() if score.quality is not None]
+def rank_of(row: Row, key: str | None) -> tuple[float, float] | None:
+    """Where the row stands among the worst, the lowest first; ``None`` where it has no place among them."""
+    place = place_of(row, key)
+    qualities = [score.quality for score in row.scores.values() if score.quality is not None]
+    return None if place is None else (place[0], fmean(qualities or [0.0]))
+
+
+def place_of(row: Row, key: str | None) -> tuple[float, str] | None:
+    """How good the row is, and the metric that says so: ``key``, else the worst of its measured scores."""
+    if key is not None:
+        score = row.scores.get(key, _ABSENT)
+        quality = score.value if score.higher_is_better is None else score.quality
+        return None if quality is None else (quality, key)
+    scored = [(s.quality, name) for name, s in row.scores.items() if s.measured and s.quality is not None]
+    return min(scored, default=None)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.readers.groups import SESSION, sample_groups
+from mlflow_ragmetrics.report.diagnosis import cause_figures, count_causes, diagnose, tells
 from mlflow_ragmetrics.report.marks import Failures
 from mlflow_ragmetrics.report.totals import RunningTotals, Summary
 from mlflow_ragmetrics.shared.retrieval import RetrievalCounts
@@ -19,7 +21,8 @@ __all__ = ["Stream"]
 class Stream(Iterator[Row]):
     """Scored rows in order, each once; ``summary`` has the figures of those so far, of which none is kept.
 
-    Memory is bounded but for two numbers per group and metric. ``close`` ends it early.
+    Memory is bounded but for two numbers per group and metric: which conversations have a failing turn is a report's
+    alone. ``close`` ends it early.
     """
 
     def __init__(
@@ -38,8 +41,10 @@ class Stream(Iterator[Row]):
         self._may_have_groups = True
         self._language = language
         self._stopped = stopped
-        self._failures = Failures()
+        self.failures = Failures()
         self._retrieval = RetrievalCounts()
+        self._tells = tells(keys)
+        self._causes: Counter[str] = Counter()
         self._count = 0
 
     def __next__(self) -> Row:
@@ -47,8 +52,11 @@ class Stream(Iterator[Row]):
         group = self._group_of(row)
         for key, score in row.scores.items():
             self._totals[key].add(score, group)
-        self._failures.add(row)
+        self.failures.add(row)
         self._retrieval.add(row.scores)
+        if self._tells:
+            found = diagnose(row.scores)
+            self._causes["not measured" if found is None else found.cause] += 1
         self._count += 1
         return row
 
@@ -70,13 +78,14 @@ class Stream(Iterator[Row]):
         for key, totals in self._totals.items():
             figures |= totals.figures(key, grouped=self._has_group)
         figures |= self._retrieval.figures(figures)
+        figures |= cause_figures(count_causes(self._causes.elements())) if self._causes else {}
         stopped = self._stopped()
         return Summary(
             metrics=figures,
             keys=tuple(self._totals),
             rows=self._count,
-            causes=tuple(self._failures.causes),
-            incomplete=str(stopped) if stopped is not None else self._failures.silence,
+            causes=tuple(self.failures.causes),
+            incomplete=str(stopped) if stopped is not None else self.failures.silence,
             language=self._language,
         )
 

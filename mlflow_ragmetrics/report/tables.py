@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.score import Better, Item, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
 from mlflow_ragmetrics.readers.results import BETTER
@@ -18,7 +18,14 @@ from mlflow_ragmetrics.readers.results import BETTER
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ITEM_COLUMNS", "items_frame", "judge_slugs", "row_without_texts", "rows_frame"]
+__all__ = [
+    "ITEM_COLUMNS",
+    "Layout",
+    "items_frame",
+    "judge_slugs",
+    "row_without_texts",
+    "rows_frame",
+]
 
 ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence", "unbacked")
 
@@ -29,8 +36,14 @@ _UNSAFE = re.compile(r"[^\w\-.]+", re.ASCII)
 
 def judge_slugs(scores: Sequence[Score]) -> dict[str, str]:
     """The judges of a panel by name, each with a name that files, columns and metrics can bear; empty for one judge."""
-    panel = [score for score in scores if "judges_asked" in score.details]
-    names = dict.fromkeys(name for score in panel for name in (*score.model_scores, *score.excluded_models))
+    return _slugs(dict.fromkeys(name for score in scores if "judges_asked" in score.details for name in _judges(score)))
+
+
+def _judges(score: Score) -> tuple[str, ...]:
+    return *score.model_scores, *score.excluded_models
+
+
+def _slugs(names: Iterable[str]) -> dict[str, str]:
     slugs: dict[str, str] = {}
     for name in names:
         slug = own = _UNSAFE.sub("_", name).strip("_") or "judge"
@@ -47,54 +60,110 @@ def rows_frame(rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = N
     ``<key>_passed``; then each ``<key>_reason``; then what else the row came with, fields before metadata; at the end
     how each score came about: ``<key>_status``, ``_measured``, ``_support``, ``_judge``. Scores are nullable
     ``Float64`` and null where unscored, ``_passed`` is nullable ``boolean``. ``_measured`` is there where some score
-    comes of a rule, such as that for rows without context. An entry of the metadata that has the name of a score's
-    column is called ``<name>_given``. ``<key>_better`` is there where it is not "higher": "lower" or "neither".
-    ``more`` are further columns, after the reasons, in place of the data's own.
+    comes of a rule, such as that for rows without context. An entry of the metadata that has a name which a score's
+    column may have is called ``<name>_given``. ``<key>_better`` is there where it is not "higher": "lower" or
+    "neither". ``more`` are further columns, after the reasons, in place of the data's own.
     """
-    import pandas as pd
-
-    keys = dict.fromkeys(key for row in rows for key in row.scores)
-    scores = {key: [row.scores.get(key, _ABSENT) for row in rows] for key in keys}
-    by_rank = sorted(keys, key=lambda key: not any("coverage" in score.details for score in scores[key]))
-    values = {name: column for key in by_rank for name, column in _values(key, scores[key]).items()}
-    reasons = {f"{key}_reason": [plain_text(each.error or each.reason) for each in scores[key]] for key in by_rank}
-    origins = {name: column for key in by_rank for name, column in _origins(key, scores[key]).items()}
-    taken = {*values, *reasons, *origins}
-    named = dict(more or {})
-    frame = pd.DataFrame([plain(_fields(row.sample, taken)) for row in rows], dtype=object)  # None, never NaN
-    others = [name for name in frame.columns if name not in _FIRST and name not in named]
-    parts = (frame[[*_FIRST]], pd.DataFrame({**values, **reasons, **named}, index=frame.index), frame[others])
-    return pd.concat([*parts, pd.DataFrame(origins, index=frame.index)], axis=1)
+    layout = Layout()
+    layout.add(rows)
+    return layout.frame(rows, more)
 
 
-def _values(key: str, scores: Sequence[Score]) -> dict[str, Any]:
-    import pandas as pd
+class Layout:
+    """Which columns the table of rows has that are seen one after another; a row may bring further ones."""
 
-    columns: dict[str, Any] = {key: pd.array([score.value for score in scores], dtype="Float64")}
-    if any(score.scaled is not None for score in scores):
-        columns[f"{key}_1to5"] = pd.array([score.scaled for score in scores], dtype="Float64")
-    if any(score.threshold is not None for score in scores):
-        columns[f"{key}_passed"] = pd.array([score.passed for score in scores], dtype="boolean")
-    return columns
+    def __init__(self) -> None:
+        self._keys: dict[str, _Traits] = {}
+        self._fields: dict[str, None] = {}
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Note which columns these rows take."""
+        for row in rows:
+            for key, score in row.scores.items():
+                self._keys.setdefault(key, _Traits()).add(score)
+            self._fields.update(dict.fromkeys((*_fields_of(row.sample), *row.sample.metadata)))
+
+    def frame(self, rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
+        """The table of these rows, all of which were noted; ``more`` as in ``rows_frame``."""
+        import pandas as pd
+
+        by_rank = sorted(self._keys, key=lambda key: not self._keys[key].is_composite)
+        scores = {key: [row.scores.get(key, _ABSENT) for row in rows] for key in by_rank}
+        values = {n: column for key in by_rank for n, column in self._keys[key].values(key, scores[key]).items()}
+        reasons = {f"{key}_reason": [plain_text(each.error or each.reason) for each in scores[key]] for key in by_rank}
+        origins = {n: column for key in by_rank for n, column in self._keys[key].origins(key, scores[key]).items()}
+        named = dict(more or {})
+        taken = {f"{key}{suffix}" for key in self._keys for suffix in _SUFFIXES} | values.keys() | origins.keys()
+        records = [{**row.sample.metadata, **_fields_of(row.sample)} for row in rows]
+        fields = {
+            plain_text(f"{name}_given" if name in taken else str(name)): [
+                _plain(name, each.get(name)) for each in records
+            ]
+            for name in self._fields
+        }
+        others = {name: column for name, column in fields.items() if name not in _FIRST and name not in named}
+        first = pd.DataFrame({name: fields[name] for name in _FIRST}, dtype=object)
+        parts = [pd.DataFrame(each, index=first.index) for each in ({**values, **reasons, **named}, origins)]
+        return pd.concat([first, parts[0], pd.DataFrame(others, index=first.index, dtype=object), parts[1]], axis=1)
 
 
-def _origins(key: str, scores: Sequence[Score]) -> dict[str, Any]:
-    import pandas as pd
+_SUFFIXES = ("", "_1to5", "_passed", "_reason", "_status", "_better", "_measured", "_support", "_judge")
 
-    columns: dict[str, Any] = {f"{key}_status": [score.status for score in scores]}
-    better = next((score.higher_is_better for score in scores if score.higher_is_better is not True), True)
-    if better is not True:
-        columns[f"{key}_better"] = [BETTER[better]] * len(scores)
-    if any(score.scored and not score.measured for score in scores):
-        columns[f"{key}_measured"] = [score.measured for score in scores]
-    if any(score.details.get("support") is not None for score in scores):
-        columns[f"{key}_support"] = pd.array([score.details.get("support") for score in scores], dtype="Float64")
-    if any(score.model_scores for score in scores):
-        columns[f"{key}_judge"] = pd.array([score.judge for score in scores], dtype=object)
-    for name, slug in judge_slugs(scores).items():
-        values = [score.model_scores.get(name) for score in scores]
-        columns[f"{key}_judge_{slug}"] = pd.array(values, dtype="Float64")
-    return columns
+
+class _Traits:
+    """What the scores of one key have, which decides their columns."""
+
+    def __init__(self) -> None:
+        self.is_composite = False
+        self.slugs: dict[str, str] = {}
+        self._panel: dict[str, None] = {}
+        self._has: set[str] = set()
+        self._better: Better = True
+
+    def add(self, score: Score) -> None:
+        self.is_composite = self.is_composite or "coverage" in score.details
+        if score.higher_is_better is not True:
+            self._better = score.higher_is_better
+        for name, has in (
+            ("1to5", score.scaled is not None),
+            ("passed", score.threshold is not None),
+            ("measured", score.scored and not score.measured),
+            ("support", score.details.get("support") is not None),
+            ("judge", bool(score.model_scores)),
+        ):
+            if has:
+                self._has.add(name)
+        if "judges_asked" in score.details:
+            known = len(self._panel)
+            self._panel.update(dict.fromkeys(_judges(score)))
+            self.slugs = _slugs(self._panel) if len(self._panel) > known else self.slugs
+
+    def values(self, key: str, scores: Sequence[Score]) -> dict[str, Any]:
+        import pandas as pd
+
+        columns: dict[str, Any] = {key: pd.array([score.value for score in scores], dtype="Float64")}
+        if "1to5" in self._has:
+            columns[f"{key}_1to5"] = pd.array([score.scaled for score in scores], dtype="Float64")
+        if "passed" in self._has:
+            columns[f"{key}_passed"] = pd.array([score.passed for score in scores], dtype="boolean")
+        return columns
+
+    def origins(self, key: str, scores: Sequence[Score]) -> dict[str, Any]:
+        import pandas as pd
+
+        columns: dict[str, Any] = {f"{key}_status": [score.status for score in scores]}
+        if self._better is not True:
+            columns[f"{key}_better"] = [BETTER[self._better]] * len(scores)
+        if "measured" in self._has:
+            columns[f"{key}_measured"] = [score.measured for score in scores]
+        if "support" in self._has:
+            columns[f"{key}_support"] = pd.array([score.details.get("support") for score in scores], dtype="Float64")
+        if "judge" in self._has:
+            columns[f"{key}_judge"] = pd.array([score.judge for score in scores], dtype=object)
+        for name, slug in self.slugs.items():
+            values = [score.model_scores.get(name) for score in scores]
+            columns[f"{key}_judge_{slug}"] = pd.array(values, dtype="Float64")
+        return columns
 
 
 def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
@@ -167,7 +236,7 @@ def _evidence(item: Item) -> list[dict[str, Any]]:
     return [plain({"chunk": each.chunk, "id": each.id, "quote": each.quote}) for each in item.evidence]
 
 
-def _fields(sample: Sample, taken: Set[str]) -> dict[str, Any]:
+def _fields_of(sample: Sample) -> dict[str, Any]:
     references = list(sample.references or ())
     fields: dict[str, Any] = {
         "id": sample.id,
@@ -183,11 +252,14 @@ def _fields(sample: Sample, taken: Set[str]) -> dict[str, Any]:
             fields[name] = list(ids)
     if sample.history is not None:
         fields["history"] = json.dumps([asdict(message) for message in sample.history], ensure_ascii=False)
-    names = {name: f"{name}_given" if name in taken else name for name in sample.metadata if name not in fields}
-    return fields | {names[name]: _plain(value) for name, value in sample.metadata.items() if name in names}
+    return fields
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, (str, int, float, bool)) or value is None:
-        return value
-    return json.dumps(value, ensure_ascii=False, default=str)
+def _plain(name: str, value: Any) -> Any:
+    """A field as it is, and an entry of the metadata as text where it is no text, number or truth value."""
+    if name in _FIELDS or isinstance(value, (str, int, float, bool)) or value is None:
+        return plain(value)
+    return plain_text(json.dumps(value, ensure_ascii=False, default=str))
+
+
+_FIELDS = frozenset({*_FIRST, "reference", "contexts", "retrieved_doc_ids", "gold_doc_ids", "history"})

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mlflow_ragmetrics.core.score import DOUBTS, Score
+from mlflow_ragmetrics.core.text import render
+from mlflow_ragmetrics.report.diagnosis import CAUSES, causes_line
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
 from mlflow_ragmetrics.report.marks import Cause, count_lines, failure_lines
 from mlflow_ragmetrics.report.summary import group_marks
@@ -17,6 +19,7 @@ from mlflow_ragmetrics.statistics.groups import describe_totals, totals_of_sums
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_interval
 from mlflow_ragmetrics.statistics.moments import Moments, interval_of_moments, interval_of_totals
 from mlflow_ragmetrics.statistics.resampling import Vector
+from mlflow_ragmetrics.tracking.describe import cause_figure
 
 __all__ = ["MARKS", "RunningTotals", "Summary", "figures_of_totals"]
 
@@ -48,6 +51,12 @@ class Summary:
         """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
         failed = failure_lines(self.causes, self.rows, self.incomplete, self.language)
         return [*failed, *count_lines(self.keys, self.metrics, self.rows, self.language)]
+
+    @property
+    def notes(self) -> list[str]:
+        """How many rows have each diagnosis, where the metrics tell."""
+        counts: dict[str, int] = {cause: int(self.metrics.get(cause_figure(cause), 0)) for cause in CAUSES}
+        return [render(causes_line(counts), self.language)] if any(counts.values()) else []
 
     def check(self, *, min_scored: MinScored | None = None, **fail_under: float) -> None:
         """``GateError`` when a figure is under its limit or too few rows were measured; as ``Report.check``."""

@@ -12,7 +12,7 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Steps, Verify, ask
 from mlflow_ragmetrics.core.sample import Message, Sample
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.core.text import say, sentences, terms
+from mlflow_ragmetrics.core.text import counted, say, sentences, terms
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.report.report import Report
@@ -79,7 +79,7 @@ class Stress:
             "failed": [str(record["failed"]) for record in records],
         }
         judge = ", ".join(self.report.description.get("judge", []))
-        heading = f"What the judge {judge} notices in edited answers of {len(self.report)} rows"
+        heading = f"What the judge {judge} notices in edited answers of {counted(len(self.report), 'row')}"
         note = "control keeps the meaning: what is noticed there is a false alarm."
         lines = [heading, "", text_table(columns, width, left=("kind",), droppable=("failed",)), "", note]
         return "\n".join([*lines, *self.report.banner[:1]] if self.report.incomplete else lines)

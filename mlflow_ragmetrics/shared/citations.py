@@ -236,7 +236,6 @@ def checked_citations(
     One ``Verify`` for each distinct set of passages, all asked at once; then one for each set of three or more without
     one of them, where the set backs what that one does not.
     """
-    ids = ids if ids is not None and len(ids) == len(passages) else None
     lines, citations = cited_statements(answer, passages, ids, metadata)
     stated = [number for number, line in enumerate(lines) if asserts(line)]
     cited = {

@@ -9,11 +9,10 @@ import numpy as np
 from mlflow_ragmetrics.statistics.bca import limits_of_moments
 from mlflow_ragmetrics.statistics.closed_forms import wilson_interval
 from mlflow_ragmetrics.statistics.clusters import cluster_mean_intervals
-from mlflow_ragmetrics.statistics.groups import GroupTotals, totals_of_sums
+from mlflow_ragmetrics.statistics.groups import GroupTotals
 from mlflow_ragmetrics.statistics.intervals import normal_deviate
-from mlflow_ragmetrics.statistics.resampling import Vector
 
-__all__ = ["Moments", "interval_of_group_sums", "interval_of_moments", "interval_of_totals"]
+__all__ = ["Moments", "interval_of_moments", "interval_of_totals"]
 
 
 @dataclass(frozen=True)
@@ -43,34 +42,10 @@ def interval_of_moments(moments: Moments, *, level: float = 0.95) -> tuple[float
     return min(max(start, moments.least), moments.mean), max(min(end, moments.most), moments.mean)
 
 
-def interval_of_group_sums(
-    counts: Vector,
-    sums: Vector,
-    *,
-    squares: float,
-    least: float,
-    most: float,
-    is_binary: bool,
-    level: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> tuple[float, float] | None:
-    """What ``bootstrap_interval`` gives for grouped scores, from what one pass over them finds; ``None`` for fewer than
-    two groups.
-
-    ``counts`` and ``sums`` are of each group's scores, in any order; ``squares`` is the sum of all squared scores,
-    ``least`` and ``most`` are their range; ``is_binary`` when all are 0 or 1.
-    """
-    counted = np.asarray(counts) > 0
-    if counted.sum() < 2:
-        return None
-    own = np.asarray(counts, dtype=float)[counted], np.asarray(sums, dtype=float)[counted]
-    totals = totals_of_sums(*own, squares=squares, least=least, most=most, is_binary=is_binary)
-    return interval_of_totals(totals, level=level, resamples=resamples, seed=seed)
-
-
 def interval_of_totals(
     totals: GroupTotals, *, level: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> tuple[float, float] | None:
-    """The same from the totals of one column; ``None`` for fewer than two groups."""
+    """What ``bootstrap_interval`` gives for grouped scores, from the totals of one column; ``None`` for fewer than two
+    groups.
+    """
     return cluster_mean_intervals(totals, level=level, resamples=resamples, seed=seed)[0]

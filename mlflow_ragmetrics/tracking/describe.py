@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from mlflow.entities import Dataset, DatasetInput
 
 __all__ = [
+    "DIAGNOSIS",
+    "Diagnosed",
     "Loggable",
     "Measured",
+    "cause_figure",
     "dataset_input",
     "description_of",
     "figures_of",
@@ -46,6 +49,18 @@ class Measured(Protocol):
     @property
     def usage(self) -> Mapping[str, float]:
         """What it cost."""
+
+
+class Diagnosed(Protocol):
+    """Which part failed on a row."""
+
+    @property
+    def cause(self) -> str:
+        """The part."""
+
+    @property
+    def reason(self) -> str:
+        """A sentence with the evidence."""
 
 
 class Loggable(Measured, Protocol):
@@ -76,6 +91,10 @@ class Loggable(Measured, Protocol):
         """One row per claim, chunk, …."""
 
     @property
+    def diagnoses(self) -> Sequence[Diagnosed]:
+        """Which part failed, row by row; empty where that is not known."""
+
+    @property
     def incomplete(self) -> Union[str, None]:
         """Why the figures are not those of a whole evaluation."""
 
@@ -93,9 +112,19 @@ def package_version() -> str:
     return version("mlflow_ragmetrics")
 
 
+DIAGNOSIS = "diagnosis"
+"""The column that says which part failed, and the feedback that does."""
+
+
+def cause_figure(cause: str) -> str:
+    """The figure that counts the rows in which this part failed."""
+    return f"{DIAGNOSIS}/n_{cause.replace(' ', '_')}"
+
+
 _LOGGED = {"mean", "ci_low", "ci_high", "n_scored", "pass_rate", "n_groups", "design_effect"}
 _LOGGED |= {"true_mean", "true_low", "true_high", "n_labelled"}
-_MARKS = {"n_error", "n_no_context", *DOUBTS.values(), "n_fewer_judges", "few_groups"}
+_LOGGED |= {"n_sessions", *(f"session_{name}" for name in ("pass_rate", "ci_low", "ci_high", "first_failure"))}
+_MARKS = {"n_error", "n_sessions_unmeasured", "n_no_context", *DOUBTS.values(), "n_fewer_judges", "few_groups"}
 
 
 def figures_of(report: Measured) -> dict[str, float]:
@@ -110,7 +139,7 @@ def run_metrics_of(report: Measured) -> dict[str, float]:
     Of each key ``mean``, ``ci_low``, ``ci_high``, ``n_scored`` and, where there is one, ``pass_rate``; where they say
     that something is missing, the marks ``n_error``, ``n_no_context``, ``n_unclaimed``, ``n_unquoted``,
     ``n_assumed``, ``n_fewer_judges``, ``few_groups``, ``n_measured`` and a composite's ``coverage``;
-    ``<composite>_1to5/mean``; what groups and labels add; the figures of retrieval under their own names,
+    ``<composite>_1to5/mean``; what groups, sessions and labels add; the figures of retrieval under their own names,
     ``diagnosis/*`` and ``usage/*``. The rest is in the artifact ``rag_figures.json``.
     """
     figures = figures_of(report)
@@ -119,7 +148,7 @@ def run_metrics_of(report: Measured) -> dict[str, float]:
 
 def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
     key, _, figure = name.partition("/")
-    if not figure or key in ("usage", "repeat", "diagnosis") or figure in ("repeat_sd", "flip_rate"):
+    if not figure or key in ("usage", "repeat", DIAGNOSIS) or figure in ("repeat_sd", "flip_rate"):
         return True
     if key.endswith("_1to5") and f"{key}/n_scored" not in figures:
         return f"{key.removesuffix('_1to5')}/coverage" in figures

@@ -13,8 +13,9 @@ from mlflow_ragmetrics.core.json_text import as_json, plain_text
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, Diagnosed
 from mlflow_ragmetrics.tracking.writer import few_attempts
-from mlflow_ragmetrics.views.text import rationale
+from mlflow_ragmetrics.views.text import escaped, rationale
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback
@@ -23,6 +24,7 @@ __all__ = [
     "SOURCE_RUN",
     "assessment_names",
     "assessments_of",
+    "diagnosis_feedback",
     "feedback_of",
     "remove_assessment",
     "repeated_keys",
@@ -112,6 +114,19 @@ def feedback_of(key: str, score: Score, run_id: str | None = None, *, name: str 
     )
 
 
+def diagnosis_feedback(diagnosis: Diagnosed, run_id: str | None = None, *, name: str = DIAGNOSIS) -> Feedback:
+    """Which part failed, as feedback of ``run_id``: the part as value, so that MLflow counts and filters by it."""
+    from mlflow.entities import AssessmentSource, Feedback
+
+    return Feedback(
+        name=name,
+        value=diagnosis.cause,
+        rationale=escaped(diagnosis.reason) or None,
+        source=AssessmentSource(source_type="CODE", source_id=DIAGNOSIS),
+        metadata={} if run_id is None else {SOURCE_RUN: run_id},
+    )
+
+
 def write_assessment(trace_id: str, assessment: Assessment, identity: str) -> None:
     """Put an assessment onto a trace, once, however often this is called with the same ``identity``.
 
@@ -161,8 +176,16 @@ def _takes_no_value() -> bool:
     return True
 
 
-def assessments_of(row: Row, run_id: str, names: Mapping[str, str], trace_id: str | None = None) -> list[Assessment]:
+def assessments_of(
+    row: Row,
+    run_id: str,
+    names: Mapping[str, str],
+    trace_id: str | None = None,
+    diagnosis: Diagnosed | None = None,
+) -> list[Assessment]:
     """The scores of ``row`` in the order and by the names of ``names``, as feedback, and its reference as expectation.
+
+    Its ``diagnosis``, where there is one, is ``1_diagnosis``, so that it stands first.
 
     For a new trace they get ids, so that a store which is sent the trace twice has them once.
     """
@@ -172,6 +195,8 @@ def assessments_of(row: Row, run_id: str, names: Mapping[str, str], trace_id: st
     found: list[Assessment] = [
         feedback_of(key, scores[key], run_id, name=name) for key, name in names.items() if key in scores
     ]
+    if diagnosis is not None:
+        found.append(diagnosis_feedback(diagnosis, run_id, name=f"1_{DIAGNOSIS}"))
     if row.sample.reference is not None:
         source = AssessmentSource(source_type="HUMAN", source_id="dataset")
         value = plain_text(row.sample.reference)

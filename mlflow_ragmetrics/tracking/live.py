@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.statistics.anytime import ConfidenceSequence
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
-from mlflow_ragmetrics.tracking.live_tables import GrowingTable, Parts
 from mlflow_ragmetrics.tracking.run import status_of
-from mlflow_ragmetrics.tracking.tables import table_rows
+from mlflow_ragmetrics.tracking.tables import GrowingTable, Parts, table_rows
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
     ROWS,
@@ -57,6 +57,7 @@ class LiveRun:
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.begun = False
+        self.language = "en"
         self.published = 0
         """How many rows of the table the store has."""
         self.lock = threading.Lock()
@@ -81,6 +82,7 @@ class LiveRun:
 
     def begin(self, description: Mapping[str, Any]) -> None:
         """Write what explains the run as params, and go on from the rows that it has already."""
+        self.language = str(description.get("language", "en"))
         with explained(self.run_id):
             self._writer.params(description)
             stored = self._parts.register()[ROWS]
@@ -100,6 +102,8 @@ class LiveRun:
             elif self.anytime:
                 self._sequences[column] = ConfidenceSequence()
                 self._sequences[column].update(numbers)
+            if column == DIAGNOSIS:
+                self._marks.update(map(cause_figure, filter(None, values)))
             if column.endswith("_status"):
                 for status in ("error", "skipped"):
                     self._marks[f"{column.removesuffix('_status')}/n_{status}"] = values.count(status)
@@ -109,16 +113,17 @@ class LiveRun:
         with explained(self.run_id):
             self._writer.check()
 
-    def next_metrics(self, scores: Mapping[str, Score], time_ms: int) -> list[Metric]:
+    def next_metrics(self, scores: Mapping[str, Score], time_ms: int, cause: str | None = None) -> list[Metric]:
         """The metrics of the next row: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
 
         With ``anytime``, ``<key>/anytime_low`` and ``/anytime_high`` as well, for scores from 0 to 1.
         ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` and the like (``Score.marks``) count the rows so far that
-        the mean leaves out or that were not measured.
+        the mean leaves out or that were not measured; ``diagnosis/n_<cause>`` those in which the part ``cause`` failed.
         """
         from mlflow.entities import Metric
 
         figures: dict[str, float] = {}
+        self._marks.update([] if cause is None else [cause_figure(cause)])
         for key, score in scores.items():
             self._marks.update(f"{key}/{mark}" for mark in score.marks)
             if score.value is None:
@@ -144,10 +149,15 @@ class LiveRun:
         low, high = sequence.interval()
         return {f"{key}/anytime_low": low, f"{key}/anytime_high": high}
 
-    def write_metrics(self, metrics: Sequence[Metric]) -> None:
-        """Write metrics; the store knows those that it has already."""
+    def write_metrics(self, metrics: Sequence[Metric], received: int = 0) -> None:
+        """Write metrics; the store knows those that it has already.
+
+        ``received``: how many answers this process has for the run so far, written or not. The run's tag
+        ``ragmetrics.received.<part>`` has it until the process leaves, so that one which is killed leaves behind how
+        many it had.
+        """
         with explained(self.run_id):
-            self._writer.metrics(metrics)
+            self._writer.metrics(metrics, {self._parts.received_tag: received} if received else {})
 
     def append(self, rows: pd.DataFrame, items: pd.DataFrame) -> None:
         """Add to the tables, here for now: ``publish`` takes them to the store."""
@@ -164,11 +174,17 @@ class LiveRun:
                 self._writer.metrics(self._means(everything))
         self.published = self.rows
 
-    def leave(self, incomplete: str | None = None, calls: Mapping[str, int] = MappingProxyType({})) -> None:
+    def leave(
+        self,
+        incomplete: str | None = None,
+        calls: Mapping[str, int] = MappingProxyType({}),
+        *,
+        is_whole: bool = True,
+    ) -> None:
         """Say that this process writes here no more, and why the figures are ``incomplete``, where they are.
 
         ``calls``: how many were ``seen``, and how many of them the figures lack, for whatever reason; where there are
-        such, they are written as ``calls/seen``, ``calls/skipped``, ….
+        such, they are written as ``calls/seen``, ``calls/skipped``, …. ``is_whole``: all answers are written.
         """
         if self.begun:
             with explained(self.run_id):
@@ -176,15 +192,18 @@ class LiveRun:
                     self._writer.figures({f"calls/{name}": number for name, number in calls.items() if number})
                 if incomplete is not None:
                     self._writer.tags({STATUS_TAG: status_of(incomplete)})
-                self._parts.leave()
+                self._parts.leave(is_whole=is_whole)
 
     def _means(self, everything: GrowingTable) -> list[Metric]:
-        """``<key>/mean`` over the rows of all processes, a step after the last of them."""
+        """``<key>/mean`` and ``diagnosis/n_<cause>`` over the rows of all processes, a step after the last of them."""
         from mlflow.entities import Metric
 
         means = {key: everything.mean(key) for key in self._sums if key in everything.columns}
+        figures = {f"{key}/mean": mean for key, mean in means.items() if mean is not None}
+        causes = everything.counts(DIAGNOSIS) if DIAGNOSIS in everything.columns else {}
+        figures |= {cause_figure(cause): float(count) for cause, count in causes.items()}
         now = int(time.time() * 1000)
-        return [Metric(f"{key}/mean", mean, now, everything.rows) for key, mean in means.items() if mean is not None]
+        return [Metric(name, value, now, everything.rows) for name, value in figures.items()]
 
 
 def _remove_own(folder: str, process: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.secrets import redact
@@ -36,6 +36,9 @@ from mlflow_ragmetrics.tracking.writer import (
 )
 from mlflow_ragmetrics.views.text import SUMMARY_HEAD
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = ["log_report"]
 
 _NOTE_TAG = "mlflow.note.content"
@@ -55,18 +58,19 @@ def log_report(
     dataset: Union[bool, str] = True,
     omit: Collection[str] = (),
     note: str = "",
+    tables: Mapping[str, pd.DataFrame] | None = None,
     files: Mapping[str, Content] | None = None,
     page: Callable[[Path, Mapping[str, str]], object] | None = None,
 ) -> str:
     """Write ``report`` into the run ``run_id``, else the active run, else a new one; returns the run's id.
 
-    ``params`` are further params, ``files`` further artifacts by name, ``note`` Markdown for the run's description
-    (one that a user wrote stays); ``page`` writes the page, which names the run and links to it; ``model_id`` links run
-    and metrics to a logged model (default: the active one). ``step`` is that of the metrics, so that one run can hold
-    the history of several versions. ``traces`` writes one trace per row with its scores as assessments, for the
-    row-by-row comparison of two runs; ``feedback`` writes the scores onto the traces that the rows come from instead.
-    ``dataset=False`` logs no dataset, a text names it, and ``omit`` names metrics not to log, where somebody else logs
-    them.
+    ``params`` are further params, ``tables`` and ``files`` further artifacts by name, ``note`` Markdown for the
+    run's description (one that a user wrote stays); ``page`` writes the page, which names the run and links to it;
+    ``model_id`` links run and metrics to a logged model (default: the active one). ``step`` is that of the metrics, so
+    that one run can hold the history of several versions. ``traces`` writes one trace per row with its scores as
+    assessments, for the row-by-row comparison of two runs; ``feedback`` writes the scores onto the traces that the rows
+    come from instead. ``dataset=False`` logs no dataset, a text names it, and ``omit`` names metrics not to log, where
+    somebody else logs them.
     Logging again, also after a failure, replaces tables and traces and sets the metrics anew. Where something cannot be
     written, a run made here ends FAILED, the tag ``ragmetrics.status`` says why, and a ``RagMetricsError`` is raised.
     A report that is not complete (``report.incomplete``) is written whole, but the tag is not ``complete``, and a run
@@ -84,7 +88,7 @@ def log_report(
         name = dataset if isinstance(dataset, str) else None
         datasets = [dataset_input(report.rows, report.questions_digest, info.experiment_id, name)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])
-        parts = write_tables(writer, {ROWS: report.table, CLAIMS: report.items})
+        parts = write_tables(writer, {ROWS: report.table, CLAIMS: report.items, **(tables or {})})
         pages: dict[str, Content] = {} if page is None else {PAGE: lambda path: page(path, run_link(info))}
         writer.files({**pages, **(files or {}), **_own_files(report, parts)})
         about: dict[str, Any] = {"model_id": model, "run_id": target}
@@ -93,9 +97,9 @@ def log_report(
         figures = {name: value for name, value in run_metrics_of(report).items() if name not in omit}
         writer.figures(figures, step=step, **about)
         if feedback:
-            log_feedback(report.rows, target)
+            log_feedback(report.rows, target, report.diagnoses)
         elif traces:
-            log_traces(report.rows, target, model)
+            log_traces(report.rows, target, model, report.diagnoses)
         if note and SUMMARY_HEAD in writer.present_tags().get(_NOTE_TAG, SUMMARY_HEAD):  # nobody else's
             named = _names_on_traces(report) if traces and not feedback else ""
             writer.tags({_NOTE_TAG: redact(f"{note}{named}")})

@@ -33,7 +33,7 @@ from mlflow_ragmetrics.tracking.writer import (
 if TYPE_CHECKING:
     from mlflow.entities import Run, RunInfo
 
-__all__ = ["COMPLETE", "WRITING", "abandoned_runs", "mark_abandoned", "run_link", "status_of", "target_run"]
+__all__ = ["COMPLETE", "WRITING", "abandoned_runs", "is_alive", "mark_abandoned", "run_link", "status_of", "target_run"]
 
 COMPLETE = "complete"
 WRITING = "writing"
@@ -87,11 +87,17 @@ def target_run(run_id: str | None, run_name: str | None) -> Iterator[str]:
 def _new_run(run_name: str | None) -> Iterator[str]:
     import mlflow
 
+    tags = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}
     try:
-        tags = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}
         run_id = str(mlflow.start_run(run_name=run_name, tags=tags).info.run_id)
     except write_errors() as error:
         raise RagMetricsError(f"no run could be begun in MLflow: {reason_of(error)}") from error
+    except BaseException:  # the store may have made it already
+        with suppress(*write_errors()), few_attempts():
+            begun = f"tags.`{WRITER_TAG}` = '{tags[WRITER_TAG]}' and tags.`{STATUS_TAG}` = '{WRITING}'"
+            for run in mlflow.search_runs(filter_string=begun, output_format="list"):
+                RunWriter(run.info.run_id).end("interrupted")
+        raise
     try:
         with _failure_noted(run_id):
             yield run_id
@@ -170,11 +176,12 @@ def _is_being_written(run: Run) -> bool:
     writer = run.data.tags.get(WRITER_TAG, "")
     machine, _, process = writer.partition(" ")
     if machine == platform.node() and os.name == "posix":
-        return _is_alive(process)
+        return is_alive(process)
     return time.time() - (run.info.start_time or 0) / 1000 < _DAY
 
 
-def _is_alive(process: str) -> bool:
+def is_alive(process: str) -> bool:
+    """Whether a process of this machine is there: its number, and when it began, as ``this_process`` gives them."""
     number, _, began = process.partition(" ")
     try:
         os.kill(int(number), 0)

@@ -1,19 +1,34 @@
-"""Frames as the tables of a run, which MLflow shows; large ones with a readable head, and whole as Parquet parts."""
+"""The tables of a run, which MLflow shows: frames written whole, and tables that grow on disk while rows come.
+
+A large frame has a readable head, and is whole as Parquet parts. A growing table holds the rows of all processes that
+write into a live run. One that writes into it alone writes the tables itself. Each registers by a tag
+``ragmetrics.part.<id>``, whose value says where its rows are: ``0`` nowhere yet, ``main:n`` in the tables, ``part:n``
+in the folder ``ragmetrics_parts/<id>``. Before the tables are written anew, rows that are nowhere else are copied into
+a part; after that the tags are read again, and where they have changed the tables are made once more. So whoever
+writes last has seen all parts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from mlflow_ragmetrics.core.json_text import as_json
+from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking.writer import Content, RunWriter
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["table_json", "table_rows", "write_tables"]
+__all__ = ["GrowingTable", "Parts", "left_unwritten", "storable", "table_json", "table_rows", "write_tables"]
 
 _LARGEST = 40 * 2**20  # bytes: MLflow shows files up to 50 MB
 _HEAD = 1000
@@ -50,7 +65,7 @@ def _write(frame: pd.DataFrame, parts: dict[str, int], path: Path) -> None:
     folder = path.with_suffix("")
     folder.mkdir()
     for number, part in enumerate(_chunks(frame, _ROWS_PER_PART)):
-        _storable(part).to_parquet(folder / f"part-{number:05}.parquet", index=False)
+        storable(part).to_parquet(folder / f"part-{number:05}.parquet", index=False)
         parts[path.name] = number + 1
 
 
@@ -73,7 +88,7 @@ def _chunks(frame: pd.DataFrame, size: int) -> Iterator[pd.DataFrame]:
     return (frame.iloc[start : start + size] for start in range(0, len(frame), size))
 
 
-def _storable(frame: pd.DataFrame) -> pd.DataFrame:
+def storable(frame: pd.DataFrame) -> pd.DataFrame:
     """With one type per column: of mixed ones, as a reference that is a text or a list of texts, all as JSON text."""
     import pyarrow as pa
 
@@ -90,3 +105,235 @@ def _storable(frame: pd.DataFrame) -> pd.DataFrame:
 def _cells(column: pd.Series[Any]) -> list[Any]:
     cells: list[Any] = column.astype(object).where(column.notna(), None).tolist()
     return cells
+
+
+class GrowingTable:
+    """Rows on disk, one per line, from which a table in the form of MLflow's ``log_table`` is made.
+
+    Adding rows does not read those before: parsing a long table would hold up the whole interpreter.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name = name
+        self.columns: list[str] = []
+        self.rows = 0
+        self._lines = folder / f"{name}.lines"
+        self._lines.touch()
+
+    def clear(self) -> None:
+        """Take all rows out."""
+        self.columns, self.rows = [], 0
+        self._lines.write_text("")
+
+    def extend_from(self, other: GrowingTable) -> None:
+        """Add the rows of another table."""
+        with other._lines.open(encoding="utf-8") as lines:
+            self.extend(other.columns, map(json.loads, lines))
+
+    def extend(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Add rows that have these columns; columns that the rows here or those rows lack are null there."""
+        fresh = [name for name in columns if name not in self.columns]
+        if fresh and self.rows:
+            self._widen(len(fresh))
+        self.columns += fresh
+        places = {name: place for place, name in enumerate(columns)}
+        self._add([row[places[name]] if name in places else None for name in self.columns] for row in rows)
+
+    def counts(self, column: str) -> Counter[str]:
+        """How often each text stands in ``column``."""
+        place = self.columns.index(column)
+        with self._lines.open(encoding="utf-8") as lines:
+            return Counter(value for value in (json.loads(line)[place] for line in lines) if isinstance(value, str))
+
+    def mean(self, column: str) -> float | None:
+        """The mean of the numbers in ``column``."""
+        place, total, count = self.columns.index(column), 0.0, 0
+        with self._lines.open(encoding="utf-8") as lines:
+            for value in (json.loads(line)[place] for line in lines):
+                if isinstance(value, (int, float)) and not isinstance(value, bool):
+                    total, count = total + value, count + 1
+        return total / count if count else None
+
+    def write(self, path: Path) -> None:
+        """Write the table as the file ``path``."""
+        with path.open("w", encoding="utf-8") as target, self._lines.open(encoding="utf-8") as lines:
+            target.write('{"columns": ' + as_json(self.columns) + ', "data": [\n')
+            target.write(lines.readline())
+            for line in lines:
+                target.write("," + line)
+            target.write("]}")
+
+    def _add(self, rows: Iterable[Sequence[Any]]) -> None:
+        with self._lines.open("a", encoding="utf-8") as lines:
+            for row in rows:
+                lines.write(as_json(row) + "\n")
+                self.rows += 1
+
+    def _widen(self, by: int) -> None:
+        wider = self._lines.with_suffix(".wider")
+        with self._lines.open(encoding="utf-8") as lines, wider.open("w", encoding="utf-8") as target:
+            for line in lines:
+                target.write(line.rstrip("\n").removesuffix("]") + ", null" * by + "]\n")
+        shutil.move(wider, self._lines)
+
+
+_TAG = "ragmetrics.part."
+_RECEIVED = "ragmetrics.received."
+_FOLDER = "ragmetrics_parts"
+_BASE = "base"
+_NOWHERE = "0"
+_ROUNDS = 12
+
+
+def left_unwritten(tags: Mapping[str, str]) -> tuple[int, int] | None:
+    """Of a live run with these tags: how many answers processes that were killed had, and how many are in the tables.
+
+    ``None`` where each process left in order.
+    """
+    received = {name.removeprefix(_RECEIVED): int(n) for name, n in tags.items() if name.startswith(_RECEIVED)}
+    if not received:
+        return None
+    listed = (tags.get(_TAG + part, _NOWHERE).rpartition(":")[2] for part in received)
+    return sum(received.values()), sum(map(int, listed))
+
+
+Tables = dict[str, "dict[str, Any] | None"]
+
+
+class Parts:
+    """The part of this process among those of the run that ``writer`` writes into."""
+
+    def __init__(self, writer: RunWriter, tables: Sequence[GrowingTable], folder: Path) -> None:
+        self._writer = writer
+        self._tables = tables
+        self._folder = folder
+        self._id = uuid4().hex[:8]
+        self._others: dict[str, tuple[str, Tables]] = {}
+        self._ever_in_main: set[str] = set()
+
+    def register(self) -> Tables:
+        """Say that this process writes here too; returns the run's tables as they are.
+
+        Where it is alone, the rows that the run has already are taken over as its own.
+        """
+        for table in self._tables:  # an attempt that failed may have taken rows over
+            table.clear()
+        self._set(self._id, _NOWHERE)
+        before = self._marks()
+        stored = self._stored()
+        after = self._marks()
+        if stored[self._tables[0].name] is None or {*before.values(), *after.values()} - {_NOWHERE}:
+            return stored
+        if len(after) > 1:
+            self._keep(_BASE, stored)
+            return stored
+        for table in self._tables:
+            content = stored[table.name]
+            if content is not None:
+                table.extend(content["columns"], content["data"])
+        self._set(self._id, f"main:{self._tables[0].rows}")
+        if len(self._marks()) > 1:  # another process came in the meantime
+            for table in self._tables:
+                table.clear()
+            self._keep(_BASE, stored)
+            self._set(self._id, _NOWHERE)
+        return stored
+
+    def publish(self) -> GrowingTable | None:
+        """Write the run's tables; returns the table of the rows of all processes where there are several.
+
+        ``RagMetricsError`` where others write so much that it has to be tried again.
+        """
+        for attempt in range(_ROUNDS):
+            marks = self._marks()
+            if set(marks) <= {self._id} and not self._ever_in_main:
+                self._set(self._id, f"main:{self._tables[0].rows}")
+                self._write(self._tables)
+                if set(self._marks()) <= {self._id}:
+                    return None
+                continue
+            merged, marks = self._merge(marks)
+            self._write(merged)
+            if self._marks() == marks:
+                return merged[0]
+            time.sleep(random.uniform(0, 0.02 * (attempt + 1)))
+        raise RagMetricsError("the tables are being written by other processes too")
+
+    @property
+    def received_tag(self) -> str:
+        """The tag that says how many answers this process has for the run."""
+        return f"{_RECEIVED}{self._id}"
+
+    def leave(self, *, is_whole: bool = True) -> None:
+        """Take back what this process says of itself: how many answers it has, where all are written, and, where no
+        other process wrote any, the place of its rows.
+        """
+        tags = self._writer.present_tags()
+        if is_whole and self.received_tag in tags:
+            self._writer.delete_tag(self.received_tag)
+        marks = {name.removeprefix(_TAG): value for name, value in tags.items() if name.startswith(_TAG)}
+        if set(marks) == {self._id} and marks[self._id].startswith("main:"):
+            self._writer.delete_tag(_TAG + self._id)
+
+    def _merge(self, marks: dict[str, str]) -> tuple[list[GrowingTable], dict[str, str]]:
+        """The tables of all parts, each with its rows kept outside the tables, and the marks that they follow."""
+        rows = self._tables[0].rows
+        if marks.get(self._id) != f"part:{rows}":
+            self._writer.files({self._path(self._id, table.name): table.write for table in self._tables})
+            self._set(self._id, f"part:{rows}")
+        in_main = {name for name, mark in marks.items() if mark.startswith("main:") and name != self._id}
+        gone = {name for name in self._ever_in_main if name not in marks and _BASE not in marks}
+        self._ever_in_main |= in_main
+        for name in in_main | gone:
+            stored = self._stored()
+            if self._marks().get(name) == marks.get(name) and stored[self._tables[0].name] is not None:
+                self._keep(name, stored)
+        marks = self._marks()
+        parts = [self._part(name, mark) for name, mark in sorted(marks.items(), key=_base_first) if name != self._id]
+        merged = [GrowingTable(self._folder, f"all-{table.name}") for table in self._tables]
+        for target, own in zip(merged, self._tables, strict=True):
+            target.clear()
+            for part in parts:
+                content = part.get(own.name)
+                if content is not None:
+                    target.extend(content["columns"], content["data"])
+            target.extend_from(own)
+        return merged, marks
+
+    def _part(self, name: str, mark: str) -> Tables:
+        if not mark.startswith("part:"):
+            return {}
+        known = self._others.get(name)
+        if known is None or known[0] != mark:
+            content = {table.name: self._writer.table(self._path(name, table.name)) for table in self._tables}
+            known = self._others[name] = (mark, content)
+        return known[1]
+
+    def _keep(self, name: str, stored: Mapping[str, Any]) -> None:
+        """Make the tables as they are the part ``name``."""
+        files = {self._path(name, each): as_json(content) for each, content in stored.items() if content is not None}
+        self._writer.files(files)
+        self._set(name, f"part:{len(stored[self._tables[0].name]['data'])}")
+
+    def _write(self, tables: Sequence[GrowingTable]) -> None:
+        names = [table.name for table in self._tables]
+        files = {name: table.write for name, table in zip(names, tables, strict=True)}
+        self._writer.files(files, tables=names)
+
+    def _stored(self) -> Tables:
+        return {table.name: self._writer.table(table.name) for table in self._tables}
+
+    def _set(self, name: str, mark: str) -> None:
+        self._writer.tags({_TAG + name: mark})
+
+    def _marks(self) -> dict[str, str]:
+        tags = self._writer.present_tags()
+        return {name.removeprefix(_TAG): value for name, value in tags.items() if name.startswith(_TAG)}
+
+    @staticmethod
+    def _path(part: str, table: str) -> str:
+        return f"{_FOLDER}/{part}/{table}"
+
+
+def _base_first(entry: tuple[str, str]) -> tuple[bool, str]:
+    return entry[0] != _BASE, entry[0]

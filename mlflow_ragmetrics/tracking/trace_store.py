@@ -15,24 +15,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.json_text import as_json, plain, plain_text
+from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.readers.traces import TRACE_TIMES, documents_of
+from mlflow_ragmetrics.readers.groups import SESSION
+from mlflow_ragmetrics.readers.traces import TRACE_TIMES, TRACES_TAG, documents_of
+from mlflow_ragmetrics.tracking.describe import Diagnosed
 from mlflow_ragmetrics.tracking.feedback import assessments_of, write_assessment
 
 if TYPE_CHECKING:
-    from mlflow.entities import Span, TraceInfo
+    from mlflow.entities import Span, Trace, TraceInfo
     from mlflow.tracing.client import TracingClient
 
 __all__ = [
-    "TRACES_TAG",
     "TraceTarget",
     "can_write_directly",
+    "trace_of",
     "warn_of_small_pool",
     "write_traces_directly",
     "write_traces_publicly",
 ]
 
-TRACES_TAG = "ragmetrics.run"
 _SAFE_WORKERS = 14
 _WORKERS = "MLFLOW_GENAI_EVAL_MAX_WORKERS"
 _POOL = "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE"
@@ -42,12 +44,15 @@ _POOL = "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE"
 class TraceTarget:
     """Where traces go: experiment, run and model, what the scores are called there, and from when they are dated back.
 
+    ``diagnoses`` are those of the rows by id.
+
     MLflow lists the newest traces first, so of rows whose time is not known the first has to be the newest.
     """
 
     experiment_id: str
     run_id: str
     names: Mapping[str, str]
+    diagnoses: Mapping[str, Diagnosed] = field(default_factory=dict)
     model_id: str | None = None
     began_ns: int = field(default_factory=time.time_ns)
 
@@ -86,7 +91,8 @@ def write_traces_publicly(rows: Sequence[Row], target: TraceTarget) -> list[str]
     # spans are exported in the background, from a queue that drops what does not fit
     mlflow.flush_trace_async_logging()
     for row, trace_id in zip(rows, ids, strict=True):
-        for number, assessment in enumerate(assessments_of(row, target.run_id, target.names)):
+        diagnosis = target.diagnoses.get(row.sample.id)
+        for number, assessment in enumerate(assessments_of(row, target.run_id, target.names, None, diagnosis)):
             write_assessment(trace_id, assessment, f"{number} {target.run_id}")
     return ids
 
@@ -149,6 +155,16 @@ def write_traces_directly(rows: Sequence[Row], target: TraceTarget) -> list[str]
     return ids
 
 
+def trace_of(sample: Sample) -> Trace:
+    """A trace of the sample as it would be written, which is in no store: for what reads traces."""
+    from mlflow.entities import Trace, TraceData
+
+    target = TraceTarget("0", "", {})
+    row = Row(sample, {})
+    trace_id, root_id = f"tr-{uuid.uuid4().hex}", uuid.uuid4().hex[:16]
+    return Trace(_info(row, target, trace_id, root_id), TraceData(_spans(row, trace_id, root_id, target)))
+
+
 def _log_spans(client: TracingClient, experiment_id: str, spans: Sequence[list[Span]]) -> None:
     from mlflow.exceptions import MlflowException
 
@@ -162,7 +178,7 @@ def _log_spans(client: TracingClient, experiment_id: str, spans: Sequence[list[S
 def _info(row: Row, target: TraceTarget, trace_id: str, root_id: str) -> TraceInfo:
     from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
-    assessments = assessments_of(row, target.run_id, target.names, trace_id)
+    assessments = assessments_of(row, target.run_id, target.names, trace_id, target.diagnoses.get(row.sample.id))
     for assessment in assessments:
         assessment.trace_id, assessment.span_id = trace_id, root_id
     request, response = as_json({"question": row.sample.question}), as_json(row.sample.answer)
@@ -173,6 +189,7 @@ def _info(row: Row, target: TraceTarget, trace_id: str, root_id: str) -> TraceIn
         "mlflow.traceInputs": request[:_METADATA],
         "mlflow.traceOutputs": response[:_METADATA],
         **({"mlflow.modelId": target.model_id} if target.model_id else {}),
+        **({SESSION: str(row.sample.metadata[SESSION])} if took is not None and SESSION in row.sample.metadata else {}),
     }
     return TraceInfo(
         trace_id=trace_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.readers.traces import TRACES_TAG
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, Diagnosed
 from mlflow_ragmetrics.tracking.feedback import (
     SOURCE_RUN,
     assessment_names,
+    diagnosis_feedback,
     feedback_of,
     remove_assessment,
     write_assessment,
 )
 from mlflow_ragmetrics.tracking.trace_store import (
-    TRACES_TAG,
     TraceTarget,
     can_write_directly,
     write_traces_directly,
@@ -29,8 +31,11 @@ from mlflow_ragmetrics.tracking.trace_store import (
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Assessment, TraceInfo
 
-__all__ = ["log_feedback", "log_traces", "remove_traces"]
+    from mlflow_ragmetrics.core.score import Score
+
+__all__ = ["add_scores", "link_traces", "log_feedback", "log_traces", "remove_traces", "scored_keys"]
 
 _TRACES_PER_BATCH = 100
 _TRACES_PER_UPLOAD = 20
@@ -38,13 +43,15 @@ _UPLOADS = 8
 _RUN_TYPE = "mlflow.runType"
 
 
-def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) -> list[str]:
+def log_traces(
+    rows: Sequence[Row], run_id: str, model_id: str | None = None, diagnoses: Sequence[Diagnosed] = ()
+) -> list[str]:
     """Write one trace per row into the experiment of ``run_id``, link it to the run, and return the traces' ids.
 
     A trace holds question, answer, retrieved chunks as a retriever span, the scores as feedback (by the names of
-    ``assessment_names``) and the reference as expectation; its client request id is the sample's id, by which MLflow
-    pairs the rows of two runs. Traces that an earlier call wrote for this run are replaced. A store without assessments
-    gets no traces and a warning.
+    ``assessment_names``), its diagnosis (of ``diagnoses``, one for each row) and the reference as expectation; its
+    client request id is the sample's id, by which MLflow pairs the rows of two runs. Traces that an earlier call
+    wrote for this run are replaced. A store without assessments gets no traces and a warning.
     """
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
@@ -55,7 +62,9 @@ def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) ->
     if _RUN_TYPE in run.data.tags:
         remove_traces(client, experiment_id, run_id)
     client.set_tag(run_id, _RUN_TYPE, "genai_evaluate")  # before the traces: whatever ends this, they are found again
-    write = partial(_write_traces, target=TraceTarget(experiment_id, run_id, assessment_names(rows), model_id))
+    found = {row.sample.id: diagnosis for row, diagnosis in zip(rows, diagnoses, strict=False)}
+    target = TraceTarget(experiment_id, run_id, assessment_names(rows), found, model_id)
+    write = partial(_write_traces, target=target)
     ids: list[str] = []
     try:
         for written in write(rows):
@@ -67,7 +76,7 @@ def log_traces(rows: Sequence[Row], run_id: str, model_id: str | None = None) ->
         client.delete_tag(run_id, _RUN_TYPE)
         warnings.warn(f"no traces were written, since this store does not take them: {error}", stacklevel=3)
         return []
-    _link(client, ids, run_id)
+    link_traces(ids, run_id)
     return ids
 
 
@@ -90,10 +99,11 @@ def _write_traces(rows: Sequence[Row], target: TraceTarget) -> Iterator[list[str
             pool.shutdown(cancel_futures=True)
 
 
-def log_feedback(rows: Sequence[Row], run_id: str) -> list[str]:
+def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosed] = ()) -> list[str]:
     """Write the scores of ``rows`` onto the traces that they come from, in place of those that this run wrote before.
 
-    They are called by the metrics' keys. Returns the traces' ids. ``InvalidOptionError`` when no row comes from one.
+    They are called by the metrics' keys, those of ``diagnoses``, one for each row, ``diagnosis``. Returns the traces'
+    ids. ``InvalidOptionError`` when no row comes from one.
     """
     import mlflow
 
@@ -102,14 +112,33 @@ def log_feedback(rows: Sequence[Row], run_id: str) -> list[str]:
         message = "feedback=True writes scores back onto traces, and no row comes from one; evaluate search_traces(…)"
         raise InvalidOptionError(message, param="feedback")
     client = mlflow.MlflowClient()
+    found = {str(row.sample.metadata.get("trace_id")): each for row, each in zip(rows, diagnoses, strict=False)}
     for trace_id, row in traced.items():
         for earlier in client.get_trace(trace_id).info.assessments:
-            if earlier.name in row.scores and (earlier.metadata or {}).get(SOURCE_RUN) == run_id:
+            if earlier.name in (*row.scores, DIAGNOSIS) and (earlier.metadata or {}).get(SOURCE_RUN) == run_id:
                 remove_assessment(trace_id, str(earlier.assessment_id))
         for key, score in row.scores.items():
             _insistently(partial(write_assessment, trace_id, feedback_of(key, score, run_id), f"{run_id} {key}"))
-    _link(client, list(traced), run_id)
+        if trace_id in found:
+            feedback = diagnosis_feedback(found[trace_id], run_id)
+            _insistently(partial(write_assessment, trace_id, feedback, f"{run_id} {DIAGNOSIS}"))
+    link_traces(list(traced), run_id)
     return list(traced)
+
+
+def scored_keys(info: TraceInfo) -> dict[str, Assessment]:
+    """The scores that a trace carries as feedback of this package, by the metrics' keys; the last one of each."""
+    return {
+        (each.metadata or {}).get("ragmetrics.key", each.name): each
+        for each in info.assessments or ()
+        if "ragmetrics.status" in (each.metadata or {})
+    }
+
+
+def add_scores(trace_id: str, scores: Mapping[str, Score], run_id: str) -> None:
+    """Put scores onto a trace as feedback by their keys: each once, whoever does it and however often."""
+    for key, score in scores.items():
+        _insistently(partial(write_assessment, trace_id, feedback_of(key, score, run_id), f"watch {key}"))
 
 
 def _insistently(action: Callable[[], None]) -> None:
@@ -128,7 +157,11 @@ def _insistently(action: Callable[[], None]) -> None:
             return
 
 
-def _link(client: MlflowClient, ids: Sequence[str], run_id: str) -> None:
+def link_traces(ids: Sequence[str], run_id: str) -> None:
+    """Show these traces with the run, where this MLflow can."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
     if hasattr(client, "link_traces_to_run"):
         for batch in _batches(ids):
             client.link_traces_to_run(trace_ids=batch, run_id=run_id)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from mlflow_ragmetrics.core.json_text import as_json, plain_text
@@ -120,10 +121,14 @@ class RunWriter:
         finite = {name: float(value) for name, value in figures.items() if math.isfinite(value)}
         self.metrics([Metric(name, value, now, step, **about) for name, value in finite.items()])
 
-    def metrics(self, metrics: Sequence[Metric]) -> None:
-        """Write points of metrics; a point that the run has already is the same point."""
+    def metrics(self, metrics: Sequence[Metric], tags: Mapping[str, object] = MappingProxyType({})) -> None:
+        """Write points of metrics, and ``tags`` with them; a point that the run has already is the same point."""
+        from mlflow.entities import RunTag
+
+        entries = [RunTag(name, plain_text(str(value))) for name, value in tags.items()]
         for batch in _batches(metrics, _METRICS_PER_BATCH):
-            self._client.log_batch(self.run_id, metrics=batch, synchronous=True)
+            self._client.log_batch(self.run_id, metrics=batch, tags=entries, synchronous=True)
+            entries = []
 
     def files(self, files: Mapping[str, Content], tables: Collection[str] = ()) -> None:
         """Write artifacts by name, in place of those that the run has; ``tables`` are the ones that MLflow shows so."""
@@ -235,11 +240,13 @@ def write_errors() -> tuple[type[Exception], ...]:
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
-    return (MlflowException, SQLAlchemyError, OSError, ValueError, TypeError, RuntimeError)
+    return (MlflowException, SQLAlchemyError, OSError, ValueError, TypeError, RuntimeError, MemoryError)
 
 
 def reason_of(error: BaseException) -> str:
     """Why, on one line without secrets; of a failed SQL statement not the statement, of an address not the path."""
+    if isinstance(error, MemoryError):
+        return "memory ran out"
     text = _STATEMENT.sub("", str(error)).strip()
     unreached = _UNREACHED.search(text)
     if unreached is not None:

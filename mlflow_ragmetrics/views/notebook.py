@@ -36,11 +36,12 @@ def report_cell(
     *,
     worst_by: str = "",
     banner: Sequence[str] = (),
+    causes: Mapping[str, int] | None = None,
 ) -> str:
     """HTML for one cell; ``metrics`` are a report's figures, ``worst`` its rows to look at first, ``worst_by`` says
     which: "lowest by rag_score".
 
-    ``banner`` are lines that must be read with the figures.
+    ``banner`` are lines that must be read with the figures, ``causes`` how many rows have each diagnosis.
     """
     return render(
         "views/notebook.html",
@@ -56,6 +57,7 @@ def report_cell(
         worst=worst,
         worst_by=worst_by,
         banner=banner,
+        causes=[f"{cause} {number}" for cause, number in (causes or {}).items() if number],
     )
 
 

@@ -115,12 +115,13 @@ def summary_note(
     *,
     worst_by: str,
     banner: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> str:
     """A run's description: each metric's mean with its interval, then the worst rows, each with its metric and value.
 
-    ``banner`` are lines that must be read with the figures.
+    ``banner`` are lines that must be read with the figures, ``notes`` what the table does not say.
     """
-    lines = [f"- {escaped(line)}" for line in banner]
+    lines = [f"- {escaped(line)}" for line in (*notes, *banner)]  # first: MLflow folds all but a few lines
     lines += [""] if lines else []
     lines += [SUMMARY_HEAD, "|---|---|---|---|---|"]
     for key in keys:

@@ -12,6 +12,7 @@ import mlflow
 import pandas as pd
 import pytest
 from mlflow.entities import SpanType
+from mlflow.genai.scorers import Scorer
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Finding, Verify
@@ -320,3 +321,74 @@ def test_scorers_of_one_metric_can_be_combined_by_mlflow() -> None:
     both = mlflow.genai.make_scorer_ensemble(name="both", scorers=members, ensemble_fn="mean")
     result = evaluate([{"inputs": {"question": "What?"}, "outputs": "It is a red tower."}], [both])
     assert result.metrics["both/mean"] == 1.0
+
+
+def test_an_expectation_of_none_is_named_before_mlflow_ends_on_it(caplog: pytest.LogCaptureFixture) -> None:
+    data = [{"inputs": {"question": "How high?"}, "outputs": "330 m.", "expectations": {"expected_response": None}}]
+    with pytest.raises(mlflow.exceptions.MlflowException, match="must be specified"):
+        mlflow.genai.evaluate(data=data, scorers=[rm.get_scorer("coherence")])
+    assert "the expectation 'expected_response' is None in a row" in caplog.text
+
+
+def conversations(**answers: list[str | None]) -> None:
+    """Traces of turns with their sessions; an answer without a context is not measured."""
+
+    @mlflow.trace
+    def ask(question: str, answer: str | None, session: str) -> str:
+        mlflow.update_current_trace(metadata={"mlflow.trace.session": session})
+        with mlflow.start_span("search", span_type=SpanType.RETRIEVER) as span:
+            span.set_outputs([] if answer is None else [{"page_content": "it says fact 1", "id": "d"}])
+        return answer or "fact 1"
+
+    for session, said in answers.items():
+        for each in said:
+            ask("q?", each, session)
+    mlflow.flush_trace_async_logging()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(Scorer, "is_session_level_scorer"), reason="this MLflow has no session-level scorers")
+def test_sessions_without_a_failing_turn(judge: WordJudge) -> None:
+    conversations(good=["fact 1", "fact 1"], bad=["fact 1", "made up"], unknown=["fact 1", None])
+    traces = mlflow.search_traces()
+    rag = rm.scorer(rm.Suite(["faithfulness"], judge=judge))
+    by_session = rag.sessions()
+    assert by_session.name == "session_faithfulness"
+    result = evaluate(traces, [rag, by_session])
+    assert max(judge.asked.values()) == 4  # of four turns with one answer, each once for both scorers
+    assert result.metrics["session_faithfulness/mean"] == 0.5
+    found = {}
+    for trace in mlflow.search_traces(run_id=result.run_id, return_type="list"):
+        for each in trace.info.assessments:
+            if each.name == "session_faithfulness":
+                found[trace.info.trace_metadata["mlflow.trace.session"]] = each
+    assert {name: each.feedback.value for name, each in found.items()} == {"good": 1.0, "bad": 0.0, "unknown": None}
+    assert found["bad"].rationale.startswith("Turn 2 of 2 fails first: The contexts support 0 of 1 claim")
+    assert "NEUTRAL" in found["bad"].rationale
+    assert found["unknown"].rationale.startswith("skipped: Not known: 1 of 2 turns not measured")
+    rag.log(result)
+    logged = mlflow.get_run(result.run_id).data.metrics
+    assert logged["faithfulness/session_pass_rate"] == 0.5
+    assert logged["faithfulness/n_sessions_unmeasured"] == 1
+    assert not result.passed
+    alone = evaluate(traces, [rm.scorer(rm.Suite(["faithfulness"], judge=judge)).sessions(threshold=0.0)])
+    assert alone.metrics == {"session_faithfulness/mean": 1.0}
+
+
+def test_a_session_scorer_of_a_metric_that_is_not_there_is_refused(suite: rm.Suite) -> None:
+    with pytest.raises(rm.InvalidOptionError, match="'coherence' is not a metric here; there are faithfulness"):
+        rm.scorer(suite).sessions("coherence")
+
+
+def test_which_part_failed_is_a_feedback_of_its_own_and_counted(judge: WordJudge) -> None:
+    data = rows(2)
+    data[1]["expectations"] = {}
+    made = rm.scorer(rm.Suite.preset("diagnose", judge=judge))
+    result = evaluate(data, [made])
+    found = [each.feedback.value for each in assessments(result)["diagnosis"]]
+    assert len(found) == 2
+    assert found[1] == "not measured"
+    made.log(result)
+    counted = {k: v for k, v in mlflow.get_run(result.run_id).data.metrics.items() if k.startswith("diagnosis/")}
+    assert (counted["diagnosis/n_not_measured"], sum(counted.values())) == (1, 2)
+    assert "diagnosis" not in result.reason

@@ -193,11 +193,12 @@ def judged(folder: Path, name: str, method: str, entries: Sequence[Entry], *, wr
         scores |= {entry.row["id"]: each for entry, each in zip(mine, found, strict=True)}
         missing += len(model.unanswered)
         if writes:
-            _list_batches(model.folder, sorted(model.unanswered))
+            list_batches(model.folder, sorted(model.unanswered))
     return [scores[entry.row["id"]] for entry in entries], missing
 
 
-def _list_batches(folder: Path, digests: Sequence[str]) -> None:
+def list_batches(folder: Path, digests: Sequence[str]) -> None:
+    """Write the lists of prompts that are to be answered together."""
     for old in folder.glob("batch-*.txt"):
         old.unlink()
     for place in range(0, len(digests), BATCH):

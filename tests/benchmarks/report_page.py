@@ -1,8 +1,8 @@
 """The time that writing a report's page takes, its size, and by how much the process grows beyond its peak before.
 
-Run: ``python tests/benchmarks/report_page.py [ROWS] [FILE]``. Two reports of ROWS (default 20,000) with the passages and
-answers of the example data, six claims a row: in the first each of the 120 rows is repeated, in the second no two rows
-have a passage or an answer in common, as both are drawn sentence by sentence. ``FILE`` keeps the second's page.
+Run: ``python tests/benchmarks/report_page.py [ROWS] [FILE]``. Two reports of ROWS (default 20,000) with the passages
+and answers of the example data, six claims a row: in the first each of the 120 rows is repeated, in the second no two
+rows have a passage or an answer in common, as both are drawn sentence by sentence. ``FILE`` keeps the second's page.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def main(count: int, kept: str | None) -> None:
             size = path.stat().st_size
         print(
             f"{name}: {count:,} rows, {chars / 1e6:.1f} million characters of answers and passages; written in "
-            f"{seconds:.2f} s ({cpu:.2f} s of CPU), {size / 1e6:.1f} MB, {peak_mb() - before:.0f} MB more than the peak before"
+            f"{seconds:.2f} s ({cpu:.2f} s of CPU), {size / 1e6:.1f} MB, {peak_mb() - before:.0f} MB above the peak"
         )
 
 

@@ -1,6 +1,6 @@
 """Recall, precision, F1 and NDCG@10 of many queries with 100 ids each, against trec_eval and ir_measures.
 
-``python tests/benchmarks/retrieval_speed.py``. Ours: ``core.retrieval.retrieval_table`` over all queries, and a whole
+``python tests/benchmarks/retrieval_speed.py``. Ours: ``shared.retrieval.retrieval_table`` over all queries, and a whole
 suite of the four metrics with reasons and items.
 """
 

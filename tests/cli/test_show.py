@@ -136,3 +136,28 @@ def test_a_delimiter_can_be_given(ragmetrics: Run, tmp_path: Path) -> None:
     given = ragmetrics(*evaluate, "--delimiter", ";")
     assert (given.exit_code, "separated" in given.stderr) == (0, False)
     assert "must be one character" in ragmetrics(*evaluate, "--delimiter", "ab").stderr
+
+
+def test_which_part_failed_is_shown_and_chosen_by(ragmetrics: Run, mlflow_store: str) -> None:
+    mlflow.set_experiment("ragmetrics")
+    fact = "The tower is red. It opened in 1889."
+    rows = [
+        {"id": "good", "question": "Which?", "answer": fact, "reference": fact, "contexts": [fact]},
+        {"id": "lacking", "question": "Which?", "answer": "It rains.", "reference": fact, "contexts": ["It rains."]},
+        {"id": "unknown", "question": "Which?", "answer": fact, "reference": None, "contexts": [fact]},
+    ]
+    rm.Suite.preset("diagnose").evaluate(rows, progress=False).log(run_name="diagnosed", traces=False)
+    shown = ragmetrics("show", "diagnosed").stdout
+    assert shown.split()[:2] == ["id", "diagnosis"]
+    assert "Diagnosis: retrieval 1, no fault 1, not measured 1" in shown
+    lacking = ragmetrics("show", "diagnosed", "--diagnosis", "retrieval").stdout
+    assert "lacking" in lacking
+    assert "good" not in lacking
+    assert "1 of 3 rows" in lacking
+    assert "Diagnosis: retrieval. Retrieval: no passage holds 2 of 2 facts" in ragmetrics(
+        "show", "diagnosed", "lacking"
+    ).stdout.replace("\n  ", " ")
+    assert "the parts are retrieval, generation" in ragmetrics("show", "diagnosed", "--diagnosis", "bad").stderr
+    rm.Suite(["rouge"]).evaluate(rows[:1], progress=False).log(run_name="plain", traces=False)
+    refused = ragmetrics("show", "plain", "--diagnosis", "retrieval")
+    assert "plain does not say which part failed; evaluate it with --suite diagnose" in refused.stderr

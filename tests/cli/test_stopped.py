@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -63,6 +65,79 @@ def test_the_run_says_that_it_was_stopped(stage: str, number: signal.Signals, tm
     )
 
 
+_SLOW = """
+import time
+import mlflow_ragmetrics as rm
+
+@rm.metric
+def slow(answer: str) -> float:
+    open("began", "a").write(".")
+    time.sleep(0.05)
+    return 1.0
+"""
+_COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from mlflow_ragmetrics.cli import main
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_was_scored_is_written(number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # beside which the store has its artifacts
+    process = start_slow(tmp_path, "--output", "out.jsonl", "--experiment", "mine", "--by", "question")
+    process.send_signal(number)
+    shown, said = process.communicate(timeout=120)
+    assert process.returncode == 128 + number, said
+    assert "Traceback" not in shown + said
+    last = said.strip().splitlines()[-1]
+    found = re.fullmatch(
+        r"Stopped: (\d+) of 400 rows were scored; they are in out\.jsonl and in the MLflow run, which says that it is "
+        r"incomplete; run the same command again to score all of them\.",
+        last,
+    )
+    assert found, said
+    done = int(found[1])
+    assert 0 < done < 400
+    assert len((tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()) == done
+    (run,) = mlflow.search_runs(search_all_experiments=True, output_format="list")
+    assert run.info.status == "FAILED"
+    assert run.data.tags["ragmetrics.status"] == f"incomplete: interrupted when {done} of 400 rows were scored"
+    assert run.data.metrics["slow/n_scored"] == done
+    table = json.loads(mlflow.artifacts.load_text(f"runs:/{run.info.run_id}/rag_rows.json"))
+    assert len(table["data"]) == done
+
+
+@pytest.mark.slow
+def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
+    process = start_slow(tmp_path, "--experiment", "mine")
+    process.send_signal(signal.SIGINT)
+    while process.stderr.readline()[:9] != "Stopping;":
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert said.endswith("Ended at once: what was being written is not whole.\n")
+
+
+def start_slow(folder: Path, *options: str) -> subprocess.Popen[str]:
+    """The command on 400 rows of 50 ms each, of which it has begun five."""
+    (folder / "slow_metric.py").write_text(_SLOW, encoding="utf-8")
+    rows = [{"question": f"Why {n}?", "answer": f"Because of {n}."} for n in range(400)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    command = [sys.executable, "-c", _COMMAND, "evaluate", "rows.jsonl", "-m", "slow_metric:slow", *options]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True)
+    until = time.monotonic() + 120
+    while not (folder / "began").exists() or (folder / "began").stat().st_size < 5:
+        assert time.monotonic() < until
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    return process
+
+
 def test_a_program_finds_what_was_done_on_the_interruption() -> None:
     asked = iter(range(7))
 
@@ -84,6 +159,30 @@ def test_a_program_finds_what_was_done_on_the_interruption() -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         rm.Suite([third]).evaluate(_ROWS)
     assert not hasattr(caught.value, "report")
+
+
+def test_a_cancelled_task_hands_over_what_was_done() -> None:
+    scored = []
+
+    @rm.metric
+    def slow(answer: str) -> float:
+        scored.append(answer)
+        time.sleep(0.01)
+        return 1.0
+
+    async def cancelled() -> BaseException:
+        task = asyncio.create_task(rm.Suite([slow]).aevaluate(_ROWS * 200, progress=False))
+        while len(scored) < 3:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        return caught.value
+
+    report = asyncio.run(cancelled()).report
+    assert 0 < len(report) < 1000
+    assert report.incomplete == f"interrupted when {len(report)} of 1000 rows were scored"
+    assert report.metrics["slow/n_scored"] == len(report)
 
 
 @pytest.mark.slow

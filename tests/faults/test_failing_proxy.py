@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from tests.faults.budget import LONG
 from tests.faults.failing_proxy import Proxy, failing_proxy
 from tests.mlflow_server import Server
 
-ROUNDS = 20 if LONG else 2
+ROUNDS = int(os.environ.get("RAGMETRICS_ROUNDS") or (20 if LONG else 2))
 ROWS = [
     {"question": f"Why {n}?", "answer": f"Because of {n}.", "reference": f"For {n}.", "id": str(n)} for n in range(20)
 ]

@@ -87,7 +87,11 @@ def test_the_command(times: int, server: Script, start: Callable[..., subprocess
     seconds = time.monotonic() - began
     asked = len(server.requests)
     assert process.returncode in ((130,) if times == 1 else (130, -signal.SIGINT)), said  # both are 130 to a shell
-    assert said.strip().splitlines()[-1] == "Stopped before the end; nothing more was written."
+    last = said.strip().splitlines()[-1]
+    assert last.startswith(("Stopped: ", "Ended at once: ")[: None if times == 2 else 1]), said
+    if times == 1:
+        assert "of 400 rows were scored" in last
+        assert last.endswith("run the same command again to go on (the cache has the judge's answers).")
     assert "Traceback" not in output + said
     assert seconds < 10, f"it took {seconds:.1f} s"
     assert asked - 9 <= stored(tmp_path) <= asked

@@ -141,7 +141,7 @@ def test_both_metrics_ask_the_same_questions_once() -> None:
 def test_the_offline_judge_answers() -> None:
     record = {"answer": "The house is red [1]. The house is old and large [1].", "contexts": PASSAGES}
     assert rm.score("citation_precision", record).value == 0.5
-    assert rm.score("citation_recall", record, language="ru").reason.startswith("Процитированные фрагменты")
+    assert rm.score("citation_recall", record, language="ru").reason.startswith("Процитированные отрывки")
 
 
 def test_citations_in_content_blocks_are_kept_with_their_block() -> None:

@@ -101,6 +101,6 @@ def test_a_chat_model_names_facts_and_a_wrong_form_is_asked_for_again() -> None:
     model = scripted('{"nuggets": [{"fact": "It is red.", "vital": "maybe"}]}', facts, verdicts)
     score = rm.score("nugget_recall", RECORD, judge=model, counted="weighted")
     assert score.value == pytest.approx(1 / 1.5)
-    assert score.reason == "The answer states 1 of 2 facts of a good answer, 1 of the 1 vital ones."
+    assert score.reason == "The answer states 1 of 2 facts of a good answer (1 of 1 vital)."
     assert [item.reason for item in score.items] == ["A vital fact. Said.", "A fact that is good to have. No."]
     assert len(model.sent) == 3

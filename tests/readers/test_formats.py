@@ -1,9 +1,13 @@
-"""Each format in the shape in which its tool writes it, read without an option: a table of format × what is read."""
+"""Each format in the shape in which its tool writes it, read without an option: a table of format × what is read.
+
+``python tests/readers/test_formats.py`` writes the table into docs/start/formats.md.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 import warnings
 from collections import namedtuple
 from collections.abc import Callable
@@ -242,15 +246,15 @@ def test_objects_are_read_without_options(name: str) -> None:
 FILES: dict[str, tuple[list[dict[str, Any]], frozenset[str]]] = {
     "ragas": ([RAGAS], ALL),
     "deepeval": ([DEEPEVAL], ALL),
-    "langsmith-runs": (LANGSMITH_RUNS, ALL - {"reference"}),
-    "langsmith-examples": ([LANGSMITH_EXAMPLE], frozenset({"question", "reference"})),
-    "langsmith-experiment": ([LANGSMITH_RESULT], ALL),
-    "phoenix-frame": (PHOENIX, ALL - {"reference"}),
-    "phoenix-spans": (PHOENIX_JSON, ALL - {"reference"}),
-    "trulens": ([TRULENS], ALL - {"reference"}),
-    "openai-data": ([OPENAI_DATA], ALL),
-    "openai-output-items": ([OPENAI_OUTPUT], ALL),
-    "openai-registry": ([OPENAI_CLASSIC], frozenset({"question", "reference"})),
+    "LangSmith runs": (LANGSMITH_RUNS, ALL - {"reference"}),
+    "LangSmith examples": ([LANGSMITH_EXAMPLE], frozenset({"question", "reference"})),
+    "LangSmith experiment": ([LANGSMITH_RESULT], ALL),
+    "Phoenix frame of spans": (PHOENIX, ALL - {"reference"}),
+    "Phoenix spans": (PHOENIX_JSON, ALL - {"reference"}),
+    "TruLens records": ([TRULENS], ALL - {"reference"}),
+    "OpenAI evals data": ([OPENAI_DATA], ALL),
+    "OpenAI evals output items": ([OPENAI_OUTPUT], ALL),
+    "OpenAI evals registry": ([OPENAI_CLASSIC], frozenset({"question", "reference"})),
 }
 
 
@@ -353,3 +357,25 @@ def test_spans_without_their_root_are_refused() -> None:
 def test_passages_that_no_retriever_gave_are_unknown_not_none() -> None:
     (sample,) = read_samples([PHOENIX[0]])
     assert sample.contexts is None
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "start" / "formats.md"
+FIELDS = ("question", "answer", "contexts", "reference")
+
+
+def table() -> str:
+    """What is read of each format, as a Markdown table."""
+    rows = [(name, "Python objects", fields) for name, (_, fields) in OBJECTS.items()]
+    rows += [(name, "JSONL, JSON, CSV, Parquet", fields) for name, (_, fields) in FILES.items()]
+    lines = [("format", *FIELDS, "given as"), ("---",) * (2 + len(FIELDS))]
+    lines += [(name, *("✓" if each in fields else "–" for each in FIELDS), given) for name, given, fields in rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def test_the_page_shows_this_table() -> None:
+    assert table() in PAGE.read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(re.sub(r"^\|.*\|$", table(), text, count=1, flags=re.MULTILINE | re.DOTALL), encoding="utf-8")

@@ -90,3 +90,16 @@ FACTS = [{"text": "Seven is odd.", "ok": True}]
 def test_a_path_in_place_of_rows_is_said(tmp_path: Path) -> None:
     with pytest.raises(rm.InvalidDataError, match="is a path; give scored rows"):
         rm.write_parquet("rows.jsonl", tmp_path / "scores.parquet", rm.Suite(["rouge"]))  # type: ignore[arg-type]
+
+
+def test_items_say_which_words_nothing_backs(tmp_path: Path) -> None:
+    records = [{"id": "a", "answer": "The tower of Paris was painted green in 1968.", "reference": "x",
+                "contexts": ["The tower of Paris was built in 1889."]}]  # fmt: skip
+    judged = rm.Suite(["faithfulness", "rouge"])
+    rows = list(judged.stream(records))
+    write_parquet(rows, tmp_path / "scored.parquet", judged)
+    (found,) = pq.read_table(tmp_path / "scored.parquet").to_pylist()
+    report = judged.report(rows).items
+    expected = report[report["metric"] == "faithfulness"]["unbacked"].tolist()
+    assert [item["unbacked"] for item in found["faithfulness_items"]] == expected == [["was painted green in 1968"]]
+    assert all(item["unbacked"] == [] for item in found["rouge1_f1_items"])

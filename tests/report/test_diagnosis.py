@@ -165,3 +165,64 @@ def test_a_prefix_and_russian() -> None:
     found = suite.evaluate([{"id": "1", **RECORDS[1]}], progress=False).diagnoses[0]
     assert found.cause == "generation"
     assert found.reason.startswith("Генерация: в отрывке 1 сказано")
+
+
+def test_a_stream_counts_the_same_causes(report: rm.Report) -> None:
+    stream = rm.Suite.preset("diagnose", language="ru").stream([row.sample for row in report.rows])
+    assert stream.summary.notes == []
+    assert len(list(stream)) == len(RECORDS)
+    counted = {name: value for name, value in report.metrics.items() if name.startswith("diagnosis/")}
+    assert {name: value for name, value in stream.summary.metrics.items() if name.startswith("diagnosis/")} == counted
+    assert stream.summary.notes == [
+        "Диагноз: retrieval 1, generation 2, not answerable 1, no fault 2, not measured 3",
+    ]
+    other = rm.Suite(["faithfulness"]).stream([report.rows[0].sample])
+    list(other)
+    assert not any(name.startswith("diagnosis/") for name in other.summary.metrics)
+
+
+def test_columns_of_arrow_say_it_under_the_suites_prefix(report: rm.Report) -> None:
+    from mlflow_ragmetrics.report.arrow import ScoreColumns
+
+    suite = rm.Suite.preset("diagnose", name_prefix="v2_")
+    rows = list(suite.score_samples([row.sample for row in report.rows]))
+    columns = ScoreColumns(suite)
+    found = dict(zip(columns.schema.names, columns.arrays(rows), strict=True))
+    assert found["v2_diagnosis"].to_pylist() == CAUSES_OF_RECORDS
+    assert found["v2_diagnosis_reason"].to_pylist() == report.table["diagnosis_reason"].tolist()
+    assert "diagnosis" not in ScoreColumns(rm.Suite(["faithfulness"])).schema.names
+
+
+def test_markdown_and_json_of_a_comparison_say_it(report: rm.Report) -> None:
+    other = rm.Suite.preset("diagnose").evaluate(
+        [{"id": str(n), "question": "Which colour?", **RECORDS[0]} for n in range(len(RECORDS))], progress=False
+    )
+    comparison = rm.compare(report, other)
+    assert "- Diagnosis\\: retrieval 1 → 0, generation 2 → 0, not answerable 1 → 0" in comparison.to_markdown()
+    assert "  - diagnosis: `generation` → `no fault`" in comparison.to_markdown()
+    assert comparison.to_dict()["causes"]["not measured"] == [3, 0]
+    assert ("generation", "no fault") in [row["causes"] for row in comparison.to_dict()["rows"]]
+    assert "Diagnosis: generation → no fault" in comparison.to_html()
+
+
+def test_the_traces_of_a_run_carry_it(report: rm.Report) -> None:
+    import mlflow
+
+    run_id = report.log(plots=False)
+    assert "Diagnosis: retrieval 1, generation 2" in mlflow.get_run(run_id).data.tags["mlflow.note.content"]
+    found = {}
+    for trace in mlflow.search_traces(run_id=run_id, return_type="list"):
+        (said,) = [each for each in trace.info.assessments if each.name == "1_diagnosis"]
+        found[trace.info.client_request_id] = said.feedback.value
+        assert said.rationale
+        assert said.source.source_type == "CODE"
+    assert [found[str(number)] for number in range(len(RECORDS))] == CAUSES_OF_RECORDS
+
+
+def test_a_stored_row_is_scored_anew_without_it(report: rm.Report) -> None:
+    from mlflow_ragmetrics.readers.results import results_of
+    from mlflow_ragmetrics.readers.stored_rows import stored_samples
+
+    results = results_of(report)
+    assert results.diagnoses["1"] == ("generation", report.diagnoses[1].reason)
+    assert all("diagnosis" not in sample.metadata for sample in stored_samples(results))

@@ -78,7 +78,7 @@ def test_rows_that_a_rule_scored_are_not_measured() -> None:
     report = suite.evaluate(rows)
     assert [score.measured for score in report.scores("faithfulness")] == [False, False, True]
     assert (report.metrics["faithfulness/n_scored"], report.metrics["faithfulness/n_measured"]) == (3, 1)
-    with pytest.raises(GateError, match="1 of 3 rows were measured"):
+    with pytest.raises(GateError, match="1 of 3 rows was measured"):
         report.check(faithfulness=0.8)
     chosen = rm.Suite([rm.faithfulness(no_context="vacuous")]).evaluate(rows)
     chosen.check(faithfulness=0.8)
@@ -95,7 +95,7 @@ def test_what_nothing_was_scored_for_is_not_reached() -> None:
     assert (check.passed, check.reason) == (
         False,
         "faithfulness/mean could not be computed and must be at least 0; "
-        "0 of 1 rows were measured, and at least 0.95 of them must be",
+        "0 of 1 row was measured, and at least 0.95 of them must be",
     )
 
 
@@ -164,3 +164,26 @@ def test_mlflows_own_validation_takes_the_figures() -> None:
     missed = {"faithfulness/mean": MetricThreshold(threshold=0.8, greater_is_better=True)}
     with pytest.raises(ModelValidationFailedException, match="faithfulness/mean"):
         mlflow.validate_evaluation_results(missed, result)
+
+
+def test_a_percentage_is_gated_in_its_own_range() -> None:
+    rows = [
+        {"id": "1", "retrieved_doc_ids": ["a", "b"], "gold_doc_ids": ["a"]},
+        {"id": "2", "retrieved_doc_ids": ["a"], "gold_doc_ids": ["a", "c"]},
+    ]
+    report = rm.Suite(["context_recall"]).evaluate(rows, progress=False)
+    report.check(pct_records_with_all_refs=50, pct_records_with_at_least_one_ref=100)
+    with pytest.raises(GateError, match=r"all_refs is 50\.0000 and must be at least 80; 2 of 2 rows were measured"):
+        report.check(pct_records_with_all_refs=80)
+    with pytest.raises(rm.InvalidOptionError, match="from 0 to 100"):
+        report.check(pct_records_with_all_refs=101)
+    with pytest.raises(GateError, match="could not be computed"):
+        REPORT.check(pct_records_with_all_refs=50)
+
+
+def test_a_grade_is_sent_to_the_figure_that_has_grades() -> None:
+    report = rm.Suite(["faithfulness"]).evaluate([{"answer": "It is high.", "contexts": ["It is high."]}])
+    with pytest.raises(rm.InvalidOptionError, match=r"from 0 to 1; write faithfulness_1to5=4 for 4 of 5"):
+        report.check(faithfulness=4)
+    with pytest.raises(rm.InvalidOptionError, match=r"write 0\.8 for 80 %"):
+        report.check(faithfulness=80)

@@ -10,8 +10,8 @@ from scipy.stats import ttest_1samp
 from mlflow_ragmetrics.statistics import bootstrap_interval, bootstrap_intervals, paired_intervals
 from mlflow_ragmetrics.statistics.closed_forms import agresti_min_interval, wilson_limits
 from mlflow_ragmetrics.statistics.clusters import MANY_GROUPS
-from mlflow_ragmetrics.statistics.groups import group_totals
-from mlflow_ragmetrics.statistics.moments import interval_of_group_sums
+from mlflow_ragmetrics.statistics.groups import group_totals, totals_of_sums
+from mlflow_ragmetrics.statistics.moments import interval_of_totals
 
 DRAW = np.random.default_rng(12)
 
@@ -161,19 +161,17 @@ def test_the_number_of_threads_changes_no_bit() -> None:
 def test_one_pass_gives_the_same_interval(groups: int, binary: bool) -> None:
     values, codes = grouped(groups)
     values = (values > 0.6).astype(float) if binary else values
-    found = interval_of_group_sums(
-        np.append(np.bincount(codes), 0),
-        np.append(np.bincount(codes, weights=values), 0.0),
+    totals = totals_of_sums(
+        np.bincount(codes).astype(float),
+        np.bincount(codes, weights=values),
         squares=float((values**2).sum()),
         least=float(values.min()),
         most=float(values.max()),
         is_binary=binary,
     )
-    assert found == pytest.approx(bootstrap_interval(values, groups=codes), abs=1e-9)
-    nothing = interval_of_group_sums(
-        np.array([3, 0]), np.array([1.0, 0.0]), squares=1.0, least=0.0, most=1.0, is_binary=False
-    )
-    assert nothing is None
+    assert interval_of_totals(totals) == pytest.approx(bootstrap_interval(values, groups=codes), abs=1e-9)
+    alone = totals_of_sums(np.array([3.0]), np.array([1.0]), squares=1.0, least=0.0, most=1.0, is_binary=False)
+    assert interval_of_totals(alone) is None
 
 
 @pytest.mark.parametrize("groups", [10, 40])

@@ -9,6 +9,7 @@ import pytest
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
+from mlflow_ragmetrics.tracking.tables import left_unwritten
 
 
 @pytest.fixture
@@ -39,6 +40,18 @@ def test_a_table_that_the_store_has_is_not_written_again(live: LiveRun, monkeypa
     live.publish()
     live.publish()
     assert written == [live.run_id]
+
+
+def test_a_process_that_is_killed_leaves_behind_how_many_answers_it_had(live: LiveRun) -> None:
+    points = live.next_metrics({"a": Score(value=0.5)}, 1)
+    live.append(pd.DataFrame({"id": ["001"]}), pd.DataFrame({"id": []}))
+    live.publish()
+    live.write_metrics(points, received=3)
+    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) == (3, 1)
+    live.leave(is_whole=False)
+    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) is not None
+    live.leave()
+    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) is None
 
 
 def test_one_live_run_for_all_that_write_into_a_run(live: LiveRun) -> None:
@@ -111,3 +124,17 @@ def test_a_live_run_has_intervals_that_stay_valid_where_they_are_asked_for() -> 
     assert found["m/anytime_high"] - found["m/anytime_low"] < 0.5
     assert "k/anytime_low" not in found
     assert not any("anytime" in metric.key for metric in plain.next_metrics({"m": Score(0.8)}, 0))
+
+
+def test_causes_are_counted_and_go_on_from_the_table(live: LiveRun) -> None:
+    score = {"a": Score(value=0.5)}
+    live.next_metrics(score, 1, "retrieval")
+    points = {point.key: point.value for point in live.next_metrics(score, 2, "not measured")}
+    assert (points["diagnosis/n_retrieval"], points["diagnosis/n_not_measured"]) == (1, 1)
+    live.append(pd.DataFrame({"id": ["1", "2", "3"], "diagnosis": ["retrieval", "not measured", None]}), pd.DataFrame())
+    live.publish()
+    live.leave()
+    again = LiveRun(live.run_id)
+    again.begin({})
+    points = {point.key: point.value for point in again.next_metrics(score, 3, "retrieval")}
+    assert (points["diagnosis/n_retrieval"], points["diagnosis/n_not_measured"]) == (2, 1)

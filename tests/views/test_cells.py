@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.report.diagnosis import Diagnosis
 from tests.comparison.reports import noisy, report_of
 
 ROWS = [
@@ -42,6 +43,7 @@ CELLS = {
     "comparison": (COMPARISON, "regressed"),
     "power": (rm.power(COMPARISON, detect=0.03), "can show a difference of"),
     "calibration": (rm.calibrate(report_of(noisy(40)), [n % 2 for n in range(40)], key="faithfulness"), "AUROC"),
+    "diagnosis": (Diagnosis("retrieval", "No passage holds <b>it</b>."), "retrieval</p>"),
     "plan": (PLANNED, "Nothing was sent"),
     "no plan": (rm.Suite(["rouge"]).plan([{"answer": "a", "reference": "a"}]), "it costs nothing"),
 }

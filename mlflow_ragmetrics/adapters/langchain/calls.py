@@ -23,7 +23,7 @@ from mlflow_ragmetrics.adapters.langchain.sample import Reading
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread, start_thread
+from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, result_of, run_in_thread, start_thread
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.records.aliases import ALIASES
 
@@ -267,9 +267,13 @@ def ask_all(caller: Caller, samples: Sequence[Sample], concurrency: int) -> Iter
     pool = ThreadPoolExecutor(concurrency, thread_name_prefix="ragmetrics-chain")
     try:
         tasks = [pool.submit(copy_context().run, caller.ask, each) for each in samples]
-        yield (task.result() for task in tasks)
+        yield map(result_of, tasks)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)  # what is done is written now, whatever still runs
+        raise
+    else:
+        pool.shutdown()
     finally:
-        pool.shutdown(cancel_futures=True)
         caller.close()
 
 

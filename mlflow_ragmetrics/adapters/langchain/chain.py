@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from statistics import fmean
@@ -28,12 +29,13 @@ from mlflow_ragmetrics.adapters.langchain.calls import (
     runnable_of,
 )
 from mlflow_ragmetrics.adapters.langchain.sample import Reading
-from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
+from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
-from mlflow_ragmetrics.engine.threads import run_beside
+from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.readers import Data, read_samples
 from mlflow_ragmetrics.report.report import Report
@@ -109,6 +111,7 @@ def evaluate_chain(
             ``report``, for one that needs contexts where no answer came with any.
         InvalidDataError: for data that cannot be read.
         InvalidOptionError: for an option that cannot be used.
+        KeyboardInterrupt: at Ctrl-C, with the ``report`` of the rows that were scored, which is logged.
     """
     return _evaluated(chain, data, suite, None, **options)
 
@@ -119,9 +122,12 @@ async def aevaluate_chain(
     suite: SuiteLike,
     **options: Unpack[ChainOptions],
 ) -> Report:
-    """Like ``evaluate_chain``, from within an event loop: the chain is awaited in it."""
+    """Like ``evaluate_chain``, from within an event loop: the chain is awaited in it.
+
+    Where the task is cancelled, the ``CancelledError`` has the ``report`` of what was done, which is logged.
+    """
     loop = asyncio.get_running_loop()
-    return await run_beside(_evaluated, chain, data, suite, loop, **options)
+    return await run_beside(partial(_evaluated, chain, data, suite, loop, **options), patience=TO_HAND_OVER)
 
 
 def _evaluated(
@@ -168,7 +174,16 @@ def _evaluated(
             run_id = stack.enter_context(target_run(None, run_name))
         bar = stack.enter_context(progress_of(progress, len(samples)))
         began, expenses = time.perf_counter(), stack.enter_context(charged_to(Expenses()))
-        rows = [bar.advance(row) for row in _scored(stack.enter_context(asking), reduced, 4 * concurrency)]
+        rows: list[Row] = []
+        interruption: KeyboardInterrupt | CancelledEvaluationError | None = None
+        try:
+            with asking as answers:
+                for row in _scored(answers, reduced, 4 * concurrency):
+                    rows.append(bar.advance(row))
+        except (KeyboardInterrupt, CancelledEvaluationError) as error:
+            if not rows:
+                raise
+            interruption = error
         without, refused = _missing_retrieval(reduced, rows)
         report = suite.report(
             rows,
@@ -182,11 +197,16 @@ def _evaluated(
         if failed is not None:
             warn(failed, stacklevel=2)
             report = replace(report, stopped=failed)
+        if interruption is not None:
+            report = replace(report, stopped=f"interrupted when {len(rows)} of {len(samples)} rows were scored")
         if run_id is not None:
             _log(report, run_id, chain, feedback)
         if refused is not None:
             refused.report = report
             raise refused
+    if interruption is not None:
+        interruption.report = report  # type: ignore[union-attr]
+        raise interruption
     return report
 
 
@@ -206,7 +226,11 @@ def _check(concurrency: int, timeout: float | None, retries: int, config: Config
 
 def _failures(rows: Sequence[Row]) -> tuple[str, ...]:
     failures = [score.error for row in rows for score in [*row.scores.values()][:1] if _is_failure(score)]
-    return (f"{_CHAIN_FAILED} on {len(failures)} of {len(rows)} rows; the first: {failures[0]}",) if failures else ()
+    return (
+        (f"{_CHAIN_FAILED} on {len(failures)} of {counted(len(rows), 'row')}; the first: {failures[0]}",)
+        if failures
+        else ()
+    )
 
 
 def _is_failure(score: Score) -> bool:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Capture, Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import Known, Reading
-from mlflow_ragmetrics.adapters.langchain.scoring import Counts, Scored, Scorer, untraced_suite
+from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue, Counts, Scored, Scorer, WhenFull
+from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.engine.threads import BackgroundQueue, WhenFull
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, HumanMessage
 
-from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
+from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.threads import run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
@@ -84,7 +85,10 @@ class RagMetricsMiddleware(AgentMiddleware):
         """The same where ``handler`` of ``request`` is awaited; scoring does not hold up the event loop."""
         response = await handler(request)
         tried = _tried(request.messages)
-        while _failed(scores := await run_beside(self._scores, request.messages, response)) and tried < self._retries:
+        while (
+            _failed(scores := await run_beside(partial(self._scores, request.messages, response)))
+            and tried < self._retries
+        ):
             tried += 1
             response = await handler(_asked_again(request, response, scores))
         return self._given(response, scores, tried)

@@ -14,6 +14,7 @@ from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.records.conversation import closing_answer
 from mlflow_ragmetrics.records.messages import (
     answer_in,
+    citations_in,
     mapping_of,
     messages_in,
     messages_of,
@@ -63,7 +64,8 @@ class Reading:
 
         ``contexts`` are what the model saw, ``retrieved_doc_ids`` the ids of what was retrieved; the metadata has both
         as ``seen`` and ``retrieved``, an id each, or the text of a chunk that has none. Where it is not known what the
-        model saw, and all that was retrieved stands for it, the entry ``contexts_assumed`` says why.
+        model saw, and all that was retrieved stands for it, the entry ``contexts_assumed`` says why. ``citations`` are
+        those that the outputs hold beside the answer, or its message in its blocks.
         """
         given = {name: value for name, value in exchange.metadata.items() if name in _CALL_NAMES}
         found = to_sample(given)
@@ -84,6 +86,8 @@ class Reading:
         }
         if question != asked:
             record["asked"] = asked
+        if citations := citations_in(exchange.outputs):
+            record["citations"] = citations
         if self.contexts is not None:
             record["contexts"] = call_with(self.contexts, exchange.outputs, exchange.inputs, *lists_of(exchange))
             return to_sample({**_metadata_of(exchange), **record})

@@ -1,67 +1,45 @@
-"""From an exchange to its scores: what a scoring thread does, and what is counted on the way."""
+"""From an exchange to its scores: the queue of the scoring threads, what they do, and what is counted on the way."""
 
 from __future__ import annotations
 
 import logging
+import queue
 import re
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
-from typing import Any, TypeVar
+from functools import partial
+from itertools import count
+from typing import Any, Generic, Literal, TypeVar
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
-from mlflow_ragmetrics.core.judge import Embedding, Judge
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import for_log, redact
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.judges.chat.capabilities import untraced
+from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["Counts", "Scored", "Scorer", "cause_of", "untraced_suite"]
+__all__ = ["BackgroundQueue", "Counts", "Scored", "Scorer", "WhenFull"]
 
-
-def untraced_suite(suite: Suite) -> Suite:
-    """The suite with judges and embeddings whose calls are not traced; everything else is shared."""
-    judges = [_UntracedJudge(judge) for judge in suite.judges]
-    embeddings = [_UntracedEmbedding(embedding) for embedding in suite.embeddings]
-    changed = suite.replace(judge=judges if suite.several else judges[0])
-    return changed.replace(embeddings=embeddings) if embeddings else changed
-
-
-class _UntracedJudge(Judge):
-    """A judge whose calls are not traced, otherwise the same."""
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self.name, self.local, self.fingerprint, self.usage = judge.name, judge.local, judge.fingerprint, judge.usage
-        self.calls = judge.calls  # type: ignore[method-assign]
-
-    def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
-        with untraced():
-            return self._judge.answer(questions)
-
-
-class _UntracedEmbedding(Embedding):
-    """An embedding model whose calls are not traced, otherwise the same."""
-
-    def __init__(self, embedding: Embedding) -> None:
-        self._embedding = embedding
-        self.name, self.local = embedding.name, embedding.local
-
-    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        with untraced():
-            return self._embedding.embed(texts)
+T = TypeVar("T")
+WhenFull = Literal["drop", "block"]
+_TASKS_PER_BATCH = 16
+_IDLE_SECONDS = 2.0
+_LONGEST_YIELD = 0.1
+_YIELD_STEP = 0.005
+_logger = logging.getLogger(__name__)
 
 
 class Counts:
     """What became of the calls, by name, in the order in which the names were added; safe to use from many threads."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._lock = Lock()
+        self._lock = threading.Lock()
         self._counts = Counter(dict.fromkeys(names, 0))
 
     def add_names(self, names: Iterable[str]) -> None:
@@ -76,7 +54,7 @@ class Counts:
 
     def reset(self) -> None:
         """All counts from 0, as in a forked process: those so far are the parent's."""
-        self._lock = Lock()
+        self._lock = threading.Lock()
         self._counts = Counter(dict.fromkeys(self._counts, 0))
 
     def snapshot(self) -> dict[str, int]:
@@ -85,16 +63,115 @@ class Counts:
             return dict(self._counts)
 
 
+class BackgroundQueue(Generic[T]):
+    """A bounded queue whose tasks daemon threads hand to ``work``, in batches; ``work`` must not raise.
+
+    Threads begin when there is something to do, also after a fork, and end when there has been nothing for a while.
+    They run in an empty context: nothing of the application's (callbacks, open spans) reaches what they call. While
+    the application is ``busy`` they let it go first, for a tenth of a second and as long as the queue is not half full.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Sequence[T]], None],
+        *,
+        busy: Callable[[], bool],
+        size: int,
+        when_full: WhenFull,
+        workers: int,
+    ) -> None:
+        self._work = work
+        self._busy = busy
+        self._size = size
+        self._waiters = 0
+        self._tasks: queue.Queue[T] = queue.Queue(size)
+        self._when_full = when_full
+        self._workers = workers
+        self._threads: dict[int, ThreadTask] = {}
+        self._numbers = count()
+        self._starting = threading.Lock()
+        self._closed = threading.Event()
+
+    def put(self, task: T) -> bool:
+        """Queue a task; False where there is no room for it, or the queue is closed."""
+        while not self._closed.is_set():
+            try:
+                self._tasks.put(task, block=self._when_full == "block", timeout=1.0)
+            except queue.Full:
+                if self._when_full == "drop":
+                    return False
+            else:
+                self._start_thread()
+                return True
+        return False
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until everything that was put in is done; False when ``timeout`` seconds were not enough."""
+        deadline = time.monotonic() + timeout
+        with self._tasks.all_tasks_done:
+            self._waiters += 1
+            while self._tasks.unfinished_tasks and (left := deadline - time.monotonic()) > 0:
+                self._tasks.all_tasks_done.wait(left)
+            self._waiters -= 1
+            return not self._tasks.unfinished_tasks
+
+    def close(self) -> None:
+        """Let the threads end; what is still queued is left."""
+        self._closed.set()
+
+    def _start_thread(self) -> None:
+        with self._starting:
+            self._threads = {number: thread for number, thread in self._threads.items() if thread.alive}
+            if len(self._threads) < self._workers:
+                number = next(self._numbers)
+                self._threads[number] = start_thread(partial(self._run, number), name="ragmetrics-scoring")
+
+    def _run(self, number: int) -> None:
+        while not self._closed.is_set():
+            batch = self._next_batch()
+            if not batch and self._end_thread(number):
+                return
+            self._yield_to_application()
+            count = len(batch)
+            try:
+                self._work(batch)
+            finally:
+                del batch  # nothing is kept of what is done
+                for _ in range(count):
+                    self._tasks.task_done()
+
+    def _next_batch(self) -> list[T]:
+        """What is there, at most ``_TASKS_PER_BATCH``; empty when nothing came for a while."""
+        batch: list[T] = []
+        try:
+            batch.append(self._tasks.get(timeout=_IDLE_SECONDS))
+            while len(batch) < _TASKS_PER_BATCH:
+                batch.append(self._tasks.get_nowait())
+        except queue.Empty:
+            pass
+        return batch
+
+    def _yield_to_application(self) -> None:
+        """Scoring may be pure computing, which in one process slows the chain down, however many threads there are."""
+        until = time.monotonic() + _LONGEST_YIELD
+        while self._busy() and not self._waiters and 2 * self._tasks.qsize() < self._size and time.monotonic() < until:
+            time.sleep(_YIELD_STEP)
+
+    def _end_thread(self, number: int) -> bool:
+        """Whether this thread may end: decided under the lock that starting one takes after a task was put in."""
+        with self._starting:
+            if not self._tasks.empty():
+                return False
+            self._threads.pop(number, None)
+            return True
+
+
 @dataclass(frozen=True)
 class Scored:
     """A scored answer with the call that it came from."""
 
     row: Row
     exchange: Exchange
-
-
-T = TypeVar("T")
-_logger = logging.getLogger(__name__)
 
 
 class Scorer:
@@ -152,7 +229,7 @@ class Scorer:
             if score.status == "skipped":
                 self._warn_once(f"{key} is skipped: {score.reason}", key)
             elif score.status == "error":
-                self._warn_once(redact(f"{key} could not be scored: {score.error}"), cause_of(score))
+                self._warn_once(redact(f"{key} could not be scored: {score.error}"), _cause_of(score))
             for code, text in score.warnings:
                 if code == "contexts_assumed":
                     self._warn_once(text)
@@ -172,7 +249,7 @@ class Scorer:
             _logger.warning("%s", for_log(message))
 
 
-def cause_of(score: Score) -> str:
+def _cause_of(score: Score) -> str:
     """What is the same in the failures of many rows that have one cause: the kind of failure, without its figures."""
     text = next((code for code, _ in score.warnings if code.startswith("judge_")), score.error or "")
     return re.sub(r"\d+", "", text)[:100]

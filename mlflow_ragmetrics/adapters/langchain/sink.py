@@ -9,29 +9,24 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from mlflow_ragmetrics.adapters.langchain.answer import Answer, Packed, packed, unpacked
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.scoring import Counts, Scored
-from mlflow_ragmetrics.adapters.langchain.spill import Packed, Spill, SpillOptions, packed_answer, unpacked_answer
+from mlflow_ragmetrics.adapters.langchain.spill import Spill, SpillOptions
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import for_log
-from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.report.diagnosis import diagnoses_of, diagnosis_columns
 from mlflow_ragmetrics.report.marks import Failures
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
 from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
 
-if TYPE_CHECKING:
-    from mlflow.entities import Metric
+__all__ = ["MLflowSink", "close_sinks", "shared_sink"]
 
-__all__ = ["BUFFER", "Answer", "MLflowSink", "close_sinks", "shared_sink"]
-
-BUFFER = 5000
 _PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 _SHORTEST_PAUSE_AFTER_FAILURE = 0.1
@@ -40,32 +35,9 @@ _FEWEST_ROWS = 20
 _LONGEST_WAIT = 30.0
 _FEEDBACK_ATTEMPTS = 3
 _LONGEST_LAST_WRITE = 3.0
+_FATES = ("written", "unwritten", "lost", "withheld")
 _CALLS = ("seen", "dropped", "failed", "skipped")
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(eq=False)
-class Answer:
-    """A scored answer, and how far it is written: its metrics, its row in the tables, the feedback on its trace.
-
-    ``run_id`` is ``None`` where it belongs to the run that the sink makes. ``metrics`` are made once, so that writing
-    them again writes the same points; ``row`` is its place in the run's tables, once it has one; ``feedback`` is what
-    is not on the trace yet. ``counts`` are those of the handler that it came from.
-    """
-
-    scored_row: Row
-    run_id: str | None
-    trace_id: str | None
-    feedback: dict[str, Score]
-    counts: Counts
-    came: float = field(default_factory=time.monotonic)
-    time_ms: int = field(default_factory=lambda: int(time.time() * 1000))
-    metrics: list[Metric] | None = None
-    metrics_written: bool = False
-    row: int | None = None
-    feedback_attempts: int = 0
-    withheld: bool = False
-    written: bool = False
 
 
 class MLflowSink:
@@ -90,7 +62,7 @@ class MLflowSink:
         run_id: str | None = None,
         feedback: bool = True,
         anytime: bool = False,
-        buffer_size: int = BUFFER,
+        buffer_size: int = 5000,
         spill: Spill | None = None,
     ) -> None:
         self._description = description
@@ -101,7 +73,7 @@ class MLflowSink:
         self._last_active_run = _active_run()
         self._creation_id = uuid4().hex
         self._users: weakref.WeakSet[object] = weakref.WeakSet()
-        self._all = Counts(("written", "unwritten", "lost", "withheld"))
+        self._all = Counts(_FATES)
         self._spill = spill
         self._renew()
         if spill is not None:
@@ -121,6 +93,7 @@ class MLflowSink:
         self._failure: str | None = None
         self._failures: dict[str | None, Failures] = {}
         self._calls: Counter[str] = Counter()
+        self._received: Counter[str | None] = Counter()
         self._flushing = 0
         self._closed = False
         self._thread: ThreadTask | None = None
@@ -134,13 +107,15 @@ class MLflowSink:
 
     def use(self, handler: object, counts: Counts) -> None:
         """Count a handler among those that this sink serves."""
-        counts.add_names(("written", "unwritten", "lost", "withheld"))
+        counts.add_names(_FATES)
         self._users.add(handler)
 
     def prepare(self, exchange: Exchange) -> None:
         """Note the run that is active in the chain's thread; called there, when the chain ends."""
         self._last_active_run = _active_run() or self._last_active_run
         exchange.tracking_run = self._named_run or self._last_active_run
+        with self._changed:
+            self._received[exchange.tracking_run] += 1
 
     def take(self, scored: Scored, counts: Counts) -> None:
         """Take a scored answer, without waiting for the store."""
@@ -150,7 +125,8 @@ class MLflowSink:
             feedback = {key: score for key, score in scored.row.scores.items() if score.status != "skipped"}
         if self._feedback and not exchange.traceable:
             counts.add("withheld")
-        answer = Answer(scored.row, exchange.tracking_run, exchange.trace_id, feedback, counts)
+        now = int(time.time() * 1000)
+        answer = Answer(scored.row, exchange.tracking_run, exchange.trace_id, feedback, counts, now)
         with self._changed:
             if self._closed:
                 self._count(answer, lost=1)
@@ -212,7 +188,7 @@ class MLflowSink:
             for live in self._live_runs.values():
                 if live.lock.acquire(timeout=1):
                     try:
-                        live.leave(silences.get(live.run_id), self._calls)
+                        live.leave(silences.get(live.run_id), self._calls, is_whole=not absent)
                     finally:
                         live.lock.release()
         except RagMetricsError as error:
@@ -284,7 +260,7 @@ class MLflowSink:
 
     def _resume(self, entry: Packed) -> None:
         """Take an answer that a process before this one left on disk."""
-        answer = unpacked(entry, Counts(("written", "unwritten", "lost", "withheld")))
+        answer = unpacked(entry, Counts(_FATES))
         if answer is not None:
             with self._changed:
                 self._keep(answer)
@@ -299,7 +275,7 @@ class MLflowSink:
                 return
             key, entry = found
             counts = self._spilled_counts.pop(key, None)
-            answer = unpacked(entry, counts or Counts(("written", "unwritten", "lost", "withheld")))
+            answer = unpacked(entry, counts or Counts(_FATES))
             if answer is not None:
                 self._waiting.append(answer)
 
@@ -357,7 +333,7 @@ class MLflowSink:
                     if not live.begun:
                         live.begin(self._description)
                     full = len(answers) >= self._buffer_size // 2
-                    _write_answers(answers, live, everything=self._flushing > 0 or full)
+                    _write_answers(answers, live, self._received[run_id], everything=self._flushing > 0 or full)
             except RagMetricsError as error:
                 failures.append(str(error))
                 if run_id is None and self._own_run in self._live_runs and not self._live_runs[self._own_run].begun:
@@ -432,7 +408,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _write_answers(answers: Sequence[Answer], live: LiveRun, *, everything: bool) -> None:
+def _write_answers(answers: Sequence[Answer], live: LiveRun, received: int, *, everything: bool) -> None:
     """Write what is left of ``answers``: metrics, rows of the tables (in batches, unless ``everything``), feedback.
 
     Where it raises, the answers know how far it came, and it may be called again.
@@ -440,14 +416,17 @@ def _write_answers(answers: Sequence[Answer], live: LiveRun, *, everything: bool
     fresh = [answer for answer in answers if not answer.metrics_written]
     for answer in fresh:
         if answer.metrics is None:
-            answer.metrics = live.next_metrics(answer.scored_row.scores, answer.time_ms)
-    live.write_metrics([metric for answer in fresh for metric in answer.metrics or ()])
+            scores = answer.scored_row.scores
+            cause = next((each.cause for each in diagnoses_of([scores])), None)
+            answer.metrics = live.next_metrics(scores, answer.time_ms, cause)
+    live.write_metrics([metric for answer in fresh for metric in answer.metrics or ()], received)
     for answer in fresh:
         answer.metrics_written = True
     unlisted = [answer for answer in answers if answer.row is None]
     if unlisted and (everything or _are_due(unlisted, live.rows)):
         rows, first = [answer.scored_row for answer in unlisted], live.rows
-        live.append(rows_frame(rows), items_frame(rows))
+        diagnoses = diagnoses_of([row.scores for row in rows], live.language)
+        live.append(rows_frame(rows, diagnosis_columns(diagnoses)), items_frame(rows))
         for number, answer in enumerate(unlisted, first):
             answer.row = number
     live.publish()
@@ -462,27 +441,6 @@ def _are_due(unlisted: Sequence[Answer], listed: int) -> bool:
     return len(unlisted) >= max(_FEWEST_ROWS, listed // 10) or (
         waited >= _LONGEST_WAIT and listed < 100 * len(unlisted)
     )
-
-
-def packed(answer: Answer, run_id: str | None) -> Packed:
-    """What of an answer has to be kept on disk."""
-    metrics = None if answer.metrics is None else [(m.key, m.value, m.timestamp, m.step) for m in answer.metrics]
-    return packed_answer(answer.scored_row, run_id, answer.trace_id, list(answer.feedback), answer.time_ms, metrics)
-
-
-def unpacked(entry: Packed, counts: Counts) -> Answer | None:
-    """The answer that was packed; ``None``, and a line in the log, where it cannot be read."""
-    from mlflow.entities import Metric
-
-    row = unpacked_answer(entry)
-    if row is None:
-        _logger.warning("a scored answer on disk cannot be read; it is left out")
-        return None
-    feedback = {key: row.scores[key] for key in entry["feedback"] if key in row.scores}
-    answer = Answer(row, entry["run_id"], entry["trace_id"], feedback, counts, time_ms=entry["time_ms"])
-    if entry["metrics"] is not None:
-        answer.metrics = [Metric(*each) for each in entry["metrics"]]
-    return answer
 
 
 def _give_feedback(answer: Answer, live: LiveRun) -> None:

@@ -9,18 +9,15 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 from uuid import uuid4
 
-from pydantic import TypeAdapter, ValidationError
-
+from mlflow_ragmetrics.adapters.langchain.answer import Packed
 from mlflow_ragmetrics.core.json_text import as_json
-from mlflow_ragmetrics.engine.program import Row
 
-__all__ = ["Packed", "Spill", "SpillOptions", "packed_answer", "unpacked_answer"]
+__all__ = ["Spill", "SpillOptions"]
 
 MOST_BYTES = 256 * 2**20
 
@@ -49,44 +46,6 @@ def _own_folder() -> Path:
         if user is not None and (stat.S_ISLNK(found.st_mode) or found.st_uid != user or found.st_mode & 0o077):
             return Path(tempfile.mkdtemp(prefix="ragmetrics-"))
     return folder
-
-
-class Packed(TypedDict):
-    """A scored answer as JSON."""
-
-    row: dict[str, Any]
-    run_id: str | None
-    trace_id: str | None
-    feedback: list[str]
-    time_ms: int
-    metrics: list[tuple[str, float, int, int]] | None
-
-
-def packed_answer(
-    row: Row,
-    run_id: str | None,
-    trace_id: str | None,
-    feedback: list[str],
-    time_ms: int,
-    metrics: list[tuple[str, float, int, int]] | None,
-) -> Packed:
-    """An answer as it goes to disk."""
-    return Packed(
-        row=asdict(row), run_id=run_id, trace_id=trace_id, feedback=feedback, time_ms=time_ms, metrics=metrics
-    )
-
-
-def unpacked_answer(entry: Packed) -> Row | None:
-    """The row of an answer from disk; ``None`` where it is not one."""
-    try:
-        return _rows().validate_python(entry["row"])
-    except (ValidationError, KeyError, TypeError):
-        return None
-
-
-@lru_cache(maxsize=1)
-def _rows() -> TypeAdapter[Row]:
-    return TypeAdapter(Row)
 
 
 class Spill:

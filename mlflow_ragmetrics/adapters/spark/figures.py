@@ -14,13 +14,14 @@ from mlflow_ragmetrics.core.score import DOUBTS
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.report.diagnosis import CAUSES, cause_figures
 from mlflow_ragmetrics.report.marks import SILENT, Cause
 from mlflow_ragmetrics.report.totals import Summary, figures_of_totals
 from mlflow_ragmetrics.shared.retrieval import RetrievalCounts
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 from mlflow_ragmetrics.statistics.resampling import Vector
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
-from mlflow_ragmetrics.tracking.describe import figures_of, package_version, run_metrics_of
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, figures_of, package_version, run_metrics_of
 from mlflow_ragmetrics.tracking.findings import Findings, log_findings
 from mlflow_ragmetrics.tracking.run import status_of
 from mlflow_ragmetrics.tracking.writer import FIGURES, SUITE
@@ -52,7 +53,8 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
 
     Counts and sums come from the cluster; of each group its own, and of at most 20,000 scores of a metric, which a
     report resamples too, the scores alone are collected. The columns that are read are persisted meanwhile, so that
-    rows are scored once. What several judges agree on is a report's alone. ``InvalidOptionError``: a frame without
+    rows are scored once. What several judges agree on, and which conversations
+    have a failing turn, is a report's alone. ``InvalidOptionError``: a frame without
     scores, or without the column ``groups``.
     """
     keys = [name for name in scored.columns if {f"{name}{suffix}" for suffix in _NEEDED} <= {*scored.columns}]
@@ -62,21 +64,26 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
         message = f"groups: the frame has no column {groups!r}; there are {', '.join(scored.columns)}"
         raise InvalidOptionError(message, param="groups")
     read = [name for key in keys for name in (key, *(key + suffix for suffix in _READ)) if name in scored.columns]
+    diagnoses = [name for name in scored.columns if name.endswith(DIAGNOSIS) and f"{name}_reason" in scored.columns]
+    read += diagnoses
     narrow = scored.select(*(f"`{name}`" for name in dict.fromkeys([*read, *([] if groups is None else [groups])])))
     narrow.persist()
     try:
-        return _summary(narrow, keys, groups, language)
+        return _summary(narrow, keys, groups, language, diagnoses)
     finally:
         narrow.unpersist()
 
 
-def _summary(frame: DataFrame, keys: Sequence[str], groups: str | None, language: str) -> Summary:
+def _summary(
+    frame: DataFrame, keys: Sequence[str], groups: str | None, language: str, diagnoses: Sequence[str]
+) -> Summary:
     from pyspark.sql import functions as f
 
     wanted: dict[tuple[str, str], Column] = {("", "n_rows"): f.count(f.lit(1))}
     for key in keys:
         wanted |= {(key, name): column for name, column in _aggregates(key, frame.columns)}
     wanted |= {("", name): column for name, column in _documents(keys, frame.columns)}
+    wanted |= {(name, cause): f.count_if(f.col(f"`{name}`") == cause) for name in diagnoses for cause in CAUSES}
     (found,) = frame.agg(*wanted.values()).collect()
     totals = {place: value for place, value in zip(wanted, found, strict=True) if value is not None}
     rows = int(totals["", "n_rows"])
@@ -88,6 +95,9 @@ def _summary(frame: DataFrame, keys: Sequence[str], groups: str | None, language
         made = figures_of_totals(own, values=values.get(key), groups=sums.get(key))
         figures |= {f"{key}/{name}": value for name, value in made.items()}
         figures |= {f"{key}_1to5/mean": own["1to5"]} if "1to5" in own else {}
+    for name in diagnoses:
+        counted = cause_figures({cause: int(totals[name, cause]) for cause in CAUSES})
+        figures |= {each.replace(DIAGNOSIS, name) if diagnoses[1:] else each: n for each, n in counted.items()}
     figures |= _retrieval(keys, frame.columns, totals, figures)
     silent = next((str(totals[key, "_silent"]) for key in keys if (key, "_silent") in totals), None)
     is_answered = any(totals.get((key, "_answered")) for key in keys)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, islice
 from typing import Final, NamedTuple
@@ -17,17 +17,24 @@ from mlflow_ragmetrics.judges.lexical.words import (
     MONTHS,
     NEGATORS,
     ORDINALS,
+    SCALES,
     SPELLED,
+    SPELLED_NUMBERS,
     STOP_WORDS,
     SYNONYMS,
     UNITS_BEHIND_NUMBERS,
-    canonical_number,
-    read_date,
-    scale_of,
-    spelled_number,
 )
 
-__all__ = ["CANCELLING", "Term", "is_longer_than", "is_negator", "stem", "terms_of"]
+__all__ = [
+    "CANCELLING",
+    "Term",
+    "canonical_number",
+    "is_longer_than",
+    "is_negator",
+    "spelled_number",
+    "stem",
+    "terms_of",
+]
 
 _LONGEST_STEMMED: Final = 40
 _TOKEN = re.compile(
@@ -55,6 +62,8 @@ _SCALES_OF_DEGREES = {
     "цельсия": "celsius",
     "фаренгейта": "fahrenheit",
 }
+_DATE = re.compile(r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _LOCK = threading.Lock()
 
 
@@ -275,7 +284,7 @@ def _read(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...
 
 def _read_digits(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...], int, bool]:
     word = words[place]
-    date = read_date(word)
+    date = _read_date(word)
     if date is not None:
         day, month, year = date
         return (f"#{day}", f"month:{month}", f"#{year}"), 1, True
@@ -285,7 +294,7 @@ def _read_digits(words: list[str], gaps: list[str], place: int) -> tuple[tuple[s
         near_month = any(near in MONTHS for near in words[max(place - 1, 0) : place + 4])
         ordinal = None if near_month else ORDINALS.get(word + following)
         return ((stem(ordinal),), 2, False) if ordinal else ((f"#{canonical_number(word)}",), 2, True)
-    scale = scale_of(following)
+    scale = SCALES.get(following)
     if scale is not None and (adjacent or len(following) > 1):
         return (f"#{canonical_number(word, scale)}",), 2, True
     return (f"#{canonical_number(word)}",), 1, True
@@ -297,3 +306,56 @@ def _is_month(words: list[str], place: int) -> bool:
         return True
     beside = words[max(place - 1, 0) : place] + words[place + 1 : place + 2]
     return any(word[0].isdecimal() or word in ("st", "nd", "rd", "th") for word in beside)
+
+
+def canonical_number(digits: str, scale: int = 1) -> str:
+    """The value of ``digits`` times ``scale`` in one spelling: "1,200.50" is "1200.5", "1.5" million "1500000".
+
+    A comma groups thousands or, in any other place, is a decimal sign. Times and versions ("10:30", "1.2.3") stay.
+    """
+    digits = digits.replace(" ", "")
+    text = digits.replace(",", "") if _GROUPED.fullmatch(digits) else digits.replace(",", ".")
+    whole, dot, decimals = text.partition(".")
+    if not whole.isdecimal() or not (decimals.isdecimal() or not dot):
+        return text
+    if len(whole) > 15:
+        return text
+    if scale == 1 and not decimals.strip("0"):
+        return str(int(whole))
+    value = round(float(text) * scale, 9)
+    return str(int(value)) if value == int(value) else f"{value:.9f}".rstrip("0")
+
+
+def _read_date(text: str) -> tuple[str, str, str] | None:
+    """Day, month and year of "2018-05-19" or "19.05.2018", else ``None``."""
+    match = _DATE.fullmatch(text)
+    if match is None:
+        return None
+    day, month, year = match["d"] or match["d2"], match["m"] or match["m2"], match["y"] or match["y2"]
+    return (str(int(day)), str(int(month)), year) if 1 <= int(month) <= 12 else None
+
+
+def spelled_number(words: Sequence[str]) -> tuple[int, int]:
+    """The number that the first words spell, and how many words it takes: ("two", "hundred", "men") is (200, 2).
+
+    Nothing spelled is (0, 0). "one" alone is a pronoun as often as a number and is left to the caller.
+    """
+    total = current = taken = 0
+    previous = 0
+    for place, word in enumerate(words):
+        unit, scale = SPELLED_NUMBERS.get(word), SCALES.get(word)
+        if unit is not None:
+            if previous and not (previous > unit and previous >= 20):
+                break
+            current, previous, taken = current + unit, unit or 1, place + 1
+        elif scale is not None and (taken or scale > 100):
+            if scale == 100:
+                current, previous = max(current, 1) * 100, 100
+            else:
+                total, current, previous = total + max(current, 1) * scale, 0, scale
+            taken = place + 1
+        elif word == "and" and previous >= 100:
+            continue
+        else:
+            break
+    return total + current, taken

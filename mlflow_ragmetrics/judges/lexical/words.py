@@ -1,9 +1,7 @@
-"""Small closed word lists, English and Russian: function words, negators, opposites, abbreviations, units."""
+"""Small closed word lists, English and Russian: function words, negators, opposites, abbreviations, units, numbers."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from importlib import resources
 
 __all__ = [
@@ -17,16 +15,14 @@ __all__ = [
     "NUMBERED",
     "OPPOSITES",
     "ORDINALS",
+    "SCALES",
     "SPELLED",
+    "SPELLED_NUMBERS",
     "STOP_WORDS",
     "SUBJECTS",
     "SYNONYMS",
     "UNITS",
     "UNITS_BEHIND_NUMBERS",
-    "canonical_number",
-    "read_date",
-    "scale_of",
-    "spelled_number",
 ]
 
 
@@ -159,30 +155,34 @@ SUBJECTS = _words(
 
 _ENGLISH_UNITS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
     sixteen seventeen eighteen nineteen"""
-_UNITS = {word: value for value, word in enumerate(_ENGLISH_UNITS.split())}
+SPELLED_NUMBERS = {word: value for value, word in enumerate(_ENGLISH_UNITS.split())}
 _RUSSIAN_UNITS = """ноль|один одна одно одного одной одним|два две двух двум двумя|три трёх трех трём трем тремя
     |четыре четырёх четырех четырем четырьмя|пять пяти пятью|шесть шести шестью|семь семи семью
     |восемь восьми восьмью|девять девяти девятью|десять десяти десятью|одиннадцать одиннадцати
     |двенадцать двенадцати|тринадцать тринадцати|четырнадцать четырнадцати|пятнадцать пятнадцати
     |шестнадцать шестнадцати|семнадцать семнадцати|восемнадцать восемнадцати|девятнадцать девятнадцати"""
-_UNITS.update({word: value for value, words in enumerate(_RUSSIAN_UNITS.split("|")) for word in words.split()})
+SPELLED_NUMBERS.update({word: value for value, words in enumerate(_RUSSIAN_UNITS.split("|")) for word in words.split()})
 _TENS = """twenty двадцать двадцати|thirty тридцать тридцати|forty сорок сорока|fifty пятьдесят пятидесяти
     |sixty шестьдесят шестидесяти|seventy семьдесят семидесяти|eighty восемьдесят восьмидесяти|ninety девяносто"""
-_UNITS.update({word: 10 * (2 + place) for place, words in enumerate(_TENS.split("|")) for word in words.split()})
+SPELLED_NUMBERS.update(
+    {word: 10 * (2 + place) for place, words in enumerate(_TENS.split("|")) for word in words.split()}
+)
 _HUNDREDS = """сто ста|двести двухсот|триста трёхсот трехсот|четыреста четырёхсот четырехсот|пятьсот пятисот
     |шестьсот шестисот|семьсот семисот|восемьсот восьмисот|девятьсот девятисот"""
-_UNITS.update({word: 100 * (1 + place) for place, words in enumerate(_HUNDREDS.split("|")) for word in words.split()})
+SPELLED_NUMBERS.update(
+    {word: 100 * (1 + place) for place, words in enumerate(_HUNDREDS.split("|")) for word in words.split()}
+)
 
-_SCALES = {"hundred": 100}
+SCALES = {"hundred": 100}
 for _value, _spelled in (
     (1_000, "thousand thousands k тысяча тысячи тысяч тысячу тыс"),
     (1_000_000, "million millions mn mln миллион миллиона миллионов млн"),
     (1_000_000_000, "billion billions bn миллиард миллиарда миллиардов млрд"),
     (1_000_000_000_000, "trillion trillions триллион триллиона триллионов трлн"),
 ):
-    _SCALES.update(dict.fromkeys(_spelled.split(), _value))
+    SCALES.update(dict.fromkeys(_spelled.split(), _value))
 
-SPELLED = frozenset(_UNITS) | {word for word in _SCALES if len(word) > 3 and word != "hundred"}
+SPELLED = frozenset(SPELLED_NUMBERS) | {word for word in SCALES if len(word) > 3 and word != "hundred"}
 
 ORDINALS = {
     "1st": "first", "2nd": "second", "3rd": "third", "4th": "fourth", "5th": "fifth",
@@ -195,64 +195,3 @@ _MONTH_NAMES = """january jan январь января январе янв|febr
     |september sep sept сентябрь сентября сентябре сен|october oct октябрь октября октябре окт
     |november nov ноябрь ноября ноябре ноя|december dec декабрь декабря декабре дек"""
 MONTHS = {word: place for place, words in enumerate(_MONTH_NAMES.split("|"), start=1) for word in words.split()}
-
-_DATE = re.compile(r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})")
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-
-
-def canonical_number(digits: str, scale: int = 1) -> str:
-    """The value of ``digits`` times ``scale`` in one spelling: "1,200.50" is "1200.5", "1.5" million "1500000".
-
-    A comma groups thousands or, in any other place, is a decimal sign. Times and versions ("10:30", "1.2.3") stay.
-    """
-    digits = digits.replace(" ", "")
-    text = digits.replace(",", "") if _GROUPED.fullmatch(digits) else digits.replace(",", ".")
-    whole, dot, decimals = text.partition(".")
-    if not whole.isdecimal() or not (decimals.isdecimal() or not dot):
-        return text
-    if len(whole) > 15:
-        return text
-    if scale == 1 and not decimals.strip("0"):
-        return str(int(whole))
-    value = round(float(text) * scale, 9)
-    return str(int(value)) if value == int(value) else f"{value:.9f}".rstrip("0")
-
-
-def read_date(text: str) -> tuple[str, str, str] | None:
-    """Day, month and year of "2018-05-19" or "19.05.2018", else ``None``."""
-    match = _DATE.fullmatch(text)
-    if match is None:
-        return None
-    day, month, year = match["d"] or match["d2"], match["m"] or match["m2"], match["y"] or match["y2"]
-    return (str(int(day)), str(int(month)), year) if 1 <= int(month) <= 12 else None
-
-
-def scale_of(word: str) -> int | None:
-    """1000 for "thousand" or "тыс", else ``None``."""
-    return _SCALES.get(word)
-
-
-def spelled_number(words: Sequence[str]) -> tuple[int, int]:
-    """The number that the first words spell, and how many words it takes: ("two", "hundred", "men") is (200, 2).
-
-    Nothing spelled is (0, 0). "one" alone is a pronoun as often as a number and is left to the caller.
-    """
-    total = current = taken = 0
-    previous = 0
-    for place, word in enumerate(words):
-        unit, scale = _UNITS.get(word), _SCALES.get(word)
-        if unit is not None:
-            if previous and not (previous > unit and previous >= 20):
-                break
-            current, previous, taken = current + unit, unit or 1, place + 1
-        elif scale is not None and (taken or scale > 100):
-            if scale == 100:
-                current, previous = max(current, 1) * 100, 100
-            else:
-                total, current, previous = total + max(current, 1) * scale, 0, scale
-            taken = place + 1
-        elif word == "and" and previous >= 100:
-            continue
-        else:
-            break
-    return total + current, taken

@@ -310,3 +310,44 @@ def test_times_and_tokens_stand_beside_the_scores() -> None:
 def test_the_question_may_be_read_from_the_inputs() -> None:
     report = evaluated(_answer, rm.Suite(["rouge"]), DATA[:1], question=lambda inputs: inputs.upper())
     assert report.table["question"][0] == "QUESTION 1"
+
+
+def test_an_interruption_hands_over_and_logs_the_rows_that_were_scored() -> None:
+    def answer(question: str) -> str:
+        if question == "question 7":
+            raise KeyboardInterrupt
+        return f"answer to {question}"
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        rm.evaluate_chain(answer, DATA, ["rouge"], concurrency=1, progress=False)
+    report = caught.value.report
+    assert report.incomplete == f"interrupted when {len(report)} of 10 rows were scored"
+    assert 0 < len(report) < 7
+    (run,) = mlflow.search_runs(output_format="list")
+    assert run.info.status == "FAILED"
+    assert run.data.tags["ragmetrics.status"] == f"incomplete: {report.incomplete}"
+    assert run.data.metrics["rouge1_f1/n_scored"] == len(report)
+
+
+def test_a_cancelled_task_hands_over_the_rows_that_were_scored() -> None:
+    asked = []
+
+    async def answer(question: str) -> str:
+        asked.append(question)
+        await asyncio.sleep(0.02)
+        return f"answer to {question}"
+
+    async def cancelled() -> Any:
+        data = [{**row, "id": f"{row['id']} {n}"} for n in range(40) for row in DATA]
+        working = rm.aevaluate_chain(answer, data, ["rouge"], concurrency=2, progress=False, log=False)
+        task = asyncio.create_task(working)
+        while len(asked) < 30:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        return caught.value.report
+
+    report = asyncio.run(cancelled())
+    assert 0 < len(report) < 400
+    assert report.incomplete == f"interrupted when {len(report)} of 400 rows were scored"

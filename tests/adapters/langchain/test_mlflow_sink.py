@@ -230,3 +230,18 @@ def test_the_interpreter_ends_cleanly(tmp_path: Path, mlflow_store: str) -> None
     (run,) = mlflow.search_runs(output_format="list")
     assert run.info.status == "FINISHED"
     assert len(history(run.info.run_id, "answer_length")) == 3
+
+
+def test_which_part_failed_is_counted_and_in_the_table() -> None:
+    from langchain_core.runnables import RunnableLambda
+
+    chain = RunnableLambda(lambda question: {"answer": "The tower is red.", "contexts": ["The tower is red."]})
+    references = {"Which colour?": "The tower is red. It opened in 1889."}
+    with rm.RagMetricsCallback("diagnose", references=references, contexts=lambda outputs: outputs["contexts"]) as live:
+        chain.invoke("Which colour?", {"callbacks": [live]})
+        chain.invoke("Another?", {"callbacks": [live]})
+    (run,) = mlflow.search_runs(output_format="list")
+    assert run.data.metrics["diagnosis/n_retrieval"] == 1
+    assert run.data.metrics["diagnosis/n_not_measured"] == 1
+    table = mlflow.load_table("rag_rows.json", [run.info.run_id])
+    assert sorted(table["diagnosis"]) == ["not measured", "retrieval"]

@@ -135,3 +135,42 @@ def test_a_single_turn_has_no_history() -> None:
         read({"messages": [HumanMessage("why")]}, {"messages": [HumanMessage("why"), AIMessage("so")]}).history is None
     )
     assert read("why", "so").history is None
+
+
+class Cited(BaseModel):
+    source_id: int
+    quote: str
+
+
+class CitedAnswer(BaseModel):
+    answer: str
+    citations: list[Any]
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        {"answer": "so", "citations": [1, 2]},
+        {"question": "why", "answer": CitedAnswer(answer="so", citations=[1, 2])},
+        {
+            "messages": [HumanMessage("why"), AIMessage("so")],
+            "structured_response": CitedAnswer(answer="so", citations=[1, 2]),
+        },
+        {"raw": AIMessage(""), "parsed": {"answer": "so", "citations": [1, 2]}, "parsing_error": None},
+        CitedAnswer(answer="so", citations=[1, 2]),
+        AIMessage('{"answer": "so", "citations": [1, 2]}'),
+        '{"answer": "so", "citations": [1, 2]}',
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_citations_beside_the_answer_reach_the_metrics(outputs: Any) -> None:
+    found = read("why", outputs)
+    assert found.answer == "so"
+    assert found.metadata["citations"] == [1, 2]
+
+
+def test_citations_that_are_models_are_read_as_mappings() -> None:
+    cited = CitedAnswer(answer="so", citations=[Cited(source_id=0, quote="It is so.")])
+    assert read("why", {"answer": cited}).metadata["citations"] == [{"source_id": 0, "quote": "It is so."}]
+    assert "citations" not in read("why", {"answer": "so", "citations": []}).metadata
+    assert "citations" not in read("why", "so").metadata

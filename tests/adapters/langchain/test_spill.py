@@ -13,7 +13,10 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.langchain.spill import Spill, SpillOptions, packed_answer, unpacked_answer
+from mlflow_ragmetrics.adapters.langchain.answer import Answer, Packed, packed, unpacked
+from mlflow_ragmetrics.adapters.langchain.scoring import Counts
+from mlflow_ragmetrics.adapters.langchain.spill import Spill, SpillOptions
+from mlflow_ragmetrics.engine.program import Row
 
 QUESTIONS = [f"question {number}" for number in range(1, 13)]
 Dead = Callable[[], Any]
@@ -98,15 +101,21 @@ def test_what_a_process_leaves_is_written_by_the_next(suite: rm.Suite, plain: An
     assert sorted(point.value for point in points) == [pytest.approx(n / 1000) for n in range(1, 7)]
 
 
+def entry_of(row: Row) -> Packed:
+    return packed(Answer(row, None, None, {}, Counts(()), time_ms=5), "run")
+
+
 def test_rows_come_back_from_disk_as_they_were(tmp_path: Path) -> None:
     (row,) = rm.Suite(["rouge", "lexical_groundedness"]).score_samples(
         [rm.Sample(id="1", question="q", answer="The tower is 300 m high.", references=("It is.",), metadata={"a": 1})]
     )
     spill = Spill(SpillOptions.of(tmp_path / "s"), "store")
-    assert spill.append(packed_answer(row, "run", None, [], 5, None)) is not None
+    assert spill.append(entry_of(row)) is not None
     found = spill.pop()
     assert found is not None
-    assert unpacked_answer(json.loads(json.dumps(found[1]))) == row
+    answer = unpacked(json.loads(json.dumps(found[1])), Counts(()))
+    assert answer is not None
+    assert (answer.scored_row, answer.run_id, answer.time_ms) == (row, "run", 5)
     assert len(spill) == 0
 
 
@@ -114,7 +123,7 @@ def test_the_file_of_a_living_process_is_left_alone_and_a_cut_line_left_out(tmp_
     options = SpillOptions.of(tmp_path / "s")
     (row,) = rm.Suite(["rouge"]).score_samples([rm.Sample(question="q", answer="a", references=("a",))])
     living = Spill(options, "store")
-    living.append(packed_answer(row, "run", None, [], 5, None))
+    living.append(entry_of(row))
     assert list(Spill(options, "store").left_behind()) == []
     living.close()
     (path,) = (tmp_path / "s").iterdir()
@@ -138,7 +147,7 @@ def test_a_full_buffer_is_due_however_long_the_table_is() -> None:
     live = SimpleNamespace(lock=__import__("threading").Lock(), begun=True, rows=500_000)
     with (
         patch.object(sink, "_live_run", return_value=live),
-        patch.object(module, "_write_answers", lambda answers, live, *, everything: seen.append(everything)),
+        patch.object(module, "_write_answers", lambda answers, live, received, *, everything: seen.append(everything)),
     ):
         sink._write()
     assert seen == [True]

@@ -10,7 +10,7 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.langchain.scoring import untraced_suite
+from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.question import Outcome, Question, Rating
 
 
@@ -84,3 +84,9 @@ def test_a_quiet_judge_is_the_same_judge(scholar: Any) -> None:
     assert (quiet.judges[0].name, quiet.judges[0].fingerprint, quiet.judges[0].local) == ("model", "model-1", True)
     assert suite.judges == [judge]
     assert quiet.describe() == suite.describe()
+
+
+def test_the_offline_judge_has_nothing_to_be_traced_and_stays_itself() -> None:
+    suite = rm.Suite(["faithfulness"], judge=["lexical", ModelJudge(None, local=False)])
+    quiet = untraced_suite(suite)
+    assert [one is other for one, other in zip(quiet.judges, suite.judges, strict=True)] == [True, False]

@@ -87,3 +87,35 @@ def test_intervals_over_groups_are_those_of_a_report(spark: Any, number: int) ->
     assert all(figures[f"m/{name}"] == pytest.approx(expected[name], abs=1e-9) for name in names)
     with pytest.raises(rm.InvalidOptionError, match="the frame has no column 'talk'"):
         rm.summarize_spark(frame, groups="talk")
+
+
+def test_which_part_failed_and_unbacked_words_are_columns(spark: Any) -> None:
+    rows = [
+        {"id": str(number), "question": "Which?", "answer": answer, "reference": "The tower is red.", "contexts": held}
+        for number, (answer, held) in enumerate(
+            [
+                ("The tower is red.", ["The tower is red."]),
+                ("The tower was painted green in 1968.", ["The tower is old."]),
+                ("The tower is red.", None),
+            ]
+        )
+    ]
+    scored = rm.score_spark(
+        spark.createDataFrame(
+            rows, "id string, question string, answer string, reference string, contexts array<string>"
+        ),
+        "diagnose",
+        name_prefix="v1_",
+    )
+    report = rm.Suite.preset("diagnose", name_prefix="v1_").evaluate(rows, progress=False)
+    found = {row["id"]: row for row in scored.collect()}
+    assert [found[str(n)]["v1_diagnosis"] for n in range(3)] == report.table["diagnosis"].tolist()
+    assert found["1"]["v1_diagnosis_reason"] == report.diagnoses[1].reason
+    unbacked = [item["unbacked"] for item in found["1"]["v1_faithfulness_items"]]
+    items = report.items[(report.items["id"] == "1") & (report.items["metric"] == "v1_faithfulness")]
+    assert unbacked == items["unbacked"].tolist()
+    assert unbacked[0]
+    summary = rm.summarize_spark(scored)
+    counted = {name: value for name, value in report.metrics.items() if name.startswith("diagnosis/")}
+    assert {name: value for name, value in summary.metrics.items() if name.startswith("diagnosis/")} == counted
+    assert summary.notes == report.notes

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_ragmetrics.judges.lexical.terms import terms_of
-from mlflow_ragmetrics.judges.lexical.words import canonical_number, spelled_number
+from mlflow_ragmetrics.judges.lexical.terms import canonical_number, spelled_number, terms_of
 
 
 def keys(text):

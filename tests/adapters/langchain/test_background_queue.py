@@ -8,9 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
-from mlflow_ragmetrics.engine.threads import BackgroundQueue
+from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue
 
 MINE: contextvars.ContextVar[str] = contextvars.ContextVar("mine", default="nobody's")
 
@@ -41,9 +39,8 @@ def test_the_context_is_empty() -> None:
     assert seen == ["nobody's"]
 
 
-@pytest.mark.slow
 def test_idle_threads_end_and_begin_again(monkeypatch: Any) -> None:
-    monkeypatch.setattr("mlflow_ragmetrics.engine.threads._IDLE_SECONDS", 0.05)
+    monkeypatch.setattr("mlflow_ragmetrics.adapters.langchain.scoring._IDLE_SECONDS", 0.05)
     done: list[int] = []
     tasks = queue_of(done.extend)
     for number in range(3):

@@ -1,0 +1,133 @@
+"""MLflow's scorers as metrics: judges of ``make_judge``, built-in and third-party ones, as members of a suite."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Union
+
+from mlflow_ragmetrics.core.judge import Judge
+from mlflow_ragmetrics.core.metric import Metric, metric
+from mlflow_ragmetrics.core.question import Outcome, Question, Steps, ask
+from mlflow_ragmetrics.core.sample import Chunk, Sample
+from mlflow_ragmetrics.core.score import LARGEST, Score
+from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, JudgeError
+from mlflow_ragmetrics.readers.labels import as_number
+from mlflow_ragmetrics.tracking.trace_store import trace_of
+
+if TYPE_CHECKING:
+    from mlflow.genai.scorers import Scorer
+
+__all__ = ["metric_of_scorer", "with_scorers"]
+
+
+def with_scorers(metrics: Iterable[Any]) -> list[Any]:
+    """``metrics`` with a metric in place of each of MLflow's scorers among them."""
+    return [metric_of_scorer(each) if _is_scorer(each) else each for each in metrics]
+
+
+def _is_scorer(given: object) -> bool:
+    """Whether it is one of MLflow's, without importing MLflow."""
+    return any(f"{each.__module__}.{each.__name__}" == _SCORER for each in type(given).__mro__)
+
+
+_SCORER = "mlflow.genai.scorers.base.Scorer"
+
+
+def metric_of_scorer(scorer: Scorer) -> Metric:
+    """The metric that asks ``scorer``, by the scorer's name.
+
+    It is given the question as inputs, the answer as outputs, the reference as the expectation ``expected_response``,
+    and a trace with the passages as what a retriever found. Yes and no, true and false are 1 and 0; a number stands as
+    it is, from 0 to 1 unless the scorer says that it gives whole numbers. ``InvalidOptionError`` for a scorer of whole
+    conversations.
+    """
+    if getattr(scorer, "is_session_level_scorer", False):
+        message = f"the scorer {scorer.name} is one of whole conversations; a suite scores answers"
+        raise InvalidOptionError(message, param="metrics")
+    judge = _ScorerJudge(scorer)
+
+    def program(
+        answer: str,
+        question: Union[str, None] = None,
+        reference: Union[str, None] = None,
+        contexts: Union[Sequence[str], None] = None,
+    ) -> Steps[Score]:
+        sample = Sample(
+            question=question,
+            answer=answer,
+            references=None if reference is None else (reference,),
+            contexts=None if contexts is None else tuple(Chunk(str(text)) for text in contexts),
+        )
+        return (yield from ask(_AskScorer(judge, _Given(sample))))
+
+    program.__doc__ = f"What MLflow's scorer {scorer.name} says. {scorer.description or ''}".strip()
+    program.__name__ = re.sub(r"\W", "_", scorer.name)
+    is_whole = getattr(scorer, "feedback_value_type", None) is int
+    made: Metric = metric(asks=(), range=(-LARGEST, LARGEST) if is_whole else (0.0, 1.0), source="MLflow")(program)
+    return made
+
+
+class _Given:
+    """What a scorer is asked about: equal to itself only."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.sample = sample
+
+
+@dataclass(frozen=True)
+class _AskScorer(Question[Score]):
+    judge: _ScorerJudge
+    given: _Given
+    kind: ClassVar[str] = "mlflow_scorer"
+    stored: ClassVar[bool] = False
+
+    @property
+    def answered_by(self) -> Judge:
+        return self.judge
+
+
+class _ScorerJudge(Judge):
+    """Asks a scorer, one row at a time."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.name = f"MLflow's {scorer.name}"
+        self._scorer = scorer
+
+    def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
+        """One score per question."""
+        return [self._outcome(each.given.sample) for each in questions if isinstance(each, _AskScorer)]
+
+    def _outcome(self, sample: Sample) -> Outcome:
+        expectations = {} if sample.reference is None else {"expected_response": sample.reference}
+        try:
+            given = self._scorer.run(  # type: ignore[no-untyped-call]
+                inputs={"question": sample.question},
+                outputs=sample.answer,
+                expectations=expectations or None,
+                trace=trace_of(sample) if sample.contexts is not None else None,
+            )
+            return self._score(given)
+        except Exception as error:  # whatever a scorer raises is the failure of this one score
+            return error if isinstance(error, JudgeError) else JudgeError(f"{self.name}: {redact(str(error))}")
+
+    def _score(self, given: Any) -> Score:
+        if isinstance(given, list):
+            named = [each for each in given if getattr(each, "name", None) == self._scorer.name] or given
+            if len(named) != 1:
+                raise JudgeError(f"{self.name} gave {len(given)} feedbacks; a metric has one score")
+            (given,) = named
+        if getattr(given, "error", None) is not None:
+            raise JudgeError(f"{self.name}: {redact(str(given.error.error_message or given.error.error_code))}")
+        source = getattr(getattr(given, "source", None), "source_id", None)
+        value = getattr(given, "value", given) if hasattr(given, "rationale") else given
+        reason = str(getattr(given, "rationale", None) or "")
+        if value is None:
+            return Score(status="skipped", reason=reason or f"{self.name} gave no value", judge=source or self.name)
+        try:
+            number = as_number(getattr(value, "value", value))
+        except InvalidDataError:
+            raise JudgeError(f"{self.name} gave {value!r}, which is neither a number nor yes or no") from None
+        return Score(value=number, reason=reason, judge=source or self.name)

@@ -1,0 +1,405 @@
+"""One pass of a watch: the traces since the last one scored and written, figures and alarms brought up to date."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Union
+
+from mlflow_ragmetrics.core.json_text import as_json
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
+from mlflow_ragmetrics.monitoring.alert import check_alert, send
+from mlflow_ragmetrics.monitoring.state import Alarm, AnchorScores, WatchState
+from mlflow_ragmetrics.readers import digest
+from mlflow_ragmetrics.readers.groups import SESSION
+from mlflow_ragmetrics.readers.labels import as_number
+from mlflow_ragmetrics.readers.trace_search import TraceSearch, whole_trace
+from mlflow_ragmetrics.readers.traces import is_answered, record_of_trace, state_of
+from mlflow_ragmetrics.records.record import to_sample
+from mlflow_ragmetrics.report.anytime import digest_of
+from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.tracking.anytime import measurement_id
+from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN
+from mlflow_ragmetrics.tracking.traces import add_scores, link_traces, scored_keys
+from mlflow_ragmetrics.tracking.watch_run import WatchRun, watch_run
+from mlflow_ragmetrics.tracking.writer import reason_of
+
+if TYPE_CHECKING:
+    from mlflow.entities import Trace, TraceInfo
+
+__all__ = ["PassOutcome", "Watch", "figure_line"]
+
+HOUR = 3_600_000
+_DAY = 24 * HOUR
+_BATCH = 100
+_FETCHES = 8
+_ATTEMPTS = 3
+_FEW_ANCHORS = 10
+
+
+@dataclass(frozen=True)
+class PassOutcome:
+    """What one pass did: how many traces it found new, scored, counted and left, and what is wrong."""
+
+    run_id: str
+    number: int
+    scored: int
+    recovered: int
+    failed: int
+    left: int
+    figures: Mapping[str, float]
+    new: Sequence[Alarm]
+    standing: Sequence[Alarm]
+    incomplete: Union[str, None] = None
+    undelivered: Union[str, None] = None
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A suite over the traces of an experiment, pass by pass.
+
+    ``filter``, ``sample`` and ``since`` (milliseconds, for the first pass) say which traces; ``late``: how long after
+    its beginning a trace may still arrive in the store. ``limit``: how many are scored in a pass at most. ``anchors``:
+    rows that stay the same and are scored with each pass that scores traces. ``alarm_on``: keys (default: the
+    composites, else all metrics from 0 to 1 of which more or less is better), ``limits``: means that keys must keep.
+    ``alert``: a command or a webhook. ``InvalidOptionError`` names what cannot be used.
+    """
+
+    suite: Suite
+    experiment_id: str
+    experiment: str
+    filter: str = ""
+    sample: float = 1.0
+    since: int = 0
+    late: int = HOUR
+    limit: Union[int, None] = None
+    anchors: Sequence[Sample] = ()
+    alarm_on: Sequence[str] = ()
+    limits: Mapping[str, float] = field(default_factory=dict)
+    alert: Union[str, None] = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.sample <= 1:
+            raise InvalidOptionError(f"sample={self.sample:g} must lie above 0 and not above 1", param="sample")
+        if self.alert is not None:
+            check_alert(self.alert)
+        possible = self._possible_keys()
+        for key in (*self.alarm_on, *self.limits):
+            if key not in possible:
+                message = f"no alarm can be raised on {key!r}; there are {', '.join(possible) or 'none'}"
+                raise InvalidOptionError(message, param="alarm_on" if key in self.alarm_on else "limits")
+        for key, limit in self.limits.items():
+            if not 0 < limit < 1 or self.suite.better.get(key, True) is False:
+                message = f"fail_under {key}={limit:g} must lie between 0 and 1, of a metric that is better the higher"
+                raise InvalidOptionError(message, param="limits")
+        if 0 < len(self.anchors) < _FEW_ANCHORS:
+            message = (
+                f"{len(self.anchors)} anchors cannot show whether the judge has changed: give {_FEW_ANCHORS} or more"
+            )
+            raise InvalidOptionError(message, param="anchors")
+
+    def _possible_keys(self) -> list[str]:
+        ranges, better = self.suite.ranges, self.suite.better
+        return [k for k in self.suite.keys if ranges.get(k) == (0.0, 1.0) and better.get(k, True) is not None]
+
+    @property
+    def keys(self) -> list[str]:
+        """The metrics that an alarm may be about."""
+        if self.alarm_on or self.limits:
+            return list(dict.fromkeys((*self.alarm_on, *self.limits)))
+        composites = [self.suite.name_prefix + each.key for each in self.suite.composites]
+        return composites or self._possible_keys()
+
+    @property
+    def watch_id(self) -> str:
+        """What is watched and how: the same after a restart, and another for another suite, judge, filter or sample."""
+        content = [measurement_id(self.suite.describe()), self.experiment_id, self.filter, self.sample]
+        return blake2b(as_json(content).encode(), digest_size=8).hexdigest()
+
+    def once(self, *, rebase: bool = False, progress: Callable[[int], None] = lambda scored: None) -> PassOutcome:
+        """One pass. ``rebase``: what quality is from now on is the new normal, and alarms are over.
+
+        ``progress`` is called with the number of traces scored so far. ``WatchBusyError`` where another process is at
+        the same watch, ``RagMetricsError`` where the store fails.
+        """
+        import mlflow
+        from mlflow.exceptions import MlflowException
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            mlflow.set_experiment(experiment_id=self.experiment_id)
+            with watch_run(f"watch · {self.experiment}", self.watch_id) as run:
+                return _Pass(self, run, progress).outcome(rebase=rebase)
+        except (MlflowException, SQLAlchemyError) as error:
+            raise RagMetricsError(f"the pass ended early, the next one goes on: {reason_of(error)}") from error
+
+
+class _Pass:
+    """One pass while it goes on."""
+
+    def __init__(self, watch: Watch, run: WatchRun, progress: Callable[[int], None]) -> None:
+        self.watch = watch
+        self.run = run
+        self.progress = progress
+        self.began = int(time.time() * 1000)
+        self.state = self._state()
+        self.scored = self.recovered = self.failed = self.left = 0
+        self.incomplete: Union[str, None] = None
+        self.held = self.began
+        """The first trace that has to be looked at again began then."""
+
+    def _state(self) -> WatchState:
+        known = self.run.load()
+        anchors = digest(self.watch.anchors) if self.watch.anchors else ""
+        if known is None:
+            self.run.describe(
+                {
+                    **self.watch.suite.describe(),
+                    "watch.filter": self.watch.filter,
+                    "watch.sample": self.watch.sample,
+                    "watch.anchors": len(self.watch.anchors),
+                }
+            )
+            return WatchState(self.watch.keys, anchors=anchors, limits=self.watch.limits)
+        state = WatchState.from_dict(known)
+        if (state.keys, state.anchors, state.limits) != (self.watch.keys, anchors, dict(self.watch.limits)):
+            state.keys, state.anchors, state.limits = self.watch.keys, anchors, dict(self.watch.limits)
+            state.rebase()  # other keys, limits or anchors: what was known of them is of no use
+        return state
+
+    def outcome(self, *, rebase: bool) -> PassOutcome:
+        """Do it."""
+        if rebase:
+            self.state.rebase()
+        self.state.begin(self.began)
+        start = max(self.state.cursor - self.watch.late, 0) if self.state.cursor else self.watch.since
+        last = self.began
+        due = self._due(start)
+        while batch := list(islice(due, self._room())):
+            last = self._take(batch)
+            if self.incomplete is not None or not self._room():
+                break
+        else:
+            last = self.began
+        self.state.cursor = max(self.state.cursor, min(last, self.held))
+        self.state.forget_before(self.state.cursor - self.watch.late)
+        new = self._anchors_and_alarms()
+        undelivered = self._tell()
+        self.run.save(self.state.to_dict())
+        figures = self.state.figures
+        standing = self.state.alarms
+        text = "; ".join(alarm.text for alarm in standing)
+        self.run.log(figures, self.state.passes, self._note(figures), text[:4000])
+        return PassOutcome(
+            run_id=self.run.run_id,
+            number=self.state.passes,
+            scored=self.scored,
+            recovered=self.recovered,
+            failed=self.failed,
+            left=self.left,
+            figures=figures,
+            new=new,
+            standing=standing,
+            incomplete=self.incomplete,
+            undelivered=undelivered,
+        )
+
+    def _room(self) -> int:
+        """How many traces are taken next."""
+        return _BATCH if self.watch.limit is None else min(_BATCH, self.watch.limit - self.scored)
+
+    def _due(self, start: int) -> Iterator[TraceInfo]:
+        """What has to be scored or counted, in order of time; all else is noted on the way."""
+        watch = self.watch
+        search = TraceSearch(watch.experiment_id, watch.filter, start, self.began, watch.sample)
+        for info in search.infos():
+            if state_of(info) == "IN_PROGRESS" and info.request_time > self.began - _DAY:
+                self.held = min(self.held, info.request_time)
+            elif state_of(info) == "ERROR" and not self._is_counted(info):
+                self.failed += 1
+                self.state.seen[digest_of(info.trace_id)] = info.request_time
+            elif is_answered(info) and not self._is_counted(info):
+                yield info
+
+    def _is_counted(self, info: TraceInfo) -> bool:
+        return digest_of(info.trace_id) in self.state.seen
+
+    def _take(self, infos: Sequence[TraceInfo]) -> int:
+        """Score and write what is not scored, count all, keep the state; the time up to which that was done."""
+        rows: list[tuple[Row, TraceInfo]] = []
+        missing: dict[str, list[str]] = {}
+        for info in infos:
+            there = scored_keys(info)
+            missing[info.trace_id] = [key for key in self.watch.suite.keys if key not in there]
+            if missing[info.trace_id]:
+                continue
+            mine = {key: a for key, a in there.items() if (a.metadata or {}).get(SOURCE_RUN) == self.run.run_id}
+            if mine:  # written by a pass that ended before it had counted them
+                rows.append((_stored_row(info, mine, self.watch.suite), info))
+                self.recovered += 1
+            else:  # scored by somebody else: not this watch's business
+                self.state.seen[digest_of(info.trace_id)] = info.request_time
+        due = [info for info in infos if missing[info.trace_id]]
+        with ThreadPoolExecutor(_FETCHES, "ragmetrics-fetch") as pool:
+            traces = list(pool.map(whole_trace, due))
+        for info, trace in zip(due, traces, strict=True):
+            if trace is None and info.request_time > self.began - _DAY:
+                self.left += 1
+                self.held = min(self.held, info.request_time)
+        there_still = {
+            info.trace_id: (info, trace) for info, trace in zip(due, traces, strict=True) if trace is not None
+        }
+        samples = [_sample_of(trace) for _, trace in there_still.values()]
+        up_to = infos[-1].request_time
+        stream = self.watch.suite.stream(samples)
+        written: list[str] = []
+        for row in stream:
+            info = there_still[row.sample.id][0]
+            if any(score.status == "error" for score in row.scores.values()) and not self._gives_up(info, stream):
+                self.left += 1
+                self.held = min(self.held, info.request_time)
+                continue
+            add_scores(row.sample.id, {key: row.scores[key] for key in missing[row.sample.id]}, self.run.run_id)
+            written.append(row.sample.id)
+            self.state.attempts.pop(info.trace_id, None)
+            self.scored += 1
+            rows.append((row, info))
+        self.incomplete = stream.summary.incomplete if samples else None
+        if written:
+            link_traces(written, self.run.run_id)
+        self._count(rows)
+        self.progress(self.scored)
+        self.state.cursor = max(self.state.cursor, min(up_to, self.held))
+        self.run.save(self.state.to_dict())
+        return up_to
+
+    def _gives_up(self, info: TraceInfo, stream: Any) -> bool:
+        """Whether a trace that cannot be scored is written as such: not at once, and never where no judge answers."""
+        if stream.summary.incomplete is not None:
+            return False
+        tried = self.state.attempts[info.trace_id] = self.state.attempts.get(info.trace_id, 0) + 1
+        return tried >= _ATTEMPTS
+
+    def _count(self, rows: Sequence[tuple[Row, TraceInfo]]) -> None:
+        ordered = sorted(rows, key=lambda each: (each[1].request_time, each[1].trace_id))
+        if not ordered:
+            return
+        sessions = [str(row.sample.metadata.get(SESSION) or row.sample.id) for row, _ in ordered]
+        self.state.count([row for row, _ in ordered], [info.request_time for _, info in ordered], sessions)
+        for row, info in ordered:  # of a conversation that is counted the trace itself is not looked at again either
+            self.state.seen[digest_of(row.sample.id)] = info.request_time
+        counts = self.state.counts
+        counts["scored"] = counts.get("scored", 0) + len(ordered)
+        for row, _ in ordered:
+            for key, score in row.scores.items():
+                for mark in score.marks:
+                    counts[f"{key}/{mark}"] = counts.get(f"{key}/{mark}", 0) + 1
+
+    def _anchors_and_alarms(self) -> list[Alarm]:
+        self.state.counts["failed"] = self.state.counts.get("failed", 0) + self.failed
+        if not (self.scored or self.recovered) or self.incomplete is not None:
+            return []
+        anchors = self.watch.anchors
+        if not anchors:
+            return self.state.new_alarms()
+        asked_anew = self.watch.suite.replace(cache=None)
+
+        def scores() -> AnchorScores:
+            rows = list(asked_anew.score_samples(anchors))
+            return {key: [_quality(row.scores.get(key)) for row in rows] for key in self.watch.keys}
+
+        now = scores()
+        self.state.observe_anchors(now)
+        for key, share in _agreement(anchors, now).items():
+            self.state.agreement[key] = share
+        return self.state.new_alarms(scores)
+
+    def _tell(self) -> Union[str, None]:
+        """Send what was not delivered yet; why that failed."""
+        if self.watch.alert is None:
+            return None
+        reason = None
+        for place, alarm in enumerate(self.state.alarms):
+            if alarm.delivered:
+                continue
+            about = {
+                "experiment": self.watch.experiment,
+                "run_id": self.run.run_id,
+                "metric": alarm.key,
+                "kind": alarm.kind,
+                "cause": alarm.cause,
+                "before": alarm.before,
+                "after": alarm.after,
+                "judge_shift": alarm.judge_shift,
+                "since_ms": alarm.since_ms,
+            }
+            failure = send(self.watch.alert, f"ragmetrics watch, {self.watch.experiment}: {alarm.text}", about)
+            reason = failure or reason
+            if failure is None:
+                self.state.alarms[place] = replace(alarm, delivered=True)
+        return reason
+
+    def _note(self, figures: Mapping[str, float]) -> str:
+        lines = [f"**Pass {self.state.passes}**, {self.state.counts.get('scored', 0)} traces scored so far.", ""]
+        lines += [f"- **{alarm.kind}**: {alarm.text}" for alarm in self.state.alarms]
+        for key in self.state.live.sequences:
+            if f"{key}/mean" in figures:
+                lines.append(f"- {figure_line(key, figures)}")
+        return "\n".join(lines)
+
+
+def figure_line(key: str, figures: Mapping[str, float]) -> str:
+    """A key's live mean with its interval; where the values have no one mean, that they have changed."""
+    if f"{key}/changed" in figures:
+        return f"{key}: {figures[f'{key}/mean']:.3f} over all, but it has changed while it was watched"
+    interval = f"{figures[f'{key}/anytime_low']:.3f} to {figures[f'{key}/anytime_high']:.3f}"
+    return f"{key}: {figures[f'{key}/mean']:.3f} ({interval} at any time)"
+
+
+def _sample_of(trace: Trace) -> Sample:
+    """The sample of a trace, by the trace's id: ids that callers send may repeat."""
+    record = record_of_trace(trace)
+    if record is None:
+        raise InvalidDataError(f"{trace!r} is not a trace")
+    sample = to_sample(record)
+    invalid = {name: why for name, why in sample.invalid.items() if name != "id"}
+    return replace(sample, id=trace.info.trace_id, invalid=invalid)
+
+
+def _stored_row(info: TraceInfo, feedback: Mapping[str, Any], suite: Suite) -> Row:
+    """The row of a trace as far as its feedback tells it."""
+    scores: dict[str, Score] = {}
+    for key, each in feedback.items():
+        status = (each.metadata or {}).get("ragmetrics.status")
+        value = each.feedback.value if each.feedback is not None else None
+        scores[key] = Score(
+            value=value if isinstance(value, (int, float)) else None,
+            error="Error: in an earlier pass" if status == "error" else None,
+            higher_is_better=suite.better.get(key, True),
+        )
+    session = (info.trace_metadata or {}).get(SESSION)
+    return Row(Sample(id=info.trace_id, metadata={SESSION: session} if session else {}), scores)
+
+
+def _quality(score: Union[Score, None]) -> float:
+    quality = None if score is None else score.quality
+    return math.nan if quality is None else quality
+
+
+def _agreement(anchors: Sequence[Sample], scores: AnchorScores) -> dict[str, float]:
+    """By key, the share of labelled anchors (column ``label``) on whose side of one half the judge is."""
+    labels = [as_number(sample.metadata.get("label")) for sample in anchors]
+    found: dict[str, float] = {}
+    for key, values in scores.items():
+        pairs = [(v, label) for v, label in zip(values, labels, strict=True) if label is not None and not math.isnan(v)]
+        if pairs:
+            found[key] = sum((v >= 0.5) == (label >= 0.5) for v, label in pairs) / len(pairs)
+    return found

@@ -1,0 +1,188 @@
+"""Conversations: which of them have no failing turn, and where the first one failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Literal, Union
+
+from mlflow_ragmetrics.core.score import Better, Score, passes
+from mlflow_ragmetrics.core.text import Text, render, say
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.statistics import bootstrap_interval
+
+__all__ = ["Session", "Turn", "in_order", "limit_of", "session_figures", "session_line"]
+__all__ += ["session_score", "sessions_of", "turn_of"]
+
+Outcome = Literal["passed", "failed", "not measured"]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One answer of a conversation: its row's id, its value where it was measured, and whether it passes.
+
+    ``passed`` is ``None`` where that is not known. A turn that claims nothing has no value and passes.
+    """
+
+    id: str
+    value: float | None
+    passed: bool | None
+
+
+@dataclass(frozen=True)
+class Session:
+    """A conversation by one metric: its turns in order, and what follows from them."""
+
+    name: str
+    turns: tuple[Turn, ...]
+    better: Better = True
+
+    @property
+    def outcome(self) -> Outcome:
+        """Failed where a turn is known to, passed where all are known to pass and one was measured, else not known."""
+        known = {turn.passed for turn in self.turns}
+        if False in known:
+            return "failed"
+        return "not measured" if None in known or not self.measured else "passed"
+
+    @property
+    def measured(self) -> list[float]:
+        """The values of the turns that were measured."""
+        return [turn.value for turn in self.turns if turn.value is not None]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the measured turns."""
+        return fmean(self.measured) if self.measured else None
+
+    @property
+    def worst(self) -> Turn | None:
+        """The measured turn of least quality, the first of equals."""
+        sign = -1 if self.better is False else 1
+        scored = [(sign * turn.value, place) for place, turn in enumerate(self.turns) if turn.value is not None]
+        return self.turns[min(scored)[1]] if scored else None
+
+    @property
+    def first_failure(self) -> int | None:
+        """The number (from 1) of the first turn that is known to fail."""
+        return next((number for number, turn in enumerate(self.turns, 1) if turn.passed is False), None)
+
+    def record(self) -> dict[str, Union[str, int, float, None]]:
+        """The columns of ``Report.sessions``."""
+        worst, first = self.worst, self.first_failure
+        return {
+            "session": self.name,
+            "turns": len(self.turns),
+            "measured": len(self.measured),
+            "mean": self.mean,
+            "worst": None if worst is None else worst.value,
+            "worst_id": None if worst is None else worst.id,
+            "outcome": self.outcome,
+            "first_failure": first,
+            "first_failure_id": None if first is None else self.turns[first - 1].id,
+        }
+
+
+def limit_of(threshold: float | None, better: Better) -> float:
+    """Below which value a turn fails (above which, where lower is better): the threshold, else any fault at all."""
+    return threshold if threshold is not None else 0.0 if better is False else 1.0
+
+
+def turn_of(name: str, score: Score | None, limit: float) -> Turn:
+    """The turn of the row ``name``."""
+    if score is not None and score.measured and score.value is not None:
+        return Turn(name, score.value, passes(score.value, limit, score.higher_is_better))
+    claims_nothing = score is not None and score.status != "error" and score.details.get("rule") == "no_claims"
+    return Turn(name, None, True if claims_nothing else None)
+
+
+def in_order(rows: Sequence[Row]) -> list[Row]:
+    """The turns of one conversation by the time of their traces, else by the length of their histories, else as given.
+
+    Searches of traces give the last turn first.
+    """
+    times = [row.sample.metadata.get("request_time") for row in rows]
+    if all(isinstance(time, (int, float)) for time in times):
+        return [rows[place] for place in sorted(range(len(rows)), key=lambda place: (times[place], place))]
+    return sorted(rows, key=lambda row: len(row.sample.history or ()))
+
+
+def sessions_of(rows: Sequence[Row], names: Sequence[Union[str, None]], key: str, limit: float) -> list[Session]:
+    """The conversations, in the order in which they begin in ``rows``, whose ``names`` say which each row belongs to.
+
+    A row without a name belongs to none.
+    """
+    turns: dict[str, list[Row]] = {}
+    for row, name in zip(rows, names, strict=True):
+        if name is not None:
+            turns.setdefault(name, []).append(row)
+    better = next((row.scores[key].higher_is_better for row in rows if key in row.scores), True)
+    return [
+        Session(name, tuple(turn_of(row.sample.id, row.scores.get(key), limit) for row in in_order(own)), better)
+        for name, own in turns.items()
+    ]
+
+
+def session_score(rows: Sequence[Row], key: str, threshold: float | None = None, language: str = "en") -> Score:
+    """One conversation, whose turns are ``rows``, as a score: 1.0 without a failing turn, 0.0 with one, else none.
+
+    Items are those of the first turn that fails.
+    """
+    scores = {row.sample.id: row.scores[key] for row in rows if key in row.scores}
+    own = next((score.threshold for score in scores.values() if score.threshold is not None), None)
+    better = next((score.higher_is_better for score in scores.values()), True)
+    limit = limit_of(own if threshold is None else threshold, better)
+    (session,) = sessions_of(rows, [""] * len(rows), key, limit) or [Session("", ())]
+    number, unknown = len(session.turns), sum(turn.passed is None for turn in session.turns)
+    details = {name: value for name, value in session.record().items() if name != "session" and value is not None}
+    if session.outcome == "failed":
+        first = scores[str(details["first_failure_id"])]
+        reason = say("sessions.failed", turn=session.first_failure, n=number, why=first.reason)
+        judge = first.judge
+        return Score(0.0, reason=render(reason, language), items=first.items, details=details, judge=judge)
+    if session.outcome == "passed":
+        return Score(1.0, reason=render(say("sessions.passed", n=number), language), details=details)
+    reason = say("sessions.unknown", m=unknown, n=number) if unknown else say("sessions.nothing", n=number)
+    return Score(reason=render(reason, language), details=details)
+
+
+def session_figures(sessions: Sequence[Session]) -> dict[str, float]:
+    """``session_pass_rate``: the share of conversations without a failing turn, of those of which that is known.
+
+    ``session_ci_low`` and ``session_ci_high`` are its 95 % interval, ``n_sessions`` their number,
+    ``n_sessions_unmeasured`` that of the others, ``session_worst`` the mean of their worst turns,
+    ``session_first_failure`` the mean number of the first turn that failed, where any did.
+    """
+    known = [session for session in sessions if session.outcome != "not measured"]
+    figures = {"n_sessions": float(len(known)), "n_sessions_unmeasured": float(len(sessions) - len(known))}
+    if not known:
+        return figures
+    passed = [float(session.outcome == "passed") for session in known]
+    figures["session_pass_rate"] = fmean(passed)
+    interval = bootstrap_interval(passed)
+    if interval is not None:
+        figures |= {"session_ci_low": interval[0], "session_ci_high": interval[1]}
+    worst = [turn.value for session in known if (turn := session.worst) is not None and turn.value is not None]
+    failed = [session.first_failure for session in known if session.first_failure is not None]
+    figures |= {"session_worst": fmean(worst)} if worst else {}
+    return figures | ({"session_first_failure": fmean(failed)} if failed else {})
+
+
+def session_line(key: str, figures: Mapping[str, float], column: str) -> Text | None:
+    """The figures of one metric's conversations in a line; ``None`` where there are none."""
+    known, unknown = (int(figures.get(f"{key}/{name}", 0)) for name in ("n_sessions", "n_sessions_unmeasured"))
+    if not known and not unknown:
+        return None
+    rate = figures.get(f"{key}/session_pass_rate")
+    if rate is None:
+        return say("sessions.none", key=key, column=column, n=unknown)
+    passed: dict[str, Any] = {"key": key, "column": column, "n": round(rate * known), "total": known, "share": rate}
+    low, high = (figures.get(f"{key}/session_{name}") for name in ("ci_low", "ci_high"))
+    text = say("sessions.rate", **passed) if low is None else say("sessions.rate_between", **passed, low=low, high=high)
+    first = figures.get(f"{key}/session_first_failure")
+    more = [] if first is None else [say("sessions.first_failure", turn=first)]
+    more += [say("sessions.unmeasured", n=unknown)] if unknown else []
+    for each in more:
+        text = say("sessions.more", first=text, second=each)
+    return text

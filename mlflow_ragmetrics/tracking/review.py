@@ -1,0 +1,159 @@
+"""Chosen rows as a review queue of MLflow: people answer in its pages, and the answers are feedback on the traces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Union
+
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.readers.labels import PROBABILITY
+from mlflow_ragmetrics.readers.traces import TRACES_TAG
+from mlflow_ragmetrics.tracking.writer import explained
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ANSWERS", "Answers", "ReviewQueue", "good_grade", "queue_for_review"]
+
+Answers = Literal["words", "yes-no", "1-5"]
+ANSWERS: Mapping[Answers, str] = {
+    "words": "Supported, Partially supported or Not supported",
+    "yes-no": "Good or Bad",
+    "1-5": "a grade from 1 to 5",
+}
+_INSTRUCTION = (
+    "Judge the answer by what was retrieved, or by the reference where there is one; not by what a judge says."
+)
+
+
+@dataclass(frozen=True)
+class ReviewQueue:
+    """Where the rows wait: the queue's name and id, ``None`` where this MLflow has no queues; ``filter`` finds them."""
+
+    rows: int
+    without_trace: int
+    filter: str
+    name: Union[str, None] = None
+    queue_id: Union[str, None] = None
+
+
+def queue_for_review(
+    run_id: str, key: str, rows: pd.DataFrame, *, answers: Answers = "words", reviewers: Sequence[str] = ()
+) -> ReviewQueue:
+    """Put the traces of ``rows`` (as ``rows_to_label`` gives them) of a run into a review queue about ``key``.
+
+    The queue asks one question, a label schema named ``key``; a schema or queue of that name that is there is used. On
+    each trace a tag keeps the probability with which its row was chosen. Where MLflow has no queues (before 3.14), the
+    tag alone says which traces wait, and people add feedback named ``key`` on MLflow's trace page. ``InvalidDataError``
+    where no row has a trace, ``RagMetricsError`` where the store fails.
+    """
+    import mlflow
+
+    client = mlflow.MlflowClient()
+    tag = f"{PROBABILITY}.{key}"
+    with explained(run_id):
+        run = client.get_run(run_id)
+        traces = _traces(run_id, run.info.experiment_id, rows)
+        known = [(trace, chance) for trace, chance in zip(traces, rows[PROBABILITY], strict=True) if trace is not None]
+        if not known:
+            raise InvalidDataError(
+                f"run {run_id} has no traces to be shown to people; log it with traces, and with texts"
+            )
+        for trace, chance in known:
+            client.set_trace_tag(trace, tag, f"{float(chance):.6g}")
+        name = f"{key} of {run.info.run_name}"[:200]
+        queue_id = _queue(
+            run.info.experiment_id, key, name, [trace for trace, _ in known], answers=answers, reviewers=reviewers
+        )
+    return ReviewQueue(
+        rows=len(known),
+        without_trace=len(traces) - len(known),
+        filter=f"tags.`{tag}` != ''",
+        name=None if queue_id is None else name,
+        queue_id=queue_id,
+    )
+
+
+def good_grade(run_id: str | None, key: str) -> float | None:
+    """From which number on an answer is good, where the question about ``key`` asks for one: the upper quarter.
+
+    ``None`` where there is no such question, or its answers are words.
+    """
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    if run_id is None:
+        return None
+    try:
+        from mlflow.genai import label_schemas
+
+        experiment_id = mlflow.get_run(run_id).info.experiment_id
+        schemas = label_schemas.list_label_schemas(experiment_id)
+    except (ImportError, MlflowException):  # this MLflow, or this store, has no such questions
+        return None
+    for schema in schemas:
+        low, high = (getattr(schema.input, name, None) for name in ("min_value", "max_value"))
+        if schema.name == key and low is not None and high is not None:
+            return float(low + 0.75 * (high - low))
+    return None
+
+
+def _traces(run_id: str, experiment_id: str, rows: pd.DataFrame) -> list[Union[str, None]]:
+    """The trace of each row: the one it comes from, else the one that was written for it."""
+    import mlflow
+
+    written = mlflow.search_traces(
+        [experiment_id],
+        f"tags.`{TRACES_TAG}` = '{run_id}'",
+        max_results=100_000,
+        return_type="list",
+        include_spans=False,
+    )
+    by_id = {trace.info.client_request_id: str(trace.info.trace_id) for trace in written}
+    own = rows["trace_id"].tolist() if "trace_id" in rows.columns else [None] * len(rows)
+    return [str(o) if isinstance(o, str) and o else by_id.get(str(i)) for o, i in zip(own, rows["id"], strict=True)]
+
+
+def _queue(
+    experiment_id: str, key: str, name: str, traces: list[str], *, answers: Answers, reviewers: Sequence[str]
+) -> Union[str, None]:
+    import mlflow
+
+    try:
+        from mlflow.genai import label_schemas, review_queues
+    except ImportError:
+        return None
+    if mlflow.get_tracking_uri().startswith("databricks"):  # there reviews are the workspace's own
+        return None
+    schema = next((each for each in label_schemas.list_label_schemas(experiment_id) if each.name == key), None)
+    if schema is None:
+        schema = label_schemas.create_label_schema(
+            key,
+            type="feedback",
+            input=_input(label_schemas, answers),
+            instruction=_INSTRUCTION,
+            enable_comment=True,
+            experiment_id=experiment_id,
+        )
+    there = review_queues.list_review_queues(experiment_id=experiment_id, max_results=1000)
+    queue = next((each for each in there if each.name == name), None)
+    if queue is None:
+        queue = review_queues.create_review_queue(
+            name,
+            queue_type="custom",
+            users=list(reviewers),
+            schema_ids=[schema.schema_id],
+            experiment_id=experiment_id,
+        )
+    for start in range(0, len(traces), 100):
+        review_queues.add_items_to_review_queue(queue.queue_id, item_ids=traces[start : start + 100])
+    return str(queue.queue_id)
+
+
+def _input(label_schemas: Any, answers: Answers) -> Any:
+    if answers == "yes-no":
+        return label_schemas.InputPassFail(positive_label="Good", negative_label="Bad")
+    if answers == "1-5":
+        return label_schemas.InputNumeric(min_value=1, max_value=5)
+    return label_schemas.InputCategorical(options=["Supported", "Partially supported", "Not supported"])

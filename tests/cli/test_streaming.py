@@ -1,0 +1,154 @@
+"""Many rows that go by have the file, figures, gates and screen that kept rows have, and stop as those do."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mlflow_ragmetrics.readers.results import read_table
+from mlflow_ragmetrics.report import table_file
+
+_COUNT = 230
+
+
+def _rows() -> list[dict[str, Any]]:
+    """Rows of which later ones have fields, types and scores that earlier ones lack."""
+    chance = random.Random(4)
+    words = ["red", "tall", "old", "Paris", "seven", "river"]
+    rows: list[dict[str, Any]] = []
+    for n in range(_COUNT):
+        row: dict[str, Any] = {
+            "id": f"r{n}",
+            "question": f"What is thing {n}?",
+            "answer": f"It is {chance.choice(words)} and {chance.choice(words)}.",
+            "reference": f"It is {chance.choice(words)}." if n % 50 else ["It is.", "It was."],
+            "contexts": [f"It is {chance.choice(words)}."] if n < 100 or n % 3 else [],
+            "year": n if n < 120 else n + 0.5,
+            "gold_doc_ids": [] if n < 90 else ["a"],
+            "retrieved_doc_ids": ["a", "b"],
+        }
+        row |= {"topic": chance.choice(words)} if n > 150 else {}
+        row |= {"tag": n if n < 80 else f"t{n}"}
+        rows.append(row)
+    return rows
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows go by from few on, and are written a few at a time."""
+    for module in ("cli.streaming", "report.totals", "report.stream", "statistics.intervals"):
+        monkeypatch.setattr(f"mlflow_ragmetrics.{module}.MANY_ROWS", 60)
+    monkeypatch.setattr(table_file, "_ROWS", 7)
+    monkeypatch.setattr(table_file, "_ROW_GROUP", 3000)
+
+
+def _kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlflow_ragmetrics.cli.streaming.survey_of", lambda *_: None)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+@pytest.mark.parametrize("suite", ["lexical", "retrieval", "white_paper"])
+@pytest.mark.usefixtures("small")
+def test_all_is_as_with_rows_that_are_kept(
+    ending: str, suite: str, ragmetrics, written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = written(_rows())
+    key = {"lexical": "coherence", "retrieval": "ndcg_10", "white_paper": "rag_score"}[suite]
+    options = ["evaluate", data, "--suite", suite, "--no-log", "--fail-under", f"{key}=0.99", "--worst", "4"]
+    went_by = ragmetrics(*options, "--output", f"by.{ending}", "--json", "by.json")
+    _kept(monkeypatch)
+    kept = ragmetrics(*options, "--output", f"kept.{ending}", "--json", "kept.json")
+    assert went_by.exit_code == kept.exit_code == (suite != "lexical"), went_by.output + kept.output
+
+    def screen(text: str) -> str:
+        plain = re.sub(r"in \d+\.\d s", "in … s", text).replace("by.", "kept.")
+        return " ".join(plain.split())
+
+    assert screen(went_by.stdout) == screen(kept.stdout)
+    assert went_by.stderr == kept.stderr
+    assert json.loads(Path("by.json").read_text()) == json.loads(Path("kept.json").read_text())
+    tables = [read_table(Path(f"{name}.{ending}")) for name in ("by", "kept")]
+    assert set(tables[0].columns) == set(tables[1].columns)
+    columns = [name for name in tables[1].columns if not name.endswith("_measured")]
+    for name in columns:
+        theirs, ours = (table[name].astype(object).where(table[name].notna(), None).tolist() for table in tables)
+        assert list(map(_plain, theirs)) == list(map(_plain, ours)), name
+    assert not list(tmp_path.glob("*.partial*"))
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+@pytest.mark.usefixtures("small")
+def test_a_parquet_file_has_one_type_a_column(ragmetrics, written, tmp_path: Path) -> None:
+    done = ragmetrics("evaluate", written(_rows()), "--suite", "white_paper", "--no-log", "--output", "out.parquet")
+    assert done.exit_code == 0, done.output
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert table.num_rows == _COUNT
+    types = {field.name: field.type for field in table.schema}
+    assert (types["year"], types["tag"], types["reference"]) == (pa.float64(), pa.string(), pa.string())
+    assert types["gold_doc_ids"] == pa.list_(pa.string())
+    assert table.column("tag").to_pylist()[79:81] == ["79", "t80"]
+    assert table.column("topic").to_pylist()[:151] == [None] * 151
+    measured = table.column("faithfulness_measured").to_pylist()
+    assert measured == [n < 100 or n % 3 != 0 for n in range(_COUNT)]
+    assert pd.read_parquet(tmp_path / "out.parquet")["faithfulness"].dtype == "Float64"
+
+
+@pytest.mark.usefixtures("small")
+def test_questions_that_repeat_are_said_of_the_first_rows(ragmetrics, written) -> None:
+    rows = [{**row, "question": f"What is {row['answer']}"} for row in _rows()]
+    done = ragmetrics("evaluate", written(rows), "-m", "rouge", "--no-log", "--output", "out.jsonl")
+    assert done.exit_code == 0, done.output
+    assert "of the first 60 rows: " in " ".join(done.stdout.split())
+
+
+@pytest.mark.usefixtures("small")
+def test_ids_that_repeat_far_apart_are_refused(ragmetrics, written) -> None:
+    rows = _rows()
+    rows[-1]["id"] = rows[0]["id"]
+    done = ragmetrics("evaluate", written(rows), "-m", "rouge", "--no-log", "--output", "out.jsonl")
+    assert done.exit_code == 2
+    assert "Rows 1 and 230 have the same id 'r0'" in done.stderr
+
+
+@pytest.mark.usefixtures("small")
+def test_an_interruption_keeps_the_rows_before_it(ragmetrics, written, monkeypatch: pytest.MonkeyPatch) -> None:
+    add = table_file.TableFile.add
+
+    def interrupted(file: table_file.TableFile, row: Any) -> None:
+        add(file, row)
+        if row.index == 99:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(table_file.TableFile, "add", interrupted)
+    done = ragmetrics("evaluate", written(_rows()), "-m", "rouge", "--no-log", "--output", "out.jsonl")
+    assert done.exit_code == 130, done.output
+    assert len(Path("out.jsonl").read_text().splitlines()) == 100
+    assert "interrupted when 100 of 230 rows were scored" in done.stdout
+    last = (
+        "Stopped: 100 of 230 rows were scored; they are in out.jsonl; run the same command again to score all of them."
+    )
+    assert done.stderr.strip().splitlines()[-1] == last
+
+
+@pytest.mark.usefixtures("small")
+def test_a_full_disk_ends_it_with_a_sentence(ragmetrics, written, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(table_file._Lines, "write", full)
+    done = ragmetrics("evaluate", written(_rows()), "-m", "rouge", "--no-log", "--output", "out.jsonl")
+    assert done.exit_code == 2
+    assert "cannot write --output out.jsonl: No space left on device" in done.stderr
+    assert "as nothing more could be written, when 7 of 230 rows were scored" in " ".join(done.stdout.split())
+    assert not Path("out.jsonl").exists()

@@ -1,0 +1,64 @@
+"""Conversations before and after: from reports and from tables alike."""
+
+from __future__ import annotations
+
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.sample import Chunk, Sample
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.report import Report
+
+CLAIMS_NOTHING = Score(1.0, details={"rule": "no_claims", "unmeasured": "no_claims"})
+NO_CONTEXT = Score(1.0, details={"no_context": True, "unmeasured": "no_context"})
+
+
+def report(*sessions: list[Score]) -> Report:
+    rows = []
+    for number, own in enumerate(sessions):
+        for turn, score in enumerate(own):
+            held = () if score is NO_CONTEXT else (Chunk("It is red."),)
+            sample = Sample(id=f"{number}-{turn}", contexts=held, metadata={"session_id": f"s{number}"})
+            rows.append(Row(sample, {"faithfulness": score}))
+    return Report(rows, ranges={"faithfulness": (0.0, 1.0)})
+
+
+GOOD, BAD = Score(1.0), Score(0.5)
+BEFORE = report([GOOD, GOOD], [BAD, GOOD], [GOOD, BAD], [GOOD, NO_CONTEXT], [GOOD, CLAIMS_NOTHING])
+AFTER = report([GOOD, BAD], [GOOD, GOOD], [GOOD, GOOD], [GOOD, GOOD], [GOOD, GOOD])
+
+
+def test_sessions_are_counted_on_both_sides() -> None:
+    (found,) = rm.compare(BEFORE, AFTER).sessions
+    assert (found.sessions, found.passed_a, found.passed_b, found.unknown) == (4, 2, 3, 1)
+    assert (found.newly_passed, found.newly_failed) == (2, 1)
+    assert str(found) == (
+        "Sessions (session_id) without a turn that fails faithfulness: 2 → 3 of 4 (2 newly pass, 1 newly fail, McNemar "
+        "p = 1.0000); 1 not known, as turns were not measured"
+    )
+
+
+def test_they_stand_in_text_markdown_page_and_json() -> None:
+    comparison = rm.compare(BEFORE, AFTER)
+    for text in (comparison.to_text(), comparison.to_html(), comparison._repr_html_()):
+        assert "without a turn that fails faithfulness: 2 → 3 of 4" in text
+    assert "without a turn that fails faithfulness\\: 2 → 3 of 4" in comparison.to_markdown()
+    assert comparison.to_dict()["sessions"][0]["newly_passed"] == 2
+
+
+def test_a_metric_without_threshold_and_rows_without_sessions_say_nothing() -> None:
+    assert rm.compare(report([GOOD], [BAD]), report([GOOD], [GOOD])).sessions == ()
+    other = Report([Row(row.sample, {"rouge1_f1": Score(0.5)}) for row in BEFORE.rows])
+    assert rm.compare(other, other).sessions == ()
+
+
+def test_runs_tell_the_same_as_reports(mlflow_store: str) -> None:
+    run = BEFORE.log(traces=False, plots=False, dataset=False)
+    assert rm.compare(run, AFTER).sessions == rm.compare(BEFORE, AFTER).sessions
+
+
+@pytest.mark.parametrize("unknown", [NO_CONTEXT, Score(error="JudgeError: away"), Score()])
+def test_what_was_not_measured_is_never_a_pass(unknown: Score) -> None:
+    (found,) = rm.compare(report([GOOD, unknown], [GOOD]), report([GOOD, GOOD], [GOOD])).sessions
+    assert (found.sessions, found.unknown) == (1, 1)

@@ -1,0 +1,258 @@
+"""Evaluations that are logged, and live scoring, ended at random moments: what is left, and what comes of it after.
+
+``python tests/faults/random_kills.py [count] [seed]``. Half of the processes run ``ragmetrics evaluate`` with an output
+and a run, half score a chain live; each is ended by SIGKILL or SIGTERM at a random moment. Then the same is done again,
+and store, files and counts are looked at. Processes are forked from one that has imported everything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlflow
+from langchain_core.runnables import RunnableLambda
+from mlflow_ragmetrics.tracking.live_tables import left_unwritten
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.cli import main as ragmetrics
+
+ROWS = [{"question": f"Why {n}?", "answer": f"Because of {n}.", "reference": f"For {n}."} for n in range(12)]
+_COMMAND = ["evaluate", "rows.jsonl", "-m", "rouge", "-m", "lexical_relevance", "--experiment", "mine"]
+_COMMAND += ["--output", "out.jsonl", "--tracking-uri", "sqlite:///mlflow.db"]
+_LONGEST = 240.0
+
+
+def evaluate() -> int:
+    """The command, as a process of its own would run it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        ragmetrics(_COMMAND)
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def live() -> int:
+    """Score a chain live, into one run; which questions it answered is noted as they are."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    mlflow.set_tracking_uri("sqlite:///mlflow.db")
+    if not Path("run").exists():
+        with mlflow.start_run() as run:
+            pass
+        Path("run.new").write_text(run.info.run_id, encoding="utf-8")
+        os.replace("run.new", "run")
+    run_id = Path("run").read_text(encoding="utf-8")
+    handler = rm.RagMetricsCallback(["lexical_relevance"], run_id=run_id, spill="spill", buffer_size=4)
+    chain = RunnableLambda(lambda question: f"Because of {question}")
+    done = Path("answered").read_text(encoding="utf-8").splitlines() if Path("answered").exists() else []
+    with Path("answered").open("a", encoding="utf-8") as answered:
+        for row in ROWS:
+            if row["question"] not in done:
+                chain.invoke(row["question"], {"callbacks": [handler]})
+                answered.write(f"{row['question']}\n")
+                answered.flush()
+                time.sleep(0.05)
+    return 0 if handler.close(60) else 1
+
+
+def forked(work: Callable[[], int], folder: Path) -> int:
+    """The number of a process that does the work in ``folder``."""
+    process = os.fork()
+    if process:
+        return process
+    code = 70
+    try:
+        os.chdir(folder)
+        said = os.open("said", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        code = work()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def ended(process: int) -> int:
+    """The exit code of a process, minus the signal's number where one ended it."""
+    until = time.monotonic() + _LONGEST
+    while time.monotonic() < until:
+        found, status = os.waitpid(process, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    raise AssertionError("it did not end")
+
+
+class Store:
+    """What is in the MLflow store of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with contextlib.closing(sqlite3.connect(folder / "mlflow.db")) as store:
+            assert store.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            self.runs = dict(store.execute("SELECT run_uuid, status FROM runs WHERE lifecycle_stage = 'active'"))
+            tags = list(store.execute("SELECT run_uuid, key, value FROM tags"))
+            self.tags = {run: {key: value for each, key, value in tags if each == run} for run in self.runs}
+            self.artifacts = dict(store.execute("SELECT run_uuid, artifact_uri FROM runs"))
+            query = "SELECT value, count(*) FROM trace_tags WHERE key = 'ragmetrics.run' GROUP BY value"
+            self.traces = dict(store.execute(query))
+            query = "SELECT trace_id, name, count(*) FROM assessments GROUP BY trace_id, name HAVING count(*) > 1"
+            self.doubled = store.execute(query).fetchall()
+            self.points = list(store.execute("SELECT run_uuid, key, step FROM metrics"))
+
+    def questions(self, run: str) -> list[str]:
+        path = Path(self.artifacts[run].removeprefix("file://")) / "rag_rows.json"
+        path = path if path.is_absolute() else self.folder / path
+        if not path.exists():
+            return []
+        table = json.loads(path.read_text(encoding="utf-8"))
+        return [row[table["columns"].index("question")] for row in table["data"]]
+
+
+def check_evaluated(folder: Path, code: int, number: signal.Signals, seen: Counter[str]) -> None:
+    """After the end: nothing looks complete that is not, and a term has said so; done again, all is there once."""
+    everything = sorted(row["question"] for row in ROWS)
+    store = Store(folder)
+    out = folder / "out.jsonl"
+    if out.exists():
+        for line in out.read_text(encoding="utf-8").splitlines():
+            json.loads(line)
+    for run, status in store.runs.items():
+        says = store.tags[run].get("ragmetrics.status", "")
+        assert (status == "FINISHED") <= (says == "complete"), (status, says)
+        if says == "complete":
+            assert sorted(store.questions(run)) == everything
+        if number == signal.SIGTERM and code == 143:
+            assert says != "writing" or "Ended at once" in (folder / "said").read_text(), says
+    seen[
+        f"evaluate, {number.name}, " + ("done before" if code == 0 else "a run was begun" if store.runs else "no run")
+    ] += 1
+    whole = sum(tags.get("ragmetrics.status") == "complete" for tags in store.tags.values())
+    assert whole >= (code == 0)
+    assert ended(forked(evaluate, folder)) == 0, (folder / "said").read_text()[-3000:]
+    store = Store(folder)
+    complete = [run for run in store.runs if store.tags[run]["ragmetrics.status"] == "complete"]
+    assert len(complete) == whole + 1, "runs that look complete"
+    for run in store.runs:
+        says, traces = store.tags[run]["ragmetrics.status"], store.traces.get(run, 0)
+        assert says != "writing"
+        # a run that a signal ended keeps its traces and says so; of one that was killed they are removed
+        allowed = {len(ROWS)} if run in complete else {*range(len(ROWS) + 1)} if says == "failed: interrupted" else {0}
+        assert traces in allowed, (says, traces)
+    assert store.doubled == []
+    assert all(sorted(store.questions(run)) == everything for run in complete)
+    assert len(out.read_text(encoding="utf-8").splitlines()) == len(ROWS)
+
+
+def check_live(folder: Path, code: int, number: signal.Signals, seen: Counter[str]) -> None:
+    """Done again, no answer is in the run twice, and what is not in it is counted by the run's tags."""
+    answered = set(
+        (folder / "answered").read_text(encoding="utf-8").splitlines() if (folder / "answered").exists() else ()
+    )
+    seen[f"live, {number.name}, " + ("done before" if code == 0 else "answering" if answered else "at the start")] += 1
+    Store(folder)
+    assert ended(forked(live, folder)) == 0, (folder / "said").read_text()[-3000:]
+    store = Store(folder)
+    run = (folder / "run").read_text(encoding="utf-8")
+    listed = store.questions(run)
+    assert len(listed) == len(set(listed)), "a row is there twice"
+    points = [step for each, key, step in store.points if (each, key) == (run, "lexical_relevance")]
+    assert len(points) <= len(ROWS), "an answer has two points"
+    assert len(points) >= len(listed), "a row has no point"
+    lost = len({row["question"] for row in ROWS} - set(listed))
+    received, written = left_unwritten(store.tags[run]) or (0, 0)
+    seen["answers"] += len(ROWS)
+    seen["answers lost with the process"] += lost
+    seen["of them said by the run's tags"] += min(lost, received - written)
+
+
+def run(count: int, seed: int = 1, say: Callable[[str], object] = print) -> Counter[str]:
+    """So many processes ended; what was seen, and how often something was ``WRONG``."""
+    chance, seen = random.Random(seed), Counter[str]()
+    with tempfile.TemporaryDirectory(prefix="ragmetrics-kills-") as place:
+        template = Path(place, "template")
+        template.mkdir()
+        (template / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+        works: list[tuple[Callable[[], int], Callable[..., None], float]] = []
+        first = forked(evaluate, template)  # makes the store's tables
+        assert ended(first) == 0, (template / "said").read_text()[-3000:]
+        fresh = Path(place, "fresh")
+        fresh.mkdir()
+        shutil.copyfile(template / "rows.jsonl", fresh / "rows.jsonl")
+        with contextlib.closing(sqlite3.connect(template / "mlflow.db")) as store:
+            for table in ("metrics", "latest_metrics", "params", "tags", "inputs", "input_tags", "runs"):
+                store.execute(f"DELETE FROM {table}")
+            for table in ("assessments", "spans", "trace_tags", "trace_request_metadata", "trace_info"):
+                with contextlib.suppress(sqlite3.OperationalError):
+                    store.execute(f"DELETE FROM {table}")
+            store.execute("DELETE FROM experiments WHERE name = 'mine'")
+            store.commit()
+        shutil.copyfile(template / "mlflow.db", fresh / "mlflow.db")
+        for work, check in ((evaluate, check_evaluated), (live, check_live)):
+            calm = Path(shutil.copytree(fresh, Path(place, f"calm-{work.__name__}")))
+            began = time.monotonic()
+            assert ended(forked(work, calm)) == 0, (calm / "said").read_text()[-3000:]
+            works.append((work, check, time.monotonic() - began))
+        for n in range(count):
+            work, check, seconds = works[n % 2]
+            number = chance.choice((signal.SIGKILL, signal.SIGTERM))
+            folder = Path(shutil.copytree(fresh, Path(place, str(n))))
+            process = forked(work, folder)
+            time.sleep(chance.uniform(0, 1.05 * seconds))
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
+            try:
+                check(folder, ended(process), number, seen)
+            except AssertionError as error:
+                seen["WRONG"] += 1
+                say(f"WRONG, process {n}, {work.__name__}, {number.name}: {error}")
+            shutil.rmtree(folder)
+            if (n + 1) % 20 == 0:
+                say(f"{n + 1} ended: {dict(sorted(seen.items()))}")
+    return seen
+
+
+def warm() -> None:
+    """Import, here and once, what the forked processes need."""
+    folder = tempfile.mkdtemp(prefix="ragmetrics-kills-")
+    before = os.getcwd()
+    Path(folder, "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[:2]), encoding="utf-8")
+    try:
+        os.chdir(folder)
+        report: Any = rm.Suite(["rouge", "lexical_relevance"]).evaluate("rows.jsonl")
+        report.to_html(), report._plots(), report.table, report.items
+        import mlflow.genai
+        import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
+        import rich.progress  # noqa: F401
+
+        import mlflow_ragmetrics.cli.evaluate
+        import mlflow_ragmetrics.cli.report  # noqa: F401
+    finally:
+        os.chdir(before)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    numbers = [int(each) for each in sys.argv[1:]]
+    warm()
+    found = run(*(numbers or [200]))
+    for name, number in sorted(found.items()):
+        print(f"{number:>6}  {name}")
+    sys.exit(1 if found["WRONG"] else 0)
