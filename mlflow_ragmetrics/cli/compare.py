@@ -12,6 +12,7 @@ import click
 from mlflow_ragmetrics.cli.options import assignments, files, tracking_uri_option
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, report_gates, write_text
 from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.core.marked import verdict_name
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 
@@ -147,7 +148,7 @@ def changed_lines(comparison: Comparison) -> Iterator[str]:
         if row.causes is not None:
             yield f"    diagnosis {' → '.join(row.causes)}"
         for item in row.items[:_MOST_ITEMS]:
-            verdicts = f"{item.verdict_a or 'absent'} → {item.verdict_b or 'absent'}"
+            verdicts = f"{verdict_name(item.verdict_a)} → {verdict_name(item.verdict_b)}"
             yield f"    {verdicts}: “{shorten(item.text, _MOST_CHARACTERS)}”"
         if len(row.items) > _MOST_ITEMS:
             yield f"    … and {len(row.items) - _MOST_ITEMS} more"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.cli.output import clean, console, shorten, unbroken, wrapped
-from mlflow_ragmetrics.core.marked import VERDICTS, nearest_sentence
+from mlflow_ragmetrics.core.marked import nearest_sentence, verdict_name
 from mlflow_ragmetrics.core.text import counted
 
 if TYPE_CHECKING:
@@ -327,12 +327,8 @@ def _faults(row: Row, key: str, width: int) -> Iterator[Text]:
         yield from _indented(f"answer: {answer}", width)
     for item in faults[:_SHOWN]:
         mark, style = _MARKS[str(item.verdict)]
-        what = (
-            clean(item.reason)
-            if item.kind == "document"
-            else VERDICTS.get(str(item.verdict), str(item.verdict).lower())
-        )
-        head = f"{mark} {what.replace('_', ' ')}  "
+        what = clean(item.reason) if item.kind == "document" else verdict_name(item.verdict)
+        head = f"{mark} {what}  "
         room = 2 * (width - _INDENT) - len(head) - 2
         yield from _indented(f"{head}“{shorten(item.text, room)}”", width, style)
         if item.reason and item.kind != "document":

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from mlflow_ragmetrics.core.marked import verdict_name
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.views.text import number
@@ -93,9 +94,7 @@ def _row(row: ChangedRow) -> Iterator[str]:
         if text:
             yield f"  - {name}: {code(text)}"
     for item in row.items[:_MOST_ITEMS]:
-        verdicts = " → ".join(
-            (verdict or "absent").lower().replace("_", " ") for verdict in (item.verdict_a, item.verdict_b)
-        )
+        verdicts = f"{verdict_name(item.verdict_a)} → {verdict_name(item.verdict_b)}"
         yield f"  - {item.kind} {verdicts}: {code(item.text)}"
     if len(row.items) > _MOST_ITEMS:
         yield f"  - … and {len(row.items) - _MOST_ITEMS} more"

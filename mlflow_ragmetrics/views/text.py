@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 
 from mlflow_ragmetrics.core.json_text import plain_text
+from mlflow_ragmetrics.core.marked import verdict_name
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
 
@@ -97,7 +98,7 @@ def rationale(score: Score) -> str:
 
 def _failed_item(item: Item) -> str:
     whose = f" ({escaped(item.judge)})" if item.judge else ""
-    lines = [f"- **{str(item.verdict).replace('_', ' ')}**{whose}: {escaped(item.text)}"]
+    lines = [f"- **{verdict_name(item.verdict)}**{whose}: {escaped(item.text)}"]
     if item.reason:
         lines.append(f"  *{escaped(item.reason)}*")
     for each in item.evidence:

@@ -60,7 +60,7 @@ def test_failed_claims_are_named_with_reason_passage_and_quote_the_contradicted_
     text = rationale(Score(value=1 / 3, reason="The contexts support 1 of 3 claims.", items=(fine, open_one, wrong)))
     assert text.startswith("The contexts support 1 of 3 claims.")
     assert "tall" not in text
-    assert text.index("**CONTRADICTED**: It is \\*new\\*.") < text.index("**NEUTRAL**: It is red.")
+    assert text.index("**contradicted**: It is \\*new\\*.") < text.index("**not in the passages**: It is red.")
     assert "*No passage says so.*" in text
     assert "> \\[2\\] d2 “Built in 1889.”" in text
 
