@@ -1,0 +1,62 @@
+"""Work beside an event loop: it hands over what it has when the task is cancelled, and nobody waits for more."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from mlflow_ragmetrics.engine.threads import CancelledEvaluationError, check_awaited, result_of, run_beside
+
+
+def _work() -> None:
+    """Work until nobody waits, and hand over what was done."""
+    try:
+        while True:
+            check_awaited()
+            time.sleep(0.005)
+    except CancelledEvaluationError as error:
+        error.report = "half of it"
+        raise
+
+
+async def _cancelled(patience: float) -> Any:
+    task = asyncio.create_task(run_beside(_work, patience=patience))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await task
+    return getattr(caught.value, "report", None)
+
+
+def test_it_returns_and_raises_what_the_work_does() -> None:
+    def fail() -> None:
+        raise KeyError("no")
+
+    assert asyncio.run(run_beside(lambda: 7)) == 7
+    with pytest.raises(KeyError, match="no"):
+        asyncio.run(run_beside(fail))
+
+
+def test_a_cancelled_task_waits_for_what_is_handed_over_if_it_has_patience() -> None:
+    assert asyncio.run(_cancelled(10.0)) == "half of it"
+    assert asyncio.run(_cancelled(0.0)) is None
+
+
+def test_a_result_is_waited_for_as_long_as_somebody_awaits_it() -> None:
+    done: Future[int] = Future()
+    done.set_result(3)
+    check_awaited()  # nobody said that nobody waits
+    assert result_of(done) == 3
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(run_beside(lambda: result_of(Future())))
+        await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())

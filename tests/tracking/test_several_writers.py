@@ -1,0 +1,99 @@
+"""Several processes that write into one live run, here several ``LiveRun``: the tables hold the rows of all."""
+
+from __future__ import annotations
+
+import mlflow
+import pandas as pd
+import pytest
+
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.tracking.live import LiveRun, add_feedback, new_run
+
+NO_ITEMS = pd.DataFrame({"id": []})
+
+
+def begun(run_id: str, *, anytime: bool = False) -> LiveRun:
+    live = LiveRun(run_id)
+    live.anytime = anytime
+    live.begin({})
+    return live
+
+
+def write(live: LiveRun, name: str, value: float = 0.5) -> None:
+    live.write_metrics(live.next_metrics({"a": Score(value=value)}, 1), 1)
+    live.append(pd.DataFrame({"id": [name], "a": [value], "a_status": ["ok"]}), NO_ITEMS)
+    live.publish()
+
+
+def ids(run_id: str) -> list[str]:
+    table = mlflow.artifacts.load_dict(f"runs:/{run_id}/rag_rows.json")
+    return sorted(row[table["columns"].index("id")] for row in table["data"])
+
+
+def test_each_has_a_part_and_the_table_has_all() -> None:
+    run_id = new_run("live", "one")
+    first, second = begun(run_id), begun(run_id)
+    write(first, "1", 0.0)
+    write(second, "2", 1.0)
+    write(first, "3", 1.0)
+    assert ids(run_id) == ["1", "2", "3"]
+    assert mlflow.get_run(run_id).data.metrics["a/mean"] == pytest.approx(2 / 3)
+    first.leave("no judge answered", {"seen": 3, "dropped": 1})
+    second.leave()
+    write(begun(run_id), "4")
+    assert ids(run_id) == ["1", "2", "3", "4"]
+    run = mlflow.get_run(run_id)
+    assert run.data.tags["ragmetrics.status"] == "incomplete: no judge answered"
+    assert run.data.metrics["calls/dropped"] == 1
+
+
+def test_one_that_comes_later_keeps_what_is_in_the_tables() -> None:
+    run_id = new_run("live", "one")
+    first = begun(run_id)
+    write(first, "1")
+    second = begun(run_id)
+    write(second, "2")
+    write(first, "3")
+    assert ids(run_id) == ["1", "2", "3"]
+
+
+def test_one_alone_goes_on_where_the_last_left() -> None:
+    run_id = new_run("live", "one")
+    first = begun(run_id, anytime=True)
+    write(first, "1", 0.25)
+    first.leave()
+    second = begun(run_id, anytime=True)
+    points = {point.key: (point.value, point.step) for point in second.next_metrics({"a": Score(value=0.75)}, 2)}
+    assert points["a/mean"] == (0.5, 1)
+    assert "a/anytime_low" in points
+    off_scale = second.next_metrics({"a": Score(value=7.0)}, 3)
+    assert "a/anytime_low" not in {point.key for point in off_scale}
+    second.append(pd.DataFrame({"id": ["2"], "a": [7.0], "a_status": ["ok"]}), NO_ITEMS)
+    second.publish()
+    second.leave()
+    third = begun(run_id, anytime=True)
+    assert "a/anytime_low" not in {point.key for point in third.next_metrics({"a": Score(value=0.5)}, 4)}
+    assert ids(run_id) == ["1", "2"]
+
+
+def test_two_that_have_the_run_from_before_keep_it_as_a_part() -> None:
+    run_id = new_run("live", "one")
+    before = begun(run_id)
+    write(before, "0")
+    before.leave()
+    first = LiveRun(run_id)
+    second = LiveRun(run_id)
+    second._parts._set(second._parts._id, "0")  # it came at the same time
+    first.begin({})
+    second.begin({})
+    write(first, "1")
+    write(second, "2")
+    assert ids(run_id) == ["0", "1", "2"]
+
+
+def test_a_run_that_is_not_there_is_one_sentence() -> None:
+    with pytest.raises(RagMetricsError, match="cannot be written"):
+        LiveRun("0" * 32).check()
+    with pytest.raises(RagMetricsError):
+        add_feedback("tr-0", "a", Score(value=1.0))
