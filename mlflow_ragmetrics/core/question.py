@@ -184,7 +184,7 @@ class Extraction:
 
     def findings_on(self, passages: Sequence[str]) -> tuple[Finding, ...] | None:
         """The verdicts on the claims by these very passages, or ``None`` where they are still to be asked for."""
-        return self.findings if self.judged_by == passages_digest(passages) else None
+        return self.findings if self.judged_by and self.judged_by == passages_digest(passages) else None
 
 
 def passages_digest(passages: Sequence[str]) -> str:

@@ -172,6 +172,7 @@ class ScoringRules:
             if self._raises(metric, error):
                 raise
             score = _unscored(error)
+            error.__traceback__ = None  # its frames hold the run that holds it: memory that only the collector frees
         return metric.finish(score, job.sample, self.language)
 
     def _merged(self, metric: Metric, runs: list[Run]) -> Score:

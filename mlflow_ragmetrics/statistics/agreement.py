@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit, ndtri, stdtrit
-from scipy.stats import pearsonr, rankdata, spearmanr
 
 from mlflow_ragmetrics.statistics.groups import Labels, group_codes
 from mlflow_ragmetrics.statistics.resampling import bootstrap_weights
@@ -156,6 +155,8 @@ def auroc(values: Values, bad: Booleans, *, groups: Labels | None = None) -> Est
     worse, better = values[bad], values[~bad]
     if not worse.size or not better.size:
         return None
+    from scipy.stats import rankdata  # takes longer to import than most evaluations: only who has labels waits for it
+
     ranks = rankdata(-np.concatenate([worse, better]))
     above_worse = (ranks[: worse.size] - rankdata(-worse)) / better.size
     above_better = 1 - (ranks[worse.size :] - rankdata(-better)) / worse.size
@@ -185,7 +186,7 @@ def correlation(values: Values, grades: Values, kind: str, *, groups: Labels | N
     """
     if values.size < 3 or np.ptp(values) == 0 or np.ptp(grades) == 0:
         return None
-    found = float((pearsonr if kind == "pearson" else spearmanr)(values, grades)[0])
+    found = _coefficient(values, grades, kind)
     if values.size < 5 or abs(found) >= 1 - 1e-12:
         return Estimate(found)
     if groups is not None:
@@ -199,10 +200,16 @@ def correlation(values: Values, grades: Values, kind: str, *, groups: Labels | N
     return Estimate(found, float(np.tanh(np.arctanh(found) - half)), float(np.tanh(np.arctanh(found) + half)))
 
 
+def _coefficient(values: Values, grades: Values, kind: str) -> float:
+    from scipy.stats import pearsonr, spearmanr
+
+    return float((pearsonr if kind == "pearson" else spearmanr)(values, grades)[0])
+
+
 def _fishers_z(values: Values, grades: Values, kind: str) -> float:
     if values.size < 3 or np.ptp(values) == 0 or np.ptp(grades) == 0:
         return np.nan
-    found = float((pearsonr if kind == "pearson" else spearmanr)(values, grades)[0])
+    found = _coefficient(values, grades, kind)
     return float(np.arctanh(np.clip(found, -1 + 1e-12, 1 - 1e-12)))
 
 

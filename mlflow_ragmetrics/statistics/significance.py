@@ -9,7 +9,6 @@ from typing import Union
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtr
-from scipy.stats import binom
 
 from mlflow_ragmetrics.statistics.groups import Labels, group_totals
 from mlflow_ragmetrics.statistics.resampling import Matrix, exact_columns, random_signs
@@ -116,6 +115,8 @@ def mcnemar(lost: int, won: int) -> float:
     >>> mcnemar(1, 9)
     0.021484375
     """
+    from scipy.stats import binom  # takes longer to import than most evaluations: only a comparison waits for it
+
     return min(1.0, 2 * float(binom.cdf(min(lost, won), lost + won, 0.5))) if lost + won else 1.0
 
 

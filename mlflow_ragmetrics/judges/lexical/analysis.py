@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import threading
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from mlflow_ragmetrics.core.text import has_content
-from mlflow_ragmetrics.judges.lexical.terms import Term, terms_of
+from mlflow_ragmetrics.judges.lexical.terms import NEGATED, Term, Terms, terms_of
 from mlflow_ragmetrics.judges.lexical.words import ABBREVIATIONS, CLOSING_ABBREVIATIONS, STOP_WORDS, SUBJECTS
 
 __all__ = [
@@ -20,8 +21,8 @@ __all__ = [
     "sentence_spans",
     "split_claims",
     "Recent",
-    "Sentence",
-    "sentences_of",
+    "Analysis",
+    "analysed",
     "MOST_PLACES",
     "Place",
     "Source",
@@ -165,14 +166,6 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Sentence(NamedTuple):
-    """A sentence: where it stands in its text, and its terms, their places counted in the text."""
-
-    start: int
-    end: int
-    terms: tuple[Term, ...]
-
-
 class Recent(Generic[Key, Value]):
     """The values made for the most recently asked keys, kept while their sizes sum to ``capacity`` at most."""
 
@@ -199,21 +192,35 @@ class Recent(Generic[Key, Value]):
         return value
 
 
-def _analyse(text: str) -> tuple[Sentence, ...]:
-    terms = terms_of(text)
-    sentences: list[Sentence] = []
-    place = 0
-    for start, end in sentence_spans(text):
-        while place < len(terms) and terms[place].start < start:
-            place += 1
-        first = place
-        while place < len(terms) and terms[place].start < end:
-            place += 1
-        sentences.append(Sentence(start, end, tuple(terms[first:place])))
-    return tuple(sentences)
+class Sentence(NamedTuple):
+    """A sentence: where it stands in its text, and the places of its terms."""
+
+    start: int
+    end: int
+    terms: range
 
 
-sentences_of = Recent(_analyse, len, _TEXT_KEPT)
+class Analysis:
+    """The sentences of a text and the terms in them; what stands in no sentence, such as a list marker, is left out."""
+
+    def __init__(self, text: str) -> None:
+        self.terms = terms = terms_of(text)
+        spans = sentence_spans(text)
+        found, place, starts = [], 0, terms.starts  # not quite in order: a currency sign comes behind its number
+        for start, end in spans:
+            while place < len(starts) and starts[place] < start:
+                place += 1
+            first = place
+            while place < len(starts) and starts[place] < end:
+                place += 1
+            found.append(range(first, place))
+        borders = [0, *accumulate(map(len, found))]
+        if borders[-1] < len(terms.keys):
+            terms.keep(found)
+        self.sentences = [Sentence(*span, range(*each)) for span, each in zip(spans, pairwise(borders), strict=True)]
+
+
+analysed = Recent(Analysis, len, _TEXT_KEPT)
 
 
 _PASSAGES_KEPT: Final = 200_000
@@ -225,65 +232,99 @@ _WORK: Final = 5_000_000
 MOST_PLACES: Final = 500  # of one key: what a claim costs stays bounded however long the passages are
 
 
-class Place(NamedTuple):
-    """One sentence of a passage: the passage's number from 1, the sentence's text and its content terms.
+class Place:
+    """One sentence of a passage: the passage's number from 1, and the places of its content terms."""
 
-    ``position``: where the first of its terms stands in the row of all terms.
-    """
+    def __init__(self, passage: int, within: Terms, start: int, end: int, content: list[int]) -> None:
+        self.passage = passage
+        self._within, self._start, self._end, self._content = within, start, end, content
 
-    passage: int
-    text: str
-    terms: tuple[Term, ...]
-    position: int
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        return self._within.text[self._start : self._end]
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of its content terms."""
+        return list(map(self._within.keys.__getitem__, self._content))
+
+    @property
+    def terms(self) -> list[Term]:
+        """Its content terms."""
+        return self._within.at(self._content)
+
+    @property
+    def negates(self) -> bool:
+        """Whether any of its terms is negated."""
+        kinds = self._within.kinds
+        return any(map(NEGATED.__and__, map(kinds.__getitem__, self._content)))
 
 
 class Source:
     """Passages, indexed by the keys of their content terms.
 
     ``places``: their sentences in order; one of more than 60 content terms (a table, a menu) is several places.
-    ``postings``: the places that hold a key. ``prefixes``: how longer words begin, for related words with another stem.
+    All content terms stand in one row. Where a key stands there is found when it is asked for: each term knows where
+    its key stood last before it.
     """
 
     def __init__(self, passages: tuple[str, ...]) -> None:
         self.places: list[Place] = []
-        self.postings: dict[str, list[int]] = {}
+        self._starts: list[int] = []  # of the places, in the row
+        self._last: dict[str, int] = {}
+        self._before: list[int] = []
         self._positions: dict[str, list[int]] = {}
-        self._end = 0
-        self.prefixes: dict[str, set[str]] = {}
+        self._postings: dict[str, list[int]] = {}
         for number, passage in enumerate(passages, start=1):
-            for sentence in sentences_of(passage):
-                terms = tuple(term for term in sentence.terms if term.content)
-                for first in range(0, len(terms), _LONGEST):
-                    piece = terms[first : first + _LONGEST]
-                    start = sentence.start if first == 0 else piece[0].start
-                    end = sentence.end if first + _LONGEST >= len(terms) else piece[-1].end
-                    self._add(Place(number, passage[start:end], piece, self._end))
+            analysis = analysed(passage)
+            for sentence in analysis.sentences:
+                content = analysis.terms.content(sentence.terms)
+                if len(content) > _LONGEST:
+                    self._cut(number, analysis.terms, sentence, content)
+                elif content:
+                    self._add(Place(number, analysis.terms, sentence.start, sentence.end, content))
+
+    def _cut(self, number: int, terms: Terms, sentence: Sentence, content: list[int]) -> None:
+        for first in range(0, len(content), _LONGEST):
+            piece = content[first : first + _LONGEST]
+            start = sentence.start if first == 0 else terms.starts[piece[0]]
+            end = sentence.end if first + _LONGEST >= len(content) else terms.ends[piece[-1]]
+            self._add(Place(number, terms, start, end, piece))
 
     def _add(self, place: Place) -> None:
-        keys = [term.key for term in place.terms]
-        for key in dict.fromkeys(keys):
-            if key not in self.postings:
-                self.postings[key] = []
-                if len(key) > _PREFIX:
-                    self.prefixes.setdefault(key[:_PREFIX], set()).add(key)
-            if len(self.postings[key]) < MOST_PLACES:
-                self.postings[key].append(len(self.places))
-        self._end += len(keys) + _NEAR
+        last, before = self._last, self._before
         self.places.append(place)
+        self._starts.append(len(before))
+        for position, key in enumerate(place.keys, len(before)):
+            before.append(last.get(key, -1))
+            last[key] = position
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._last
+
+    def _index(self, key: str) -> None:
+        row, position = [], self._last.get(key, -1)
+        while position >= 0:
+            row.append(position)
+            position = self._before[position]
+        row.reverse()
+        places = [bisect_right(self._starts, position) - 1 for position in row]
+        self._postings[key] = list(dict.fromkeys(places))[:MOST_PLACES]
+        apart = [position + _NEAR * place for position, place in zip(row, places, strict=True)]
+        self._positions[key] = apart[:MOST_PLACES]
+
+    def postings(self, key: str) -> list[int]:
+        """The places that hold a key, the first 500 of them."""
+        if key not in self._postings:
+            self._index(key)
+        return self._postings[key]
 
     def positions(self, key: str) -> list[int]:
-        """Where a key stands in the row of all terms, up to 500 places; found when first asked for."""
-        positions = self._positions.get(key)
-        if positions is None:
-            places = map(self.places.__getitem__, self.postings.get(key, ()))
-            found = (
-                place.position + offset
-                for place in places
-                for offset, term in enumerate(place.terms)
-                if term.key == key
-            )
-            positions = self._positions[key] = list(islice(found, MOST_PLACES))
-        return positions
+        """Where a key stands in the row of all terms, up to 500 times; between two sentences, the row has a gap."""
+        if key not in self._positions:
+            self._index(key)
+        return self._positions[key]
 
     def nearness(self, left: str, right: str, most: int = MOST_PLACES) -> float:
         """1 where ``right`` follows ``left`` at once, 0.5 where they stand at most four apart, else 0.
@@ -306,9 +347,17 @@ class Source:
                 place += 1
         return best
 
-    def related(self, key: str) -> set[str]:
+    @cached_property
+    def _prefixes(self) -> dict[str, list[str]]:
+        prefixes: dict[str, list[str]] = {}
+        for key in self._last:
+            if len(key) > _PREFIX:
+                prefixes.setdefault(key[:_PREFIX], []).append(key)
+        return prefixes
+
+    def related(self, key: str) -> Sequence[str]:
         """Keys of the passages that begin like ``key``: "development" for "developer"."""
-        return self.prefixes.get(key[:_PREFIX], set()) if len(key) > _PREFIX else set()
+        return self._prefixes.get(key[:_PREFIX], ()) if len(key) > _PREFIX else ()
 
 
 source_of = Recent(Source, lambda passages: sum(map(len, passages)), _PASSAGES_KEPT)

@@ -29,7 +29,7 @@ def doubted_words(claim: str, passages: Sequence[str]) -> tuple[tuple[int, int, 
     source = source_of(tuple(passages))
     terms = claim_terms(claim)
     nearest = nearest_places(cover(terms, source), source)
-    near = {term.key for place in nearest for term in source.places[place].terms}
+    near = {key for place in nearest for key in source.places[place].keys}
     own = [_doubt(term, near, source) if term.content else None for term in terms]
     before, after = _fading(own), _fading(own[::-1])[::-1]
     words = []
@@ -65,7 +65,7 @@ def unbacked_in(item: Item, passages: Sequence[str] | None) -> tuple[str, ...]:
 def _doubt(term: Term, near: set[str], source: Source) -> float:
     if term.key in near:
         return 0.0
-    if term.key in source.postings:
+    if term.key in source:
         return _ELSEWHERE
     return _RELATED if source.related(term.key) else 1.0
 

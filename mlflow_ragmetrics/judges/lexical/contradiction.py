@@ -36,36 +36,42 @@ class Disagreement:
     passage: str
 
 
-def find_disagreement(claim: Sequence[Term], sentence: Sequence[Term]) -> Disagreement | None:
-    """The first disagreement of a claim with a sentence, both as content terms; ``None`` where they do not match.
+def find_disagreement(claim: Sequence[Term], sentence: Place) -> Disagreement | None:
+    """The first disagreement of a claim, as content terms, with a sentence; ``None`` where they do not match.
 
     A number, name or opposite disagrees where it stands in the same slot: beside the same word, or at the same end.
     At least 60% of the claim's other words must be in the sentence, and two of them.
     """
-    theirs, ours = {term.key for term in sentence}, {term.key for term in claim}
-    shared = len(ours & theirs)
-    if shared < _FEWEST_SHARED:
+    ours = {term.key for term in claim}
+    shared = ours.intersection(sentence.keys)
+    if len(shared) < _FEWEST_SHARED:
         return None
     other_unit = _other_unit(claim, sentence)
     if other_unit is not None:
         return other_unit
-    if shared < len(ours) and shared >= _MATCHING * (len(ours) - 1):
-        for kind, mine, other in _same_slots(claim, sentence):
+    if len(shared) < len(ours) and len(shared) >= _MATCHING * (len(ours) - 1):
+        for kind, mine, other in _same_slots(claim, sentence, shared):
             return Disagreement(kind, mine.text, other.text)
     return None
 
 
-def _same_slots(claim: Sequence[Term], sentence: Sequence[Term]) -> Iterator[tuple[Kind, Term, Term]]:
+def _same_slots(claim: Sequence[Term], sentence: Place, shared: set[str]) -> Iterator[tuple[Kind, Term, Term]]:
     """Terms of one kind that differ and stand in the same slot, where the claim's is not in the sentence.
 
     A number or an opposite needs one common neighbour, a name both.
     """
-    ours, theirs = [term.key for term in claim], [term.key for term in sentence]
-    shared = set(ours) & set(theirs)
-    for place, mine in enumerate(claim):
-        if mine.key in shared or not (mine.number or mine.name or mine.key in _OPPOSITE_STEMS):
-            continue
-        for other_place, other in enumerate(sentence):
+    differing = [
+        place
+        for place, mine in enumerate(claim)
+        if mine.key not in shared and (mine.number or mine.name or mine.key in _OPPOSITE_STEMS)
+    ]
+    if not differing:
+        return
+    others = sentence.terms
+    ours, theirs = [term.key for term in claim], [term.key for term in others]
+    for place in differing:
+        mine = claim[place]
+        for other_place, other in enumerate(others):
             kind = next((kind for kind, fits in _KINDS if fits(mine, other)), None)
             if kind is None or (other.key in shared and kind != "name"):
                 continue
@@ -75,10 +81,10 @@ def _same_slots(claim: Sequence[Term], sentence: Sequence[Term]) -> Iterator[tup
                 yield kind, mine, other
 
 
-def _other_unit(claim: Sequence[Term], sentence: Sequence[Term]) -> Disagreement | None:
+def _other_unit(claim: Sequence[Term], sentence: Place) -> Disagreement | None:
     """The claim's number with another unit of the same kind behind it than that number has in the sentence."""
     ours = _measures(claim)
-    theirs = _measures(sentence) if ours else {}
+    theirs = _measures(sentence.terms) if ours else {}
     for number, units in ours.items():
         others = theirs.get(number, {})
         if units.keys() & others.keys():
@@ -139,6 +145,8 @@ def find_denial(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreemen
     ("if it does not"), manners ("without", "careful not to"), hedges ("may not") and remarks on the passages deny
     nothing.
     """
+    if not any(term.negated for term in claim):
+        return None
     content = [term for term in claim if term.content]
     sentences = [place.terms for place in evidence]
     for index, term in enumerate(claim):
@@ -160,13 +168,15 @@ def find_denial(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreemen
 
 def find_omission(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreement | None:
     """A word that the evidence only ever denies, in a claim that denies nothing; the reverse of ``find_denial``."""
-    denied = [other for place in evidence for other in place.terms if other.negated]
-    if not denied or any(is_negator(term.text.lower()) or _denies(term.key) for term in claim):
+    if not any(place.negates for place in evidence):
         return None
-    affirmed = {other.key for place in evidence for other in place.terms if not other.negated}
+    if any(is_negator(term.text.lower()) or _denies(term.key) for term in claim):
+        return None
+    others = [other for place in evidence for other in place.terms]
+    affirmed = {other.key for other in others if not other.negated}
     ours = {term.key: term.text for term in claim if term.content and not term.number}
-    for other in denied:
-        if other.key in ours and other.key not in affirmed and other.key not in ABOUT_PASSAGES:
+    for other in others:
+        if other.negated and other.key in ours and other.key not in affirmed and other.key not in ABOUT_PASSAGES:
             return Disagreement("negation", ours[other.key], other.text)
     return None
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
-from mlflow_ragmetrics.judges.lexical.analysis import CLAUSE_END, Place, Source, places_per_word, sentences_of
+from mlflow_ragmetrics.judges.lexical.analysis import CLAUSE_END, Analysis, Place, Source, analysed, places_per_word
 from mlflow_ragmetrics.judges.lexical.terms import Term
 
 __all__ = ["Overlap", "compare", "content_of", "answers_question", "ToneFound", "tone_of", "related_sentences"]
@@ -40,7 +40,7 @@ def compare(answer: str, reference: str, question: str = "") -> Overlap:
     may be left out.
     """
     gold = content_of(reference)
-    answer_terms = content_of(answer) if any(term.content for term in gold) else _all_terms(answer)
+    answer_terms = content_of(answer) if any(term.content for term in gold) else analysed(answer).terms.at()
     if not gold or not answer_terms:
         return Overlap(0.0, (), tuple(gold))
     if len(gold) > _SHORT:
@@ -53,12 +53,8 @@ def compare(answer: str, reference: str, question: str = "") -> Overlap:
 
 def content_of(text: str) -> list[Term]:
     """The content terms of ``text``; all of its terms where none has content ("no", "it")."""
-    terms = _all_terms(text)
+    terms = analysed(text).terms.at()
     return [term for term in terms if term.content] or terms
-
-
-def _all_terms(text: str) -> list[Term]:
-    return [term for sentence in sentences_of(text) for term in sentence.terms]
 
 
 def _recall(gold: list[Term], answer_terms: list[Term], asked: set[str]) -> Overlap:
@@ -91,16 +87,12 @@ def _content_f1(gold: list[Term], answer_terms: list[Term]) -> Overlap:
 
 def answers_question(answer: str, question: str) -> Overlap:
     """The share of the question's content words in the answer, 0 to 1."""
-    asked = _content(question)
-    answer_keys = {term.key for term in _content(answer)}
-    found = tuple(term for term in asked if term.key in answer_keys)
-    missing = tuple(term for term in asked if term.key not in answer_keys)
+    asked = {term.key: term for term in analysed(question).terms.at() if term.content}
+    said = analysed(answer).terms
+    answer_keys = set(map(said.keys.__getitem__, said.content()))
+    found = tuple(term for key, term in asked.items() if key in answer_keys)
+    missing = tuple(term for key, term in asked.items() if key not in answer_keys)
     return Overlap(len(found) / len(asked) if asked else 0.0, found, missing)
-
-
-def _content(text: str) -> list[Term]:
-    terms = [term for sentence in sentences_of(text) for term in sentence.terms if term.content]
-    return list({term.key: term for term in terms}.values())
 
 
 _SURE = re.compile(
@@ -141,40 +133,44 @@ _SHARE: Final = 0.5
 _FEWEST: Final = 2
 
 
-def related_sentences(text: str, source: Source) -> list[tuple[Place, tuple[Term, ...]]]:
+def related_sentences(text: str, source: Source) -> list[tuple[Place, list[Term]]]:
     """For each related passage the sentence that shares most with a sentence of ``text``, and the shared terms.
 
     Related: a sentence of the text, or a clause of it behind ", and" or ", but", has at least half of its content
     words, and two of them (or all), in it.
     """
     most = places_per_word(len(text))
-    best: dict[int, tuple[float, Place, tuple[Term, ...]]] = {}
-    distinct = {tuple(term.key for term in piece): piece for piece in _sentences_and_clauses(text)}
+    analysis = analysed(text)
+    terms = analysis.terms
+    best: dict[int, tuple[float, int, list[int]]] = {}
+    distinct = {tuple(terms.keys[each.start : each.stop]): each for each in _sentences_and_clauses(analysis)}
     for piece in distinct.values():
-        unique = {term.key: term for term in piece if term.content}
-        for number, share, place, shared in _shares(unique, source, most):
+        unique = {terms.keys[each]: each for each in terms.content(piece)}
+        for place, shared in _shared(unique, source, most).items():
+            number, share = source.places[place].passage, len(shared) / len(unique)
             if share >= _SHARE and len(shared) >= min(_FEWEST, len(unique)) and share > best.get(number, (0.0,))[0]:
                 best[number] = (share, place, shared)
-    return [(place, shared) for _, (_, place, shared) in sorted(best.items())]
+    return [(source.places[place], terms.at(shared)) for _, (_, place, shared) in sorted(best.items())]
 
 
-def _sentences_and_clauses(text: str) -> Iterator[tuple[Term, ...]]:
+def _sentences_and_clauses(analysis: Analysis) -> Iterator[range]:
     """The terms of each sentence, and of its clauses where each of them has two content words at least."""
-    for sentence in sentences_of(text):
+    terms = analysis.terms
+    for sentence in analysis.sentences:
+        first, last = sentence.terms.start, sentence.terms.stop
         yield sentence.terms
-        cuts = [cut.end() for cut in CLAUSE_END.finditer(text, sentence.start, sentence.end)]
-        starts = [bisect_left(sentence.terms, cut, key=lambda term: term.start) for cut in cuts]
-        clauses = [sentence.terms[first:last] for first, last in pairwise([0, *starts, len(sentence.terms)])]
-        if cuts and all(sum(term.content for term in clause) >= _FEWEST for clause in clauses):
-            yield from clauses
+        cuts = [cut.end() for cut in CLAUSE_END.finditer(terms.text, sentence.start, sentence.end)]
+        if cuts:
+            starts = [bisect_left(terms.starts, cut, first, last) for cut in cuts]
+            clauses = [range(*each) for each in pairwise([first, *starts, last])]
+            if all(len(terms.content(clause)) >= _FEWEST for clause in clauses):
+                yield from clauses
 
 
-def _shares(unique: dict[str, Term], source: Source, most: int) -> list[tuple[int, float, Place, tuple[Term, ...]]]:
-    shared: dict[int, list[Term]] = {}
+def _shared(unique: dict[str, int], source: Source, most: int) -> dict[int, list[int]]:
+    """Which of the terms each place of the source shares."""
+    shared: dict[int, list[int]] = {}
     for key, term in unique.items():
-        for place in source.postings.get(key, [])[:most]:
+        for place in source.postings(key)[:most]:
             shared.setdefault(place, []).append(term)
-    return [
-        (source.places[place].passage, len(terms) / len(unique), source.places[place], tuple(terms))
-        for place, terms in shared.items()
-    ]
+    return shared

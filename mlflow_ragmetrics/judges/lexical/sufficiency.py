@@ -51,8 +51,8 @@ def cover_question(question: str, history: tuple[str, ...], source: Source) -> Q
         return QuestionCoverage(0.0, missing=tuple(asked.values()))
     shares = {number: _share(weights, asked, places, source) for number, places in passages.items()}
     best = max(shares, key=lambda number: shares[number])
-    keys = {term.key for place in passages[best] for term in place.terms}
-    sentence = max(passages[best], key=lambda place: len(asked.keys() & {term.key for term in place.terms}))
+    keys = {key for place in passages[best] for key in place.keys}
+    sentence = max(passages[best], key=lambda place: len(asked.keys() & set(place.keys)))
     return QuestionCoverage(
         1 / (1 + math.exp(-_STEEPNESS * (shares[best] - _MIDDLE))),
         best,

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from mlflow_ragmetrics.core.text import has_content
-from mlflow_ragmetrics.judges.lexical.analysis import MOST_PLACES, Source, sentences_of
+from mlflow_ragmetrics.judges.lexical.analysis import MOST_PLACES, Source, analysed
 from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_denial, find_disagreement, find_omission
 from mlflow_ragmetrics.judges.lexical.terms import Term
 from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, NUMBERED
@@ -45,7 +45,9 @@ class Coverage:
     ``support``: 0 to 1. ``found`` and ``missing``: the claim's content terms. ``places``: the sentences of the best
     window that share a term, the best first; ``sentence``: the share of the claim in the first of them.
     ``stray_numbers``: the claim's numbers that are nowhere in the passages near two other words of the claim.
-    ``content``: the claim's content terms in order. ``masks``: for each sentence which of ``found`` it has, as bits.
+    ``content``: the claim's content terms in order. ``masks``: for each sentence which of ``found`` it has, as bits;
+    ``windows``: the same of it and the two sentences behind it in its passage. ``most``: how many places of each term
+    were looked at.
     """
 
     support: float
@@ -56,6 +58,8 @@ class Coverage:
     stray_numbers: tuple[Term, ...] = ()
     content: Sequence[Term] = ()
     masks: Mapping[int, int] = field(default_factory=dict)
+    windows: Mapping[int, int] = field(default_factory=dict)
+    most: int = MOST_PLACES
 
 
 def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Coverage:
@@ -67,11 +71,12 @@ def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Cov
     unique = list({term.key: term for term in content}.values())
     if not unique:
         return Coverage(0.0, (), (), (), 0.0)
-    found = tuple(term for term in unique if term.key in source.postings)
-    missing = tuple(term for term in unique if term.key not in source.postings)
+    found = tuple([term for term in unique if term.key in source])
+    missing = tuple([term for term in unique if term.key not in source])
     credit = len(found) + sum(_RELATED for term in missing if source.related(term.key))
     masks = _masks_by_place([term.key for term in found], source, most)
-    sentence, window, places = _best_places(masks, source)
+    windows = _windows(masks, source)
+    sentence, window, places = _best_places(masks, windows)
     total = len(unique)
     share = (
         _ANYWHERE * credit / total
@@ -83,7 +88,7 @@ def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Cov
     )
     support = 1 / (1 + math.exp(-_STEEPNESS * (share - _MIDDLE)))
     stray_numbers = tuple(_stray_numbers(content, found, masks, source, most))
-    return Coverage(support, found, missing, places, sentence / total, stray_numbers, content, masks)
+    return Coverage(support, found, missing, places, sentence / total, stray_numbers, content, masks, windows, most)
 
 
 def _stray_numbers(
@@ -94,7 +99,7 @@ def _stray_numbers(
     for term in content:
         if not term.number:
             continue
-        for place in source.postings.get(term.key, ())[:most]:
+        for place in source.postings(term.key)[:most]:
             passage = source.places[place].passage
             near = (each for each in (place - 1, place, place + 1) if each in masks)
             union = 0
@@ -110,35 +115,35 @@ def _stray_numbers(
 def _masks_by_place(keys: list[str], source: Source, most: int) -> dict[int, int]:
     """For each sentence that holds any of ``keys``, which of them it holds, as bits."""
     masks: dict[int, int] = {}
-    for bit, key in enumerate(keys):
-        for place in source.postings[key][:most]:
-            masks[place] = masks.get(place, 0) | 1 << bit
+    bit = 1
+    for key in keys:
+        for place in source.postings(key)[:most]:
+            masks[place] = masks.get(place, 0) | bit
+        bit <<= 1
     return masks
 
 
-def _best_places(masks: dict[int, int], source: Source) -> tuple[int, int, tuple[int, ...]]:
+def _windows(masks: dict[int, int], source: Source) -> dict[int, int]:
+    """For each of these sentences what it and those next to it hold, within its passage."""
+    windows = dict(masks)
+    places = source.places
+    for place in masks:
+        for near in range(place + 1, place + _WIDTH):
+            if near in masks and places[near].passage == places[place].passage:
+                windows[place] |= masks[near]
+    return windows
+
+
+def _best_places(masks: dict[int, int], windows: dict[int, int]) -> tuple[int, int, tuple[int, ...]]:
     """How many terms the best sentence and the best window of sentences hold, and which sentences they are."""
-    best_sentence, best_window, first = 0, 0, 0
-    for place, mask in masks.items():
-        count = union = mask.bit_count()
-        if place + 1 in masks or place + 2 in masks:
-            union = _window_mask(place, masks, source).bit_count()
-        if count > best_sentence:
-            best_sentence = count
-        if union > best_window:
-            best_window, first = union, place
-    window = [place for place in range(first, first + _WIDTH) if place in masks]
-    by_share = sorted(window, key=lambda place: -masks[place].bit_count())
-    return best_sentence, best_window, tuple(by_share)
-
-
-def _window_mask(place: int, masks: dict[int, int], source: Source) -> int:
-    """What the window of sentences from ``place`` on holds, within its passage."""
-    union, passage = masks[place], source.places[place].passage
-    for near in range(place + 1, place + _WIDTH):
-        if near in masks and source.places[near].passage == passage:
-            union |= masks[near]
-    return union
+    if not masks:
+        return 0, 0, ()
+    sentence = max(map(int.bit_count, masks.values()))
+    held = list(map(int.bit_count, windows.values()))
+    window = max(held)
+    first = list(windows)[held.index(window)]
+    places = [place for place in range(first, first + _WIDTH) if place in masks]
+    return sentence, window, tuple(sorted(places, key=lambda place: -masks[place].bit_count()))
 
 
 def nearest_places(coverage: Coverage, source: Source, wanted: int = _NEAREST) -> tuple[int, ...]:
@@ -156,23 +161,27 @@ def nearest_places(coverage: Coverage, source: Source, wanted: int = _NEAREST) -
     if len(full) < wanted:
         full = dict(masks)
     total = len(source.places)
-    bits = [(1 << bit, math.log(1 + total / len(source.postings[term.key]))) for bit, term in enumerate(coverage.found)]
-    scores = {place: sum([weight for bit, weight in bits if mask & bit]) for place, mask in full.items()}
+    scores = dict.fromkeys(full, 0.0)
+    for term in coverage.found:
+        postings = source.postings(term.key)
+        weight = math.log(1 + total / len(postings))
+        for place in postings[: coverage.most]:
+            if place in scores:
+                scores[place] += weight
     ranked = sorted(scores, key=lambda place: (-scores[place], place))
     pairs = set(pairwise([term.key for term in coverage.content]))
     reach = scores[ranked[min(wanted, len(ranked)) - 1]] - _NEIGHBOURS * len(pairs)
     for place in ranked[: _COMPARED * wanted]:
         if scores[place] < reach:
             break
-        keys = [term.key for term in source.places[place].terms]
-        scores[place] += _NEIGHBOURS * len(pairs.intersection(pairwise(keys)))
+        scores[place] += _NEIGHBOURS * len(pairs.intersection(pairwise(source.places[place].keys)))
     return tuple(sorted(ranked, key=lambda place: (-scores[place], place))[:wanted])
 
 
 def _informative(claim: Sequence[Term], source: Source) -> list[Term]:
     """Content terms, without words about the passages themselves ("according to the text") that are not in them."""
     content = [term for term in claim if term.content][:_LONGEST_CLAIM]
-    informative = [term for term in content if term.key not in ABOUT_PASSAGES or term.key in source.postings]
+    informative = [term for term in content if term.key not in ABOUT_PASSAGES or term.key in source]
     return informative or content
 
 
@@ -201,7 +210,7 @@ def claim_terms(claim: str) -> list[Term]:
     """
     lead = _LEAD.match(claim)
     rest = claim[lead.end() :] if lead else ""
-    terms = [term for sentence in sentences_of(rest if has_content(rest) else claim) for term in sentence.terms]
+    terms = analysed(rest if has_content(rest) else claim).terms.at()
     kept: list[Term] = []
     label_end = -_LABEL_REACH - 1
     for term in terms:
@@ -225,7 +234,7 @@ def _together(content: list[Term], source: Source, otherwise: float, most: int) 
 
 
 def _share_missing(keys: list[str], source: Source) -> float:
-    return sum(key not in source.postings for key in keys) / len(keys) if keys else 0.0
+    return sum(key not in source for key in keys) / len(keys) if keys else 0.0
 
 
 _CONTRADICTED: Final = 0.5
@@ -258,7 +267,7 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_P
     coverage = cover(terms, source, most)
     content = [term for term in terms if term.content][:_LONGEST_COMPARED]
     evidence = [source.places[place] for place in coverage.places]
-    disagreement = find_disagreement(content, evidence[0].terms) if evidence else None
+    disagreement = find_disagreement(content, evidence[0]) if evidence else None
     denial = find_denial(terms, evidence) if evidence and disagreement is None else None
     if denial is None and disagreement is None and evidence:
         denial = find_omission(terms, evidence)
@@ -276,27 +285,26 @@ def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_P
     if support < threshold:
         return Judgement("NEUTRAL", support, coverage, doubt=doubt)
     home = [place for place in coverage.places[1:] if source.places[place].passage == evidence[0].passage]
-    others = [*home, *_elsewhere(coverage, source, most)]
-    agreeing = [place for place in others if find_disagreement(content, source.places[place].terms) is None]
+    others = [*home, *_elsewhere(coverage, source)]
+    agreeing = [place for place in others if find_disagreement(content, source.places[place]) is None]
     return Judgement("SUPPORTED", support, coverage, quoted=(*coverage.places[:1], *agreeing))
 
 
-def _elsewhere(coverage: Coverage, source: Source, most: int) -> list[int]:
+def _elsewhere(coverage: Coverage, source: Source) -> list[int]:
     """The best sentence of each other passage that holds nearly as much of the claim, and all of its numbers."""
-    keys = [term.key for term in coverage.found]
-    masks = _masks_by_place(keys, source, most)
+    masks, places = coverage.masks, source.places
     numbers = sum(1 << bit for bit, term in enumerate(coverage.found) if term.number)
     windows: dict[int, tuple[int, int]] = {}
-    for place in masks:
-        window, passage = _window_mask(place, masks, source), source.places[place].passage
+    for place, window in coverage.windows.items():
         if window & numbers == numbers:
+            passage = places[place].passage
             windows[passage] = max(windows.get(passage, (0, 0)), (window.bit_count(), -place))
-    home = source.places[coverage.places[0]].passage
+    home = places[coverage.places[0]].passage
     enough = _NEARLY * max((count for count, _ in windows.values()), default=0)
     found = [(passage, -start) for passage, (count, start) in sorted(windows.items()) if count >= enough]
     return [
         max(
-            (each for each in range(start, start + _WIDTH) if each in masks and source.places[each].passage == passage),
+            (each for each in range(start, start + _WIDTH) if each in masks and places[each].passage == passage),
             key=lambda place: masks[place].bit_count(),
         )
         for passage, start in found

@@ -27,7 +27,9 @@ from mlflow_ragmetrics.judges.lexical.words import (
 
 __all__ = [
     "CANCELLING",
+    "NEGATED",
     "Term",
+    "Terms",
     "canonical_number",
     "is_longer_than",
     "is_negator",
@@ -37,11 +39,13 @@ __all__ = [
 ]
 
 _LONGEST_STEMMED: Final = 40
+_WORDS_KEPT: Final = 50_000
+# The first two alternatives are most tokens, and are found there in half the time: plain words, and breaks.
 _TOKEN = re.compile(
-    r"(\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d{1,3}(?:, \d{3})*, 0\d{2}(?!\w)"
+    r"([A-Za-z]{2,}(?![^\W\d_]|[\u0300-\u036f'’])|[.!?;:,()\n]"
+    r"|\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d{1,3}(?:, \d{3})*, 0\d{2}(?!\w)"
     r"|\d+(?:[.,:]\d+)*|[%$€£₽℃℉]|°(?:[CFcf](?!\w))?"
-    r"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){2,}|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][̀-ͯ]*)+(?:['’][^\W\d_]+)?"
-    r"|[.!?;:,()\n])"
+    r"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){2,}|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][̀-ͯ]*)+(?:['’][^\W\d_]+)?)"
 )
 CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
 _VERBS = (["is"], ["was"], ["has"], ["had"], ["был"], ["была"], ["было"], ["является"])
@@ -52,7 +56,7 @@ _ISE = re.compile(r"(?<=[a-z]{3})([iy])s(e|ed|es|er|ers|ing|ation|ations)$")
 _RE = re.compile(r"(?<=[a-z]{2})([bt])re(s?)$")
 _BREAKS = frozenset(".!?;:,()\n")
 _UNSTEMMED = frozenset("abfhjkopquvwxz")  # no suffix of the English stemmer ends in them
-_OR = frozenset(("or", "nor", "или", "ни"))
+_ORS = frozenset(("or", "nor", "или", "ни"))
 _DEGREES = frozenset(("degree", "degrees", "°", "градус", "градуса", "градусов"))
 _SCALES_OF_DEGREES = {
     "celsius": "celsius",
@@ -94,7 +98,7 @@ def stem(word: str) -> str:
     return word if len(word) > _LONGEST_STEMMED else _stem_short(word)
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=_WORDS_KEPT)
 def _stem_short(word: str) -> str:
     synonyms = _synonyms()
     if word in synonyms:
@@ -133,68 +137,141 @@ def _synonyms() -> dict[str, str]:
 
 
 class _Word(NamedTuple):
-    """What a token is wherever it stands; ``keys`` is empty where its neighbours decide."""
+    """What a token is wherever it stands: its folded form, its key and flags; no key where its neighbours decide."""
 
     folded: str
-    keys: tuple[str, ...]
-    content: bool
-    capital: bool
-    second_capital: bool
-    negates: bool
-    cancels: bool
+    key: str
+    flags: int
 
 
-def terms_of(text: str) -> list[Term]:
+CONTENT, NUMBER, NAME, NEGATED = 1, 2, 4, 8  # what a term is
+_CAPITAL, _SECOND_CAPITAL, _NEGATES, _CANCELS, _BREAK, _READ, _TAKEN, _OR = (1 << bit for bit in range(4, 12))  # a word
+
+
+class Terms:
+    """The terms of a text in order, as columns: many are compared by their keys, few are looked at."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.keys: list[str] = []
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.kinds: list[int] = []
+
+    def add(self, key: str, start: int, end: int, kind: int) -> None:
+        """Append a term."""
+        self.keys.append(key)
+        self.starts.append(start)
+        self.ends.append(end)
+        self.kinds.append(kind)
+
+    def keep(self, ranges: Sequence[range]) -> None:
+        """Leave out what stands in none of these ranges of places."""
+        self.keys[:] = [key for each in ranges for key in self.keys[each.start : each.stop]]
+        for column in (self.starts, self.ends, self.kinds):
+            column[:] = [number for each in ranges for number in column[each.start : each.stop]]
+
+    def content(self, places: range | None = None) -> list[int]:
+        """Which of these places, or of all, are those of content terms."""
+        first, last = (places.start, places.stop) if places is not None else (0, None)
+        return [place for place, kind in enumerate(self.kinds[first:last], first) if kind & CONTENT]
+
+    def at(self, places: Iterable[int] | None = None) -> list[Term]:
+        """The terms at these places, or all."""
+        text, keys, starts, ends, kinds = self.text, self.keys, self.starts, self.ends, self.kinds
+        new_term = tuple.__new__  # several times as fast as calling Term
+        return [
+            new_term(Term, (keys[i], text[starts[i] : ends[i]], starts[i], ends[i], *_FACTS[kinds[i]]))
+            for i in (range(len(keys)) if places is None else places)
+        ]
+
+
+_FACTS = [tuple(bool(kind & each) for each in (CONTENT, NUMBER, NAME, NEGATED)) for kind in range(16)]
+
+
+def terms_of(text: str) -> Terms:
     """The terms of ``text`` in order; linear in its length."""
-    parts = _TOKEN.split(text)  # what lies before each token, and the token, in turn
-    gaps, tokens = parts[::2], parts[1::2]
-    known = {token: _word_of(token) for token in set(tokens)}
-    found = [known[token] for token in tokens]
-    words = [word.folded for word in found]
-    borders = list(accumulate(map(len, parts)))
-    new_term = tuple.__new__  # several times as fast as calling Term
-    terms: list[Term] = []
-    place, negating, opening = 0, False, True
-    sign: Term | None = None
-    while place < len(found):
-        word, keys, content, capital, second_capital, negates, cancels = found[place]
-        if word in _BREAKS:
-            negating, opening = False, word not in ",()"
-            place += 1
-            continue
-        shown, start, end, taken, number = tokens[place], borders[2 * place], borders[2 * place + 1], 1, False
-        if not keys:
-            if word in CURRENCY_SIGNS and place + 1 < len(found) and words[place + 1][0].isdecimal():
-                sign = Term(stem(word), shown, start, end, True, False, False, False)  # "$5" is read as "5 dollars"
-                place += 1
-                continue
-            keys, taken, number = _read(words, gaps, place)
-            end = borders[2 * (place + taken) - 1]
-            shown, content, capital = text[start:end], content or number, capital and not number
-        place += taken
-        name = capital and (not opening or second_capital or words[place : place + 1] in _VERBS)
-        for key in keys:
-            terms.append(new_term(Term, (key, shown, start, end, content, number, name, negating and content)))
-        if number and sign is not None:
-            terms.append(sign)
-            sign = None
-        elif number and place < len(found) and words[place] in UNITS_BEHIND_NUMBERS:
-            keys = (stem(UNITS_BEHIND_NUMBERS[words[place]]),)
-            found[place] = found[place]._replace(keys=keys, content=True)
-        if negates:
-            negating = True
-        elif content or cancels:
-            negating = False
-        elif word in _OR and terms[-1:] and (terms[-1].negated or (len(terms) > 1 and terms[-2].negated)):
-            negating = True  # "no taste or smell"
-        opening = False
+    reading = _Reading(text)
+    terms, borders = reading.terms, reading.borders
+    keys, starts, ends, kinds = terms.keys, terms.starts, terms.ends, terms.kinds
+    for place, (_, key, flags) in enumerate(reading.found):
+        if flags <= CONTENT and not reading.negating:  # a word that means the same wherever it stands: nearly all are
+            keys.append(key)
+            starts.append(borders[2 * place])
+            ends.append(borders[2 * place + 1])
+            kinds.append(flags)
+            reading.opening = False
+        else:
+            reading.take(place)
     return terms
+
+
+class _Reading:
+    """A text while it is read: ``found`` are its tokens, in the order in which they are to be taken.
+
+    ``negating``: a negator stands before, with no content word between. ``opening``: a sentence begins here.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.terms = Terms(text)
+        parts = _TOKEN.split(text)  # what lies before each token, and the token, in turn
+        self.borders = list(accumulate(map(len, parts)))
+        self.found = list(map(_WORDS.__getitem__, parts[1::2]))
+        self.negating, self.opening = False, True
+        self._gaps = parts[::2]
+        self._words = [folded for folded, _, _ in self.found]
+        self._sign: tuple[str, int, int] | None = None
+
+    def take(self, place: int) -> None:
+        """Read the token at ``place``, and what belongs to it behind it, which is then taken already."""
+        word, key, flags = self.found[place]
+        if flags & _BREAK:
+            self.negating, self.opening = False, word not in ",()"
+        elif flags & _READ:
+            self._read(place, word, flags)
+        elif not flags & _TAKEN:
+            self._add((key,), place, 1, flags, flags & CONTENT)
+
+    def _read(self, place: int, word: str, flags: int) -> None:
+        if word in CURRENCY_SIGNS and place + 1 < len(self.found) and self._words[place + 1][0].isdecimal():
+            self._sign = stem(word), self.borders[2 * place], self.borders[2 * place + 1]  # "$5" is read as "5 dollars"
+            return
+        keys, taken, number = _read(self._words, self._gaps, place)
+        self.found[place + 1 : place + taken] = [_TAKEN_WORD] * (taken - 1)
+        if not number:
+            self._add(keys, place, taken, flags, flags & CONTENT)
+            return
+        self._add(keys, place, taken, flags & ~_CAPITAL, CONTENT | NUMBER)
+        following = self._words[place + taken] if place + taken < len(self.found) else ""
+        if self._sign is not None:
+            self.terms.add(*self._sign, CONTENT)
+            self._sign = None
+        elif following in UNITS_BEHIND_NUMBERS:
+            flags = (self.found[place + taken].flags | CONTENT) & ~_READ
+            self.found[place + taken] = _Word(following, stem(UNITS_BEHIND_NUMBERS[following]), flags)
+
+    def _add(self, keys: tuple[str, ...], place: int, taken: int, flags: int, kind: int) -> None:
+        following = place + taken
+        verb = self._words[following : following + 1] in _VERBS
+        if flags & _CAPITAL and (not self.opening or flags & _SECOND_CAPITAL or verb):
+            kind |= NAME
+        if self.negating and kind & CONTENT:
+            kind |= NEGATED
+        for key in keys:
+            self.terms.add(key, self.borders[2 * place], self.borders[2 * following - 1], kind)
+        if flags & _NEGATES:
+            self.negating = True
+        elif kind & CONTENT or flags & _CANCELS:
+            self.negating = False
+        elif flags & _OR and any(each & NEGATED for each in self.terms.kinds[-2:]):
+            self.negating = True  # "no taste or smell"
+        self.opening = False
 
 
 def is_longer_than(most: int, texts: Iterable[str]) -> bool:
     """Whether ``texts`` together hold more than ``most`` words, numbers and marks; reads no further than that."""
     texts = list(texts)
-    if sum(len(text) - text.count(" ") for text in texts) <= most:
+    if sum(map(len, texts)) <= most or sum(len(text) - text.count(" ") for text in texts) <= most:
         return False
     tokens = chain.from_iterable(map(_TOKEN.finditer, texts))
     return next(islice(tokens, most, None), None) is not None
@@ -206,37 +283,47 @@ def is_negator(word: str) -> bool:
 
 
 def _word_of(token: str) -> _Word:
-    return _short_word_of(token) if len(token) <= _LONGEST_STEMMED else _made_word(token)
-
-
-@lru_cache(maxsize=50_000)
-def _short_word_of(token: str) -> _Word:
-    return _made_word(token)
-
-
-def _made_word(token: str) -> _Word:
     folded = _fold(token)
-    keys = _plain_key(folded)
+    if folded in _BREAKS:
+        return _Word(folded, "", _BREAK)
+    key = _plain_key(folded)
     contracted = folded.endswith("n't")
     content = folded not in STOP_WORDS and not contracted
-    return _Word(
-        folded,
-        keys,
-        content,
-        content and token[0].isupper(),
-        token[1:2].isupper(),
-        contracted or folded in NEGATORS,
-        folded in CANCELLING,
-    )
+    holds = {
+        CONTENT: content,
+        _CAPITAL: content and token[0].isupper(),
+        _SECOND_CAPITAL: content and token[0].isupper() and token[1:2].isupper(),
+        _NEGATES: contracted or folded in NEGATORS,
+        _CANCELS: folded in CANCELLING,
+        _READ: not key,
+        _OR: folded in _ORS,
+    }
+    return _Word(folded, key, sum(flag for flag, each in holds.items() if each))
 
 
-def _plain_key(word: str) -> tuple[str, ...]:
+class _Words(dict[str, _Word]):
+    """The words of tokens, each made when it is first asked for; all are forgotten when they have become many."""
+
+    def __missing__(self, token: str) -> _Word:
+        word = _word_of(token)
+        if len(token) <= _LONGEST_STEMMED:
+            if len(self) >= _WORDS_KEPT:
+                self.clear()
+            self[token] = word
+        return word
+
+
+_WORDS = _Words()
+_TAKEN_WORD = _Word("", "", _TAKEN)
+
+
+def _plain_key(word: str) -> str:
     """The key of a word that needs no look at its neighbours; empty for numbers, months and number words."""
     if len(word) > _LONGEST_STEMMED:
-        return (word,)
+        return word
     if word[0].isdecimal() or word in MONTHS or word in SPELLED or word in _DEGREES or word in CURRENCY_SIGNS:
-        return ()
-    return (word if word in STOP_WORDS else stem(word),)
+        return ""
+    return word if word in STOP_WORDS else stem(word)
 
 
 def _fold(token: str) -> str:

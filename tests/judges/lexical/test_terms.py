@@ -6,7 +6,7 @@ from mlflow_ragmetrics.judges.lexical.terms import canonical_number, spelled_num
 
 
 def keys(text):
-    return [term.key for term in terms_of(text) if term.content]
+    return [term.key for term in terms_of(text).at() if term.content]
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_different_things_have_different_keys(one, other):
 
 
 def test_the_word_after_a_negator_is_negated_within_its_clause():
-    terms = terms_of("It does not float, it sinks; cats don't swim. Not only dogs bark.")
+    terms = terms_of("It does not float, it sinks; cats don't swim. Not only dogs bark.").at()
     assert [term.text for term in terms if term.negated] == ["float", "swim"]
 
 
 def test_names_are_capitalised_words_inside_a_sentence():
-    assert [term.text for term in terms_of("Yesterday Maria saw NASA.") if term.name] == ["Maria", "NASA"]
+    assert [term.text for term in terms_of("Yesterday Maria saw NASA.").at() if term.name] == ["Maria", "NASA"]
 
 
 @pytest.mark.parametrize(
