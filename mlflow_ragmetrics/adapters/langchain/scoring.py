@@ -128,6 +128,9 @@ class Scorer:
             return None
         if sample.answer is None and "answer" not in sample.invalid:
             self._counts.add("skipped")
+            if exchange.left:
+                self._warn_once("a call that was interrupted, or whose stream was left, has no answer to score")
+                return None
             kind = kind_of(exchange.outputs)
             self._warn_once(f"no answer was found in the chain's outputs ({kind}); name it with output_key= or answer=")
             return None

@@ -24,7 +24,15 @@ from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.report.marks import Failures
 from mlflow_ragmetrics.report.tables import items_frame, rows_frame
-from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
+from mlflow_ragmetrics.tracking.live import (
+    LiveRun,
+    Place,
+    TraceAbsentError,
+    add_feedback,
+    end_run,
+    live_run,
+    new_run,
+)
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
@@ -49,8 +57,9 @@ class Answer:
     """A scored answer, and how far it is written: its metrics, its row in the tables, the feedback on its trace.
 
     ``run_id`` is ``None`` where it belongs to the run that the sink makes. ``metrics`` are made once, so that writing
-    them again writes the same points; ``row`` is its place in the run's tables, once it has one; ``feedback`` is what
-    is not on the trace yet. ``counts`` are those of the handler that it came from.
+    them again writes the same points; ``place`` is that of its row in the run's tables, once it has one, and
+    ``left_at`` the one that it had in a process that ended, which may have written it or not; ``feedback`` is what is
+    not on the trace yet. ``counts`` are those of the handler that it came from.
     """
 
     scored_row: Row
@@ -62,7 +71,8 @@ class Answer:
     time_ms: int = field(default_factory=lambda: int(time.time() * 1000))
     metrics: list[Metric] | None = None
     metrics_written: bool = False
-    row: int | None = None
+    place: Place | None = None
+    left_at: Place | None = None
     feedback_attempts: int = 0
     withheld: bool = False
     written: bool = False
@@ -123,6 +133,7 @@ class MLflowSink:
         self._calls: Counter[str] = Counter()
         self._flushing = 0
         self._closed = False
+        self._is_over = False  # what was being written when it closed is on disk
         self._thread: ThreadTask | None = None
 
     def after_fork(self) -> None:
@@ -164,6 +175,8 @@ class MLflowSink:
         counts = counts or self._all
         deadline = time.monotonic() + timeout
         with self._changed:
+            if self._closed:  # that was said already
+                return not counts.snapshot()["unwritten"]
             self._flushing += 1
             if self._unwritten:
                 self._start()
@@ -270,7 +283,7 @@ class MLflowSink:
 
     def _put_aside(self) -> tuple[int, int]:
         """What waits when the sink closes goes to disk: how many are there now, and how many were given up."""
-        given_up = 0
+        given_up, self._is_over = 0, True
         left, self._waiting, self._writing = [*self._writing, *self._waiting], [], []
         for answer in left:
             if not answer.written and not self._put_on_disk(answer):
@@ -357,15 +370,45 @@ class MLflowSink:
                     if not live.begun:
                         live.begin(self._description)
                     full = len(answers) >= self._buffer_size // 2
-                    _write_answers(answers, live, everything=self._flushing > 0 or full)
+                    self._write_into(live, answers, everything=self._flushing > 0 or full)
             except RagMetricsError as error:
                 failures.append(str(error))
                 if run_id is None and self._own_run in self._live_runs and not self._live_runs[self._own_run].begun:
                     del self._live_runs[self._own_run]  # another process may have taken it back: it is looked for anew
                     self._own_run = None
-        if failures and self._failure is None:
+        if failures and self._failure is None and not self._is_over:
             _logger.warning("%s; it will be tried again", for_log(failures[0]))
         self._failure = failures[0] if failures else None
+
+    def _write_into(self, live: LiveRun, answers: Sequence[Answer], *, everything: bool) -> None:
+        """Write what is left of ``answers``: metrics, rows of the tables (in batches, unless ``everything``), feedback.
+
+        Where it raises, the answers know how far it came, and it may be called again.
+        """
+        fresh = [answer for answer in answers if not answer.metrics_written]
+        for answer in fresh:
+            if answer.metrics is None:
+                answer.metrics = live.next_metrics(answer.scored_row.scores, answer.time_ms)
+        live.write_metrics([metric for answer in fresh for metric in answer.metrics or ()])
+        for answer in fresh:
+            answer.metrics_written = True
+        held = live.held(answer.left_at for answer in answers if answer.left_at is not None)
+        for answer in answers:
+            answer.place = answer.left_at if answer.left_at in held else answer.place
+            answer.left_at = None
+        unlisted = [answer for answer in answers if answer.place is None]
+        if unlisted and (everything or _are_due(unlisted, live.rows)):
+            rows = [answer.scored_row for answer in unlisted]
+            tables = rows_frame(rows), items_frame(rows)
+            with self._changed:
+                if self._is_over:
+                    return
+                for answer, place in zip(unlisted, live.append(*tables), strict=True):
+                    answer.place = place
+        live.publish()
+        for answer in answers:
+            _give_feedback(answer, live)
+            answer.written = answer.place is not None and not answer.feedback
 
     def _live_run(self, run_id: str | None) -> LiveRun:
         if run_id is None:
@@ -432,30 +475,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _write_answers(answers: Sequence[Answer], live: LiveRun, *, everything: bool) -> None:
-    """Write what is left of ``answers``: metrics, rows of the tables (in batches, unless ``everything``), feedback.
-
-    Where it raises, the answers know how far it came, and it may be called again.
-    """
-    fresh = [answer for answer in answers if not answer.metrics_written]
-    for answer in fresh:
-        if answer.metrics is None:
-            answer.metrics = live.next_metrics(answer.scored_row.scores, answer.time_ms)
-    live.write_metrics([metric for answer in fresh for metric in answer.metrics or ()])
-    for answer in fresh:
-        answer.metrics_written = True
-    unlisted = [answer for answer in answers if answer.row is None]
-    if unlisted and (everything or _are_due(unlisted, live.rows)):
-        rows, first = [answer.scored_row for answer in unlisted], live.rows
-        live.append(rows_frame(rows), items_frame(rows))
-        for number, answer in enumerate(unlisted, first):
-            answer.row = number
-    live.publish()
-    for answer in answers:
-        _give_feedback(answer, live)
-        answer.written = answer.row is not None and not answer.feedback
-
-
 def _are_due(unlisted: Sequence[Answer], listed: int) -> bool:
     """Whether rows go into the table now. It is rewritten as a whole: the longer it is, the more rows wait for it."""
     waited = time.monotonic() - unlisted[0].came
@@ -467,7 +486,10 @@ def _are_due(unlisted: Sequence[Answer], listed: int) -> bool:
 def packed(answer: Answer, run_id: str | None) -> Packed:
     """What of an answer has to be kept on disk."""
     metrics = None if answer.metrics is None else [(m.key, m.value, m.timestamp, m.step) for m in answer.metrics]
-    return packed_answer(answer.scored_row, run_id, answer.trace_id, list(answer.feedback), answer.time_ms, metrics)
+    place = answer.place or answer.left_at
+    return packed_answer(
+        answer.scored_row, run_id, answer.trace_id, list(answer.feedback), answer.time_ms, metrics, place
+    )
 
 
 def unpacked(entry: Packed, counts: Counts) -> Answer | None:
@@ -480,6 +502,8 @@ def unpacked(entry: Packed, counts: Counts) -> Answer | None:
         return None
     feedback = {key: row.scores[key] for key in entry["feedback"] if key in row.scores}
     answer = Answer(row, entry["run_id"], entry["trace_id"], feedback, counts, time_ms=entry["time_ms"])
+    if entry["place"] is not None:
+        answer.left_at = (entry["place"][0], entry["place"][1])
     if entry["metrics"] is not None:
         answer.metrics = [Metric(*each) for each in entry["metrics"]]
     return answer

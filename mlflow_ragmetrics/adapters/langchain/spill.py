@@ -60,6 +60,7 @@ class Packed(TypedDict):
     feedback: list[str]
     time_ms: int
     metrics: list[tuple[str, float, int, int]] | None
+    place: tuple[str, int] | None
 
 
 def packed_answer(
@@ -69,10 +70,17 @@ def packed_answer(
     feedback: list[str],
     time_ms: int,
     metrics: list[tuple[str, float, int, int]] | None,
+    place: tuple[str, int] | None = None,
 ) -> Packed:
     """An answer as it goes to disk."""
     return Packed(
-        row=asdict(row), run_id=run_id, trace_id=trace_id, feedback=feedback, time_ms=time_ms, metrics=metrics
+        row=asdict(row),
+        run_id=run_id,
+        trace_id=trace_id,
+        feedback=feedback,
+        time_ms=time_ms,
+        metrics=metrics,
+        place=place,
     )
 
 
