@@ -355,6 +355,7 @@ async def run_beside(action: Callable[..., T], *arguments: Any, **options: Any) 
 WhenFull = Literal["drop", "block"]
 _TASKS_PER_BATCH = 16
 _QUEUE_IDLE_SECONDS = 2.0
+_GATHER_SECONDS = 0.02
 _LONGEST_YIELD = 0.1
 _YIELD_STEP = 0.005
 
@@ -363,8 +364,9 @@ class BackgroundQueue(Generic[T]):
     """A bounded queue whose tasks daemon threads hand to ``work``, in batches; ``work`` must not raise.
 
     Threads begin when there is something to do, also after a fork, and end when there has been nothing for a while.
-    They run in an empty context: nothing of the application's (callbacks, open spans) reaches what they call. While
-    the application is ``busy`` they let it go first, for a tenth of a second and as long as the queue is not half full.
+    They run in an empty context: nothing of the application's (callbacks, open spans) reaches what they call. They let
+    tasks gather for a moment, and while the application is ``busy`` they let it go first, for a tenth of a second, both
+    as long as the queue is not half full and nobody waits.
     """
 
     def __init__(
@@ -441,6 +443,7 @@ class BackgroundQueue(Generic[T]):
         batch: list[T] = []
         try:
             batch.append(self._tasks.get(timeout=_QUEUE_IDLE_SECONDS))
+            self._let_pass(_GATHER_SECONDS, lambda: True)  # one batch costs the application less than many
             while len(batch) < _TASKS_PER_BATCH:
                 batch.append(self._tasks.get_nowait())
         except queue.Empty:
@@ -449,8 +452,11 @@ class BackgroundQueue(Generic[T]):
 
     def _yield_to_application(self) -> None:
         """Scoring may be pure computing, which in one process slows the chain down, however many threads there are."""
-        until = time.monotonic() + _LONGEST_YIELD
-        while self._busy() and not self._waiters and 2 * self._tasks.qsize() < self._size and time.monotonic() < until:
+        self._let_pass(_LONGEST_YIELD, self._busy)
+
+    def _let_pass(self, seconds: float, wanted: Callable[[], bool]) -> None:
+        until = time.monotonic() + seconds
+        while wanted() and not self._waiters and 2 * self._tasks.qsize() < self._size and time.monotonic() < until:
             time.sleep(_YIELD_STEP)
 
     def _end_thread(self, number: int) -> bool:

@@ -715,7 +715,7 @@ def interrupted() -> Any:
     return lambda config: graph.invoke({"question": QUESTION}, {**config, "configurable": {"thread_id": "t"}})
 
 
-def _halting(**options: Any) -> Any:
+def halting_graph(**options: Any) -> Any:
     """A graph whose state has a draft under ``answer`` before its last step."""
     from langgraph.checkpoint.memory import InMemorySaver
 
@@ -728,19 +728,19 @@ THREAD = {"configurable": {"thread_id": "t"}}
 
 @program(None, answer=None, needs="langgraph", shape="A graph that halts before a step (`interrupt_before`): no answer")
 def halted_before_a_step() -> Any:
-    graph = _halting(interrupt_before=["send"])
+    graph = halting_graph(interrupt_before=["send"])
     return lambda config: graph.invoke({"question": QUESTION}, {**config, **THREAD})
 
 
 @program(None, answer=None, needs="langgraph")
 def halted_after_a_step() -> Any:
-    graph = _halting()
+    graph = halting_graph()
     return lambda config: graph.invoke({"question": QUESTION}, {**config, **THREAD}, interrupt_after=["draft"])
 
 
 @program(None, answer=None, needs="langgraph")
 def halted_in_a_chain_around_it() -> Any:
-    graph = _halting(interrupt_before=["send"])
+    graph = halting_graph(interrupt_before=["send"])
     chain = RunnableLambda(lambda question: graph.invoke({"question": question}, THREAD)) | (
         lambda state: state["answer"]
     )
@@ -749,7 +749,7 @@ def halted_in_a_chain_around_it() -> Any:
 
 @program(ALL, retrieved="abc", needs="langgraph", shape="The same graph, resumed")
 def resumed_after_a_halt() -> Any:
-    graph = _halting(interrupt_before=["send"])
+    graph = halting_graph(interrupt_before=["send"])
     graph.invoke({"question": QUESTION}, THREAD)
     return lambda config: graph.invoke(None, {**config, **THREAD})
 

@@ -57,6 +57,19 @@ def test_what_becomes_of_an_answer(on_failure: Any, reply: Any, answer: str, pas
     assert "ragmetrics" not in messages[1].response_metadata
 
 
+def test_what_the_user_and_the_model_read_is_in_the_language_of_the_suite() -> None:
+    suite = rm.Suite("faithfulness(threshold=0.8)", language="ru")
+    said: list[str] = []
+
+    def stubborn(messages: Sequence[BaseMessage]) -> str:
+        said.extend(str(message.content) for message in messages)
+        return WRONG
+
+    assert asked(rm.RagMetricsMiddleware(suite, on_failure="stop"), stubborn)[-1].content.startswith("По имеющимся")
+    asked(rm.RagMetricsMiddleware(suite, on_failure="retry"), stubborn)
+    assert any(text.startswith("Ваш ответ не подтверждён: faithfulness") for text in said)
+
+
 def test_a_failing_judge_fails_no_answer() -> None:
     suite = rm.Suite(["faithfulness(threshold=0.8)"], judge=rm.ScriptedJudge(error="closed"))
     messages = asked(rm.RagMetricsMiddleware(suite, on_failure="stop"), lambda _: WRONG)

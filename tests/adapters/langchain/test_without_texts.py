@@ -67,7 +67,7 @@ def test_no_text_is_anywhere_in_the_store(folder: Path) -> None:
     assert (row["faithfulness"], row["context_precision"]) == (0.5, 1.0)
     assert row["own_failing_reason"] == "JudgeReplyError"
     claims = mlflow.load_table("rag_claims.json", [run.info.run_id])
-    assert claims["verdict"].tolist()[:2] == ["supported", "not_mentioned"]
+    assert claims["verdict"].tolist()[:2] == ["SUPPORTED", "NEUTRAL"]
     assert set(claims["text"]) | set(claims["reason"]) == {""}
     feedback = {each.name: each for each in mlflow.get_trace(trace_id).info.assessments}
     assert feedback["faithfulness"].value == 0.5
