@@ -59,15 +59,19 @@ def test_what_becomes_of_an_answer(on_failure: Any, reply: Any, answer: str, pas
 
 def test_what_the_user_and_the_model_read_is_in_the_language_of_the_suite() -> None:
     suite = rm.Suite("faithfulness(threshold=0.8)", language="ru")
-    said: list[str] = []
+    stopped = asked(rm.RagMetricsMiddleware(suite, on_failure="stop"), lambda _: WRONG)
+    assert stopped[-1].content.startswith("По имеющимся")
+    told: list[str] = []
 
-    def stubborn(messages: Sequence[BaseMessage]) -> str:
-        said.extend(str(message.content) for message in messages)
-        return WRONG
+    class Noting(Model):
+        def _message(self, messages: list[BaseMessage]) -> Any:
+            told.append(str(messages[-1].content))
+            return super()._message(messages)
 
-    assert asked(rm.RagMetricsMiddleware(suite, on_failure="stop"), stubborn)[-1].content.startswith("По имеющимся")
-    asked(rm.RagMetricsMiddleware(suite, on_failure="retry"), stubborn)
-    assert any(text.startswith("Ваш ответ не подтверждён: faithfulness") for text in said)
+    guard = rm.RagMetricsMiddleware(suite, on_failure="retry")
+    agent = create_agent(Noting(reply=lambda _: WRONG), [look_up], middleware=[guard])
+    agent.invoke({"messages": [HumanMessage(QUESTION)]})
+    assert any(text.startswith("Ваш ответ не подтверждён: faithfulness") for text in told)
 
 
 def test_a_failing_judge_fails_no_answer() -> None:
