@@ -113,13 +113,13 @@ def print_memory(calls: int) -> None:
     with rm.RagMetricsCallback(rm.Suite([brevity]), sink=lambda *_: None, when_full="block") as handler:
         config: Any = {"callbacks": [handler]}
         chain.batch([f"question {number}" for number in range(500)], config)
-        handler.flush()
+        handler.flush(600)  # what waits is no growth
         gc.collect()
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]
         for start in range(0, calls, 100):
             chain.batch([f"question {start + number}" for number in range(100)], config)
-        handler.flush()
+        handler.flush(600)
         gc.collect()
         grown = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
