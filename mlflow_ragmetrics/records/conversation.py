@@ -18,9 +18,17 @@ from mlflow_ragmetrics.records.messages import (
 )
 from mlflow_ragmetrics.records.values import chunks_of, distinct, document_ids_of
 
-__all__ = ["closing_answer", "has_open_calls", "sample_from_messages", "tool_chunks", "tool_chunks_in"]
+__all__ = [
+    "closing_answer",
+    "directs_agents",
+    "has_open_calls",
+    "sample_from_messages",
+    "tool_chunks",
+    "tool_chunks_in",
+]
 
 _TOOL_ROLES = frozenset({"tool", "function"})
+_DIRECTING = ("transfer_to_", "transfer_back_to_", "handoff_to_", "write_todos")
 
 
 def sample_from_messages(messages: Sequence[Any]) -> Sample:
@@ -78,23 +86,30 @@ def has_open_calls(message: object) -> bool:
     return bool(calls)
 
 
+def directs_agents(tool: object) -> bool:
+    """Whether a tool of this name hands over to another agent, or notes a plan: it gives nothing to answer from."""
+    return isinstance(tool, str) and tool.startswith(_DIRECTING)
+
+
 def tool_chunks_in(messages: object) -> tuple[Chunk, ...] | None:
     """What the tools in a list of messages gave, before the last answer; ``None`` where there is none of them."""
-    found = [message for message in messages if _role_of(message) in _TOOL_ROLES] if _is_list(messages) else []
+    listed = messages if _is_list(messages) else ()
+    of_tools = [message for message in listed if _role_of(message) in _TOOL_ROLES]
+    found = [message for message in of_tools if not directs_agents(_attribute(message, "name"))]
     return distinct(chunk for message in found for chunk in tool_chunks(message)) if found else None
 
 
 def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chunk, ...]:
     """What a tool gave as chunks: the documents of its artifact, else the passages in its JSON or parts, else its text.
 
-    ``result``: a tool's message (``()`` for other messages, for errors, and for tools that ``tools`` does not name),
-    or what the tool returned.
+    ``result``: a tool's message (``()`` for other messages, for errors, and for tools that ``tools`` does not name, or
+    without it for those that only direct agents), or what the tool returned.
     """
     role, content = role_and_content(result)
     if role is None or content is None:
         return _passages(result)
     name, status, artifact = (_attribute(result, each) for each in ("name", "status", "artifact"))
-    if role not in _TOOL_ROLES or status == "error" or (tools is not None and name not in tools):
+    if role not in _TOOL_ROLES or status == "error" or (directs_agents(name) if tools is None else name not in tools):
         return ()
     documents = _documents(artifact)
     return documents if documents else _passages(content)

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from mlflow_ragmetrics.statistics.anytime import ConfidenceSequence
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
 from mlflow_ragmetrics.tracking.run import status_of
-from mlflow_ragmetrics.tracking.tables import GrowingTable, Parts, table_rows
+from mlflow_ragmetrics.tracking.tables import GrowingTable, Parts, Place, table_rows
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
     ROWS,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Metric
 
-__all__ = ["LiveRun", "TraceAbsentError", "add_feedback", "end_run", "live_run", "new_run"]
+__all__ = ["LiveRun", "Place", "TraceAbsentError", "add_feedback", "end_run", "live_run", "new_run"]
 
 
 WINDOW = 50
@@ -159,10 +159,21 @@ class LiveRun:
         with explained(self.run_id):
             self._writer.metrics(metrics, {self._parts.received_tag: received} if received else {})
 
-    def append(self, rows: pd.DataFrame, items: pd.DataFrame) -> None:
-        """Add to the tables, here for now: ``publish`` takes them to the store."""
+    def append(self, rows: pd.DataFrame, items: pd.DataFrame) -> list[Place]:
+        """Add to the tables, here for now: ``publish`` takes them to the store. Returns the place of each row."""
+        first = self.rows
         for table, frame in zip(self._tables, (rows, items), strict=True):
             table.extend(list(frame.columns), table_rows(frame))
+        return [(self._parts.id, number) for number in range(first, self.rows)]
+
+    def held(self, places: Iterable[Place]) -> set[Place]:
+        """Those of the places, of a process that ended, whose rows the run holds; ``publish`` sees to its tables."""
+        asked = list(places)
+        with explained(self.run_id):
+            held = self._parts.held(asked) if asked else set()
+        if held:
+            self.published = -1
+        return held
 
     def publish(self) -> None:
         """Write the tables, whole, in place of those in the store, where these have more rows."""
@@ -192,7 +203,8 @@ class LiveRun:
                     self._writer.figures({f"calls/{name}": number for name, number in calls.items() if number})
                 if incomplete is not None:
                     self._writer.tags({STATUS_TAG: status_of(incomplete)})
-                self._parts.leave(is_whole=is_whole)
+                if self.published == self.rows:
+                    self._parts.leave(is_whole=is_whole)
 
     def _means(self, everything: GrowingTable) -> list[Metric]:
         """``<key>/mean`` and ``diagnosis/n_<cause>`` over the rows of all processes, a step after the last of them."""

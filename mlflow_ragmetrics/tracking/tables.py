@@ -28,7 +28,7 @@ from mlflow_ragmetrics.tracking.writer import Content, RunWriter
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["GrowingTable", "Parts", "left_unwritten", "storable", "table_json", "table_rows", "write_tables"]
+__all__ = ["GrowingTable", "Parts", "Place", "left_unwritten", "storable", "table_json", "table_rows", "write_tables"]
 
 _LARGEST = 40 * 2**20  # bytes: MLflow shows files up to 50 MB
 _HEAD = 1000
@@ -199,6 +199,9 @@ def left_unwritten(tags: Mapping[str, str]) -> tuple[int, int] | None:
 
 Tables = dict[str, "dict[str, Any] | None"]
 
+Place = tuple[str, int]
+"""Of a row: the part that it belongs to, and its number there."""
+
 
 class Parts:
     """The part of this process among those of the run that ``writer`` writes into."""
@@ -207,7 +210,7 @@ class Parts:
         self._writer = writer
         self._tables = tables
         self._folder = folder
-        self._id = uuid4().hex[:8]
+        self.id = uuid4().hex[:8]
         self._others: dict[str, tuple[str, Tables]] = {}
         self._ever_in_main: set[str] = set()
 
@@ -218,7 +221,7 @@ class Parts:
         """
         for table in self._tables:  # an attempt that failed may have taken rows over
             table.clear()
-        self._set(self._id, _NOWHERE)
+        self._set(self.id, _NOWHERE)
         before = self._marks()
         stored = self._stored()
         after = self._marks()
@@ -231,12 +234,12 @@ class Parts:
             content = stored[table.name]
             if content is not None:
                 table.extend(content["columns"], content["data"])
-        self._set(self._id, f"main:{self._tables[0].rows}")
+        self._set(self.id, f"main:{self._tables[0].rows}")
         if len(self._marks()) > 1:  # another process came in the meantime
             for table in self._tables:
                 table.clear()
             self._keep(_BASE, stored)
-            self._set(self._id, _NOWHERE)
+            self._set(self.id, _NOWHERE)
         return stored
 
     def publish(self) -> GrowingTable | None:
@@ -246,10 +249,10 @@ class Parts:
         """
         for attempt in range(_ROUNDS):
             marks = self._marks()
-            if set(marks) <= {self._id} and not self._ever_in_main:
-                self._set(self._id, f"main:{self._tables[0].rows}")
+            if set(marks) <= {self.id} and not self._ever_in_main:
+                self._set(self.id, f"main:{self._tables[0].rows}")
                 self._write(self._tables)
-                if set(self._marks()) <= {self._id}:
+                if set(self._marks()) <= {self.id}:
                     return None
                 continue
             merged, marks = self._merge(marks)
@@ -259,10 +262,20 @@ class Parts:
             time.sleep(random.uniform(0, 0.02 * (attempt + 1)))
         raise RagMetricsError("the tables are being written by other processes too")
 
+    def held(self, places: Sequence[Place]) -> set[Place]:
+        """Those of ``places`` whose rows are in the run, be it in the tables or in a part."""
+        marks = self._marks()
+        counts = {name: int(mark.rpartition(":")[2]) for name, mark in marks.items()}
+        if any(marks.get(name, "").startswith("main:") for name, _ in places):  # said before the tables are written
+            stored = self._stored()[self._tables[0].name]
+            in_tables = len(stored["data"]) if stored is not None else 0
+            counts |= {name: in_tables for name, mark in marks.items() if mark.startswith("main:")}
+        return {(name, number) for name, number in places if number < counts.get(name, 0)}
+
     @property
     def received_tag(self) -> str:
         """The tag that says how many answers this process has for the run."""
-        return f"{_RECEIVED}{self._id}"
+        return f"{_RECEIVED}{self.id}"
 
     def leave(self, *, is_whole: bool = True) -> None:
         """Take back what this process says of itself: how many answers it has, where all are written, and, where no
@@ -272,16 +285,16 @@ class Parts:
         if is_whole and self.received_tag in tags:
             self._writer.delete_tag(self.received_tag)
         marks = {name.removeprefix(_TAG): value for name, value in tags.items() if name.startswith(_TAG)}
-        if set(marks) == {self._id} and marks[self._id].startswith("main:"):
-            self._writer.delete_tag(_TAG + self._id)
+        if set(marks) == {self.id} and marks[self.id].startswith("main:"):
+            self._writer.delete_tag(_TAG + self.id)
 
     def _merge(self, marks: dict[str, str]) -> tuple[list[GrowingTable], dict[str, str]]:
         """The tables of all parts, each with its rows kept outside the tables, and the marks that they follow."""
         rows = self._tables[0].rows
-        if marks.get(self._id) != f"part:{rows}":
-            self._writer.files({self._path(self._id, table.name): table.write for table in self._tables})
-            self._set(self._id, f"part:{rows}")
-        in_main = {name for name, mark in marks.items() if mark.startswith("main:") and name != self._id}
+        if marks.get(self.id) != f"part:{rows}":
+            self._writer.files({self._path(self.id, table.name): table.write for table in self._tables})
+            self._set(self.id, f"part:{rows}")
+        in_main = {name for name, mark in marks.items() if mark.startswith("main:") and name != self.id}
         gone = {name for name in self._ever_in_main if name not in marks and _BASE not in marks}
         self._ever_in_main |= in_main
         for name in in_main | gone:
@@ -289,7 +302,7 @@ class Parts:
             if self._marks().get(name) == marks.get(name) and stored[self._tables[0].name] is not None:
                 self._keep(name, stored)
         marks = self._marks()
-        parts = [self._part(name, mark) for name, mark in sorted(marks.items(), key=_base_first) if name != self._id]
+        parts = [self._part(name, mark) for name, mark in sorted(marks.items(), key=_base_first) if name != self.id]
         merged = [GrowingTable(self._folder, f"all-{table.name}") for table in self._tables]
         for target, own in zip(merged, self._tables, strict=True):
             target.clear()

@@ -101,6 +101,14 @@ class RunWriter:
 
     def params(self, params: Mapping[str, object]) -> None:
         """Write params; of those that the run has already, see ``new_params``."""
+        try:
+            self._write_params(params)
+        except write_errors() as error:
+            if _WRITTEN_BY_OTHERS.search(str(error)) is None:
+                raise
+            self._write_params(params)
+
+    def _write_params(self, params: Mapping[str, object]) -> None:
         from mlflow.entities import Param
 
         present = self._client.get_run(self.run_id).data.params
@@ -150,6 +158,13 @@ class RunWriter:
         parent = name.rpartition("/")[0] or None
         if not any(artifact.path == name for artifact in self._client.list_artifacts(self.run_id, parent)):
             return None
+        for pause in (0.05, 0.2, 1.0):
+            with suppress(json.JSONDecodeError):
+                return self._downloaded(name)
+            time.sleep(pause)  # another process is writing it
+        return self._downloaded(name)
+
+    def _downloaded(self, name: str) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             path = self._client.download_artifacts(self.run_id, name, folder)
             table: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -227,6 +242,7 @@ def _batches(entries: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 _LONGEST_REASON = 500
 _STATEMENT = re.compile(r"(?<!\s)\s*(?:\[SQL:|\(Background on this error).*", re.DOTALL)
+_WRITTEN_BY_OTHERS = re.compile("IntegrityError|UniqueViolation")  # by another process, in the meantime
 _UNREACHED = re.compile(
     r"API request to (?P<server>\w+://[^/\s]+)\S* failed with.*?"
     r"(?P<why>\[Errno \d+\] [\w ]+|Read timed out|Connection aborted)",

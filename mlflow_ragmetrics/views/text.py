@@ -89,7 +89,7 @@ def rationale(score: Score) -> str:
 
     Contradicted ones stand first. Words that were not found are named by the reason only: there are too many.
     """
-    failed = [item for item in score.items if item.verdict in _FAILED and item.kind != "token"]
+    failed = [item for item in score.items if item.text and item.verdict in _FAILED and item.kind != "token"]
     failed.sort(key=lambda item: _FAILED[str(item.verdict)])
     shown = [_failed_item(item) for item in failed[:_ITEMS_SHOWN]]
     more = [f"- … {len(failed) - _ITEMS_SHOWN} more"] if len(failed) > _ITEMS_SHOWN else []

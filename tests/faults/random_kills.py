@@ -24,7 +24,7 @@ from typing import Any
 
 import mlflow
 from langchain_core.runnables import RunnableLambda
-from mlflow_ragmetrics.tracking.live_tables import left_unwritten
+from mlflow_ragmetrics.tracking.tables import left_unwritten
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main as ragmetrics

@@ -138,3 +138,39 @@ def test_causes_are_counted_and_go_on_from_the_table(live: LiveRun) -> None:
     again.begin({})
     points = {point.key: point.value for point in again.next_metrics(score, 3, "retrieval")}
     assert (points["diagnosis/n_retrieval"], points["diagnosis/n_not_measured"]) == (2, 1)
+
+
+def _grown(live: LiveRun, *names: str) -> list[tuple[str, int]]:
+    return live.append(pd.DataFrame({"id": list(names)}), pd.DataFrame({"id": []}))
+
+
+def _ids(run_id: str) -> list[str]:
+    return [row[0] for row in mlflow.artifacts.load_dict(f"runs:/{run_id}/rag_rows.json")["data"]]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_a_process_that_ended_had_written_is_known(
+    alone: bool, live: LiveRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it ended while it was writing, so that it could not tell."""
+    if not alone:
+        LiveRun(live.run_id).begin({"suite": "custom"})
+    places = _grown(live, "a", "b")
+    live.publish()
+    places += _grown(live, "c")
+    with monkeypatch.context() as patch:
+        patch.setattr(live._parts, "_write", _fails)  # the tables are not written; its own part is, where it has one
+        with pytest.raises(RagMetricsError):
+            live.publish()
+    places += _grown(live, "d")
+    live.leave()
+
+    following = LiveRun(live.run_id)
+    following.begin({"suite": "custom"})
+    assert following.held(places) == set(places[: 2 if alone else 3])
+    following.publish()
+    assert _ids(live.run_id) == list("ab" if alone else "abc")
+
+
+def _fails(*_: object) -> None:
+    raise OSError("no")

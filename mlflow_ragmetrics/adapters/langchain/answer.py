@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from mlflow_ragmetrics.adapters.langchain.scoring import Counts
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.tracking.live import Place
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
@@ -27,8 +28,9 @@ class Answer:
     """A scored answer, and how far it is written: its metrics, its row in the tables, the feedback on its trace.
 
     ``run_id`` is ``None`` where it belongs to the run that the sink makes. ``metrics`` are made once, so that writing
-    them again writes the same points; ``row`` is its place in the run's tables, once it has one; ``feedback`` is what
-    is not on the trace yet. ``counts`` are those of the handler that it came from, ``time_ms`` is when it was scored.
+    them again writes the same points; ``place`` is that of its row in the run's tables, once it has one, and
+    ``left_at`` the one that it had in a process that ended, which may have written it or not; ``feedback`` is what is
+    not on the trace yet. ``counts`` are those of the handler that it came from, ``time_ms`` is when it was scored.
     """
 
     scored_row: Row
@@ -40,7 +42,8 @@ class Answer:
     came: float = field(default_factory=time.monotonic)
     metrics: list[Metric] | None = None
     metrics_written: bool = False
-    row: int | None = None
+    place: Place | None = None
+    left_at: Place | None = None
     feedback_attempts: int = 0
     withheld: bool = False
     written: bool = False
@@ -55,6 +58,7 @@ class Packed(TypedDict):
     feedback: list[str]
     time_ms: int
     metrics: list[tuple[str, float, int, int]] | None
+    place: Place | None
 
 
 def packed(answer: Answer, run_id: str | None) -> Packed:
@@ -67,6 +71,7 @@ def packed(answer: Answer, run_id: str | None) -> Packed:
         feedback=list(answer.feedback),
         time_ms=answer.time_ms,
         metrics=metrics,
+        place=answer.place or answer.left_at,
     )
 
 
@@ -81,6 +86,8 @@ def unpacked(entry: Packed, counts: Counts) -> Answer | None:
         return None
     feedback = {key: row.scores[key] for key in entry["feedback"] if key in row.scores}
     answer = Answer(row, entry["run_id"], entry["trace_id"], feedback, counts, entry["time_ms"])
+    if entry["place"] is not None:
+        answer.left_at = (entry["place"][0], entry["place"][1])
     if entry["metrics"] is not None:
         answer.metrics = [Metric(*each) for each in entry["metrics"]]
     return answer

@@ -35,6 +35,7 @@ Config = Union[Mapping[str, Any], Callable[[Sample], Mapping[str, Any]]]
 FIGURES = ("latency_seconds", "first_token_seconds", "input_tokens", "output_tokens", "cost")
 """What is measured of each call, as far as the models say it."""
 
+_INTERRUPTED = "it was interrupted before its end, and has no answer"
 _LONGEST_PAUSE = 8.0
 _KEYS = ("question", "query", "input", *ALIASES["question"])
 _MESSAGES = "messages"
@@ -174,7 +175,8 @@ class Caller:
             trace_id = recorder.exchange.trace_id if recorder.exchange is not None else None
             link = {} if trace_id is None else {"trace_id": trace_id}
             return Answered(replace(sample, metadata={**sample.metadata, **link}), message)
-        return Answered(_with_answer(sample, found, _figures_of(exchange), self.reading.question is not None))
+        answered = _with_answer(sample, found, _figures_of(exchange), self.reading.question is not None)
+        return Answered(answered, _INTERRUPTED if exchange.left else None)
 
     def _config_of(self, sample: Sample, recorder: Recorder) -> dict[str, Any]:
         given = self.config(sample) if callable(self.config) else self.config
@@ -211,8 +213,13 @@ class Caller:
 
     def _new_loop(self) -> asyncio.AbstractEventLoop:
         self._own_loop = asyncio.new_event_loop()
-        start_thread(self._own_loop.run_forever, name="ragmetrics-loop")
+        start_thread(partial(_run_to_its_end, self._own_loop), name="ragmetrics-loop")
         return self._own_loop
+
+
+def _run_to_its_end(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
 
 
 async def _awaited(call: Any) -> Any:

@@ -32,7 +32,7 @@ from mlflow_ragmetrics.adapters.langchain.sample import Reading
 from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import counted
+from mlflow_ragmetrics.core.text import render, say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, run_beside
@@ -195,6 +195,7 @@ def _evaluated(
         report = replace(report, timings=_timings(rows))
         failed = _failed_on_all(report)
         if failed is not None:
+            failed = render(failed, suite.language)
             warn(failed, stacklevel=2)
             report = replace(report, stopped=failed)
         if interruption is not None:
@@ -226,11 +227,7 @@ def _check(concurrency: int, timeout: float | None, retries: int, config: Config
 
 def _failures(rows: Sequence[Row]) -> tuple[str, ...]:
     failures = [score.error for row in rows for score in [*row.scores.values()][:1] if _is_failure(score)]
-    return (
-        (f"{_CHAIN_FAILED} on {len(failures)} of {counted(len(rows), 'row')}; the first: {failures[0]}",)
-        if failures
-        else ()
-    )
+    return (say("chain.failed", n=len(failures), rows=len(rows), error=failures[0]),) if failures else ()
 
 
 def _is_failure(score: Score) -> bool:
@@ -254,7 +251,7 @@ def _failed_on_all(report: Report) -> str | None:
     failures = [next(iter(row.scores.values())) for row in report.rows]
     if not all(map(_is_failure, failures)):
         return None
-    return f"{_CHAIN_FAILED} on all {len(failures)} rows; the first: {failures[0].error}"
+    return say("chain.failed_on_all", n=len(failures), error=failures[0].error)
 
 
 def _reduced(suite: Suite, samples: Sequence[Sample]) -> tuple[Suite, tuple[str, ...]]:
@@ -290,7 +287,7 @@ def _missing_retrieval(suite: Suite, rows: Sequence[Row]) -> tuple[tuple[str, ..
     keys = [metric.key for metric in suite.metrics if "contexts" in metric.required]
     if not without or not keys:
         return (), None
-    said = f"{without} of {len(answered)} answers came without any retrieval: {', '.join(keys)} skip them"
+    said = say("chain.without_retrieval", n=without, answers=len(answered), keys=", ".join(keys))
     named = [key for key in keys if key not in suite.selection.optional]
     if without < len(answered) or not named:
         return (said,), None

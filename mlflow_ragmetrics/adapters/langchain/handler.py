@@ -11,6 +11,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -22,6 +23,7 @@ from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.report.tables import row_without_texts
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ class RagMetricsCallback(Recorder):
         log: write into MLflow; by default only where there is no ``sink``.
         run_id: the MLflow run to write into, else the one that is active at the call, else a new one.
         feedback: put the scores on the chain's own MLflow trace, where it is traced.
+        texts: ``False`` writes scores, verdicts and ids only, as in ``Report.log``: nothing of what is asked, answered,
+            retrieved or said about it goes to MLflow or to disk (what traces the chain itself, writes what it does).
         anytime: write ``<key>/anytime_low`` and ``/anytime_high`` as well, an interval of the mean that stays valid
             however often one looks.
         buffer_size: scored answers that wait for MLflow in memory; further ones go to disk, and are dropped only where
@@ -90,6 +94,7 @@ class RagMetricsCallback(Recorder):
         log: bool | None = None,
         run_id: str | None = None,
         feedback: bool = True,
+        texts: bool = True,
         anytime: bool = False,
         buffer_size: int = 5000,
         spill: bool | str | os.PathLike[str] = True,
@@ -122,7 +127,8 @@ class RagMetricsCallback(Recorder):
                 spill=where,
             )
             self._mlflow.use(self, self._counts)
-            takers.append(partial(self._mlflow.take, counts=self._counts))
+            take = partial(self._mlflow.take, counts=self._counts)
+            takers.append(take if texts else lambda scored: take(replace(scored, row=row_without_texts(scored.row))))
         self._scorer = Scorer(reading, suite if trace_judge else untraced_suite(suite), takers, self._counts)
         self._queue_options: _QueueOptions = {"size": queue_size, "when_full": when_full, "workers": workers}
         self._queue = self._new_queue()

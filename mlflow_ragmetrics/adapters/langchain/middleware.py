@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.text import render, say
 from mlflow_ragmetrics.engine.threads import run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 from mlflow_ragmetrics.records.conversation import has_open_calls, sample_from_messages
@@ -24,11 +25,7 @@ except ImportError as error:
 
 __all__ = ["RagMetricsMiddleware"]
 
-_ADVICE = (
-    "Your answer does not hold: {reasons}. Answer again, only from what the tools gave; say so if it is not there."
-)
 _RETRIES = "ragmetrics_retries"
-_INSTEAD = "I cannot answer this reliably from the sources that I have."
 
 
 class RagMetricsMiddleware(AgentMiddleware):
@@ -40,7 +37,7 @@ class RagMetricsMiddleware(AgentMiddleware):
         on_failure: ``"annotate"``: the answer goes out with its scores; ``"retry"``: the model is told why it failed
             and answers anew, at most ``retries`` times; ``"stop"``: ``instead`` goes out in its place.
         retries: how often the model answers anew.
-        instead: the text in place of an answer that failed.
+        instead: the text in place of an answer that failed; by default a sentence in the suite's language.
 
     A message that calls tools is no answer and is not scored. What the tools gave is what the answer is held against.
     Each answer carries its scores: ``message.response_metadata["ragmetrics"]`` is ``{key: {"score", "passed",
@@ -56,7 +53,7 @@ class RagMetricsMiddleware(AgentMiddleware):
         *,
         on_failure: Literal["annotate", "retry", "stop"] = "annotate",
         retries: int = 1,
-        instead: str = _INSTEAD,
+        instead: str | None = None,
     ) -> None:
         super().__init__()
         if on_failure not in ("annotate", "retry", "stop"):
@@ -70,7 +67,7 @@ class RagMetricsMiddleware(AgentMiddleware):
             raise InvalidOptionError(message, param="suite")
         self._on_failure = on_failure
         self._retries = retries if on_failure == "retry" else 0
-        self._instead = instead
+        self._instead = render(say("guardrail.instead"), self._suite.language) if instead is None else instead
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Score what the model answers to ``request`` by way of ``handler``; retry or replace it where it fails."""
@@ -78,7 +75,7 @@ class RagMetricsMiddleware(AgentMiddleware):
         tried = _tried(request.messages)
         while _failed(scores := self._scores(request.messages, response)) and tried < self._retries:
             tried += 1
-            response = handler(_asked_again(request, response, scores))
+            response = handler(self._asked_again(request, response, scores))
         return self._given(response, scores, tried)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -90,7 +87,7 @@ class RagMetricsMiddleware(AgentMiddleware):
             and tried < self._retries
         ):
             tried += 1
-            response = await handler(_asked_again(request, response, scores))
+            response = await handler(self._asked_again(request, response, scores))
         return self._given(response, scores, tried)
 
     def _scores(self, messages: Sequence[Any], response: Any) -> Mapping[str, Score]:
@@ -116,6 +113,11 @@ class RagMetricsMiddleware(AgentMiddleware):
         response.result[place] = answer.model_copy(update=changed)
         return response
 
+    def _asked_again(self, request: Any, response: Any, scores: Mapping[str, Score]) -> Any:
+        reasons = "; ".join(f"{key}: {score.reason}" for key, score in _failed(scores).items())
+        advice = HumanMessage(render(say("guardrail.advice", reasons=reasons), self._suite.language))
+        return request.override(messages=[*request.messages, _answer_of(response), advice])
+
 
 def _tried(messages: Sequence[Any]) -> int:
     """How often the model was told in this turn, where it went on to ask its tools instead of answering."""
@@ -133,9 +135,3 @@ def _answer_of(response: Any) -> Any:
 
 def _failed(scores: Mapping[str, Score]) -> dict[str, Score]:
     return {key: score for key, score in scores.items() if score.passed is False}
-
-
-def _asked_again(request: Any, response: Any, scores: Mapping[str, Score]) -> Any:
-    reasons = "; ".join(f"{key}: {score.reason}" for key, score in _failed(scores).items())
-    advice = HumanMessage(_ADVICE.format(reasons=reasons))
-    return request.override(messages=[*request.messages, _answer_of(response), advice])

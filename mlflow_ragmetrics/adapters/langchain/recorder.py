@@ -10,11 +10,19 @@ from collections import OrderedDict
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables.config import var_child_runnable_config
+
+if TYPE_CHECKING:
+    _Listener = BaseCallbackHandler
+else:
+    try:  # LangGraph tells of interrupts only those that are of its own kind
+        from langgraph.callbacks import GraphCallbackHandler as _Listener
+    except ImportError:
+        _Listener = BaseCallbackHandler
 
 __all__ = ["Capture", "Exchange", "Recorder", "Step", "trace_id_of"]
 
@@ -174,6 +182,12 @@ class Capture:
             elif "GraphInterrupt" in kinds:
                 run.exchange.left = True
 
+    def note_interrupt(self, run_id: UUID) -> None:
+        """A graph stops before its end, to be resumed by another call."""
+        run = self._open.get(run_id)
+        if run is not None and run.exchange is not None:
+            run.exchange.left = True
+
     def exchange_of(self, run_id: UUID) -> Exchange | None:
         """The exchange whose outermost chain this run is, if it is one."""
         run = self._open.get(run_id)
@@ -211,7 +225,7 @@ class Capture:
         return self._open.get(parent)
 
 
-class Recorder(BaseCallbackHandler):
+class Recorder(_Listener):
     """Makes an exchange of the events of each call, and hands it to ``answered`` or ``failed``.
 
     It runs in the thread, or the event loop, of the chain: its work takes a few microseconds and never waits.
@@ -353,6 +367,10 @@ class Recorder(BaseCallbackHandler):
         self.capture.fail_step(run_id, error)
 
     on_retriever_error = on_tool_error = on_llm_error
+
+    def on_interrupt(self, event: Any) -> None:
+        """A graph stops, as ``interrupt_before`` or ``interrupt_after`` says: what its state holds is no answer."""
+        self.capture.note_interrupt(event.run_id)
 
 
 def _surrounding_run() -> UUID | None:

@@ -121,7 +121,9 @@ class Reading:
         if self.input_key is not None:
             return _text(question_in(_entry(exchange.inputs, self.input_key)))
         asked = _text(question_in(exchange.inputs))
-        return asked or _only_text(exchange.inputs) or _text(question_in({"messages": _messages(exchange.outputs)}))
+        if asked or exchange.inputs is None or hasattr(exchange.inputs, "resume"):
+            return asked or _resumed_question(exchange)
+        return _only_text(exchange.inputs) or _text(question_in({"messages": _messages(exchange.outputs)}))
 
     def _answer(self, exchange: Exchange) -> str | None:
         if self.answer is not None:
@@ -149,6 +151,12 @@ def _answer_in(outputs: Any) -> str | None:
             break
         outputs = _plain(inner)
     return _read_text(outputs)
+
+
+def _resumed_question(exchange: Exchange) -> str | None:
+    """The question of a graph that goes on after an interrupt: the one in its state."""
+    states = (exchange.outputs, *(step.value for step in exchange.steps if step.kind == "input"))
+    return next(filter(None, (_text(question_in(state)) for state in states if isinstance(state, Mapping))), None)
 
 
 def _read_text(value: Any) -> str | None:

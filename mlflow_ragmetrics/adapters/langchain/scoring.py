@@ -30,6 +30,7 @@ T = TypeVar("T")
 WhenFull = Literal["drop", "block"]
 _TASKS_PER_BATCH = 16
 _IDLE_SECONDS = 2.0
+_GATHER_SECONDS = 0.02
 _LONGEST_YIELD = 0.1
 _YIELD_STEP = 0.005
 _logger = logging.getLogger(__name__)
@@ -67,8 +68,9 @@ class BackgroundQueue(Generic[T]):
     """A bounded queue whose tasks daemon threads hand to ``work``, in batches; ``work`` must not raise.
 
     Threads begin when there is something to do, also after a fork, and end when there has been nothing for a while.
-    They run in an empty context: nothing of the application's (callbacks, open spans) reaches what they call. While
-    the application is ``busy`` they let it go first, for a tenth of a second and as long as the queue is not half full.
+    They run in an empty context: nothing of the application's (callbacks, open spans) reaches what they call. They let
+    tasks gather for a moment, and while the application is ``busy`` they let it go first, for a tenth of a second, both
+    as long as the queue is not half full and nobody waits.
     """
 
     def __init__(
@@ -145,6 +147,7 @@ class BackgroundQueue(Generic[T]):
         batch: list[T] = []
         try:
             batch.append(self._tasks.get(timeout=_IDLE_SECONDS))
+            self._let_pass(_GATHER_SECONDS, lambda: True)  # one batch costs the application less than many
             while len(batch) < _TASKS_PER_BATCH:
                 batch.append(self._tasks.get_nowait())
         except queue.Empty:
@@ -153,8 +156,11 @@ class BackgroundQueue(Generic[T]):
 
     def _yield_to_application(self) -> None:
         """Scoring may be pure computing, which in one process slows the chain down, however many threads there are."""
-        until = time.monotonic() + _LONGEST_YIELD
-        while self._busy() and not self._waiters and 2 * self._tasks.qsize() < self._size and time.monotonic() < until:
+        self._let_pass(_LONGEST_YIELD, self._busy)
+
+    def _let_pass(self, seconds: float, wanted: Callable[[], bool]) -> None:
+        until = time.monotonic() + seconds
+        while wanted() and not self._waiters and 2 * self._tasks.qsize() < self._size and time.monotonic() < until:
             time.sleep(_YIELD_STEP)
 
     def _end_thread(self, number: int) -> bool:
@@ -205,6 +211,9 @@ class Scorer:
             return None
         if sample.answer is None and "answer" not in sample.invalid:
             self._counts.add("skipped")
+            if exchange.left:
+                self._warn_once("a call that was interrupted, or whose stream was left, has no answer to score")
+                return None
             kind = kind_of(exchange.outputs)
             self._warn_once(f"no answer was found in the chain's outputs ({kind}); name it with output_key= or answer=")
             return None

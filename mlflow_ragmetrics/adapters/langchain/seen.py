@@ -12,7 +12,7 @@ from typing import Any
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
 from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.records.conversation import tool_chunks
+from mlflow_ragmetrics.records.conversation import directs_agents, tool_chunks
 from mlflow_ragmetrics.records.messages import joined_parts
 from mlflow_ragmetrics.records.values import are_texts, chunks_of, distinct
 
@@ -153,8 +153,7 @@ def seen_in(text: str, prompts: Sequence[str]) -> str | None:
     longest = max((_common_beginning(plain, prompt) for prompt in prompts), default=0)
     parts = [plain[:longest].rstrip()] if longest >= _SHORTEST_PART else []
     rest = plain[longest:] if parts else plain
-    sentences = (each.strip() for each in re.split(r"(?<=[.!?。！？])\s+", rest))
-    parts += [each for each in sentences if len(each) >= _SHORTEST_PART and any(each in prompt for prompt in prompts)]
+    parts += [each for each in _sentences(rest) if any(each in prompt for prompt in prompts)]
     return " ".join(parts) or None
 
 
@@ -234,7 +233,9 @@ class _Texts:
         of_tools = [
             chunk
             for step in steps
-            if step.kind == "tool" and (tools is None or step.name in tools) and not any(document_lists(step.value))
+            if step.kind == "tool"
+            and (not directs_agents(step.name) if tools is None else step.name in tools)
+            and not any(document_lists(step.value))
             for chunk in tool_chunks(step.value)
         ]
         in_steps = [
@@ -278,10 +279,12 @@ def _seen(chunks: Iterable[Chunk], prompts: Sequence[str], as_whole: bool = Fals
 def _uncovered(chunks: Iterable[Chunk], chosen: Sequence[Chunk], replies: Sequence[str]) -> list[Chunk]:
     """Those that are neither made of what is ``chosen`` already, nor a part of it, nor of a model's making."""
     texts = [" ".join(chunk.text.split()) for chunk in chosen]
+    parts = list(filter(None, map(_sentences, texts)))
     fresh: list[Chunk] = []
     for chunk in chunks:
         plain = " ".join(chunk.text.split())
         made = any(text in plain or plain in text or form in plain for text in texts for form in _forms(text))
+        made = made or any(all(part in plain for part in sentences) for sentences in parts)
         if not made and not any(_stands_in(text, plain) or plain in " ".join(text.split()) for text in replies):
             fresh.append(chunk)
             texts.append(plain)
@@ -314,6 +317,11 @@ def _forms(text: str) -> Iterator[str]:
     """The text as it may stand in a prompt: as it is, or escaped for JSON, Python or HTML; white space is single."""
     forms = [text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1]]
     yield from dict.fromkeys(" ".join(each.split()) for each in (*forms, html.escape(text)))
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of ``text`` that are long enough to stand somewhere not by chance."""
+    return [part for each in re.split(r"(?<=[.!?。！？])\s+", text) if len(part := each.strip()) >= _SHORTEST_PART]
 
 
 def _common_beginning(text: str, prompt: str) -> int:

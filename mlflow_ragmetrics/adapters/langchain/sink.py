@@ -96,6 +96,7 @@ class MLflowSink:
         self._received: Counter[str | None] = Counter()
         self._flushing = 0
         self._closed = False
+        self._is_over = False  # what was being written when it closed is on disk
         self._thread: ThreadTask | None = None
 
     def after_fork(self) -> None:
@@ -140,6 +141,8 @@ class MLflowSink:
         counts = counts or self._all
         deadline = time.monotonic() + timeout
         with self._changed:
+            if self._closed:  # that was said already
+                return not counts.snapshot()["unwritten"]
             self._flushing += 1
             if self._unwritten:
                 self._start()
@@ -246,7 +249,7 @@ class MLflowSink:
 
     def _put_aside(self) -> tuple[int, int]:
         """What waits when the sink closes goes to disk: how many are there now, and how many were given up."""
-        given_up = 0
+        given_up, self._is_over = 0, True
         left, self._waiting, self._writing = [*self._writing, *self._waiting], [], []
         for answer in left:
             if not answer.written and not self._put_on_disk(answer):
@@ -333,15 +336,48 @@ class MLflowSink:
                     if not live.begun:
                         live.begin(self._description)
                     full = len(answers) >= self._buffer_size // 2
-                    _write_answers(answers, live, self._received[run_id], everything=self._flushing > 0 or full)
+                    self._write_into(live, answers, self._received[run_id], everything=self._flushing > 0 or full)
             except RagMetricsError as error:
                 failures.append(str(error))
                 if run_id is None and self._own_run in self._live_runs and not self._live_runs[self._own_run].begun:
                     del self._live_runs[self._own_run]  # another process may have taken it back: it is looked for anew
                     self._own_run = None
-        if failures and self._failure is None:
+        if failures and self._failure is None and not self._is_over:
             _logger.warning("%s; it will be tried again", for_log(failures[0]))
         self._failure = failures[0] if failures else None
+
+    def _write_into(self, live: LiveRun, answers: Sequence[Answer], received: int, *, everything: bool) -> None:
+        """Write what is left of ``answers``: metrics, rows of the tables (in batches, unless ``everything``), feedback.
+
+        Where it raises, the answers know how far it came, and it may be called again.
+        """
+        fresh = [answer for answer in answers if not answer.metrics_written]
+        for answer in fresh:
+            if answer.metrics is None:
+                scores = answer.scored_row.scores
+                cause = next((each.cause for each in diagnoses_of([scores])), None)
+                answer.metrics = live.next_metrics(scores, answer.time_ms, cause)
+        live.write_metrics([metric for answer in fresh for metric in answer.metrics or ()], received)
+        for answer in fresh:
+            answer.metrics_written = True
+        held = live.held(answer.left_at for answer in answers if answer.left_at is not None)
+        for answer in answers:
+            answer.place = answer.left_at if answer.left_at in held else answer.place
+            answer.left_at = None
+        unlisted = [answer for answer in answers if answer.place is None]
+        if unlisted and (everything or _are_due(unlisted, live.rows)):
+            rows = [answer.scored_row for answer in unlisted]
+            diagnoses = diagnoses_of([row.scores for row in rows], live.language)
+            tables = rows_frame(rows, diagnosis_columns(diagnoses)), items_frame(rows)
+            with self._changed:
+                if self._is_over:
+                    return
+                for answer, place in zip(unlisted, live.append(*tables), strict=True):
+                    answer.place = place
+        live.publish()
+        for answer in answers:
+            _give_feedback(answer, live)
+            answer.written = answer.place is not None and not answer.feedback
 
     def _live_run(self, run_id: str | None) -> LiveRun:
         if run_id is None:
@@ -406,33 +442,6 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def _write_answers(answers: Sequence[Answer], live: LiveRun, received: int, *, everything: bool) -> None:
-    """Write what is left of ``answers``: metrics, rows of the tables (in batches, unless ``everything``), feedback.
-
-    Where it raises, the answers know how far it came, and it may be called again.
-    """
-    fresh = [answer for answer in answers if not answer.metrics_written]
-    for answer in fresh:
-        if answer.metrics is None:
-            scores = answer.scored_row.scores
-            cause = next((each.cause for each in diagnoses_of([scores])), None)
-            answer.metrics = live.next_metrics(scores, answer.time_ms, cause)
-    live.write_metrics([metric for answer in fresh for metric in answer.metrics or ()], received)
-    for answer in fresh:
-        answer.metrics_written = True
-    unlisted = [answer for answer in answers if answer.row is None]
-    if unlisted and (everything or _are_due(unlisted, live.rows)):
-        rows, first = [answer.scored_row for answer in unlisted], live.rows
-        diagnoses = diagnoses_of([row.scores for row in rows], live.language)
-        live.append(rows_frame(rows, diagnosis_columns(diagnoses)), items_frame(rows))
-        for number, answer in enumerate(unlisted, first):
-            answer.row = number
-    live.publish()
-    for answer in answers:
-        _give_feedback(answer, live)
-        answer.written = answer.row is not None and not answer.feedback
 
 
 def _are_due(unlisted: Sequence[Answer], listed: int) -> bool:

@@ -1,8 +1,10 @@
-"""A server of the Model Context Protocol with one tool that searches."""
+"""A server of the Model Context Protocol with one tool that searches: on a loopback port, else on stdio."""
+
+import sys
 
 from mcp.server.fastmcp import FastMCP
 
-server = FastMCP("library")
+server = FastMCP("library", port=int(sys.argv[1]) if sys.argv[1:] else 0, log_level="WARNING")
 
 
 @server.tool()
@@ -15,4 +17,4 @@ def look_up(query: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    server.run()
+    server.run("streamable-http" if sys.argv[1:] else "stdio")

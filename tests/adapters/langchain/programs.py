@@ -9,7 +9,10 @@ import asyncio
 import importlib.util
 import json
 import operator
+import socket
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +26,8 @@ from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
-from langchain_core.tools import create_retriever_tool, tool
+from langchain_core.runnables import RunnableBranch, RunnableLambda, RunnableParallel, RunnablePassthrough
+from langchain_core.tools import ToolException, create_retriever_tool, tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import BaseModel, Field
 
@@ -226,6 +229,16 @@ def documents_as_json() -> Any:
     return {"context": Shelf() | dumped, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
 
 
+@program([A.page_content + " " + C.page_content], retrieved="l")
+def sentences_numbered_by_the_formatter() -> Any:
+    def numbered(found: list[Document]) -> str:
+        sentences = [each for document in found for each in document.page_content.split(". ")]
+        return "\n".join(f"[{number}] {each.rstrip('.')}." for number, each in enumerate(sentences))
+
+    shelf = Shelf(documents=[Document(f"{A.page_content} {C.page_content}", id="l")])
+    return {"context": shelf | numbered, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
 @program(ALL, retrieved="abc", shape="A vector store called in a function that gives (document, score) pairs")
 def pairs_of_document_and_score() -> Any:
     def search(_: str) -> list[tuple[Document, float]]:
@@ -420,6 +433,68 @@ PROGRAMS["citations_added"] = Program(
 )  # fmt: skip
 
 
+@program([A], retrieved="abc", shape="A branch that is chosen by a model (`RunnableBranch`)")
+def routed() -> Any:
+    chooses = PROMPT.partial(context="Is it about a building, yes or no? 1869") | Model() | StrOutputParser()
+    answered = RunnablePassthrough.assign(context=lambda state: joined(state["found"][:1])) | PROMPT | Model()
+    branch = RunnableBranch((lambda state: state["kind"] == "yes", answered), lambda state: "I only know buildings.")
+    gather = RunnableParallel(
+        found=Shelf(), question=RunnablePassthrough(), kind={"question": RunnablePassthrough()} | chooses
+    )
+    return gather | branch | StrOutputParser()
+
+
+@program(ALL, retrieved="abc", shape="An answer with its citations beside it (`RunnableParallel`)")
+def citations_beside_the_answer() -> Any:
+    answer = PROMPT | Model() | StrOutputParser()
+    cited = RunnableLambda(lambda state: [{"id": "a", "quote": "built in 1869"}])
+    gather = {"context": Shelf() | joined, "question": RunnablePassthrough()}
+    return gather | RunnableParallel(answer=answer, citations=cited)
+
+
+@program(ALL, retrieved="abc", shape="Two drafts from other documents each, of which a model makes the answer")
+def drafts_merged_by_a_model() -> Any:
+    near = {
+        "context": (lambda _: QUESTION) | Shelf(documents=[A, B]) | joined,
+        "question": RunnablePassthrough(),
+    } | PROMPT
+    far = {"context": (lambda _: QUESTION) | Shelf(documents=[C]) | joined, "question": RunnablePassthrough()} | PROMPT
+    first = near | Model(reply=lambda _: "The first draft names a granite tower.") | StrOutputParser()
+    second = far | Model(reply=lambda _: "The second draft names the ferries only.") | StrOutputParser()
+    drafts = (
+        {"question": RunnablePassthrough()}
+        | RunnablePassthrough.assign(near=first)
+        | RunnablePassthrough.assign(far=second)
+    )
+    merge = ChatPromptTemplate.from_template("Make one answer of:\n{near}\n{far}")
+    return drafts | merge | Model() | StrOutputParser()
+
+
+@program(
+    [A], retrieved="a", shape="A query that a model rewrites before a second search, as the first found too little"
+)
+def searched_again() -> Any:
+    def search(question: str) -> list[Document]:
+        found = Shelf(documents=[]).invoke(question)
+        rewritten = Model(reply=lambda _: "lighthouse year of building").invoke(f"Rewrite: {question}").content
+        return found or Shelf(documents=[A]).invoke(str(rewritten))
+
+    return (
+        {"context": RunnableLambda(search) | joined, "question": RunnablePassthrough()}
+        | PROMPT
+        | Model()
+        | StrOutputParser()
+    )
+
+
+@program(ALL, retrieved="abc", shape="HyDE: the search is made with a passage that a model invents")
+def hypothetical_passage() -> Any:
+    invent = ChatPromptTemplate.from_template("Write a passage that would answer: {question}")
+    writer = Model(reply=lambda _: "Some old tower may have been raised in the nineteenth century.")
+    context = {"question": RunnablePassthrough()} | invent | writer | StrOutputParser() | Shelf() | joined
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
 # ---------------------------------------------------------------- follow-ups
 
 REWRITE = ChatPromptTemplate.from_messages(
@@ -499,6 +574,24 @@ def stream_left_early() -> Any:
 @program(ALL, retrieved="abc", calls=2)
 def batched() -> Any:
     return lambda config: lcel().batch([QUESTION, QUESTION], config)
+
+
+@program(ALL, retrieved="abc", calls=2)
+def batched_as_completed() -> Any:
+    return lambda config: list(lcel().batch_as_completed([QUESTION, QUESTION], config))
+
+
+@program([A], retrieved="a", shape="An async fallback")
+def fallen_back_async() -> Any:
+    async def fail(_: Any) -> Any:
+        raise ConnectionError("down")
+
+    first = (
+        {"context": Shelf(documents=[B, C]) | joined, "question": RunnablePassthrough()} | PROMPT | RunnableLambda(fail)
+    )
+    second = {"context": Shelf(documents=[A]) | joined, "question": RunnablePassthrough()} | PROMPT | Model()
+    chain = first.with_fallbacks([second]) | StrOutputParser()
+    return lambda config: asyncio.run(chain.ainvoke(QUESTION, config))
 
 
 # ---------------------------------------------------------------- LangGraph
@@ -622,6 +715,143 @@ def interrupted() -> Any:
     return lambda config: graph.invoke({"question": QUESTION}, {**config, "configurable": {"thread_id": "t"}})
 
 
+def halting_graph(**options: Any) -> Any:
+    """A graph whose state has a draft under ``answer`` before its last step."""
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    nodes = (("retrieve", retrieve), ("draft", generate("answer")), ("send", lambda state: {"answer": ANSWER}))
+    return graph_of(State, *nodes, checkpointer=InMemorySaver(), **options)
+
+
+THREAD = {"configurable": {"thread_id": "t"}}
+
+
+@program(None, answer=None, needs="langgraph", shape="A graph that halts before a step (`interrupt_before`): no answer")
+def halted_before_a_step() -> Any:
+    graph = halting_graph(interrupt_before=["send"])
+    return lambda config: graph.invoke({"question": QUESTION}, {**config, **THREAD})
+
+
+@program(None, answer=None, needs="langgraph")
+def halted_after_a_step() -> Any:
+    graph = halting_graph()
+    return lambda config: graph.invoke({"question": QUESTION}, {**config, **THREAD}, interrupt_after=["draft"])
+
+
+@program(None, answer=None, needs="langgraph")
+def halted_in_a_chain_around_it() -> Any:
+    graph = halting_graph(interrupt_before=["send"])
+    chain = RunnableLambda(lambda question: graph.invoke({"question": question}, THREAD)) | (
+        lambda state: state["answer"]
+    )
+    return invoked(chain)
+
+
+@program(ALL, retrieved="abc", needs="langgraph", shape="The same graph, resumed")
+def resumed_after_a_halt() -> Any:
+    graph = halting_graph(interrupt_before=["send"])
+    graph.invoke({"question": QUESTION}, THREAD)
+    return lambda config: graph.invoke(None, {**config, **THREAD})
+
+
+@program(ALL, retrieved="abc", needs="langgraph")
+def resumed_with_a_command() -> Any:
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.types import Command, interrupt
+
+    def ask(state: State) -> Any:
+        return {"answer": interrupt("May I?")}
+
+    nodes = (("retrieve", retrieve), ("ask", ask), ("generate", generate("answer")))
+    graph = graph_of(State, *nodes, checkpointer=InMemorySaver(), output_schema=OnlyAnswer)
+    graph.invoke({"question": QUESTION}, THREAD)
+    return lambda config: graph.invoke(Command(resume="yes"), {**config, **THREAD})
+
+
+class Mapped(TypedDict, total=False):
+    question: str
+    notes: Annotated[list[str], operator.add]
+    answer: str
+
+
+@program(ALL, retrieved="abc", needs="langgraph", shape="LangGraph map-reduce: a branch for each document (`Send`)")
+def sent_to_branches() -> Any:
+    from langgraph.graph import END, START, StateGraph
+    from langgraph.types import Send
+
+    def spread(state: Mapped) -> Any:
+        return [Send("read", {"document": each}) for each in Shelf().invoke(state["question"])]
+
+    def read(state: Any) -> Any:
+        found = state["document"]
+        asked = f"Note what it says: {found.page_content}"
+        return {"notes": [Model(reply=lambda _: f"Document {found.id} was read and noted.").invoke(asked).content]}
+
+    def reduce(state: Mapped) -> Any:
+        return {"answer": Model().invoke("\n".join([*state["notes"], state["question"]])).content}
+
+    builder = StateGraph(Mapped)
+    builder.add_node("read", read)
+    builder.add_node("reduce", reduce)
+    builder.add_conditional_edges(START, spread, ["read"])
+    builder.add_edge("read", "reduce")
+    builder.add_edge("reduce", END)
+    return invoked(builder.compile(), {"question": QUESTION})
+
+
+@program([B], retrieved="b", needs="langgraph", shape="A subgraph that retrieves and reranks")
+def subgraph() -> Any:
+    finder = graph_of(State, ("retrieve", retrieve), ("rerank", lambda state: {"documents": best(state["documents"])}))
+    return invoked(graph_of(State, ("find", finder), ("generate", generate())), {"question": QUESTION})
+
+
+@program(
+    [A],
+    needs="langgraph",
+    retrieved="bca",
+    shape="Self-RAG: a draft that is not good enough is written anew from other documents",
+)
+def drafted_twice() -> Any:
+    from langgraph.graph import END, START, StateGraph
+
+    def search(state: Any) -> Any:
+        return {"documents": Shelf(documents=[A] if "draft" in state else [B, C]).invoke(state["question"])}
+
+    def write(state: Any) -> Any:
+        told = ANSWER if "draft" in state else "Its keeper walks to the harbour before the ferries leave."
+        model = Model(reply=lambda _: told)
+        said = model.invoke(f"{joined(state['documents'])}\n{state['question']}").content
+        return {"answer": said, "draft": said}
+
+    builder = StateGraph(Drafted)
+    builder.add_node("search", search)
+    builder.add_node("write", write)
+    builder.add_edge(START, "search")
+    builder.add_edge("search", "write")
+    builder.add_conditional_edges("write", lambda state: END if "1869" in state["answer"] else "search")
+    return invoked(builder.compile(), {"question": QUESTION})
+
+
+class Drafted(State, total=False):
+    draft: str
+
+
+@program(ALL, retrieved="abc", needs="langgraph")
+def functional_graph() -> Any:
+    from langgraph.func import entrypoint, task
+
+    @task
+    def find(question: str) -> list[Document]:
+        return Shelf().invoke(question)
+
+    @entrypoint()
+    def workflow(asked: dict[str, str]) -> dict[str, Any]:
+        prompt = PROMPT.invoke({"context": joined(find(asked["question"]).result()), "question": asked["question"]})
+        return {"answer": Model().invoke(prompt).content}
+
+    return invoked(workflow, {"question": QUESTION})
+
+
 @program(ALL, retrieved="abc", needs="langgraph")
 def graph_streamed() -> Any:
     graph = graph_of(State, ("retrieve", retrieve), ("generate", generate()))
@@ -671,6 +901,47 @@ def agent_with_a_text_tool() -> Any:
         return A.page_content
 
     return agent_of(look_up)
+
+
+@program([A], needs="langchain")
+def agent_with_tools_that_direct() -> Any:
+    @tool
+    def transfer_to_librarian(query: str) -> str:
+        """Hand over."""
+        return "Successfully transferred to librarian"
+
+    @tool
+    def look_up(query: str) -> str:
+        """Look things up."""
+        return A.page_content
+
+    def told(messages: Sequence[BaseMessage]) -> Any:
+        if messages[-1].type == "tool" and messages[-1].name == "transfer_to_librarian":
+            return AIMessage("", tool_calls=[{"name": "look_up", "args": {"query": "x"}, "id": "2"}])
+        return ANSWER
+
+    return agent_of(transfer_to_librarian, look_up, model=Model(reply=told))
+
+
+@program([A], needs="langchain")
+def agent_whose_first_tool_fails() -> Any:
+    @tool
+    def look_up(query: str) -> str:
+        """Look things up."""
+        raise ToolException("The index does not answer at the moment.")
+
+    @tool
+    def read(query: str) -> str:
+        """Read what there is."""
+        return A.page_content
+
+    def told(messages: Sequence[BaseMessage]) -> Any:
+        if messages[-1].type == "tool" and messages[-1].name == "look_up":
+            return AIMessage("", tool_calls=[{"name": "read", "args": {"query": "x"}, "id": "2"}])
+        return ANSWER
+
+    look_up.handle_tool_error = True
+    return agent_of(look_up, read, model=Model(reply=told))
 
 
 @program([A, B], retrieved="ab", needs="langchain", shape="An agent whose tool gives JSON, or dicts")
@@ -791,20 +1062,92 @@ def agent_as_a_tool_of_an_agent() -> Any:
     return agent_of(librarian)
 
 
-@program([A, B], needs="langchain_mcp_adapters", shape="An agent with the tools of an MCP server")
+@program(
+    ALL,
+    retrieved="abc",
+    needs="langchain",
+    shape="A supervisor that hands the question to an agent (`Command(goto=…)`)",
+)
+def handed_to_another_agent() -> Any:
+    from langchain.agents import create_agent
+    from langgraph.graph import END, START, MessagesState, StateGraph
+    from langgraph.types import Command
+
+    look_up = create_retriever_tool(Shelf(), "look_up", "Looks things up.")
+    librarian = create_agent(Model(says=LOOK), [look_up], name="librarian")
+
+    def supervise(state: Any) -> Any:
+        said = (
+            Model(reply=lambda _: "librarian").invoke([*state["messages"], HumanMessage("Who is to answer?")]).content
+        )
+        return Command(goto=str(said))
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("supervisor", supervise, destinations=("librarian",))
+    builder.add_node("librarian", librarian)
+    builder.add_edge(START, "supervisor")
+    builder.add_edge("librarian", END)
+    return invoked(builder.compile(), {"messages": [HumanMessage(QUESTION)]})
+
+
+@program([A, B], retrieved="ab", needs="langchain")
+def agent_with_an_artifact_async() -> Any:
+    @tool(response_format="content_and_artifact")
+    async def look_up(query: str) -> tuple[str, dict[str, Any]]:
+        """Look things up."""
+        return joined([A, B]), {"documents": [A, B], "took": 0.2}
+
+    from langchain.agents import create_agent
+
+    agent = create_agent(Model(says=LOOK), [look_up])
+    return lambda config: asyncio.run(agent.ainvoke({"messages": [HumanMessage(QUESTION)]}, config))
+
+
+MCP_SERVER = [sys.executable, str(Path(__file__).with_name("mcp_server.py"))]
+
+
+async def _asked_with_mcp(connection: dict[str, Any], config: Any) -> Any:
+    from langchain.agents import create_agent
+    from langchain_mcp_adapters.client import MultiServerMCPClient
+
+    tools = await MultiServerMCPClient({"library": connection}).get_tools()  # type: ignore[dict-item]
+    return await create_agent(Model(says=LOOK), tools).ainvoke({"messages": [HumanMessage(QUESTION)]}, config)
+
+
+@program([A, B], needs="langchain_mcp_adapters", shape="An agent with the tools of an MCP server (stdio)")
 def agent_with_mcp_tools() -> Any:
-    server = Path(__file__).with_name("mcp_server.py")
+    connection = {"transport": "stdio", "command": MCP_SERVER[0], "args": MCP_SERVER[1:]}
+    return lambda config: asyncio.run(_asked_with_mcp(connection, config))
 
-    async def ask(config: Any) -> Any:
-        from langchain.agents import create_agent
-        from langchain_mcp_adapters.client import MultiServerMCPClient
 
-        connection = {"transport": "stdio", "command": sys.executable, "args": [str(server)]}
-        tools = await MultiServerMCPClient({"library": connection}).get_tools()  # type: ignore[dict-item]
-        agent = create_agent(Model(says=LOOK), tools)
-        return await agent.ainvoke({"messages": [HumanMessage(QUESTION)]}, config)
+@program([A, B], needs="langchain_mcp_adapters", shape="The same over HTTP (streamable HTTP on loopback)")
+def agent_with_mcp_tools_over_http() -> Any:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
 
-    return lambda config: asyncio.run(ask(config))
+    def run(config: Any) -> Any:
+        server = subprocess.Popen([*MCP_SERVER, str(port)], stderr=subprocess.DEVNULL)
+        try:
+            _wait_for(port)
+            connection = {"transport": "streamable_http", "url": f"http://127.0.0.1:{port}/mcp"}
+            return asyncio.run(_asked_with_mcp(connection, config))
+        finally:
+            server.kill()
+            server.wait()
+
+    return run
+
+
+def _wait_for(port: int) -> None:
+    until = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            assert time.monotonic() < until, "the server does not start"
+            time.sleep(0.05)
 
 
 # ---------------------------------------------------------------- classic chains
@@ -894,6 +1237,50 @@ def classic_multi_query() -> Any:
     from langchain_classic.retrievers import MultiQueryRetriever
 
     finder = MultiQueryRetriever.from_llm(Shelf(), Model(reply=lambda _: "one query\nanother query"))
+    return {"context": finder | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program(
+    [joined([A, B])],
+    retrieved="p",
+    needs="langchain_classic",
+    shape="`ParentDocumentRetriever`: the parent is what was retrieved",
+)
+def classic_parent_document() -> Any:
+    from langchain_classic.retrievers import ParentDocumentRetriever
+    from langchain_classic.storage import InMemoryStore
+    from langchain_core.embeddings import DeterministicFakeEmbedding
+    from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+    finder = ParentDocumentRetriever(
+        vectorstore=InMemoryVectorStore(DeterministicFakeEmbedding(size=8)),
+        docstore=InMemoryStore(),
+        child_splitter=RecursiveCharacterTextSplitter(chunk_size=40, chunk_overlap=0),
+    )
+    finder.add_documents([Document(joined([A, B]), id="p")], ids=["p"])
+    return {"context": finder | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([A, B, C], retrieved="abc", needs="langchain_classic", shape="`EnsembleRetriever`")
+def classic_ensemble() -> Any:
+    from langchain_classic.retrievers import EnsembleRetriever
+
+    finder = EnsembleRetriever(
+        retrievers=[Shelf(documents=[A, B]), Shelf(documents=[A, C])], weights=[0.6, 0.4], id_key=None
+    )
+    return {"context": finder | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([Document(A.page_content.partition(" of grey")[0])], needs="langchain_classic")
+def classic_extractor() -> Any:
+    from langchain_classic.retrievers import ContextualCompressionRetriever
+    from langchain_classic.retrievers.document_compressors import LLMChainExtractor
+
+    def extract(messages: Sequence[BaseMessage]) -> str:
+        return A.page_content.partition(" of grey")[0] if A.page_content in str(messages[-1].content) else "NO_OUTPUT"
+
+    compressor = LLMChainExtractor.from_llm(Model(reply=extract))
+    finder = ContextualCompressionRetriever(base_compressor=compressor, base_retriever=Shelf())
     return {"context": finder | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
 
 

@@ -53,6 +53,17 @@ def test_idle_threads_end_and_begin_again(monkeypatch: Any) -> None:
     assert done == [0, 1, 2]
 
 
+def test_what_comes_one_by_one_is_done_in_few_batches() -> None:
+    batches: list[int] = []
+    tasks = queue_of(lambda batch: batches.append(len(batch)))
+    for number in range(10):
+        tasks.put(number)
+    assert tasks.wait(5)
+    assert sum(batches) == 10
+    assert len(batches) <= 2
+    tasks.close()
+
+
 def test_a_busy_application_goes_first_until_somebody_waits() -> None:
     done: list[int] = []
     tasks = queue_of(done.extend, busy=lambda: True)

@@ -239,6 +239,21 @@ def test_a_call_that_takes_too_long_is_that_row_s_error(awaited: bool) -> None:
     assert any("the chain failed on 1 of 10 rows" in warning for warning in report.warnings)
 
 
+@pytest.mark.parametrize(
+    ("language", "said"), [("en", "the chain failed on 2 of 2 rows"), ("ru", "цепочка завершилась ошибкой на 2 из 2")]
+)
+def test_a_graph_that_halts_on_every_row_says_so(language: str, said: str) -> None:
+    from tests.adapters.langchain.programs import QUESTION, halting_graph
+
+    suite = rm.Suite("coherence", language=language)
+    with pytest.warns(UserWarning, match="it was interrupted before its end"):
+        report = rm.evaluate_chain(
+            halting_graph(interrupt_before=["send"]), [{"question": QUESTION}] * 2, suite, log=False
+        )
+    assert report.metrics["coherence/n_error"] == 2
+    assert any(warning.startswith(said) for warning in report.warnings)
+
+
 def test_a_call_that_fails_is_tried_again() -> None:
     calls: list[str] = []
 

@@ -57,6 +57,23 @@ def test_what_becomes_of_an_answer(on_failure: Any, reply: Any, answer: str, pas
     assert "ragmetrics" not in messages[1].response_metadata
 
 
+def test_what_the_user_and_the_model_read_is_in_the_language_of_the_suite() -> None:
+    suite = rm.Suite("faithfulness(threshold=0.8)", language="ru")
+    stopped = asked(rm.RagMetricsMiddleware(suite, on_failure="stop"), lambda _: WRONG)
+    assert stopped[-1].content.startswith("По имеющимся")
+    told: list[str] = []
+
+    class Noting(Model):
+        def _message(self, messages: list[BaseMessage]) -> Any:
+            told.append(str(messages[-1].content))
+            return super()._message(messages)
+
+    guard = rm.RagMetricsMiddleware(suite, on_failure="retry")
+    agent = create_agent(Noting(reply=lambda _: WRONG), [look_up], middleware=[guard])
+    agent.invoke({"messages": [HumanMessage(QUESTION)]})
+    assert any(text.startswith("Ваш ответ не подтверждён: faithfulness") for text in told)
+
+
 def test_a_failing_judge_fails_no_answer() -> None:
     suite = rm.Suite(["faithfulness(threshold=0.8)"], judge=rm.ScriptedJudge(error="closed"))
     messages = asked(rm.RagMetricsMiddleware(suite, on_failure="stop"), lambda _: WRONG)

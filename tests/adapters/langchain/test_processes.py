@@ -109,6 +109,47 @@ def test_processes_of_multiprocessing_flush_at_their_end(method: str, tmp_path: 
 
 
 @pytest.mark.slow
+def test_what_is_being_written_at_the_end_is_not_written_twice(tmp_path: Path) -> None:
+    """The process has no time to write the tables; its own part holds the rows, and so does the disk."""
+    done = run(
+        tmp_path,
+        """
+        from mlflow_ragmetrics.tracking import tables
+
+        def slow(parts, tables):
+            print("being written", flush=True)
+            time.sleep(60)
+
+        def answer(n, timeout):
+            handler = rm.RagMetricsCallback(suite, run_id=run_id)
+            chain.invoke(f"question {n}", {"callbacks": [handler]})
+            print(handler.close(timeout))
+
+        run_id = mlflow.start_run().info.run_id
+        mlflow.end_run()
+        answer(0, 60)
+        other = rm.RagMetricsCallback(suite, run_id=run_id, sample_rate=0)
+        tables.Parts._write = slow
+        answer(1, 3)
+        """,
+    )
+    assert done.stdout.split() == ["True", "being", "written", "False"], done.stdout + done.stderr
+    assert done.stderr.count("answers wait in") == 1
+    assert "cannot be written" not in done.stderr
+    again = run(
+        tmp_path,
+        """
+        (found,) = mlflow.search_runs(output_format="list")
+        handler = rm.RagMetricsCallback(suite, run_id=found.info.run_id)
+        chain.invoke("question 2", {"callbacks": [handler]})
+        print(handler.close(60))
+        """,
+    )
+    assert again.stdout == "True\n", again.stderr
+    assert answers() == ["question 0", "question 1", "question 2"]
+
+
+@pytest.mark.slow
 def test_handlers_made_in_each_call_are_kept_and_share_one_run(tmp_path: Path) -> None:
     done = run(
         tmp_path,

@@ -147,7 +147,7 @@ def test_a_full_buffer_is_due_however_long_the_table_is() -> None:
     live = SimpleNamespace(lock=__import__("threading").Lock(), begun=True, rows=500_000)
     with (
         patch.object(sink, "_live_run", return_value=live),
-        patch.object(module, "_write_answers", lambda answers, live, received, *, everything: seen.append(everything)),
+        patch.object(sink, "_write_into", lambda live, answers, received, *, everything: seen.append(everything)),
     ):
         sink._write()
     assert seen == [True]

@@ -1,0 +1,100 @@
+"""A handler without texts: tables, feedback and what waits on disk hold scores, verdicts and ids, and no word more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+from langchain_core.documents import Document
+from langchain_core.runnables import RunnableLambda
+
+import mlflow_ragmetrics as rm
+
+SECRETS = ("zebraquestion", "zebraanswer", "zebrapassage", "zebrareference", "zebratag", "zebraerror", "zebrahistory")
+CONFIG: dict[str, Any] = {
+    "metadata": {"id": "row-1", "gold_doc_ids": ["doc-1"], "reference": "The zebrareference.", "user": "zebratag"},
+    "tags": ["zebratag"],
+    "run_name": "zebratag",
+}
+
+
+@rm.metric
+def own_failing(answer: str) -> float:
+    raise rm.JudgeReplyError(f"the judge replied zebraerror to {answer}")
+
+
+def answer(asked: Any) -> dict[str, Any]:
+    """Inputs and outputs are those of the call in which the trace is begun, which is not ours."""
+    passage = Document("The zebrapassage stands in Paris.", id="doc-1")
+    return {"answer": "The zebraanswer stands in Paris. It is 300 metres high.", "documents": [passage]}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "store"
+    folder.mkdir()
+    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+    mlflow.set_experiment(experiment_id=mlflow.create_experiment("e", artifact_location=(folder / "files").as_uri()))
+    return folder
+
+
+def asked(**options: Any) -> tuple[rm.RagMetricsCallback, str]:
+    """A call within a trace that itself says nothing."""
+    suite = ["faithfulness", "context_precision", own_failing]
+    with rm.RagMetricsCallback(suite, **options) as handler:
+        with mlflow.start_span("call") as span:
+            history = [("human", "zebrahistory"), ("ai", "yes")]
+            inputs = {"question": "Where is the zebraquestion?", "chat_history": history}
+            RunnableLambda(answer).invoke(inputs, {**CONFIG, "callbacks": [handler]})
+        assert handler.flush()
+    return handler, str(span.trace_id)
+
+
+def found_in(folder: Path) -> set[str]:
+    everything = b"\n".join(path.read_bytes() for path in folder.rglob("*") if path.is_file()).lower()
+    return {secret for secret in SECRETS if secret.encode() in everything}
+
+
+def test_no_text_is_anywhere_in_the_store(folder: Path) -> None:
+    handler, trace_id = asked(texts=False)
+    assert found_in(folder) == set()
+
+    (run,) = mlflow.search_runs(output_format="list")
+    (row,) = mlflow.load_table("rag_rows.json", [run.info.run_id]).to_dict("records")
+    assert (row["id"], row["retrieved_doc_ids"], row["gold_doc_ids"]) == ("row-1", ["doc-1"], ["doc-1"])
+    assert (row["faithfulness"], row["context_precision"]) == (0.5, 1.0)
+    assert row["own_failing_reason"] == "JudgeReplyError"
+    claims = mlflow.load_table("rag_claims.json", [run.info.run_id])
+    assert claims["verdict"].tolist()[:2] == ["SUPPORTED", "NEUTRAL"]
+    assert set(claims["text"]) | set(claims["reason"]) == {""}
+    feedback = {each.name: each for each in mlflow.get_trace(trace_id).info.assessments}
+    assert feedback["faithfulness"].value == 0.5
+    assert not any(each.rationale for each in feedback.values())
+    assert handler.counts["written"] == 1
+
+
+def test_the_same_search_finds_them_where_they_are_written(folder: Path) -> None:
+    asked()
+    assert found_in(folder) == set(SECRETS)
+
+
+def test_what_waits_on_disk_has_none_and_ones_own_function_gets_them(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow_ragmetrics.tracking.writer import RunWriter
+
+    def fail(*_: Any) -> None:
+        raise OSError("no")
+
+    monkeypatch.setattr(RunWriter, "metrics", fail)
+    seen: list[Any] = []
+    with rm.RagMetricsCallback(
+        ["faithfulness"], texts=False, log=True, sink=lambda sample, _: seen.append(sample), spill=tmp_path / "spill"
+    ) as handler:
+        RunnableLambda(answer).invoke({"question": "Where is the zebraquestion?"}, {**CONFIG, "callbacks": [handler]})
+        assert not handler.close(0.5)
+    assert any((tmp_path / "spill").iterdir())
+    assert found_in(tmp_path / "spill") == set()
+    assert seen[0].question == "Where is the zebraquestion?"
