@@ -10,7 +10,6 @@ import pytest
 
 from mlflow_ragmetrics.tracking.watch_run import WatchBusyError
 
-
 METRIC = """
 def half(answer: str) -> float:
     return 0.5
