@@ -27,7 +27,7 @@ from mlflow_ragmetrics.cli.request import CACHE, Request, Sectioned, request_opt
 from mlflow_ragmetrics.cli.stopping import exit_code_of, say_stopping
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.readers.groups import sample_groups, sample_slices
-from mlflow_ragmetrics.readers.trace_search import is_address
+from mlflow_ragmetrics.readers.trace_search import SCHEME
 from mlflow_ragmetrics.report.gates import check_figures, check_names
 from mlflow_ragmetrics.report.junit import row_cases
 
@@ -301,7 +301,7 @@ def rows_of(request: Request) -> Rows:
     if results is None or (request.data and request.results) or (request.results and not request.reference):
         message = "give one file, as in ragmetrics evaluate FILE, or two to be joined: --results FILE --reference FILE"
         raise InvalidOptionError(message, param="data")
-    if is_address(results):
+    if results.startswith(SCHEME):
         from mlflow_ragmetrics.cli.store import open_store
 
         open_store(request.tracking_uri)

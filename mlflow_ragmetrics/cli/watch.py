@@ -116,6 +116,11 @@ def command(
     from mlflow_ragmetrics.readers import read_samples
     from mlflow_ragmetrics.readers.trace_search import experiment_named, milliseconds, moment
 
+    if options["groups"] is not None:
+        message = (
+            "--groups: a watch counts the turns of a conversation together, by the traces' sessions, and no others"
+        )
+        raise InvalidOptionError(message, param="groups")
     pause = milliseconds(every, "every") / 1000
     suite = _suite(options)
     samples = [] if anchors is None else list(read_samples(anchors))

@@ -19,7 +19,7 @@ from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.readers.exports import mapping_of_row, records_of_exports, rows_of_container
 from mlflow_ragmetrics.readers.files import NEVER_BLANK, is_delimited, read_file
 from mlflow_ragmetrics.readers.text_format import check_delimiter
-from mlflow_ragmetrics.readers.trace_search import is_address, read_traces
+from mlflow_ragmetrics.readers.trace_search import SCHEME, read_traces
 from mlflow_ragmetrics.readers.traces import record_of_trace
 from mlflow_ragmetrics.records.record import check_columns, to_sample, with_ids
 from mlflow_ragmetrics.records.values import is_missing
@@ -87,7 +87,7 @@ def read_rows(data: Data, delimiter: str | None = None) -> Iterator[Any]:
     Raises:
         InvalidDataError: where ``data`` or one of its rows is of a type that cannot be read, or a file cannot be read.
     """
-    if is_address(data):
+    if isinstance(data, str) and data.startswith(SCHEME):
         yield from _checked_rows(read_traces(data))
     elif isinstance(data, (str, os.PathLike)):
         yield from records_of_exports(read_file(data, check_delimiter(delimiter)))

@@ -24,7 +24,6 @@ __all__ = [
     "SCHEME",
     "TraceSearch",
     "experiment_named",
-    "is_address",
     "milliseconds",
     "moment",
     "read_traces",
@@ -32,15 +31,11 @@ __all__ = [
 ]
 
 SCHEME = "traces:/"
+"""With which an address of traces begins."""
 _PARTS = ("since", "until", "filter", "sample", "limit")
 _PAGE = 100
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
-
-
-def is_address(data: object) -> bool:
-    """Whether ``data`` is an address of traces."""
-    return isinstance(data, str) and data.startswith(SCHEME)
 
 
 def milliseconds(text: str, param: str) -> int:

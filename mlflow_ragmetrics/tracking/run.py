@@ -145,6 +145,8 @@ def _failure_noted(run_id: str) -> Iterator[None]:
 
 
 _LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_LOCKS.clear)  # there nobody holds them
 _SETTLING = 0.3
 _LONGEST_WAIT, _WAIT_FOR_ELSEWHERE = 600, 60
 

@@ -54,6 +54,7 @@ def test_a_pass_says_what_it_did_and_a_standing_alarm_is_exit_code_1(ragmetrics:
         (("live", "--since", "yesterday"), "neither a duration"),
         (("live", "--every", "soon"), "not a duration"),
         (("live", "--sample", "2"), "sample=2"),
+        (("live", "--groups", "topic"), "by the traces' sessions"),
         (("live", "--alarm-on", "rouge"), "no alarm can be raised on 'rouge'"),
         (("live", "--filter", "colour = 'red'"), "not one of MLflow's"),
     ],
