@@ -1,0 +1,75 @@
+"""What threads and judges seldom do: full queues, actions that take too long, answers too few."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from mlflow_ragmetrics.cache import open_store
+from mlflow_ragmetrics.core.question import Question
+from mlflow_ragmetrics.engine.questions import JudgeSession, answer_call
+from mlflow_ragmetrics.engine.threads import BackgroundQueue, Slots, ThreadTimeoutError, pause, run_in_thread
+from mlflow_ragmetrics.errors import JudgeError
+
+
+def test_a_full_queue_drops_and_a_closed_one_takes_nothing() -> None:
+    going = threading.Event()
+
+    def work(tasks: Any) -> None:
+        going.wait(10)
+
+    queue: BackgroundQueue[int] = BackgroundQueue(work, busy=lambda: False, size=1, when_full="drop", workers=1)
+    assert queue.put(1)
+    until = time.monotonic() + 10
+    taken = [queue.put(n) for n in range(2, 40)]
+    while all(taken) and time.monotonic() < until:
+        taken.append(queue.put(0))
+    assert not all(taken)
+    going.set()
+    assert queue.wait(10)
+    queue.close()
+    assert not queue.put(2)
+
+
+def test_an_action_that_takes_too_long_is_given_up() -> None:
+    assert run_in_thread(lambda: 3, None) == 3
+    with pytest.raises(ThreadTimeoutError, match="no reply within"):
+        run_in_thread(lambda: time.sleep(2), 0.01)
+    assert pause(0.0) is False
+
+
+def test_slots_are_new_in_another_process() -> None:
+    assert pickle.loads(pickle.dumps(Slots(3))).limit == 3
+
+
+def test_no_path_is_no_store() -> None:
+    assert open_store(None) is None
+
+
+class _Judge:
+    name = "odd"
+    local = False
+    fingerprint = None
+    usage = None
+
+    def answer(self, questions: Any) -> list[Any]:
+        return []
+
+    def calls(self, pending: Any, in_flight: Any) -> list[Any]:
+        return []
+
+
+def test_a_judge_that_gives_too_few_answers_or_nothing_that_identifies_it(tmp_path: Any) -> None:
+    judge: Any = _Judge()
+    (outcome,) = answer_call(judge, (Question(),))
+    assert isinstance(outcome, JudgeError)
+    assert "gave 0 answers to 1 questions" in str(outcome)
+    with pytest.warns(RuntimeWarning, match="its answers are not cached"):
+        session = JudgeSession(judge, open_store(tmp_path / "cache.db"))
+    assert session.calls((Question(),), ()) == [(Question(),)]
+    session.closed = JudgeError("no more")
+    assert session.ask((Question(),)) == [session.closed]
