@@ -24,10 +24,10 @@ from typing import Any
 
 import mlflow
 from langchain_core.runnables import RunnableLambda
-from mlflow_ragmetrics.tracking.tables import left_unwritten
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main as ragmetrics
+from mlflow_ragmetrics.tracking.tables import left_unwritten
 
 ROWS = [{"question": f"Why {n}?", "answer": f"Because of {n}.", "reference": f"For {n}."} for n in range(12)]
 _COMMAND = ["evaluate", "rows.jsonl", "-m", "rouge", "-m", "lexical_relevance", "--experiment", "mine"]
