@@ -67,7 +67,7 @@ def _outcome(program: Steps[Score]) -> Steps[Score | RagMetricsError]:
 
 @dataclass(frozen=True)
 class Row:
-    """A sample with its scores by metric key, in the suite's order."""
+    """A sample with its scores by metric key, in the suite's order; ``index`` is its place in the data, from 0."""
 
     sample: Sample
     scores: dict[str, Score]
