@@ -8,10 +8,10 @@ from typing import Any, Union
 from typing_extensions import Unpack
 
 from mlflow_ragmetrics.core.condition import Condition, check_limit, condition_of
-from mlflow_ragmetrics.core.marked import VERDICTS, nearest_sentence
+from mlflow_ragmetrics.core.marked import nearest_sentence
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.core.score import VERDICTS, Evidence, Item, Score
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError

@@ -120,7 +120,7 @@ class Suite:
         groups: str | None = None,
         **judge_options: Unpack[JudgeKeywords],
     ) -> None:
-        if not isinstance(metrics, (Preset, Selection, str)):
+        if isinstance(metrics, Iterable) and not isinstance(metrics, (Preset, Selection, Mapping, str, bytes)):
             metrics = with_scorers(metrics)
         self.language = check_language(language)
         self.selection = (

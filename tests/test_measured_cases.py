@@ -108,11 +108,11 @@ def test_a_reference_in_one_of_sixty_rows_passes_no_gate() -> None:
     gate = ("--suite", "white_paper", "--no-log", "--fail-under", "correctness=0.1")
     result = evaluate(rows, *gate)
     assert result.exit_code == 1, result.output
-    assert "1 of 60 rows were measured, and at least 0.95 of them must be" in result.stderr
+    assert "1 of 60 rows was measured, and at least 0.95 of them must be" in result.stderr
     assert "rag_score" in result.stdout
     lowered = evaluate(rows, *gate, "--min-scored", "0.9,correctness=0.01")
     assert lowered.exit_code == 0, lowered.output
-    assert "1 of 60 rows were measured" in lowered.stdout
+    assert "1 of 60 rows was measured" in lowered.stdout
 
 
 def test_a_spent_budget_ends_with_3_and_keeps_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,9 +30,10 @@ from mlflow_ragmetrics.readers.traces import failure_of, record_of_trace, retrie
 from mlflow_ragmetrics.records.messages import mapping_of
 from mlflow_ragmetrics.records.record import to_sample
 from mlflow_ragmetrics.registry import MetricLike, metric_of
-from mlflow_ragmetrics.report.diagnosis import diagnoses_of, tells
+from mlflow_ragmetrics.report.diagnosis import diagnoses_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.sessions import session_score
+from mlflow_ragmetrics.report.tables import has_diagnoses
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import diagnosis_feedback, feedback_of
@@ -119,7 +120,7 @@ class RagScorer(Scorer):
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
         scores = self._shared.row(self.name, row, trace).scores
         feedback = [feedback_of(key, scores[key]) for key in self._keys]
-        if tells(self._keys):
+        if has_diagnoses(self._keys):
             feedback += [diagnosis_feedback(each) for each in diagnoses_of([scores], self._shared.language)]
         return feedback[0] if len(feedback) == 1 else feedback
 
@@ -298,7 +299,8 @@ class _SharedRows:
         """Count in the run what its means, which are MLflow's, leave out or take though not measured, and causes."""
         run_id = (trace.info.trace_metadata or {}).get(TraceMetadataKey.SOURCE_RUN)
         marks = [f"{key}/{mark}" for key, score in row.scores.items() for mark in score.marks]
-        marks += [cause_figure(each.cause) for each in diagnoses_of([row.scores])]
+        if has_diagnoses(row.scores):
+            marks += [cause_figure(each.cause) for each in diagnoses_of([row.scores])]
         if not run_id or not marks:
             return
         with self._lock:

@@ -22,7 +22,7 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.readers import read_samples
-from mlflow_ragmetrics.records.aliases import RECORD_NAMES
+from mlflow_ragmetrics.records.fields import RECORD_NAMES
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike

@@ -1,26 +1,30 @@
 """The command ``ragmetrics``: evaluate a file, and look up what there is to evaluate with.
 
 Exit codes: 0 done, 1 a gate not reached, 2 a mistake in what was given or nothing scored, 3 no judge answered or the
-judges gave out, 130 stopped by Ctrl-C, 143 by SIGTERM.
+judges gave out, 130 stopped by Ctrl-C, 143 by SIGTERM: the first of these signals stops a command, which writes what is
+done, and a second one ends it at once.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib import import_module
+from types import FrameType
 from typing import IO, Any, TextIO
 
 import click
 
 from mlflow_ragmetrics import __version__
-from mlflow_ragmetrics.cli.stopping import exit_code_of, stoppable
 from mlflow_ragmetrics.errors import RagMetricsError
 
-__all__ = ["main"]
+__all__ = ["Stopped", "exit_code_of", "main", "say_stopping"]
 
 _COMMANDS = {
     "evaluate": ("evaluate", "Score the rows of a file and log them to MLflow."),
@@ -38,6 +42,9 @@ _COMMANDS = {
     "doctor": ("doctor", "Check versions, extras, the MLflow store and the judge."),
     "init": ("init", "Write a commented suite.yaml to start from."),
 }
+
+_DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+_AT_ONCE = b"Ended at once: what was being written is not whole.\n"
 
 
 class _Refusal(click.ClickException):
@@ -81,7 +88,7 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with stoppable():
+            with _stoppable():
                 return super().invoke(ctx)
         except RagMetricsError as error:
             raise _Refusal(str(error)) from None
@@ -126,3 +133,52 @@ def _say_warning(
         from mlflow_ragmetrics.core.secrets import redact
 
         click.echo(for_terminal(clean_lines(redact(f"Warning: {message}")), sys.stderr), err=True)
+
+
+class Stopped(KeyboardInterrupt):
+    """What ``number``, a signal, raises: SIGTERM, as Kubernetes and ``timeout`` send it, ends as Ctrl-C does."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def exit_code_of(interruption: KeyboardInterrupt) -> int:
+    """130 for Ctrl-C, 143 for SIGTERM."""
+    return 128 + (interruption.number if isinstance(interruption, Stopped) else signal.SIGINT)
+
+
+def say_stopping(rows: int) -> None:
+    """Say that so many rows are kept, and how to end without that."""
+    done = "1 row is" if rows == 1 else f"{rows} rows are"
+    click.echo(f"Stopping; {done} scored and will be written. A second Ctrl-C or SIGTERM ends at once.", err=True)
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """While this lasts the signals raise ``Stopped``; where somebody else handles or ignores one, nothing changes."""
+    ours = {
+        number: default
+        for number, default in _DEFAULTS.items()
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(number) is default
+    }
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for each in ours:
+            signal.signal(each, _end)
+        raise Stopped(number)
+
+    for number in ours:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, default in ours.items():
+            if signal.getsignal(number) is stop:  # else the process is about to end, and a second one still counts
+                signal.signal(number, default)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    with suppress(OSError):
+        os.write(2, _AT_ONCE)
+    os._exit(128 + number)

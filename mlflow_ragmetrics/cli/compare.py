@@ -12,7 +12,7 @@ import click
 from mlflow_ragmetrics.cli.options import assignments, files, tracking_uri_option
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, report_gates, write_text
 from mlflow_ragmetrics.cli.store import open_store
-from mlflow_ragmetrics.core.marked import verdict_name
+from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mlflow_ragmetrics.cli import exit_code_of, say_stopping
 from mlflow_ragmetrics.cli.output import (
     GATE_NOT_REACHED,
     NOT_COMPLETE,
@@ -24,7 +25,6 @@ from mlflow_ragmetrics.cli.output import (
     write_report,
 )
 from mlflow_ragmetrics.cli.request import CACHE, Request, Sectioned, request_options
-from mlflow_ragmetrics.cli.stopping import exit_code_of, say_stopping
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.readers.groups import sample_groups, sample_slices
 from mlflow_ragmetrics.readers.trace_search import SCHEME
@@ -91,7 +91,7 @@ def _exit_code(request: Request) -> int:
     limits = request.fail_under or {}, request.min_scored
     check_names(suite.keys, *limits, suite.ranges, fail_over=request.fail_over, better=suite.better)
     destination = destination_of(request.tracking_uri, request.experiment) if request.log else None
-    survey = survey_of(request, suite)
+    survey = None if request.log else survey_of(request, suite)  # a run's tables need all rows
     unwritten: RagMetricsError | None = None
     if survey is not None:
         total = survey.rows

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.cli.output import clean, console, shorten, unbroken, wrapped
-from mlflow_ragmetrics.core.marked import nearest_sentence, verdict_name
+from mlflow_ragmetrics.core.marked import nearest_sentence
+from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.core.text import counted
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mlflow_ragmetrics.cli import exit_code_of
 from mlflow_ragmetrics.cli.evaluate import evaluated, say_stopped, show_plan
 from mlflow_ragmetrics.cli.options import experiment_option, files, numbers, one_or_all, tracking_uri_option
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE, clean, for_terminal, terminal_width
 from mlflow_ragmetrics.cli.request import CACHE
-from mlflow_ragmetrics.cli.stopping import exit_code_of
 from mlflow_ragmetrics.cli.store import destination_of, open_store
 from mlflow_ragmetrics.errors import InvalidOptionError
 

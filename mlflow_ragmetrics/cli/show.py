@@ -12,7 +12,8 @@ from mlflow_ragmetrics.cli.options import files, tracking_uri_option
 from mlflow_ragmetrics.cli.output import clean, clean_lines, console, shorten, wrapped
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.core.condition import condition_of
-from mlflow_ragmetrics.core.marked import VERDICTS, claims_of, marked_text, nearest_sentence
+from mlflow_ragmetrics.core.marked import claims_of, marked_text, nearest_sentence
+from mlflow_ragmetrics.core.score import VERDICTS
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 

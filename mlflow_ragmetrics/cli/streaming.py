@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mlflow_ragmetrics.cli import say_stopping
 from mlflow_ragmetrics.cli.output import unwritable
-from mlflow_ragmetrics.cli.stopping import say_stopping
 from mlflow_ragmetrics.core.text import Text, render
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.errors import MissingFieldError, RagMetricsError
@@ -28,6 +28,7 @@ from mlflow_ragmetrics.readers.groups import SESSION
 from mlflow_ragmetrics.report.report import Report, rank_of
 from mlflow_ragmetrics.report.summary import repeated_questions
 from mlflow_ragmetrics.report.table_file import TABLES, TableFile
+from mlflow_ragmetrics.report.tables import has_diagnoses
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 from mlflow_ragmetrics.views.progress import progress_of
@@ -65,14 +66,13 @@ class Survey:
 def survey_of(request: Request, suite: Suite) -> Survey | None:
     """What the first reading of many rows finds; ``None`` where rows have to be kept.
 
-    That is where something is asked for that needs all of them at once (a run, a page, slices, …), and where they are
-    few, share an id, or are turns of conversations.
+    That is where something is asked for that needs all of them at once (a page, slices, …), and where they are few,
+    share an id, or are turns of conversations.
     """
-    needs_all = any((request.log, request.repeat > 1, request.true_score, request.anytime, request.by, request.junit))
+    needs_all = any((request.repeat > 1, request.true_score, request.anytime, request.by, request.junit))
     needs_all = needs_all or bool(suite.groups) or suite.several or request.data is None or bool(request.results)
-    diagnoses = any(key.endswith("context_utilization") for key in suite.keys)
     is_streamed = request.output is None or Path(request.output).suffix.lower() in TABLES
-    if needs_all or diagnoses or not is_streamed or not os.path.exists(str(request.data)):
+    if needs_all or has_diagnoses(suite.keys) or not is_streamed or not os.path.exists(str(request.data)):
         return None
     ids = array("q")
     grouped = False

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from mlflow_ragmetrics.core.marked import verdict_name
+from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.views.text import number

@@ -17,7 +17,7 @@ from mlflow_ragmetrics.comparison.markdown import comparison_markdown
 from mlflow_ragmetrics.comparison.pairing import Pairing, measured
 from mlflow_ragmetrics.comparison.sessions import SessionPasses, session_passes
 from mlflow_ragmetrics.core.html import render
-from mlflow_ragmetrics.core.marked import verdict_name
+from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.readers.groups import table_slices

@@ -5,25 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mlflow_ragmetrics.core.sample import Chunk
-from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.core.text import say, sentences, terms
+from mlflow_ragmetrics.core.score import VERDICTS, Evidence, Item, Score
+from mlflow_ragmetrics.core.text import sentences, terms
 
-__all__ = ["VERDICTS", "claims_of", "marked_text", "nearest_sentence", "verdict_name"]
-
-VERDICTS = {each: str(say(f"verdict.{each}")) for each in ("SUPPORTED", "NEUTRAL", "CONTRADICTED")}
-"""What the verdicts on claims are called, best first."""
+__all__ = ["claims_of", "marked_text", "nearest_sentence"]
 
 _WORST_FIRST = [*reversed(VERDICTS)]
 _SHARED = 0.5
-
-
-def verdict_name(verdict: str | None) -> str:
-    """What a verdict is called where people read it; ``absent`` where there is none.
-
-    >>> verdict_name("NEUTRAL"), verdict_name("NOT_FOUND")
-    ('not in the passages', 'not found')
-    """
-    return "absent" if verdict is None else VERDICTS.get(verdict) or verdict.replace("_", " ").lower()
 
 
 def claims_of(scores: Iterable[Score]) -> list[Item]:

@@ -9,11 +9,13 @@ from typing import Any, Literal, Union
 
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.core.options import kind_of
+from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import InvalidFieldError
 
 __all__ = [
     "DOUBTS",
     "LARGEST",
+    "VERDICTS",
     "Better",
     "Evidence",
     "Item",
@@ -23,8 +25,9 @@ __all__ = [
     "passes",
     "quality_of",
     "score_of",
+    "token_item",
+    "verdict_name",
 ]
-__all__ += ["token_item"]
 
 Better = Union[bool, None]
 """Whether a higher value is better (``True``), a lower one (``False``), or neither (``None``)."""
@@ -32,6 +35,9 @@ Better = Union[bool, None]
 Status = Literal["ok", "skipped", "error"]
 Verdict = Literal["SUPPORTED", "CONTRADICTED", "NEUTRAL", "RELATED", "UNRELATED", "FOUND", "NOT_FOUND"]
 Kind = Literal["claim", "token", "sentence", "chunk", "document"]
+
+VERDICTS = {each: str(say(f"verdict.{each}")) for each in ("SUPPORTED", "NEUTRAL", "CONTRADICTED")}
+"""What the verdicts on claims are called, best first."""
 
 DOUBTS = {"claims_missing": "n_unclaimed", "quote_not_found": "n_unquoted", "contexts_assumed": "n_assumed"}
 """The warnings that make a value doubtful, and the counts of rows that have one."""
@@ -239,3 +245,12 @@ def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:
         whose = f" of {name!r}" if isinstance(name, str) and name else ""
         given = kind_of(value) + ("" if threshold is None else f", its threshold {kind_of(threshold)}")
         raise InvalidFieldError(f"the score{whose} is {given}, but must be a number", field="scores") from None
+
+
+def verdict_name(verdict: str | None) -> str:
+    """What a verdict is called where people read it; ``absent`` where there is none.
+
+    >>> verdict_name("NEUTRAL"), verdict_name("NOT_FOUND")
+    ('not in the passages', 'not found')
+    """
+    return "absent" if verdict is None else VERDICTS.get(verdict) or verdict.replace("_", " ").lower()

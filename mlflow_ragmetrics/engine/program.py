@@ -10,12 +10,12 @@ from typing import Any
 
 from mlflow_ragmetrics.core.composite import Composite, aggregate, agreement
 from mlflow_ragmetrics.core.html import render as html
-from mlflow_ragmetrics.core.marked import VERDICTS, claims_of, marked_text
+from mlflow_ragmetrics.core.marked import claims_of, marked_text
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate
 from mlflow_ragmetrics.core.question import Outcome, Question, Steps, together
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import VERDICTS, Score
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, MissingFieldError, RagMetricsError

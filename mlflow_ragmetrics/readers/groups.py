@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.records.aliases import FIELD_OF
+from mlflow_ragmetrics.records.fields import FIELD_OF
 from mlflow_ragmetrics.records.values import is_missing
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import Any
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.readers.rows import Data, read_rows
-from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF
+from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
+from mlflow_ragmetrics.records.fields import FIELD_OF
 from mlflow_ragmetrics.records.values import is_missing, text_of
 
 __all__ = ["Joined", "join"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mlflow_ragmetrics.core.sample import FIELDS
 
-__all__ = ["ALIASES", "ALIASES_BY_NATURE", "ANSWERABLE_NAMES", "FIELD_OF", "RECORD_FIELDS", "RECORD_NAMES"]
+__all__ = ["ALIASES", "ALIASES_BY_NATURE", "ANSWERABLE_NAMES", "RECORD_FIELDS"]
 
 RECORD_FIELDS = ("id", *FIELDS)
 """The canonical names that a record may use and a column mapping may name."""
@@ -63,9 +63,6 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 """Canonical field -> aliases, in the order in which they are looked for; the canonical name beats them all."""
 
-FIELD_OF: Mapping[str, str] = {name: field for field in RECORD_FIELDS for name in (field, *ALIASES[field])}
-"""Every accepted name (canonical or alias) -> canonical field."""
-
 ALIASES_BY_NATURE: Mapping[str, tuple[str, ...]] = {
     "contexts": (
         "passages",
@@ -81,9 +78,6 @@ ALIASES_BY_NATURE: Mapping[str, tuple[str, ...]] = {
 }
 """Names that mean a field in some data and something else in other data (``sources`` may be URLs, ``conversation`` an
 id): they count only where their values are texts, or messages, and no other name of the field has a value."""
-
-RECORD_NAMES = (*FIELD_OF, *(name for names in ALIASES_BY_NATURE.values() for name in names))
-"""Every name under which a field may be found."""
 
 ANSWERABLE_NAMES: Mapping[str, bool] = {
     "answerable": False,

@@ -8,14 +8,16 @@ from typing import Any
 
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidFieldError
-from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF
+from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_FIELDS
 from mlflow_ragmetrics.records.conversation import tool_chunks_in
 from mlflow_ragmetrics.records.messages import answer_in, mapping_of, messages_of, question_in, reference_in
 from mlflow_ragmetrics.records.values import are_texts, chunks_of, elements_of, is_missing, text_of, texts_of
 
 __all__ = [
+    "FIELD_OF",
     "MISSING",
     "MLFLOW_COLUMNS",
+    "RECORD_NAMES",
     "Reading",
     "expected_field",
     "fits",
@@ -24,6 +26,12 @@ __all__ = [
     "read_by_nature",
     "read_field",
 ]
+
+FIELD_OF: Mapping[str, str] = {name: field for field in RECORD_FIELDS for name in (field, *ALIASES[field])}
+"""Every accepted name (canonical or alias) -> canonical field."""
+
+RECORD_NAMES = (*FIELD_OF, *(name for names in ALIASES_BY_NATURE.values() for name in names))
+"""Every name under which a field may be found."""
 
 MLFLOW_COLUMNS = ("inputs", "outputs", "expectations")
 """The columns of an MLflow evaluation row, each of which holds a mapping."""

@@ -16,9 +16,10 @@ from typing import Any, Generic, TypeVar, Union
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
-from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE, FIELD_OF, RECORD_FIELDS
+from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_FIELDS
 from mlflow_ragmetrics.records.conversation import sample_from_messages
 from mlflow_ragmetrics.records.fields import (
+    FIELD_OF,
     MISSING,
     MLFLOW_COLUMNS,
     Reading,

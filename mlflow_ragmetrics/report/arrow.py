@@ -23,7 +23,8 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, RagMetricsError
 from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
 from mlflow_ragmetrics.readers.results import BETTER
-from mlflow_ragmetrics.report.diagnosis import diagnose, tells
+from mlflow_ragmetrics.report.diagnosis import diagnose
+from mlflow_ragmetrics.report.tables import has_diagnoses
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.suite import Suite
@@ -89,7 +90,9 @@ class ScoreColumns:
     def __init__(self, suite: Suite) -> None:
         prefix = suite.name_prefix
         self._columns: list[_Column] = []
-        self._diagnosis = [f"{prefix}{name}" for name in ("diagnosis", "diagnosis_reason")] if tells(suite.keys) else []
+        self._diagnosis = (
+            [f"{prefix}{name}" for name in ("diagnosis", "diagnosis_reason")] if has_diagnoses(suite.keys) else []
+        )
         self._language = suite.language
         for metric in suite.metrics:
             key = prefix + metric.key

@@ -10,6 +10,7 @@ from typing import Literal, Union, get_args
 
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.core.text import Text, render, say
+from mlflow_ragmetrics.report.tables import TELLING
 from mlflow_ragmetrics.shared.checked_claims import held_by, is_held, is_right
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.views.notebook import Line, cell
@@ -24,13 +25,13 @@ __all__ = [
     "diagnose",
     "diagnoses_of",
     "diagnosis_columns",
-    "tells",
 ]
 
 Cause = Literal["retrieval", "generation", "noise", "hallucination", "not answerable", "no fault", "not measured"]
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 
-_FACTS, _CLAIMS, _SUFFICIENCY = "context_utilization", "noise_sensitivity_relevant", "context_sufficiency"
+_FACTS, _CLAIMS = TELLING
+_SUFFICIENCY = "context_sufficiency"
 _READ = ("judged", "nothing_held", "indistinct_answer", "no_claims", "unnamed_passages")
 _LONGEST = 160
 _STYLES = {"no fault": "good", "not answerable": "middling", "not measured": "faint"}
@@ -67,9 +68,7 @@ def diagnose(scores: Mapping[str, Score], language: str = "en") -> Diagnosis | N
 
 
 def diagnoses_of(rows: Sequence[Mapping[str, Score]], language: str = "en") -> list[Diagnosis]:
-    """What went wrong on each row, given by its scores; empty where their metrics do not tell."""
-    if not tells(key for scores in rows for key in scores):
-        return []
+    """What went wrong on each row, given by its scores, whose metrics tell (``has_diagnoses``)."""
     return [diagnose(scores, language) or Diagnosis("not measured", "") for scores in rows]
 
 
@@ -87,12 +86,6 @@ def count_causes(causes: Iterable[str]) -> dict[str, int]:
     """How often each cause occurs, all of them in their order, those that never occur too."""
     counts = Counter(causes)
     return {cause: counts[cause] for cause in CAUSES}
-
-
-def tells(keys: Iterable[str]) -> bool:
-    """Whether metrics with these ``keys`` tell which part failed."""
-    listed = list(keys)
-    return all(any(name.endswith(wanted) for name in listed) for wanted in (_FACTS, _CLAIMS))
 
 
 def cause_figures(causes: Mapping[str, int]) -> dict[str, float]:

@@ -36,7 +36,7 @@ from mlflow_ragmetrics.report.marks import Failures, count_lines, failure_lines,
 from mlflow_ragmetrics.report.sessions import Session, limit_of, session_figures, session_line, sessions_of
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures, summarize_rows
-from mlflow_ragmetrics.report.tables import items_frame, row_without_texts, rows_frame
+from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.report.true_score import Method, TrueScore, true_score
 from mlflow_ragmetrics.shared.retrieval import retrieval_summary
 from mlflow_ragmetrics.statistics.agreement import Agreement
@@ -106,7 +106,7 @@ class Report:
     @cached_property
     def diagnoses(self) -> list[Diagnosis]:
         """Which part failed, row by row; empty where the suite lacks the metrics that tell."""
-        return diagnoses_of([row.scores for row in self.rows], self.language)
+        return diagnoses_of([row.scores for row in self.rows], self.language) if has_diagnoses(self.keys) else []
 
     @property
     def causes(self) -> dict[str, int]:
@@ -117,7 +117,7 @@ class Report:
 
     @cached_property
     def _table(self) -> pd.DataFrame:
-        return rows_frame(self.rows, diagnosis_columns(self.diagnoses))
+        return rows_frame(self.rows, diagnosis_columns(self.diagnoses) if self.diagnoses else None)
 
     @property
     def items(self) -> pd.DataFrame:
@@ -134,7 +134,8 @@ class Report:
         scores = [row.scores for row in self.rows]
         figures = {**summarize_rows(scores, self._group_names()), **panel_figures(scores)}
         figures |= {**retrieval_summary(scores), **self.repeats, **self.timings}
-        figures |= cause_figures(self.causes)
+        if self.causes:
+            figures |= cause_figures(self.causes)
         for key, sessions in self._sessions.items():
             figures |= {f"{key}/{name}": value for name, value in session_figures(sessions).items()}
         figures |= {name: value for each in self.true_scores for name, value in each.metrics.items()}

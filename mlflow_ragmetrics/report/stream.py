@@ -9,8 +9,9 @@ from contextlib import suppress
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.readers.groups import SESSION, sample_groups
-from mlflow_ragmetrics.report.diagnosis import cause_figures, count_causes, diagnose, tells
+from mlflow_ragmetrics.report.diagnosis import cause_figures, count_causes, diagnose
 from mlflow_ragmetrics.report.marks import Failures
+from mlflow_ragmetrics.report.tables import has_diagnoses
 from mlflow_ragmetrics.report.totals import RunningTotals, Summary
 from mlflow_ragmetrics.shared.retrieval import RetrievalCounts
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
@@ -43,7 +44,7 @@ class Stream(Iterator[Row]):
         self._stopped = stopped
         self.failures = Failures()
         self._retrieval = RetrievalCounts()
-        self._tells = tells(keys)
+        self._tells = has_diagnoses(keys)
         self._causes: Counter[str] = Counter()
         self._count = 0
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ITEM_COLUMNS",
     "Layout",
+    "TELLING",
+    "has_diagnoses",
     "items_frame",
     "judge_slugs",
     "row_without_texts",
@@ -164,6 +166,16 @@ class _Traits:
             values = [score.model_scores.get(name) for score in scores]
             columns[f"{key}_judge_{slug}"] = pd.array(values, dtype="Float64")
         return columns
+
+
+TELLING = ("context_utilization", "noise_sensitivity_relevant")
+"""The metrics that tell together which part failed, also under a prefix."""
+
+
+def has_diagnoses(keys: Iterable[str]) -> bool:
+    """Whether rows with scores of these ``keys`` have the columns that say which part failed."""
+    listed = list(keys)
+    return all(any(name.endswith(wanted) for name in listed) for wanted in TELLING)
 
 
 def items_frame(rows: Sequence[Row]) -> pd.DataFrame:

@@ -12,8 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, Union, get_args
 
 from mlflow_ragmetrics.core.html import render
-from mlflow_ragmetrics.core.marked import VERDICTS
-from mlflow_ragmetrics.core.score import Item, Kind, Score, Verdict
+from mlflow_ragmetrics.core.score import VERDICTS, Item, Kind, Score, Verdict
 from mlflow_ragmetrics.core.text import render as say_in
 from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.engine.program import Row

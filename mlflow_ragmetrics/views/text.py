@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 
 from mlflow_ragmetrics.core.json_text import plain_text
-from mlflow_ragmetrics.core.marked import verdict_name
-from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.score import Item, Score, verdict_name
 from mlflow_ragmetrics.engine.program import Row
 
 __all__ = ["SUMMARY_HEAD", "escaped", "number", "rationale", "signed", "summary_note", "text_table"]

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue
 from mlflow_ragmetrics.cache import open_store
 from mlflow_ragmetrics.core.question import Question
 from mlflow_ragmetrics.engine.questions import JudgeSession, answer_call
-from mlflow_ragmetrics.engine.threads import BackgroundQueue, Slots, ThreadTimeoutError, pause, run_in_thread
+from mlflow_ragmetrics.engine.threads import Slots, ThreadTimeoutError, pause, run_in_thread
 from mlflow_ragmetrics.errors import JudgeError
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mlflow_ragmetrics.core.sample import Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
-from mlflow_ragmetrics.records.aliases import ALIASES, FIELD_OF, RECORD_FIELDS
+from mlflow_ragmetrics.records.aliases import ALIASES, RECORD_FIELDS
+from mlflow_ragmetrics.records.fields import FIELD_OF
 from mlflow_ragmetrics.records.record import content_id, to_sample, with_ids
 
 TEXT_FIELDS = ("question", "answer", "reference")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.report.diagnosis import CAUSES, diagnose
+from tests.views.pages import carried
 
 FACT, CLAIM = "The tower is red.", "The bridge is green."
 
@@ -140,9 +141,8 @@ def test_causes_are_counted_in_the_run_and_add_up(report: rm.Report) -> None:
 
 
 def test_the_page_has_a_bar_and_a_filter_for_each_cause(report: rm.Report) -> None:
-    page = report.to_html()
-    assert '"causes":{"retrieval":1,"generation":2,' in page
-    assert '"diagnosis":["no fault",' in page
+    page = carried(report.to_html())
+    assert (page["causes"]["retrieval"], page["causes"]["generation"]) == (1, 2)
 
 
 def test_reports_without_the_metrics_say_nothing(report: rm.Report) -> None:

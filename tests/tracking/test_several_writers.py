@@ -84,7 +84,7 @@ def test_two_that_have_the_run_from_before_keep_it_as_a_part() -> None:
     before.leave()
     first = LiveRun(run_id)
     second = LiveRun(run_id)
-    second._parts._set(second._parts._id, "0")  # it came at the same time
+    second._parts._set(second._parts.id, "0")  # it came at the same time
     first.begin({})
     second.begin({})
     write(first, "1")

@@ -22,7 +22,7 @@ from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.report.diagnosis import diagnoses_of, diagnosis_columns
 from mlflow_ragmetrics.report.marks import Failures
-from mlflow_ragmetrics.report.tables import items_frame, rows_frame
+from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, rows_frame
 from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
 
 __all__ = ["MLflowSink", "close_sinks", "shared_sink"]
@@ -355,7 +355,7 @@ class MLflowSink:
         for answer in fresh:
             if answer.metrics is None:
                 scores = answer.scored_row.scores
-                cause = next((each.cause for each in diagnoses_of([scores])), None)
+                cause = diagnoses_of([scores])[0].cause if has_diagnoses(scores) else None
                 answer.metrics = live.next_metrics(scores, answer.time_ms, cause)
         live.write_metrics([metric for answer in fresh for metric in answer.metrics or ()], received)
         for answer in fresh:
@@ -367,8 +367,9 @@ class MLflowSink:
         unlisted = [answer for answer in answers if answer.place is None]
         if unlisted and (everything or _are_due(unlisted, live.rows)):
             rows = [answer.scored_row for answer in unlisted]
-            diagnoses = diagnoses_of([row.scores for row in rows], live.language)
-            tables = rows_frame(rows, diagnosis_columns(diagnoses)), items_frame(rows)
+            told = has_diagnoses(key for row in rows for key in row.scores)
+            causes = diagnosis_columns(diagnoses_of([row.scores for row in rows], live.language)) if told else None
+            tables = rows_frame(rows, causes), items_frame(rows)
             with self._changed:
                 if self._is_over:
                     return

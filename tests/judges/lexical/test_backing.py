@@ -11,6 +11,7 @@ from mlflow_ragmetrics.core.question import Verify
 from mlflow_ragmetrics.core.score import Evidence, Item
 from mlflow_ragmetrics.judges.lexical.backing import doubted_words, unbacked_in, unbacked_spans
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from tests.views.pages import carried
 
 PASSAGES = ("Bread is baked early. Flour comes from the mill.", "The tower of Paris was built in 1889. It is of iron.")
 
@@ -66,7 +67,7 @@ def test_items_and_page_have_them() -> None:
     record = {"answer": "The tower of Paris was painted green by Belgian workers.", "contexts": list(PASSAGES)}
     report = rm.Suite(["faithfulness"]).evaluate([record])
     assert report.items["unbacked"].tolist() == [["was painted green by Belgian workers"]]
-    assert '"unbacked":["was painted green by Belgian workers"]' in report.to_html()
+    assert "was painted green by Belgian workers" in str(carried(report.to_html())["rows"])
 
 
 def test_a_long_claim_takes_linear_time() -> None:
