@@ -76,7 +76,7 @@ def main(words: Sequence[str]) -> int:
     limits: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in (PACKAGE, "tests", "examples"):
+        for name in (PACKAGE, "tests", "examples", "docs"):
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"):
             shutil.copy(ROOT / name, copy / name)
