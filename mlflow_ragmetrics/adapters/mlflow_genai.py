@@ -315,7 +315,7 @@ class _SharedRows:
 
     def _warn_of_empty(self, row: Mapping[str, Any]) -> None:
         """MLflow refuses to store an expectation of None, and then ends the evaluation without naming it."""
-        for name, value in mapping_of(row["expectations"]).items():
+        for name, value in mapping_of(row.get("expectations")).items():
             if value is None and name not in self._warned_of:
                 self._warned_of.add(name)
                 message = (

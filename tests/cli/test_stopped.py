@@ -29,7 +29,7 @@ if {stage!r} == "scoring":
     suite.Suite.evaluate = pause
 else:
     import mlflow_ragmetrics.tracking.traces as traces
-    traces._link = pause
+    traces.link_traces = pause
 from mlflow_ragmetrics.cli import main
 main()
 """

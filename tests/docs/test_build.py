@@ -18,6 +18,7 @@ pytest.importorskip("furo", reason="the extra docs is not installed")
 from making.gallery import PAGES
 
 from mlflow_ragmetrics.registry import builtin_metrics
+from tests.views.pages import carried
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -103,7 +104,7 @@ def test_every_page_is_there_as_markdown_and_llms_txt_lists_them(site: Path) -> 
 def test_the_gallery_is_live(site: Path) -> None:
     for name in PAGES:
         text = (site / "gallery" / f"{name}.html").read_text(encoding="utf-8")
-        assert "rt15388" in text or name == "report_gpt-4", name
+        assert name == "report_gpt-4" or "rt15388" in (str(carried(text)) if 'id="data"' in text else text), name
     assert json.loads((site / "suite.schema.json").read_text(encoding="utf-8"))["properties"]["judges"]
 
 
