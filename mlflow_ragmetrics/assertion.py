@@ -11,7 +11,7 @@ from mlflow_ragmetrics.core.condition import Condition, check_limit, condition_o
 from mlflow_ragmetrics.core.marked import nearest_sentence
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import VERDICTS, Evidence, Item, Score
+from mlflow_ragmetrics.core.score import Evidence, Item, Score, verdict_name
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -26,7 +26,7 @@ __all__ = ["assert_score"]
 Limit = Union[str, MetricLike]
 """A condition such as ``"faithfulness >= 0.8"``, or a metric that has a threshold."""
 
-_BAD = {**VERDICTS, "UNRELATED": "not related", "NOT_FOUND": "not found"}
+_BAD = ("CONTRADICTED", "NEUTRAL", "UNRELATED", "NOT_FOUND")
 _MOST_ITEMS = 5
 _MOST_CHARACTERS = 400
 
@@ -101,7 +101,7 @@ def _check(row: Row, limit: Condition | Measure, prefix: str) -> Check:
         limit = Condition(key, ">=", threshold)
     if score.measured and score.value is not None and limit.holds(score.value):
         return Check(key, True, f"{key} is {score.value:.3f}")
-    lines = (_headline(key, score, limit, row.sample), *_texts(row.sample), *_explained(row, score))
+    lines = (_headline(key, score, limit, row.sample), *_texts(row.sample), *_explained(row, key, score))
     return Check(key, False, redact("\n".join(lines)))
 
 
@@ -126,20 +126,21 @@ def _texts(sample: Sample) -> Iterator[str]:
             yield f"  {name}: {_short(text)}"
 
 
-def _explained(row: Row, score: Score) -> Iterator[str]:
+def _explained(row: Row, key: str, score: Score) -> Iterator[str]:
     """What counted against the score: its own items, those of a composite's components, else its reason."""
-    bad = [item for item in _items(row, score) if item.verdict in _BAD and item.verdict != "SUPPORTED"]
+    bad = [item for item in _items(row, score) if item.verdict in _BAD]
     if not bad and score.value is not None and score.reason and score.measured:
         yield f"  {_short(score.reason)}"
     for item in sorted(bad, key=lambda item: item.verdict != "CONTRADICTED")[:_MOST_ITEMS]:
-        yield f"  {_BAD[str(item.verdict)]}: “{_short(item.text)}”"
+        yield f"  {verdict_name(str(item.verdict), key)}: “{_short(item.text)}”"
         if item.reason:
             yield f"    why: {_short(item.reason)}"
         for evidence in item.evidence or _nearest(item, row.sample):
-            place = f"passage {evidence.chunk}" if evidence.chunk else "reference"
+            place = f"passage {evidence.chunk}" if evidence.chunk else ""
             place += f" ({evidence.id})" if evidence.id else ""
+            quote = f"“{_short(evidence.quote)}”" if evidence.quote else ""
             said = "" if item.evidence else "nearest: "
-            yield f"    {said}{place}: “{_short(evidence.quote)}”" if evidence.quote else f"    {said}{place}"
+            yield f"    {said}{': '.join(filter(None, (place, quote)))}"
     if len(bad) > _MOST_ITEMS:
         yield f"  … and {len(bad) - _MOST_ITEMS} more"
 

@@ -12,7 +12,6 @@ import click
 from mlflow_ragmetrics.cli.options import assignments, files, tracking_uri_option
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, report_gates, write_text
 from mlflow_ragmetrics.cli.store import open_store
-from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 
@@ -113,7 +112,7 @@ def command(
     else:
         click.echo(to_junit({"gates": gate_cases(checks), **cases}), nl=False)
     _write(comparisons, html, json_file, log, quiet=form != "text")
-    if not report_gates(checks, junit, rows=cases, quiet=form != "text" or not fail_on):
+    if not report_gates(checks, junit, rows=cases, quiet=form != "text", said=bool(fail_on)):
         context.exit(GATE_NOT_REACHED)
 
 
@@ -148,8 +147,7 @@ def changed_lines(comparison: Comparison) -> Iterator[str]:
         if row.causes is not None:
             yield f"    diagnosis {' → '.join(row.causes)}"
         for item in row.items[:_MOST_ITEMS]:
-            verdicts = f"{verdict_name(item.verdict_a)} → {verdict_name(item.verdict_b)}"
-            yield f"    {verdicts}: “{shorten(item.text, _MOST_CHARACTERS)}”"
+            yield f"    {item.verdicts}: “{shorten(item.text, _MOST_CHARACTERS)}”"
         if len(row.items) > _MOST_ITEMS:
             yield f"    … and {len(row.items) - _MOST_ITEMS} more"
 

@@ -326,9 +326,9 @@ def _faults(row: Row, key: str, width: int) -> Iterator[Text]:
     answer = shorten(row.sample.answer or "", width - _INDENT - 10)
     if not faults and answer:
         yield from _indented(f"answer: {answer}", width)
-    for item in faults[:_SHOWN]:
+    for metric, item in faults[:_SHOWN]:
         mark, style = _MARKS[str(item.verdict)]
-        what = clean(item.reason) if item.kind == "document" else verdict_name(item.verdict)
+        what = clean(item.reason) if item.kind == "document" else verdict_name(str(item.verdict), metric)
         head = f"{mark} {what}  "
         room = 2 * (width - _INDENT) - len(head) - 2
         yield from _indented(f"{head}“{shorten(item.text, room)}”", width, style)
@@ -346,24 +346,29 @@ def _nearest(item: Item, row: Row, width: int) -> Iterator[Text]:
         given = nearest_sentence(item.text, row.sample.contexts)
     if given is None:
         return
-    place = f"passage {given.chunk}" if given.chunk else "reference"
+    place = f"passage {given.chunk}" if given.chunk else ""
     place += f" ({shorten(given.id, 24)})" if given.id else ""
-    quote = f": “{shorten(given.quote, 2 * width - 60)}”" if given.quote else ""
-    yield from _indented(f"nearest: {place}{quote}", width, indent=_INDENT + 2)
+    quote = f"“{shorten(given.quote, 2 * width - 60)}”" if given.quote else ""
+    yield from _indented(f"nearest: {': '.join(filter(None, (place, quote)))}", width, indent=_INDENT + 2)
 
 
-def _items(row: Row, key: str) -> Iterator[Item]:
-    """Claims first, contradicted ones before the rest; what several metrics say of one text only once."""
-    found: dict[tuple[str, str], Item] = {}
-    scores = [score for name, score in row.scores.items() if name != key or len(row.scores) == 1]
-    for score in scores:
+def _items(row: Row, key: str) -> Iterator[tuple[str, Item]]:
+    """Each with its metric: claims first, contradicted ones before the rest; what several say of a text once."""
+    found: dict[tuple[str, str], tuple[str, Item]] = {}
+    scores = [(name, score) for name, score in row.scores.items() if name != key or len(row.scores) == 1]
+    for name, score in scores:
         for item in score.items:
             if item.verdict in _MARKS and (item.kind != "chunk" or len(row.scores) == 1):
-                found.setdefault((item.text, str(item.verdict)), item)
+                found.setdefault((item.text, str(item.verdict)), (name, item))
     order = {kind: number for number, kind in enumerate(("claim", "sentence", "document", "chunk", "token"))}
     missed = set(row.sample.gold_doc_ids or ())  # matter more than documents that were not needed
     yield from sorted(
-        found.values(), key=lambda i: (order[i.kind], list(_MARKS).index(str(i.verdict)), i.text not in missed)
+        found.values(),
+        key=lambda each: (
+            order[each[1].kind],
+            list(_MARKS).index(str(each[1].verdict)),
+            each[1].text not in missed,
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from mlflow_ragmetrics.cli.output import clean, clean_lines, console, shorten, w
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.marked import claims_of, marked_text, nearest_sentence
-from mlflow_ragmetrics.core.score import VERDICTS
+from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 
@@ -179,12 +179,12 @@ def _row(row: Row, width: int, diagnosis: tuple[str, str]) -> Iterator[Text]:
     )
     cause, why = map(clean, diagnosis)
     yield from map(Text, wrapped(f"Diagnosis: {cause}. {why}" if cause else "", width))
-    claims = claims_of(row.scores.values())
+    key, claims = claims_of(row.scores)
     if sample.answer is not None:
         yield Text("\nAnswer", style="bold")
         yield from _marked(sample.answer, claims, width)
     for claim in claims:
-        yield from _claim(claim, row, width)
+        yield from _claim(claim, key, row, width)
     yield Text("\nScores", style="bold")
     for key, score in row.scores.items():
         yield from _score(key, score, width)
@@ -213,21 +213,21 @@ def _marked(answer: str, claims: list[Item], width: int) -> Iterator[Text]:
         yield Text.assemble("  ", line)
 
 
-def _claim(claim: Item, row: Row, width: int) -> Iterator[Text]:
+def _claim(claim: Item, key: str, row: Row, width: int) -> Iterator[Text]:
     from rich.text import Text
 
     if claim.verdict == "SUPPORTED":
         return
     style = _STYLES[str(claim.verdict)]
-    head = f"{_SIGNS[str(claim.verdict)]} {VERDICTS[str(claim.verdict)]}: “{clean(claim.text)}”"
+    head = f"{_SIGNS[str(claim.verdict)]} {verdict_name(str(claim.verdict), key)}: “{clean(claim.text)}”"
     yield from (Text(line, style=style) for line in ["", *wrapped(head, width, 2)])
     if claim.reason:
         yield from map(Text, wrapped(f"why: {clean(claim.reason)}", width, 4))
     nearest = nearest_sentence(claim.text, row.sample.contexts or ())
     for evidence in claim.evidence or ([nearest] if nearest else []):
         said = "" if claim.evidence else "nearest: "
-        place = f"passage {evidence.chunk}" if evidence.chunk else "reference"
-        yield from map(Text, wrapped(f"{said}{place}: “{clean(evidence.quote)}”", width, 4))
+        place = f"passage {evidence.chunk}: " if evidence.chunk else ""
+        yield from map(Text, wrapped(f"{said}{place}“{clean(evidence.quote)}”", width, 4))
 
 
 def _score(key: str, score: Score, width: int) -> Iterator[Text]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from mlflow_ragmetrics.comparison.difference import Values
 from mlflow_ragmetrics.comparison.pairing import Pairing
+from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.readers.results import Results
 
 __all__ = ["ChangedItem", "ChangedRow", "changed_rows"]
@@ -26,6 +27,14 @@ class ChangedItem:
     text: str
     verdict_a: str | None
     verdict_b: str | None
+
+    @property
+    def verdicts(self) -> str:
+        """Both verdicts as people read them, before and after."""
+        return " → ".join((self._named(self.verdict_a, "A"), self._named(self.verdict_b, "B")))
+
+    def _named(self, verdict: str | None, side: str) -> str:
+        return f"not in {side}" if verdict is None else verdict_name(verdict, self.metric)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.views.text import number
@@ -94,8 +93,7 @@ def _row(row: ChangedRow) -> Iterator[str]:
         if text:
             yield f"  - {name}: {code(text)}"
     for item in row.items[:_MOST_ITEMS]:
-        verdicts = f"{verdict_name(item.verdict_a)} → {verdict_name(item.verdict_b)}"
-        yield f"  - {item.kind} {verdicts}: {code(item.text)}"
+        yield f"  - {item.kind} {item.verdicts}: {code(item.text)}"
     if len(row.items) > _MOST_ITEMS:
         yield f"  - … and {len(row.items) - _MOST_ITEMS} more"
 

@@ -17,7 +17,6 @@ from mlflow_ragmetrics.comparison.markdown import comparison_markdown
 from mlflow_ragmetrics.comparison.pairing import Pairing, measured
 from mlflow_ragmetrics.comparison.sessions import SessionPasses, session_passes
 from mlflow_ragmetrics.core.html import render
-from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.readers.groups import table_slices
@@ -308,7 +307,6 @@ class Comparison:
             comparison=self,
             columns=list(self.differences[0].figures),
             cluster_robust=any(each.groups is not None for each in self.differences),
-            verdict_name=verdict_name,
             causes={cause: pair for cause, pair in self.causes.items() if any(pair)},
             reach=1.05 * max(self.tolerance, *ends, 1e-6),  # the interval plots go from -reach to reach
         )
@@ -348,10 +346,7 @@ class Comparison:
                 [
                     f"A: {row.answer_a}",
                     f"B: {row.answer_b}",
-                    *(
-                        f"{verdict_name(item.verdict_a)} → {verdict_name(item.verdict_b)}: {item.text}"
-                        for item in row.items
-                    ),
+                    *(f"{item.verdicts}: {item.text}" for item in row.items),
                 ],
             )
             for row in self.rows

@@ -29,6 +29,8 @@ def _environment() -> Environment:
         """A file of the package as it is, such as a style sheet."""
         return loader.get_source(environment, name)[0]
 
+    from mlflow_ragmetrics.core.score import verdict_name  # which renders itself
+
     loader = PackageLoader("mlflow_ragmetrics", ".")
     environment = Environment(
         loader=loader,
@@ -39,5 +41,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(source=source, zip=zip)
+    environment.globals.update(source=source, verdict_name=verdict_name, zip=zip)
     return environment

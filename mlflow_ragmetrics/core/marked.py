@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.core.score import VERDICTS, Evidence, Item, Score
@@ -14,16 +14,16 @@ _WORST_FIRST = [*reversed(VERDICTS)]
 _SHARED = 0.5
 
 
-def claims_of(scores: Iterable[Score]) -> list[Item]:
-    """The claims of the first of these scores that has any, each text once, with the worst verdict on it."""
-    for score in scores:
+def claims_of(scores: Mapping[str, Score]) -> tuple[str, list[Item]]:
+    """The key of the first of these scores that has claims, and these, each text once, with the worst verdict on it."""
+    for key, score in scores.items():
         claims = [item for item in score.items if item.kind in ("claim", "sentence") and item.verdict in VERDICTS]
         if claims:
             worst: dict[str, Item] = {}
             for item in claims:
                 worst[item.text] = min(worst.get(item.text, item), item, key=_badness)
-            return list(worst.values())
-    return []
+            return key, list(worst.values())
+    return "", []
 
 
 def marked_text(text: str, claims: Sequence[Item]) -> list[tuple[str, Item | None]]:

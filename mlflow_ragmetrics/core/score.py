@@ -15,6 +15,7 @@ from mlflow_ragmetrics.errors import InvalidFieldError
 __all__ = [
     "DOUBTS",
     "LARGEST",
+    "UNSUPPORTED",
     "VERDICTS",
     "Better",
     "Evidence",
@@ -22,6 +23,7 @@ __all__ = [
     "Score",
     "Status",
     "Verdict",
+    "holds_against_text",
     "passes",
     "quality_of",
     "score_of",
@@ -38,6 +40,20 @@ Kind = Literal["claim", "token", "sentence", "chunk", "document"]
 
 VERDICTS = {each: str(say(f"verdict.{each}")) for each in ("SUPPORTED", "NEUTRAL", "CONTRADICTED")}
 """What the verdicts on claims are called, best first."""
+
+UNSUPPORTED = say("verdict.UNSUPPORTED")
+"""What NEUTRAL is called where a claim was held against the answer or the reference, not against the passages."""
+
+_AGAINST_TEXT = (
+    "factual_correctness",
+    "answer_correctness",
+    "context_utilization",
+    "noise_sensitivity",
+    "hallucination_rate",
+    "self_knowledge",
+    "nugget_recall",
+    "lexical_factuality",
+)
 
 DOUBTS = {"claims_missing": "n_unclaimed", "quote_not_found": "n_unquoted", "contexts_assumed": "n_assumed"}
 """The warnings that make a value doubtful, and the counts of rows that have one."""
@@ -247,10 +263,17 @@ def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:
         raise InvalidFieldError(f"the score{whose} is {given}, but must be a number", field="scores") from None
 
 
-def verdict_name(verdict: str | None) -> str:
-    """What a verdict is called where people read it; ``absent`` where there is none.
+def verdict_name(verdict: str, metrics: str = "") -> str:
+    """What a verdict of ``metrics``, one key or several with commas between, is called where people read it.
 
-    >>> verdict_name("NEUTRAL"), verdict_name("NOT_FOUND")
-    ('not in the passages', 'not found')
+    >>> verdict_name("NEUTRAL"), verdict_name("NEUTRAL", "factual_correctness"), verdict_name("NOT_FOUND")
+    ('not in the passages', 'not supported', 'not found')
     """
-    return "absent" if verdict is None else VERDICTS.get(verdict) or verdict.replace("_", " ").lower()
+    if verdict == "NEUTRAL" and metrics and all(map(holds_against_text, metrics.split(", "))):
+        return str(UNSUPPORTED)
+    return VERDICTS.get(verdict) or verdict.replace("_", " ").lower()
+
+
+def holds_against_text(key: str) -> bool:
+    """Whether the metric holds its claims against answer or reference: what these do not say may be in a passage."""
+    return any(name in key for name in _AGAINST_TEXT)

@@ -110,7 +110,7 @@ function moved(key, index) {
 const STATES = { s: "skipped", e: "failed", "-": "no score" };
 const VERDICT_CLASS = { improved: "good", regressed: "bad", unchanged: "same", changed: "changed" };
 const VERDICT_WORDS = { improved: "better than", regressed: "worse than", unchanged: "about the same as", changed: "differs from" };
-const verdictName = (verdict) => data.verdicts[verdict] || verdict.replace("_", " ").toLowerCase();
+const verdictName = (verdict, key) => verdict === "NEUTRAL" && data.against_text.includes(key) ? data.unsupported : data.verdicts[verdict] || verdict.replace("_", " ").toLowerCase();
 
 // ---- The summary.
 
@@ -495,10 +495,10 @@ async function detail(index, name) {
 }
 
 function texted(row, name) {
-  const parts = [], items = row.scores.flatMap((score) => score.items).filter(isClaim);
+  const parts = [], items = row.scores.flatMap((score) => score.items.map((item) => ({ ...item, key: score.key }))).filter(isClaim);
   if (row.answer === null) parts.push(element("p", { class: "why" }, "There is no answer."));
   else {
-    const spans = items.map((item) => ({ text: item.text.replace(/[.!?]+$/, ""), name: item.verdict, title: `${verdictName(item.verdict)}: ${item.reason}`, said: verdictName(item.verdict) }));
+    const spans = items.map((item) => ({ text: item.text.replace(/[.!?]+$/, ""), name: item.verdict, title: `${verdictName(item.verdict, item.key)}: ${item.reason}`, said: verdictName(item.verdict, item.key) }));
     parts.push(element("h3", {}, "Answer"), row.answer ? marked(row.answer, spans) : element("p", { class: "why" }, "The answer is blank."), ...tally(row));
   }
   parts.push(element("h3", {}, "Scores"));
@@ -524,7 +524,7 @@ function tally(row) {
   if (!first) return [];
   const items = first.items.filter((item) => isClaim(item) && item.judge === first.items.find(isClaim).judge);
   const counted = Object.keys(data.verdicts).map((verdict) => [verdict, items.filter((item) => item.verdict === verdict).length]).filter(([, some]) => some);
-  return [element("p", { class: "tally" }, `${items.length} ${items.length === 1 ? "claim" : "claims"}: `, ...counted.map(([verdict, some]) => element("span", { class: "badge " + verdict }, `${some} ${verdictName(verdict)}`)))];
+  return [element("p", { class: "tally" }, `${items.length} ${items.length === 1 ? "claim" : "claims"}: `, ...counted.map(([verdict, some]) => element("span", { class: "badge " + verdict }, `${some} ${verdictName(verdict, first.key)}`)))];
 }
 
 function scoreWords(key, index, score) {
@@ -550,7 +550,7 @@ function scoreBlock(row, score, open) {
       return element("p", { class: "why" }, link, each.quote ? ` “${each.quote}”` : "");
     });
     shown.append(element("div", { class: "item" },
-      element("p", {}, item.verdict ? element("span", { class: "badge " + item.verdict }, verdictName(item.verdict)) : null, item.judge ? ` ${item.judge}:` : "", " ", ...unbacked(item), item.support === null ? "" : element("span", { class: "why" }, ` support ${number(item.support, 2)}`)),
+      element("p", {}, item.verdict ? element("span", { class: "badge " + item.verdict }, verdictName(item.verdict, score.key)) : null, item.judge ? ` ${item.judge}:` : "", " ", ...unbacked(item), item.support === null ? "" : element("span", { class: "why" }, ` support ${number(item.support, 2)}`)),
       item.reason ? element("p", { class: "why" }, item.reason) : null, ...where));
   }
   for (const [verdict, words] of [["NOT_FOUND", score.missing], ["FOUND", score.found]]) if (words) shown.append(element("p", { class: "item words" }, element("span", { class: "badge " + verdict }, verdictName(verdict)), ` ${words}`));

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, Union, get_args
 
 from mlflow_ragmetrics.core.html import render
-from mlflow_ragmetrics.core.score import VERDICTS, Item, Kind, Score, Verdict
+from mlflow_ragmetrics.core.score import UNSUPPORTED, VERDICTS, Item, Kind, Score, Verdict, holds_against_text
 from mlflow_ragmetrics.core.text import render as say_in
 from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.engine.program import Row
@@ -116,6 +116,8 @@ def report_page(
         "causes": dict(causes or {}),
         "ranges": {key: list(ends) for key, ends in (ranges or {}).items() if all(map(math.isfinite, ends))},
         "verdicts": {name: say_in(say(f"verdict.{name}"), language) for name in VERDICTS},
+        "unsupported": say_in(UNSUPPORTED, language),
+        "against_text": [key for key in keys if holds_against_text(key)],
         "run": dict(run or {}),
         "other": None if against is None else _other(against, shown),
         **_sides(rows),

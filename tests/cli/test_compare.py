@@ -36,7 +36,9 @@ def test_a_regression_ends_with_1_and_one_line_a_reason(ragmetrics: Run, files: 
 
 
 def test_the_same_without_a_gate_ends_with_0(ragmetrics: Run, files: list[str]) -> None:
-    assert ragmetrics("compare", files[0], files[2]).exit_code == 0
+    result = ragmetrics("compare", files[0], files[2], "--junit", "c.xml")
+    assert result.exit_code == 0
+    assert "Gate" not in result.output
 
 
 def test_page_json_and_junit_are_written(ragmetrics: Run, files: list[str], tmp_path: Path) -> None:

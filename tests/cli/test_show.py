@@ -154,7 +154,7 @@ def test_which_part_failed_is_shown_and_chosen_by(ragmetrics: Run, mlflow_store:
     assert "lacking" in lacking
     assert "good" not in lacking
     assert "1 of 3 rows" in lacking
-    assert "Diagnosis: retrieval. Retrieval: no passage holds 2 of 2 facts" in ragmetrics(
+    assert "Diagnosis: retrieval. Retrieval: 2 of 2 facts of the reference are in no" in ragmetrics(
         "show", "diagnosed", "lacking"
     ).stdout.replace("\n  ", " ")
     assert "the parts are retrieval, generation" in ragmetrics("show", "diagnosed", "--diagnosis", "bad").stderr

@@ -34,7 +34,7 @@ def found(facts: Any, claims: Any, **more: Score) -> tuple[str, str]:
 def test_retrieval_where_no_passage_holds_what_the_answer_lacks() -> None:
     cause, reason = found([item(False), item(False), item(False), item(True, 1)], [item(True, 1)])
     assert cause == "retrieval"
-    assert reason == "Retrieval: no passage holds 3 of 4 facts of the reference, such as “The tower is red.”"
+    assert reason == "Retrieval: 3 of 4 facts of the reference are in no passage, such as “The tower is red.”"
 
 
 def test_generation_where_a_passage_holds_what_the_answer_lacks() -> None:
@@ -57,7 +57,7 @@ def test_a_detail_beside_the_facts_in_a_relevant_passage_is_no_fault() -> None:
 
 def test_hallucination_where_nothing_supports_a_claim() -> None:
     cause, reason = found([item(True, 1)], [item(False, text=CLAIM), item(True, 1)])
-    assert (cause, "no passage holds 1 of 2 claims" in reason) == ("hallucination", True)
+    assert (cause, "1 of 2 claims of the answer is in no passage" in reason) == ("hallucination", True)
 
 
 def test_the_most_frequent_fault_is_the_cause_and_the_others_are_counted() -> None:

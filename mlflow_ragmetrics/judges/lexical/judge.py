@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import (
+    Against,
     Claims,
     Finding,
     Grade,
@@ -84,7 +86,7 @@ class LexicalJudge(Judge):
             source = source_of(question.passages)
             distinct = dict.fromkeys(question.claims)
             most = places_per_word(sum(map(len, distinct)))
-            findings = {claim: self._verify(claim, source, most) for claim in distinct}
+            findings = {claim: self._verify(claim, source, most, question.against) for claim in distinct}
             return tuple(findings[claim] for claim in question.claims)
         if isinstance(question, RelatedChunks):
             return self._relate(question)
@@ -107,7 +109,7 @@ class LexicalJudge(Judge):
             return Rating(tone.value, self._say(f"lexical_judge.tone.{tone.kind}", words=tone.words))
         return JudgeError(f"the lexical judge does not answer questions of the kind {question.kind!r}")
 
-    def _verify(self, claim: str, source: Source, most: int) -> Finding:
+    def _verify(self, claim: str, source: Source, most: int, against: Against) -> Finding:
         judgement = judge_claim(claim, source, self.threshold, most)
         cited = judgement.quoted
         if judgement.verdict != "CONTRADICTED":
@@ -116,18 +118,19 @@ class LexicalJudge(Judge):
         quoted = [source.places[place] for place in cited]
         return Finding(
             judgement.verdict,
-            self._reason(judgement, source),
+            self._reason(judgement, source, against),
             round(judgement.support, 4),
             tuple((place.passage, place.text[:_QUOTE]) for place in quoted),
         )
 
-    def _reason(self, judgement: Judgement, source: Source) -> str:
+    def _reason(self, judgement: Judgement, source: Source, against: Against) -> str:
         coverage, disagreement = judgement.coverage, judgement.disagreement
         passage = source.places[coverage.places[0]].passage if coverage.places else 0
+        where = _where(against, passage, self.language)
         if disagreement is not None:
             code = f"lexical_judge.contradicted.{disagreement.kind}"
-            return self._say(code, claim=disagreement.claim, other=disagreement.passage, passage=passage)
-        counts = {"n": len(coverage.found), "total": len(coverage.found) + len(coverage.missing), "passage": passage}
+            return self._say(code, claim=disagreement.claim, other=disagreement.passage, **where)
+        counts = {"n": len(coverage.found), "total": len(coverage.found) + len(coverage.missing), **where}
         words = {"found": _shown(coverage.found), "missing": _shown(coverage.missing)}
         if judgement.doubt is not None and coverage.support >= self.threshold:
             kind, word = judgement.doubt
@@ -187,6 +190,15 @@ class LexicalJudge(Judge):
 
     def _say(self, code: str, **values: Any) -> str:
         return render(say(code, **values), self.language)
+
+
+@lru_cache(maxsize=1 << 10)
+def _where(against: Against, passage: int, language: str) -> Mapping[str, str]:
+    """How a reason calls what a claim was held against: the passages, of them the best, the reference or the answer."""
+    names = {"there": "in", "best": "best", "at": "at", "of": "of"}
+    return {
+        name: render(say(f"lexical_judge.{code}.{against}", passage=passage), language) for name, code in names.items()
+    }
 
 
 def _shown(terms: Iterable[Term]) -> str:

@@ -59,6 +59,19 @@ def test_a_russian_claim_with_another_number_is_contradicted_and_says_so_in_russ
     assert "Лексически" in found.reason
 
 
+@pytest.mark.parametrize("claim", ["Башня стоит в Лондоне.", "Башня построена в 1887 году в Париже.", "Птицы летят."])
+@pytest.mark.parametrize(
+    ("against", "english", "russian"),
+    [("contexts", "passage", "отрывк"), ("reference", "the reference", "эталон"), ("answer", "the answer", "ответ")],
+)
+def test_a_reason_names_what_the_claim_was_held_against(against, english, russian, claim):
+    for language, named, passage in (("en", english, "passage"), ("ru", russian, "отрывк")):
+        question = Verify((claim,), ("Башня построена в 1889 году в Париже.",), against)
+        ((found,),) = LexicalJudge(language=language).answer([question])
+        assert named in found.reason
+        assert (passage in found.reason) == (against == "contexts")
+
+
 def test_a_finding_cites_the_passage_and_the_words_that_decided():
     found = finding("Bread is made of flour.")
     assert found.quotes == ((2, "Bread is made of flour."),)
