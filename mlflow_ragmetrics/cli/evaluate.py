@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -101,11 +100,11 @@ def _exit_code(request: Request) -> int:
         rows = rows_of(request)
         total = len(rows.samples)
         report, interruption = _report(request, rows, suite, destination)
-    written = None
+    written = request.output if survey is not None and unwritten is None else None
     try:
         if request.output and survey is None:
             unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas)
-        written = request.output if unwritten is None else None
+            written = request.output if unwritten is None else None
         show(report, suite, request.worst, report.slices)
         if written:
             click.echo(f"Wrote {written}")
@@ -114,9 +113,7 @@ def _exit_code(request: Request) -> int:
                 report.log(run_name=request.run_name, texts=request.texts, feedback=request.feedback), destination
             )
     except MemoryError:
-        raise RagMetricsError(
-            _memory_ran_out(len(report), total, request.output if unwritten is None else None)
-        ) from None
+        raise RagMetricsError(_memory_ran_out(len(report), total, written)) from None
     if unwritten is not None:
         raise unwritten
     incomplete = report.incomplete
@@ -296,7 +293,6 @@ def rows_of(request: Request) -> Rows:
     """The rows, at most ``limit``; ``InvalidOptionError`` where files are given in a way that means nothing."""
     from mlflow_ragmetrics.readers import join, read_samples
 
-    limit = None if request.limit is None else min(request.limit, sys.maxsize)
     results = request.results or request.data
     if results is None or (request.data and request.results) or (request.results and not request.reference):
         message = "give one file, as in ragmetrics evaluate FILE, or two to be joined: --results FILE --reference FILE"
@@ -307,9 +303,9 @@ def rows_of(request: Request) -> Rows:
         open_store(request.tracking_uri)
     if request.reference is None:
         read = read_samples(results, request.columns, delimiter=request.delimiter)
-        return Rows(list(islice(read, limit)), results)
+        return Rows(list(islice(read, request.limit)), results)
     joined = join(results, request.reference, on=request.on, delimiter=request.delimiter)
-    samples = list(islice(read_samples(joined.rows, request.columns), limit))
+    samples = list(islice(read_samples(joined.rows, request.columns), request.limit))
     return Rows(samples, results, (joined.warning,) if joined.warning else ())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 
 import click
@@ -15,6 +16,7 @@ __all__ = [
     "experiment_option",
     "files",
     "levels_or_numbers",
+    "limit_option",
     "metrics",
     "numbers",
     "numbers_of",
@@ -25,6 +27,13 @@ __all__ = [
     "tracking_uri_option",
 ]
 
+limit_option = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    callback=lambda _, __, given: given and min(given, sys.maxsize),
+    metavar="N",
+    help="Only the first N rows.",
+)
 experiment_option = click.option(
     "--experiment", metavar="NAME", help="[default: MLFLOW_EXPERIMENT_NAME, else ragmetrics]"
 )

@@ -13,6 +13,7 @@ from mlflow_ragmetrics.cli.options import (
     experiment_option,
     files,
     levels_or_numbers,
+    limit_option,
     metrics,
     numbers,
     one_or_all,
@@ -101,7 +102,7 @@ _DATA = (
     click.option(
         "--delimiter", metavar="CHARACTER", help="What separates the cells of a .csv or .tsv file [default: found out]."
     ),
-    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N rows."),
+    limit_option,
 )
 SUITE_OPTIONS = (
     click.option(

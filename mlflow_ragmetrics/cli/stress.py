@@ -10,7 +10,15 @@ from typing import Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import assignments, experiment_option, files, one_or_all, suites, tracking_uri_option
+from mlflow_ragmetrics.cli.options import (
+    assignments,
+    experiment_option,
+    files,
+    limit_option,
+    one_or_all,
+    suites,
+    tracking_uri_option,
+)
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE, check_writable, write_text
 from mlflow_ragmetrics.cli.request import CACHE
 from mlflow_ragmetrics.errors import JudgeError
@@ -21,7 +29,7 @@ __all__ = ["command"]
 @click.command("stress")
 @click.argument("data", shell_complete=files)
 @click.option("--columns", metavar="FIELD=COLUMN,…", multiple=True, callback=assignments, help="Where names differ.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N rows.")
+@limit_option
 @click.option("--suite", metavar="FILE", shell_complete=suites, help="The suite.yaml whose judge is tried.")
 @click.option("--judge", "-j", multiple=True, callback=one_or_all, metavar="JUDGE", help="lexical or a model URI.")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only these: negation, number, …, control.")

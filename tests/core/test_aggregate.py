@@ -22,6 +22,7 @@ def test_definitions(values: list[float]) -> None:
     assert rm.aggregate(values, "max") == max(values)
     yes = sum(value >= 0.5 for value in values)
     assert rm.aggregate(values, "majority") == float(yes > len(values) - yes)
+    assert rm.aggregate([0.5], "majority") == 1.0
 
 
 @given(VALUES, st.floats(0, 1))
