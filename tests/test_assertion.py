@@ -107,3 +107,10 @@ def test_without_a_limit_nothing_would_be_asserted() -> None:
 @given(st.sampled_from([">=", "<=", ">", "<"]), st.floats(-1e6, 1e6).map(lambda number: float(f"{number:g}")))
 def test_a_condition_is_read_back_as_written(sign: str, limit: float) -> None:
     assert condition_of(str(Condition("ndcg(k=5)", sign, limit))) == Condition("ndcg(k=5)", sign, limit)
+
+
+def test_a_claim_that_the_reference_lacks_names_no_passage() -> None:
+    sample = {"answer": "It is green.", "reference": "It is 330 m high.", "contexts": ["It is green."]}
+    with pytest.raises(AssertionError, match="not supported: “It is green") as raised:
+        rm.assert_score(sample, "factual_correctness >= 0.9")
+    assert "passage" not in str(raised.value)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.cli.output import clean, console, shorten, unbroken, wrapped
 from mlflow_ragmetrics.core.marked import nearest_sentence
-from mlflow_ragmetrics.core.score import verdict_name
+from mlflow_ragmetrics.core.score import holds_against_text, verdict_name
 from mlflow_ragmetrics.core.text import counted
 
 if TYPE_CHECKING:
@@ -334,15 +334,16 @@ def _faults(row: Row, key: str, width: int) -> Iterator[Text]:
         yield from _indented(f"{head}“{shorten(item.text, room)}”", width, style)
         if item.reason and item.kind != "document":
             yield from _indented(f"why: {clean(item.reason)}", width, indent=_INDENT + 2)
-        yield from _nearest(item, row, width)
+        yield from _nearest(item, metric, row, width)
     if len(faults) > _SHOWN:
         yield Text(" " * _INDENT + f"… and {len(faults) - _SHOWN} more", style="dim")
 
 
-def _nearest(item: Item, row: Row, width: int) -> Iterator[Text]:
+def _nearest(item: Item, metric: str, row: Row, width: int) -> Iterator[Text]:
     """The judge's own evidence, else for a claim the passage's sentence that shares most words with it."""
     given = next(iter(item.evidence), None)
-    if given is None and item.kind in ("claim", "sentence") and row.sample.contexts:
+    is_claim = item.kind in ("claim", "sentence") and not holds_against_text(metric)
+    if given is None and is_claim and row.sample.contexts:
         given = nearest_sentence(item.text, row.sample.contexts)
     if given is None:
         return

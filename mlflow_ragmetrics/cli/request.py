@@ -249,7 +249,7 @@ _OUTCOME = (
         help="Intervals that stay valid however often one looks, for gates such as faithfulness/anytime_low=0.8; each "
         "run goes on from the last one of the experiment that measured the same.",
     ),
-    click.option("--junit", metavar="FILE", shell_complete=files, help="Write the gates as JUnit XML."),
+    click.option("--junit", metavar="FILE", shell_complete=files, help="Write gates and rows as JUnit XML."),
     click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the gates as JSON."),
     click.option(
         "--by", multiple=True, metavar="COLUMN", help="Figures of each slice as well: one for each value, as of topic."

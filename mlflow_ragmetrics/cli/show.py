@@ -13,7 +13,7 @@ from mlflow_ragmetrics.cli.output import clean, clean_lines, console, shorten, w
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.marked import claims_of, marked_text, nearest_sentence
-from mlflow_ragmetrics.core.score import verdict_name
+from mlflow_ragmetrics.core.score import holds_against_text, verdict_name
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 
@@ -223,7 +223,7 @@ def _claim(claim: Item, key: str, row: Row, width: int) -> Iterator[Text]:
     yield from (Text(line, style=style) for line in ["", *wrapped(head, width, 2)])
     if claim.reason:
         yield from map(Text, wrapped(f"why: {clean(claim.reason)}", width, 4))
-    nearest = nearest_sentence(claim.text, row.sample.contexts or ())
+    nearest = None if holds_against_text(key) else nearest_sentence(claim.text, row.sample.contexts or ())
     for evidence in claim.evidence or ([nearest] if nearest else []):
         said = "" if claim.evidence else "nearest: "
         place = f"passage {evidence.chunk}: " if evidence.chunk else ""

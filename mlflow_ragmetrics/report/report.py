@@ -188,7 +188,7 @@ class Report:
         column = by or self.session_column
         if column is None:
             names = ", ".join(SESSION_FIELDS)
-            raise InvalidOptionError(f"by: no row has {names}; name the column of the conversation", param="by")
+            raise InvalidOptionError(f"by: no two rows share {names}; name the column of the conversation", param="by")
         records = [session.record() for session in self._sessions_of(key, column, threshold)]
         kinds = {"mean": "Float64", "worst": "Float64", "turns": "Int64", "measured": "Int64", "first_failure": "Int64"}
         return pd.DataFrame(records, columns=list(Session("", ()).record()), dtype=object).astype(kinds)

@@ -520,7 +520,7 @@ function texted(row, name) {
 }
 
 function tally(row) {
-  const first = row.scores.find((score) => score.items.some(isClaim));
+  const judged = row.scores.filter((score) => score.items.some(isClaim)), first = judged.find((score) => !data.against_text.includes(score.key)) || judged[0];
   if (!first) return [];
   const items = first.items.filter((item) => isClaim(item) && item.judge === first.items.find(isClaim).judge);
   const counted = Object.keys(data.verdicts).map((verdict) => [verdict, items.filter((item) => item.verdict === verdict).length]).filter(([, some]) => some);

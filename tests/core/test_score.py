@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_ragmetrics.core.score import passes
+from mlflow_ragmetrics.core.score import passes, verdict_name
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,9 @@ from mlflow_ragmetrics.core.score import passes
 )
 def test_a_threshold_is_reached_but_for_the_last_bits(value: float, threshold: float, reached: bool) -> None:
     assert passes(value, threshold) is reached
+
+
+def test_a_verdict_of_several_metrics_speaks_of_passages_where_one_of_them_does() -> None:
+    assert verdict_name("NEUTRAL", "hallucination_rate, self_knowledge") == "not supported"
+    assert verdict_name("NEUTRAL", "faithfulness, hallucination_rate") == "not in the passages"
+    assert verdict_name("CONTRADICTED", "hallucination_rate") == "contradicted"

@@ -81,3 +81,9 @@ def test_the_description_has_figures_intervals_and_the_worst_rows() -> None:
     worst = [line.split(":")[0].removeprefix("1. ") for line in lines if line.startswith("1. ")]
     assert worst == [row.sample.id for row in report.worst_rows()]
     assert len(worst) == 3
+
+
+def test_what_the_reference_lacks_is_not_called_absent_from_the_passages() -> None:
+    score = Score(value=0.0, items=(Item("claim", "It is green.", "NEUTRAL"),))
+    assert "**not in the passages**" in rationale(score, "faithfulness")
+    assert "**not supported**" in rationale(score, "factual_correctness")
