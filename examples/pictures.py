@@ -32,7 +32,7 @@ import mlflow_ragmetrics as rm
 EXAMPLES = Path(__file__).parent
 PICTURES = EXAMPLES / "pictures"
 VERSIONS = {"llama-2-13b": "#c2620a", "gpt-4": "#0b62c4"}
-COLUMNS = ("Request", "Response", "answer_relevance", "chunk_precision", "faithfulness", "rag_score")
+COLUMNS = ("Request", "Response", "1_rag_score", "2_correctness", "2_faithfulness", "answer_relevance")
 OPTIONS = "//*[@role='option']"
 SHOWN_ROW = "rt15388"  # the worst, on which the page opens
 SCALE = 1.5

@@ -35,7 +35,7 @@ SOURCE_RUN = "mlflow.assessment.sourceRunId"
 _ABSENT = "RESOURCE_DOES_NOT_EXIST"
 _TELLING = {
     *("faithfulness", "correctness", "answer_correctness", "factual_correctness", "weakest_claim"),
-    *("context_recall", "nugget_recall", "hallucination_rate"),
+    *("context_recall", "nugget_recall"),
 }
 _MLFLOWS = {  # judges that MLflow shows as yes and no, whatever their values are
     *("overall_assessment", "safety", "groundedness", "retrieval_groundedness", "correctness", "relevance_to_query"),
@@ -48,8 +48,8 @@ def assessment_names(rows: Sequence[Row]) -> dict[str, str]:
     """How the scores are called on traces that are written for them, by key, without those that repeat another.
 
     MLflow orders assessments by name and shows the first few: composites are ``1_<key>``, what tells which answer is
-    wrong ``2_<key>``; a key that is the name of one of MLflow's own judges, whose scores it shows as yes and no, is
-    ``rag_<key>``. All others keep their key.
+    wrong ``2_<key>`` (none where lower is better: MLflow colours each rise as a gain); a key that is the name of one of
+    MLflow's own judges, whose scores it shows as yes and no, is ``rag_<key>``. All others keep their key.
     """
     left_out = repeated_keys(rows)
     names: dict[str, str] = {}
@@ -183,9 +183,10 @@ def assessments_of(
     trace_id: str | None = None,
     diagnosis: Diagnosed | None = None,
 ) -> list[Assessment]:
-    """The scores of ``row`` in the order and by the names of ``names``, as feedback, and its reference as expectation.
+    """The scores of ``row``, by and in the order of their ``names``, as feedback, and its reference as expectation.
 
-    Its ``diagnosis``, where there is one, is ``1_diagnosis``, so that it stands first.
+    Its ``diagnosis``, where there is one, is ``1_diagnosis``. All are of one time: MLflow shows the newest of a trace
+    first, those of one time as they come.
 
     For a new trace they get ids, so that a store which is sent the trace twice has them once.
     """
@@ -197,13 +198,15 @@ def assessments_of(
     ]
     if diagnosis is not None:
         found.append(diagnosis_feedback(diagnosis, run_id, name=f"1_{DIAGNOSIS}"))
+    found.sort(key=lambda each: each.name)
     if row.sample.reference is not None:
         source = AssessmentSource(source_type="HUMAN", source_id="dataset")
         value = plain_text(row.sample.reference)
         metadata = {SOURCE_RUN: run_id}
         found.append(Expectation(name="expected_response", value=value, source=source, metadata=metadata))
-    if trace_id is not None:
-        for number, assessment in enumerate(found):
+    for number, assessment in enumerate(found):
+        assessment.create_time_ms = assessment.last_update_time_ms = found[0].create_time_ms
+        if trace_id is not None:
             assessment.assessment_id = _assessment_id(trace_id, f"{number} {run_id}")
     return found
 

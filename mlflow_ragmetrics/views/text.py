@@ -63,7 +63,7 @@ def text_table(
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-SUMMARY_HEAD = "| metric | mean | 95 % interval | pass | scored |"
+SUMMARY_HEAD = "| metric | mean | 95 % interval | scored |"
 _MARKUP = re.compile(r"([\\`*\[\]<|~$]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|^[-+#>=]|(?<=^\d)[.)])")
 _LINKED = re.compile(r"(://|www\.|@)", re.IGNORECASE)  # what renderers turn into links even where it is escaped
 _FAILED = {"CONTRADICTED": 0, "NEUTRAL": 1, "UNRELATED": 2, "NOT_FOUND": 3}
@@ -122,14 +122,16 @@ def summary_note(
     """
     lines = [f"- {escaped(line)}" for line in (*notes, *banner)]  # first: MLflow folds all but a few lines
     lines += [""] if lines else []
-    lines += [SUMMARY_HEAD, "|---|---|---|---|---|"]
+    with_threshold = any(f"{key}/pass_rate" in metrics for key in keys)
+    lines += [SUMMARY_HEAD + " pass |" * with_threshold, "|---|---|---|---|" + "---|" * with_threshold]
     for key in keys:
         low, high = metrics.get(f"{key}/ci_low"), metrics.get(f"{key}/ci_high")
         interval = "–" if low is None or high is None else f"{low:.3f} to {high:.3f}"
         rate = metrics.get(f"{key}/pass_rate")
         passed = "–" if rate is None else f"{rate:.0%}"
         scored = f"{metrics.get(f'{key}/n_scored', 0):.0f} of {rows}"
-        lines.append(f"| {escaped(key)} | {number(metrics.get(f'{key}/mean'))} | {interval} | {passed} | {scored} |")
+        figures = [number(metrics.get(f"{key}/mean")), interval, scored, *[passed] * with_threshold]
+        lines.append(f"| {escaped(key)} | {' | '.join(figures)} |")
     if worst:
         lines += ["", f"**Worst rows by {escaped(worst_by)}**", ""]
     for row, key, value in worst:

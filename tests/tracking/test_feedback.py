@@ -66,6 +66,19 @@ def test_composites_and_telling_scores_stand_first_and_no_name_is_that_of_a_judg
     assert (zeta.name, zeta.metadata["ragmetrics.key"]) == ("1_zeta", "zeta")
 
 
+def test_a_lower_is_better_score_does_not_stand_first_as_mlflow_colours_each_rise_as_a_gain() -> None:
+    scores = {"hallucination_rate": Score(0.5), "faithfulness": Score(0.5)}
+    assert list(assessment_names([Row(Sample(), scores)]).values()) == ["hallucination_rate", "2_faithfulness"]
+
+
+def test_a_trace_shows_its_assessments_in_the_order_of_their_names() -> None:
+    scores = {"correctness": Score(0.1), "rag_score": Score(0.5, details={"coverage": 1.0}), "zeta": Score(0.2)}
+    row = Row(Sample(references=("Yes.",)), scores)
+    found = assessments_of(row, "run", {"correctness": "2_correctness", "zeta": "zeta", "rag_score": "1_rag_score"})
+    assert [each.name for each in found] == ["1_rag_score", "2_correctness", "zeta", "expected_response"]
+    assert len({each.create_time_ms for each in found}) == 1  # MLflow shows the newest first
+
+
 def test_a_score_that_repeats_another_in_every_row_is_shown_once() -> None:
     same = [
         {
