@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +18,11 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.selection import PRESETS
 from mlflow_ragmetrics.tracking import traces as traces_module
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from mlflow_ragmetrics.tracking.trace_store import TraceTarget
+from tests.adapters.test_every_door import DOORS, directly, suite_of
 from tests.mlflow_server import Server, free_port
 
 pytestmark = pytest.mark.slow
@@ -126,3 +128,18 @@ def test_the_doors_of_mlflow_over_http(server: str) -> None:
     )
     assert first.metrics["rouge1_f1/mean"] == second.metrics["rouge1_f1/mean"]
     assert len(second.tables["rag_rows"]) == 2
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
+@pytest.mark.parametrize("name", ["ndcg_5", *(f"preset {name}" for name in PRESETS)])
+def test_every_preset_has_the_same_means_through_every_door_over_http(
+    server: str, name: str, door: Callable[[rm.Suite], dict[str, float]]
+) -> None:
+    mlflow.set_tracking_uri(server)
+    mlflow.set_experiment(f"{name} by {door.__name__}")
+    suite = suite_of(name)
+    expected = directly(suite)
+    found = door(suite)
+    means = [f"{key}/mean" for key in suite.keys if f"{key}/mean" in expected]
+    assert means
+    assert {mean: found.get(mean) for mean in means} == pytest.approx({mean: expected[mean] for mean in means})
