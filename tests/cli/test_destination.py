@@ -32,6 +32,7 @@ def test_a_password_is_not_shown():
     assert "host/mlflow" in shown
 
 
+@pytest.mark.slow
 def test_a_store_that_a_kill_left_half_made_is_explained(ragmetrics, tmp_path):
     import sqlite3
 

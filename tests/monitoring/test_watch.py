@@ -21,6 +21,8 @@ from mlflow_ragmetrics.tracking import watch_run as tracking
 from mlflow_ragmetrics.tracking.watch_run import WatchBusyError
 from mlflow_ragmetrics.tracking.writer import WRITER_TAG, RunWriter
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def experiment() -> str:
