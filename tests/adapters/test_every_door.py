@@ -15,7 +15,7 @@ from tests.adapters.doors import DOORS, directly, suite_of
 pytest.importorskip("mlflow.genai.evaluation.harness", reason="this MLflow cannot evaluate outside Databricks")
 
 NAMES = sorted({*all_metrics(), "ndcg_5", *(f"preset {name}" for name in PRESETS)})
-OFTEN = {"ndcg_5", "faithfulness", "rag_score", "preset retrieval"}
+OFTEN = {"ndcg_5", "preset retrieval"}
 CASES = [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in NAMES]
 
 

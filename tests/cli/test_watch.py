@@ -15,6 +15,8 @@ def half(answer: str) -> float:
     return 0.5
 """
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def traces() -> None:

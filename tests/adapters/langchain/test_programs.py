@@ -36,7 +36,10 @@ def autolog() -> Iterator[None]:
     mlflow.langchain.autolog(disable=True)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+CASES = [pytest.param(name, marks=() if place % 4 == 0 else pytest.mark.slow) for place, name in enumerate(PROGRAMS)]
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_program(name: str, autolog: None, suite: rm.Suite, collected: Any) -> None:
     program = PROGRAMS[name]
     if not program.runs_here:
