@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from mlflow_ragmetrics.core.question import Claims, RelatedChunks, Verify, cache_key
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlflow_ragmetrics.core.question import Claims, Question, RelatedChunks, Verify, cache_key
 
 
 def test_the_key_of_a_question_is_its_kind_and_content_without_its_role() -> None:
@@ -14,3 +17,17 @@ def test_the_key_of_a_question_is_its_kind_and_content_without_its_role() -> Non
         Verify(("A.", "c"), ()),
     ]
     assert len({cache_key(question) for question in questions}) == len(questions)
+
+
+def test_the_key_tells_questions_of_the_same_content_apart_by_their_kind() -> None:
+    @dataclass(frozen=True)
+    class Language(Question[str]):
+        text: str
+        kind: ClassVar[str] = "language"
+
+    @dataclass(frozen=True)
+    class Tone(Question[str]):
+        text: str
+        kind: ClassVar[str] = "tone"
+
+    assert cache_key(Language("A.")) != cache_key(Tone("A."))
