@@ -57,7 +57,7 @@ def run_tests(copy: Path, folder: str, seconds: float) -> str:
 
 
 def judged(copy: Path, mutant: Mutant, seconds: float) -> str:
-    """``"killed"``, ``"survived"`` or ``"not found"``."""
+    """``"killed"``, ``"timed out"`` (which counts as killed), ``"survived"`` or ``"not found"``."""
     folder, _, old, new = mutant
     path = place_of(mutant, copy)
     if path is None:
@@ -65,7 +65,7 @@ def judged(copy: Path, mutant: Mutant, seconds: float) -> str:
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
     try:
-        return "survived" if run_tests(copy, folder, seconds) == "passed" else "killed"
+        return {"passed": "survived", "timeout": "timed out"}.get(run_tests(copy, folder, seconds), "killed")
     finally:
         path.write_text(text, encoding="utf-8")
 
@@ -90,8 +90,9 @@ def main(words: Sequence[str]) -> int:
                 limits[where] = 60 + 4 * (time.perf_counter() - began)
             outcomes.append(judged(copy, mutant, limits[where]))
             print(f"{number:>4}  {outcomes[-1]:10} {file}: {old!r} -> {new!r}", flush=True)
-    counts = {outcome: outcomes.count(outcome) for outcome in ("killed", "survived", "not found")}
-    share = counts["killed"] / max(1, counts["killed"] + counts["survived"])
+    counts = {outcome: outcomes.count(outcome) for outcome in ("killed", "timed out", "survived", "not found")}
+    noticed = counts["killed"] + counts["timed out"]
+    share = noticed / max(1, noticed + counts["survived"])
     print("\n" + ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) + f": {share:.0%} killed")
     return int(share < LEAST or counts["not found"] > 0)
 
