@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlflow_ragmetrics.core.json_text import plain_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["render"]
+__all__ = ["render", "usable_in_templates"]
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+_functions: dict[str, Callable[..., object]] = {"zip": zip}
+
+
+def usable_in_templates(function: _Function) -> _Function:
+    """Every template may call ``function`` by its name."""
+    _functions[function.__name__] = function
+    return function
 
 
 def render(template: str, **values: Any) -> str:
@@ -29,8 +39,6 @@ def _environment() -> Environment:
         """A file of the package as it is, such as a style sheet."""
         return loader.get_source(environment, name)[0]
 
-    from mlflow_ragmetrics.core.score import verdict_name  # which renders itself
-
     loader = PackageLoader("mlflow_ragmetrics", ".")
     environment = Environment(
         loader=loader,
@@ -41,5 +49,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(source=source, verdict_name=verdict_name, zip=zip)
+    environment.globals.update(_functions, source=source)
     return environment

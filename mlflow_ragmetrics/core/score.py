@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, Union
 
-from mlflow_ragmetrics.core.html import render
+from mlflow_ragmetrics.core.html import render, usable_in_templates
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import InvalidFieldError
@@ -263,6 +263,7 @@ def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:
         raise InvalidFieldError(f"the score{whose} is {given}, but must be a number", field="scores") from None
 
 
+@usable_in_templates
 def verdict_name(verdict: str, metrics: str = "") -> str:
     """What a verdict of ``metrics``, one key or several with commas between, is called where people read it.
 
