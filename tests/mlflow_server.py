@@ -31,6 +31,7 @@ class Server:
         store = ["--backend-store-uri", self.store, "--artifacts-destination", "artifacts", "--workers", "1"]
         command = [sys.executable, "-m", "mlflow", "server", "--port", str(self.port), *store]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+        kept["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # its runners are in a session of their own and would stay
         with (self.folder / "said").open("ab") as said:
             self.process = subprocess.Popen(
                 command,
