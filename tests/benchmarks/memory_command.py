@@ -31,9 +31,9 @@ _COMMAND = "from mlflow_ragmetrics.cli import main; main()"
 _PARTS = 20
 _PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
 _ABOUT = (
-    "`ragmetrics evaluate rows.parquet {options} --no-log --output scored.parquet`, in a process of its own; the file is "
-    "one row group. Memory is what is resident, the largest in each twentieth of the run; the load is what waited for a "
-    "processor of the machine meanwhile."
+    "`ragmetrics evaluate rows.parquet {options} --no-log --output scored.parquet`, in a process of its own; the file"
+    " is one row group. Memory is what is resident, the largest in each twentieth of the run; the load is what waited"
+    " for a processor of the machine meanwhile."
 )
 
 
@@ -98,7 +98,8 @@ def entry(runs: Sequence[dict[str, Any]], options: Sequence[str]) -> dict[str, A
         }
         for run in runs
     ]
-    command = "python tests/benchmarks/memory_command.py --publish"
+    numbers = " ".join(str(run["rows"]) for run in runs)
+    command = f"python tests/benchmarks/memory_command.py --rows {numbers} --publish {' '.join(options)}"
     about = _ABOUT.format(options=" ".join(options))
     return {
         "about": about,
