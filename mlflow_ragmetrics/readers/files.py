@@ -27,6 +27,7 @@ Row = dict[str, Any]
 
 _BATCH_ROWS = 1024
 _BATCH_BYTES = 32 * 2**20
+_PAGE_BYTES = 64 * 2**10
 _MIB = 2**20
 _LIMITS = {"RAGMETRICS_MAX_LINE_MB": 64, "RAGMETRICS_MAX_CELL_MB": 64, "RAGMETRICS_MAX_EXPANDED_MB": 1024}
 """How much one line, one cell, and what a compressed file holds at once may take, unless the environment says so."""
@@ -114,15 +115,16 @@ def _read_parquet(file: Path) -> Iterator[Row]:
     except ImportError as error:
         raise MissingExtraError(f"{file} needs pyarrow to be read: pip install pyarrow.") from error
     try:
-        with pyarrow.parquet.ParquetFile(file) as table:
+        # page by page: by default a row group, which may be the whole file, is first read to its end
+        with pyarrow.parquet.ParquetFile(file, buffer_size=_PAGE_BYTES, pre_buffer=False) as table:
             _check_expansion(file, table.metadata)
-            first = next(table.iter_batches(batch_size=1), None)
+            first = next(table.iter_batches(batch_size=1, use_threads=False), None)
             size = 0 if first is None else first.nbytes
             if size > _limit("RAGMETRICS_MAX_CELL_MB") * max(1, table.metadata.num_columns):
                 raise _too_long(f"{file}, row 1", "a cell", "RAGMETRICS_MAX_CELL_MB")
             # values that are stored once may stand in every row: a batch is sized by what a row takes in memory
             rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, size)))
-            for batch in table.iter_batches(batch_size=rows):
+            for batch in table.iter_batches(batch_size=rows, use_threads=False):  # each thread keeps memory of its own
                 yield from batch.to_pylist()
     except InvalidDataError:
         raise

@@ -12,6 +12,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
 from mlflow_ragmetrics.report.arrow import ITEM, ScoreColumns, write_parquet
 
 RECORDS: list[dict[str, Any]] = [
@@ -43,6 +44,20 @@ def test_the_file_holds_samples_scores_and_items(tmp_path: Path) -> None:
     assert found[1]["answer"] == "half a pair: \ufffd"
     assert [record["faithfulness_no_context"] for record in found] == [False, True, False]
     assert [path.name for path in tmp_path.iterdir()] == ["scored.parquet"]
+
+
+def test_an_item_that_rows_share_is_held_against_the_passages_of_each() -> None:
+    shared = rm.Item("claim", "Paris burns.", "NEUTRAL", evidence=(rm.Evidence(1),))
+    other = rm.Item("token", "Paris", "FOUND")
+    scores = {"faithfulness": rm.Score(value=0.5, items=(other, shared, other))}
+    texts = ("Paris is calm.", "London burns.")
+    rows = [Row(rm.Sample(contexts=(rm.Chunk(text),)), scores) for text in texts]
+    columns = ScoreColumns(rm.Suite(["faithfulness"]))
+    found = pa.RecordBatch.from_arrays(columns.arrays(rows), schema=columns.schema)["faithfulness_items"].to_pylist()
+    assert [[item["text"] for item in items] for items in found] == [["Paris", "Paris burns.", "Paris"]] * 2
+    expected = [list(unbacked_in(shared, [text])) for text in texts]
+    assert expected[0] != expected[1]
+    assert [[item["unbacked"] for item in items] for items in found] == [[[], each, []] for each in expected]
 
 
 def test_types_follow_from_the_suite(tmp_path: Path) -> None:
