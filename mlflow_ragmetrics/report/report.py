@@ -556,16 +556,16 @@ class Report:
         said = {"banner": self.banner, "notes": self.notes}
         return summary_note(self.ranked_keys, self.metrics, len(self), worst, worst_by=self.worst_by, **said)
 
-    def _plots(self) -> dict[str, str]:
-        from mlflow_ragmetrics.views.pictures import causes_picture, composite_picture, distribution_picture
+    def _plots(self) -> dict[str, bytes]:
+        from mlflow_ragmetrics.views.plots import causes_plot, composite_plot, distribution_plot, png
 
-        composites = [key for key in self.description.get("weights", {}) if key in self.keys]
-        pictures = {
-            "scores": distribution_picture({key: self.scores(key) for key in self.keys}),
-            **{key: composite_picture(key, self.scores(key)) for key in composites},
-            "diagnosis": causes_picture(self.causes),
-        }
-        return {f"ragmetrics_{name}.svg": picture for name, picture in pictures.items() if picture is not None}
+        figures = {"ragmetrics_scores.png": distribution_plot({key: self.scores(key) for key in self.keys})}
+        for key in self.description.get("weights", {}):
+            if key in self.keys:
+                figures[f"ragmetrics_{key}.png"] = composite_plot(key, self.scores(key))
+        if self.causes:
+            figures["ragmetrics_diagnosis.png"] = causes_plot({"": self.causes})
+        return {name: png(figure) for name, figure in figures.items() if figure is not None}
 
 
 _ABSENT = Score()

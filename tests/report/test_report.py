@@ -81,9 +81,9 @@ def test_a_run_holds_page_and_plots(tmp_path) -> None:  # type: ignore[no-untype
     run_id = report.log(traces=False)
     client = mlflow.MlflowClient()
     names = {entry.path for entry in client.list_artifacts(run_id)}
-    assert {"ragmetrics_report.html", "ragmetrics_scores.svg", "ragmetrics_composite.svg"} <= names
+    assert {"ragmetrics_report.html", "ragmetrics_scores.png", "ragmetrics_composite.png"} <= names
     bare = rm.Suite(["coherence"]).evaluate([RECORD]).log(traces=False, plots=False)
-    assert not any(entry.path.endswith(".svg") for entry in client.list_artifacts(bare))
+    assert not any(entry.path.endswith(".png") for entry in client.list_artifacts(bare))
 
 
 def test_causes_that_differ_only_by_the_rows_id_are_one() -> None:
