@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from io import BytesIO
-
-import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.views.plots import composite_plot, distribution_plot
+from mlflow_ragmetrics.views.plots import causes_plot, shares_plot
 
 
-def test_a_histogram_a_scored_metric() -> None:
-    figure = distribution_plot({"a": [rm.Score(value=0.2), rm.Score(value=0.4)], "b": [rm.Score()]})
+def test_two_bars_a_diagnosis_that_rows_have() -> None:
+    figure = causes_plot({"first (A)": {"retrieval": 2, "noise": 0}, "second (B)": {"retrieval": 0, "noise": 0}})
     assert figure is not None
-    assert [axes.get_title() for axes in figure.axes] == ["a\nmean 0.300, n = 2"]
-    picture = BytesIO()
-    figure.savefig(picture, format="png")
-    assert picture.getvalue().startswith(b"\x89PNG")
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["retrieval"]
+    assert [[bar.get_width() for bar in bars] for bars in axes.containers] == [[2], [0]]
 
 
-def test_a_bar_a_weighted_part() -> None:
-    scores = [rm.combine({"a": 0.5, "b": 1.0, "c": 0.1}, {"a": 3, "b": 1, "c": 0})]
-    figure = composite_plot("overall", scores)
+def test_a_bar_a_share() -> None:
+    figure = shares_plot({"name": (0.5, 0.25, 0.75), "control": (0.1, None, None)}, "caught", marked="control")
     assert figure is not None
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["a × 3", "b × 1"]
+    assert [bar.get_width() for bar in figure.axes[0].patches] == [0.5, 0.1]
 
 
-def test_nothing_scored_has_no_plot() -> None:
-    assert distribution_plot({"a": [rm.Score()]}) is None
-    assert composite_plot("overall", [rm.Score()]) is None
+def test_nothing_counted_has_no_plot() -> None:
+    assert causes_plot({"A": {"retrieval": 0}, "B": {"retrieval": 0}}) is None
+    assert shares_plot({}, "caught") is None
