@@ -500,11 +500,10 @@ class Report:
         traces: bool = True,
         feedback: bool = False,
         dataset: Union[bool, str] = True,
-        plots: bool = True,
         omit: Collection[str] = (),
         files: Mapping[str, Union[str, bytes]] | None = None,
     ) -> str:
-        """Write metrics, params, tags, tables, page and plots into the active MLflow run, or a new one; returns its id.
+        """Write metrics, params, tags, tables and page into the active MLflow run, or a new one; returns its id.
 
         ``run_id`` names another run, ``run_name`` a new one (default: data, version and judge); ``model_id`` links a
         logged model (default: the active one), with the figures and their intervals. ``step``: where one run holds the
@@ -522,7 +521,7 @@ class Report:
         from mlflow_ragmetrics.tracking.anytime import ANYTIME, ANYTIME_TAG, measurement_id
 
         report = self if texts else self.without_texts()
-        contents = {**(self._plots() if plots else {}), **(files or {})}
+        contents = dict(files or {})
         if self.slices and texts:  # their names are values of the data
             frames = [self.by(column).assign(by=column) for column in self.slices]
             records = [record for frame in frames for record in frame.to_dict("records")]
@@ -555,17 +554,6 @@ class Report:
         worst = [(row, *lowest) for row in self.worst_rows() if (lowest := self.lowest(row)) is not None]
         said = {"banner": self.banner, "notes": self.notes}
         return summary_note(self.ranked_keys, self.metrics, len(self), worst, worst_by=self.worst_by, **said)
-
-    def _plots(self) -> dict[str, bytes]:
-        from mlflow_ragmetrics.views.plots import causes_plot, composite_plot, distribution_plot, png
-
-        figures = {"ragmetrics_scores.png": distribution_plot({key: self.scores(key) for key in self.keys})}
-        for key in self.description.get("weights", {}):
-            if key in self.keys:
-                figures[f"ragmetrics_{key}.png"] = composite_plot(key, self.scores(key))
-        if self.causes:
-            figures["ragmetrics_diagnosis.png"] = causes_plot({"": self.causes})
-        return {name: png(figure) for name, figure in figures.items() if figure is not None}
 
 
 _ABSENT = Score()

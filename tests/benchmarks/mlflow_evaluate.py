@@ -3,7 +3,7 @@
 ``python tests/benchmarks/mlflow_evaluate.py``. The same work: ROUGE in all four types. MLflow's own ROUGE asks the
 package ``evaluate`` for a script that it downloads; here the script's few lines stand in for the download, and what
 they call is the same ``rouge_score``. Then the least work that MLflow knows, its exact match and a token overlap made
-with its ``make_metric``, beside two and six of ours, which also write tables, a page and plots into the run.
+with its ``make_metric``, beside two and six of ours, which also write tables and a page into the run.
 """
 
 from __future__ import annotations

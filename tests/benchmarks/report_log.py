@@ -1,4 +1,4 @@
-"""``report.log`` of 200 rows with six scores: tables, page, plots, metrics and params into a store on SQLite."""
+"""``report.log`` of 200 rows with six scores: tables, page, metrics and params into a store on SQLite."""
 
 from __future__ import annotations
 
@@ -14,12 +14,8 @@ from texts import records
 WORDS = 60
 
 
-def with_plots(size: int) -> Callable[[], Any]:
+def without_traces(size: int) -> Callable[[], Any]:
     return _logged(size, traces=False)
-
-
-def without_plots(size: int) -> Callable[[], Any]:
-    return _logged(size, traces=False, plots=False)
 
 
 def with_traces(size: int) -> Callable[[], Any]:
@@ -48,10 +44,9 @@ def _logged(size: int, **options: bool) -> Callable[[], Any]:
     return run
 
 
-WORKS = {"with_plots": with_plots, "without_plots": without_plots, "with_traces": with_traces}
+WORKS = {"without_traces": without_traces, "with_traces": with_traces}
 _CONTESTANTS = (
-    ("report.log(traces=False)", "with_plots"),
-    ("without plots", "without_plots"),
+    ("report.log(traces=False)", "without_traces"),
     ("with a trace a row", "with_traces"),
 )
 

@@ -54,7 +54,7 @@ def test_a_metric_without_threshold_and_rows_without_sessions_say_nothing() -> N
 
 
 def test_runs_tell_the_same_as_reports(mlflow_store: str) -> None:
-    run = BEFORE.log(traces=False, plots=False, dataset=False)
+    run = BEFORE.log(traces=False, dataset=False)
     assert rm.compare(run, AFTER).sessions == rm.compare(BEFORE, AFTER).sessions
 
 

@@ -208,7 +208,7 @@ def test_markdown_and_json_of_a_comparison_say_it(report: rm.Report) -> None:
 def test_the_traces_of_a_run_carry_it(report: rm.Report) -> None:
     import mlflow
 
-    run_id = report.log(plots=False)
+    run_id = report.log()
     assert "Diagnosis: retrieval 1, generation 2" in mlflow.get_run(run_id).data.tags["mlflow.note.content"]
     found = {}
     for trace in mlflow.search_traces(run_id=run_id, return_type="list"):

@@ -181,7 +181,7 @@ def test_slices_are_in_the_run() -> None:
     rows = [{"id": str(n), "answer": "It is red.", "reference": "It is red." if n % 3 else "No.", "topic": "ab"[n % 2]}
             for n in range(24)]  # fmt: skip
     report = rm.Suite(["rouge"]).evaluate(rows, progress=False).with_slices("topic")
-    run_id = report.log(plots=False, traces=False)
+    run_id = report.log(traces=False)
     records = json.loads(mlflow.artifacts.load_text(f"runs:/{run_id}/rag_slices.json"))
     assert [(each["by"], each["slice"], each["rows"]) for each in records] == [("topic", "a", 12), ("topic", "b", 12)]
     assert records[0]["mean"] == pytest.approx(report.by("topic")["mean"][0])

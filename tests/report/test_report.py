@@ -73,7 +73,7 @@ def test_worst_rows_come_first() -> None:
     assert len(values) == 3
 
 
-def test_a_run_holds_page_and_plots(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_run_holds_the_page(tmp_path) -> None:  # type: ignore[no-untyped-def]
     import mlflow
 
     judge = rm.ScriptedJudge(facts=[{"text": "a", "ok": True}], used_chunks=[1], rating=4)
@@ -81,9 +81,14 @@ def test_a_run_holds_page_and_plots(tmp_path) -> None:  # type: ignore[no-untype
     run_id = report.log(traces=False)
     client = mlflow.MlflowClient()
     names = {entry.path for entry in client.list_artifacts(run_id)}
-    assert {"ragmetrics_report.html", "ragmetrics_scores.png", "ragmetrics_composite.png"} <= names
-    bare = rm.Suite(["coherence"]).evaluate([RECORD]).log(traces=False, plots=False)
-    assert not any(entry.path.endswith(".png") for entry in client.list_artifacts(bare))
+    assert "ragmetrics_report.html" in names
+
+
+def test_further_files_stay_as_they_were_given() -> None:
+    files = {"note.txt": "mine"}
+    records = [{**RECORD, "id": str(number), "topic": str(number % 2)} for number in range(4)]
+    rm.Suite(["coherence"]).evaluate(records).with_slices("topic").log(traces=False, files=files)
+    assert files == {"note.txt": "mine"}
 
 
 def test_causes_that_differ_only_by_the_rows_id_are_one() -> None:

@@ -144,7 +144,7 @@ def test_a_session_as_a_score_names_the_first_failure() -> None:
 
 def test_sessions_are_in_the_run_and_in_gates(mlflow_store: str) -> None:
     found = report(a=[Score(1.0), Score(1.0)], b=[Score(1.0), Score(0.0)])
-    run_id = found.log(traces=False, plots=False, dataset=False)
+    run_id = found.log(traces=False, dataset=False)
     logged = mlflow.get_run(run_id).data.metrics
     assert logged["faithfulness/session_pass_rate"] == 0.5
     assert logged["faithfulness/n_sessions"] == 2
@@ -155,7 +155,7 @@ def test_sessions_are_in_the_run_and_in_gates(mlflow_store: str) -> None:
     found.check(**{"faithfulness/session_pass_rate": 0.5})
     with pytest.raises(rm.GateError):
         found.check(**{"faithfulness/session_pass_rate": 0.6})
-    private = found.log(texts=False, plots=False, dataset=False)
+    private = found.log(texts=False, dataset=False)
     artifacts = [each.path for each in mlflow.MlflowClient().list_artifacts(private)]
     assert "rag_sessions.json" not in artifacts  # a session's name may be a person's
 

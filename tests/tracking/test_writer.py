@@ -157,7 +157,7 @@ def test_steps_are_the_history_of_versions(report: rm.Report) -> None:
 
 
 def test_further_files_become_artifacts(report: rm.Report) -> None:
-    run_id = report.log(plots=False, files={"report.html": "<p>привет</p>", "plot.png": b"\x89PNG"})
+    run_id = report.log(files={"report.html": "<p>привет</p>", "plot.png": b"\x89PNG"})
     names = {each.path for each in mlflow.MlflowClient().list_artifacts(run_id)}
     ours = {"rag_rows.json", "rag_claims.json", "rag_figures.json", "ragmetrics_suite.json", "ragmetrics_report.html"}
     assert names == {"report.html", "plot.png", *ours}
