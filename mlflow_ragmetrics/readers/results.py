@@ -243,11 +243,13 @@ def _json_lines(path: Path) -> pd.DataFrame:
 def _csv(path: Path) -> pd.DataFrame:
     import pandas as pd
 
-    texts = pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",", dtype=str, keep_default_na=False)
+    separator = "\t" if path.suffix == ".tsv" else ","
+    texts = pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False, na_values=[""])
     scores = [name for name in texts.columns if f"{name}_status" in texts.columns]
-    passes = [f"{name}_passed" for name in scores if f"{name}_passed" in texts.columns]
-    numbers = {name: pd.to_numeric(texts[name], errors="coerce") for name in scores}
-    verdicts = {name: texts[name].str.lower().map({"true": True, "false": False}) for name in passes}
+    figures = [name for key in scores for name in (key, f"{key}_1to5", f"{key}_support") if name in texts.columns]
+    truths = [name for key in scores for name in (f"{key}_passed", f"{key}_measured") if name in texts.columns]
+    numbers = {name: pd.to_numeric(texts[name], errors="coerce") for name in figures}
+    verdicts = {name: texts[name].str.lower().map({"true": True, "false": False}).astype(object) for name in truths}
     return texts.assign(**numbers, **verdicts)
 
 
