@@ -9,6 +9,7 @@ from mlflow_ragmetrics.cli.output import clean, console, shorten, unbroken, wrap
 from mlflow_ragmetrics.core.marked import nearest_sentence
 from mlflow_ragmetrics.core.score import holds_against_text, verdict_name
 from mlflow_ragmetrics.core.text import counted
+from mlflow_ragmetrics.views.text import measured_figures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +99,7 @@ def figures_table(report: Report, width: int = _WIDEST) -> Table:
     """
     from rich.console import Console
 
-    figures = report.metrics
+    figures = measured_figures(report.metrics, report.keys)
     optional = {"1–5": "{}_1to5/mean", "passed": "{}/pass_rate"}
     titles = ["mean", "95 % interval"]
     titles += [title for title, name in optional.items() if any(name.format(key) in figures for key in report.keys)]
@@ -116,7 +117,7 @@ def _figures_table(report: Report, titles: Sequence[str]) -> Table:
     from rich import box
     from rich.table import Table
 
-    figures = report.metrics
+    figures = measured_figures(report.metrics, report.keys)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     table.add_column("metric", no_wrap=True)
     for title in titles:
@@ -288,16 +289,18 @@ def worst_rows(report: Report, count: int, width: int) -> Iterator[Text]:
     worst = report.worst_rows(count)
     if not worst:
         return
-    by = report.worst_by
+    by = report.ranking.by
     reasons = {id(row): each.reason for row, each in zip(report.rows, report.diagnoses, strict=False)}
     number = f"{len(worst)} " if len(worst) > 1 else ""
-    yield Text(f"The {number}{report.worst_word} by {by}", style="bold")
+    yield Text(f"The {number}{report.ranking.word} by {by}", style="bold")
     for row in worst:
         key, lowest = report.lowest(row) or ("", 0.0)
         yield Text()
         yield _heading(row, f"{lowest:.3f}" if key == by else f"{key} {lowest:.3f}", width)
         if id(row) in reasons:
             yield from _indented(clean(reasons[id(row)]), width)
+            why = row.scores[key].reason if key != by and key in row.scores else ""
+            yield from _indented(shorten(f"{key}: {why}" if why else "", 2 * (width - _INDENT) - 4), width)
         yield from _components(row, key, width)
         yield from _faults(row, key, width)
 
@@ -311,8 +314,10 @@ def _heading(row: Row, value: str, width: int) -> Text:
 
 
 def _components(row: Row, key: str, width: int) -> Iterator[Text]:
-    scored = {name: score.value for name, score in row.scores.items() if name != key and score.value is not None}
-    others = [unbroken(f"{name} {value:.2f}") for name, value in scored.items()]
+    scored = {name: score for name, score in row.scores.items() if name != key and score.value is not None}
+    others = [
+        unbroken(f"{name} {score.value:.2f}{'' if score.measured else ' by rule'}") for name, score in scored.items()
+    ]
     if others:
         yield from _indented(" · ".join(others), width, "dim")
     if not others or not (row.scores[key].details.get("weights") or list(_items(row, key))):

@@ -25,7 +25,8 @@ from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.errors import MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.readers import read_samples
 from mlflow_ragmetrics.readers.groups import SESSION
-from mlflow_ragmetrics.report.report import Report, rank_of
+from mlflow_ragmetrics.report.marks import Ranking
+from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.summary import repeated_questions
 from mlflow_ragmetrics.report.table_file import TABLES, TableFile
 from mlflow_ragmetrics.report.tables import has_diagnoses
@@ -140,7 +141,7 @@ def streamed_report(
         composites=seen.composites,
         diagnoses=[],
         _failures=stream.failures,
-        _ranking=seen.ranking,
+        ranking=seen.ranking,
     )
     return report, interruption, output.refusal
 
@@ -189,14 +190,15 @@ class _Seen:
         self.composites = [suite.name_prefix + each.key for each in suite.composites]
         self._keys = suite.keys
         self._most = worst
-        self._worst: dict[str | None, list[tuple[float, float, int, Row]]] = {k: [] for k in (*self.composites, None)}
+        rankings = [Ranking(suite.keys, suite.better, key) for key in (*self.composites, None)]
+        self._worst: list[tuple[Ranking, list[tuple[float, float, int, Row]]]] = [(each, []) for each in rankings]
         self._questions: list[str | None] = []
         self._values = array("d")
 
     def add(self, row: Row) -> None:
         self._first = self._first or row
-        for key, worst in self._worst.items():
-            rank = rank_of(row, key)
+        for ranking, worst in self._worst:
+            rank = ranking.rank(row)
             if rank is not None:
                 entry = (-rank[0], -rank[1], -self.count, row)
                 (heappush if len(worst) < self._most else heappushpop)(worst, entry)
@@ -207,15 +209,19 @@ class _Seen:
         self.count += 1
 
     @property
-    def ranking(self) -> str | None:
-        """The composite by which rows are the worst; ``None`` where none was scored."""
-        return next((key for key in self.composites if self._worst[key]), None)
+    def ranking(self) -> Ranking:
+        """By which composite that was scored, else by what else, rows are the worst."""
+        return self._ranked[0]
 
     @property
     def worst(self) -> list[Row]:
         """The worst rows, in the order in which they came; where none is scored, the first."""
-        found = [row for _, _, _, row in sorted(self._worst[self.ranking], key=lambda entry: -entry[2])]
+        found = [row for _, _, _, row in sorted(self._ranked[1], key=lambda entry: -entry[2])]
         return found or ([] if self._first is None else [self._first])
+
+    @property
+    def _ranked(self) -> tuple[Ranking, list[tuple[float, float, int, Row]]]:
+        return next((each for each in self._worst if each[1]), self._worst[-1])
 
     @property
     def warnings(self) -> list[str]:

@@ -72,6 +72,14 @@ class Results:
         return [name for name in columns if f"{name}_status" in columns]
 
     @property
+    def composites(self) -> list[str]:
+        """The keys of the weighted composites; of a file, which does not say its weights, the key of ``rag_score``."""
+        weights = self.description.get("weights") or {}
+        return [
+            key for key in self.keys if key in weights or (not self.description.get("metrics") and key == "rag_score")
+        ]
+
+    @property
     def diagnoses(self) -> dict[str, tuple[str, str]]:
         """By row id: which part failed, and the sentence that says why; empty where the metrics did not tell."""
         if not {*DIAGNOSIS} <= {*self.table.columns}:

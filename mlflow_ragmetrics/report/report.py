@@ -6,10 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
-from heapq import nsmallest
 from pathlib import Path
 from random import Random
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.condition import condition_of
@@ -32,7 +30,7 @@ from mlflow_ragmetrics.report.diagnosis import (
     diagnosis_columns,
 )
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import Failures, count_lines, failure_lines, judge_lines
+from mlflow_ragmetrics.report.marks import Failures, Ranking, count_lines, failure_lines, judge_lines
 from mlflow_ragmetrics.report.sessions import Session, limit_of, session_figures, session_line, sessions_of
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures, summarize_rows
@@ -43,12 +41,12 @@ from mlflow_ragmetrics.statistics.agreement import Agreement
 from mlflow_ragmetrics.tracking.describe import questions_digest
 from mlflow_ragmetrics.views.notebook import report_cell
 from mlflow_ragmetrics.views.report_page import MOST_ROWS, OtherRun, report_page
-from mlflow_ragmetrics.views.text import summary_note
+from mlflow_ragmetrics.views.text import measured_figures, summary_note
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Report", "rank_of"]
+__all__ = ["Report"]
 
 
 @dataclass(frozen=True)
@@ -353,35 +351,29 @@ class Report:
         return chosen
 
     def worst(self, count: int = 3, key: str | None = None) -> pd.DataFrame:
-        """The ``count`` scored rows worst rows of ``table``, the worst first: by ``key``, else as ``worst_rows``."""
-        return self.table.iloc[[self._places[row.sample.id] for row in self.worst_rows(count, key)]]
+        """The ``count`` worst rows of ``table``, the worst first: by ``key``, else as ``worst_rows``."""
+        return self.table.iloc[self._ranking_by(key).worst(self.rows, count)]
 
     def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
         """The ``count`` worst rows: by ``key``, else by the composite, else by the worst of each row's scores.
 
         Worst is lowest, or highest where lower is better; what is neither ranks no row, unless it is ``key``.
         """
-        ranks = [(rank, place) for place, row in enumerate(self.rows) if (rank := rank_of(row, key or self._ranking))]
-        return [self.rows[place] for _, place in nsmallest(count, ranks)]
+        return [self.rows[place] for place in self._ranking_by(key).worst(self.rows, count)]
 
     def lowest(self, row: Row, key: str | None = None) -> tuple[str, float] | None:
         """What ``worst`` goes by in this row: the metric and its value; ``None`` where that is not scored."""
-        place = place_of(row, key or self._ranking)
+        place = self._ranking_by(key).place(row)
         return None if place is None else (place[1], float(row.scores[place[1]].value or 0.0))
 
-    @property
-    def worst_by(self) -> str:
-        """What ``worst`` goes by, in words."""
-        return self._ranking or (f"the {self.worst_word} of the row's scores" if self.keys[1:] else "".join(self.keys))
-
-    @property
-    def worst_word(self) -> str:
-        """What the worst rows are called: lowest, where higher is better throughout."""
-        return "worst" if self.better else "lowest"
-
     @cached_property
-    def _ranking(self) -> str | None:
-        return next((key for key in self.composites if any(score.scored for score in self.scores(key))), None)
+    def ranking(self) -> Ranking:
+        """What ``worst`` goes by: the composite that has scores, else the worst of each row's scores."""
+        composite = next((key for key in self.composites if any(score.scored for score in self.scores(key))), None)
+        return Ranking(self.keys, self.better, composite)
+
+    def _ranking_by(self, key: str | None) -> Ranking:
+        return self.ranking if key is None else replace(self.ranking, key=key)
 
     def to_html(self, title: str | None = None, *, against: OtherRun | None = None) -> str:
         """A self-contained page: summary, distributions, a table of rows, and each row's claims and passages.
@@ -408,7 +400,7 @@ class Report:
             diagnoses=[(each.cause, each.reason) for each in self.diagnoses],
             causes=self.causes,
             order=self._worst_first(MOST_ROWS),
-            worst_by=self.worst_by,
+            worst_by=self.ranking.by,
             ranges=self.ranges,
             run=run,
             against=against,
@@ -424,15 +416,15 @@ class Report:
 
         Of more than ``most`` rows, the worse half of so many, and of the others a random sample.
         """
-        places = {id(row): place for place, row in enumerate(self.rows)}
-        ranked = list(dict.fromkeys([*(places[id(row)] for row in self.worst_rows(len(self))), *places.values()]))
+        ranked = self.ranking.order(self.rows)
         if len(ranked) <= most:
             return ranked
         sample = sorted(Random(0).sample(range(most // 2, len(ranked)), most - most // 2))
         return [*ranked[: most // 2], *(ranked[each] for each in sample)]
 
     def __repr__(self) -> str:
-        means = (f"{key} {self.metrics[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in self.metrics)
+        figures = measured_figures(self.metrics, self.keys)
+        means = (f"{key} {figures[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in figures)
         return f"<Report of {counted(len(self), 'row')}: {', '.join(means)}>"
 
     def _repr_html_(self) -> str:
@@ -443,7 +435,7 @@ class Report:
             self.warnings,
             len(self),
             self.worst_rows(),
-            worst_by=f"{self.worst_word} by {self.worst_by}",
+            worst_by=f"{self.ranking.word} by {self.ranking.by}",
             banner=banner,
             causes=self.causes,
         )
@@ -554,7 +546,7 @@ class Report:
         """The evaluation in a few lines of Markdown: what to know first, figures, causes, the three worst rows."""
         worst = [(row, *lowest) for row in self.worst_rows() if (lowest := self.lowest(row)) is not None]
         said = {"banner": self.banner, "notes": self.notes}
-        return summary_note(self.ranked_keys, self.metrics, len(self), worst, worst_by=self.worst_by, **said)
+        return summary_note(self.ranked_keys, self.metrics, len(self), worst, worst_by=self.ranking.by, **said)
 
     def _plots(self) -> dict[str, bytes]:
         from mlflow_ragmetrics.views.plots import causes_plot, composite_plot, distribution_plot, png
@@ -566,23 +558,3 @@ class Report:
         if self.causes:
             figures["ragmetrics_diagnosis.png"] = causes_plot({"": self.causes})
         return {name: png(figure) for name, figure in figures.items() if figure is not None}
-
-
-_ABSENT = Score()
-
-
-def rank_of(row: Row, key: str | None) -> tuple[float, float] | None:
-    """Where the row stands among the worst, the lowest first; ``None`` where it has no place among them."""
-    place = place_of(row, key)
-    qualities = [score.quality for score in row.scores.values() if score.quality is not None]
-    return None if place is None else (place[0], fmean(qualities or [0.0]))
-
-
-def place_of(row: Row, key: str | None) -> tuple[float, str] | None:
-    """How good the row is, and the metric that says so: ``key``, else the worst of its measured scores."""
-    if key is not None:
-        score = row.scores.get(key, _ABSENT)
-        quality = score.value if score.higher_is_better is None else score.quality
-        return None if quality is None else (quality, key)
-    scored = [(s.quality, name) for name, s in row.scores.items() if s.measured and s.quality is not None]
-    return min(scored, default=None)
