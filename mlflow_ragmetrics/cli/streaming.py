@@ -24,7 +24,7 @@ from mlflow_ragmetrics.core.text import Text, render
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.errors import MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.readers import read_samples
-from mlflow_ragmetrics.readers.groups import SESSION
+from mlflow_ragmetrics.readers.groups import SESSION, SESSION_FIELDS, sample_value
 from mlflow_ragmetrics.report.marks import Ranking
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.summary import repeated_questions
@@ -76,22 +76,27 @@ def survey_of(request: Request, suite: Suite) -> Survey | None:
     if needs_all or has_diagnoses(suite.keys) or not is_streamed or not os.path.exists(str(request.data)):
         return None
     ids = array("q")
-    grouped = False
+    sessions = {name: array("q") for name in SESSION_FIELDS}
 
     def seen() -> Iterator[Sample]:
-        nonlocal grouped
         for sample in _samples(request):
             ids.append(hash(sample.id))
-            grouped = grouped or SESSION in sample.metadata
+            for name, found in sessions.items():
+                if (value := sample_value(sample, name)) is not None and str(value).strip():
+                    found.append(hash(str(value)))
             yield sample
 
     try:
         selection, warnings = check_presence(suite.selection, seen())
     except MissingFieldError as error:
         raise RagMetricsError(f"{request.data}: {error}") from None
-    if len(ids) <= MANY_ROWS or grouped or np.unique(np.frombuffer(ids, dtype="q")).size < len(ids):
+    if len(ids) <= MANY_ROWS or sessions[SESSION] or any(map(_repeats, (ids, *sessions.values()))):
         return None
     return Survey(len(ids), suite.replace(metrics=selection), warnings)
+
+
+def _repeats(hashes: array[int]) -> bool:
+    return np.unique(np.array(hashes, dtype="q")).size < len(hashes)
 
 
 def streamed_report(

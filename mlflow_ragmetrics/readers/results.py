@@ -74,10 +74,8 @@ class Results:
     @property
     def composites(self) -> list[str]:
         """The keys of the weighted composites; of a file, which does not say its weights, the key of ``rag_score``."""
-        weights = self.description.get("weights") or {}
-        return [
-            key for key in self.keys if key in weights or (not self.description.get("metrics") and key == "rag_score")
-        ]
+        weighed = self.description.get("weights") if "metrics" in self.description else ("rag_score",)
+        return [key for key in self.keys if key in (weighed or ())]
 
     @property
     def diagnoses(self) -> dict[str, tuple[str, str]]:

@@ -31,7 +31,15 @@ from mlflow_ragmetrics.report.diagnosis import (
 )
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
 from mlflow_ragmetrics.report.marks import Failures, Ranking, count_lines, failure_lines, judge_lines
-from mlflow_ragmetrics.report.sessions import Session, limit_of, session_figures, session_line, sessions_of
+from mlflow_ragmetrics.report.sessions import (
+    Session,
+    keys_of_turns,
+    session_figures,
+    session_line,
+    sessions_frame,
+    sessions_of,
+    turn_limit,
+)
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures, summarize_rows
 from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
@@ -179,17 +187,13 @@ class Report:
         not measured (one that claims nothing fails nothing); ``first_failure`` (from 1) and ``first_failure_id``.
         ``InvalidOptionError`` for an unknown key, and where nothing says which rows belong together.
         """
-        import pandas as pd
-
         if key not in self.keys:
             raise InvalidOptionError(f"{key!r} is not a metric here; there are {', '.join(self.keys)}", param="key")
         column = by or self.session_column
         if column is None:
             names = ", ".join(SESSION_FIELDS)
             raise InvalidOptionError(f"by: no two rows share {names}; name the column of the conversation", param="by")
-        records = [session.record() for session in self._sessions_of(key, column, threshold)]
-        kinds = {"mean": "Float64", "worst": "Float64", "turns": "Int64", "measured": "Int64", "first_failure": "Int64"}
-        return pd.DataFrame(records, columns=list(Session("", ()).record()), dtype=object).astype(kinds)
+        return sessions_frame(self._sessions_of(key, column, threshold))
 
     @cached_property
     def session_column(self) -> str | None:
@@ -197,21 +201,14 @@ class Report:
         return self.groups or session_field([row.sample for row in self.rows])
 
     def _sessions_of(self, key: str, column: str, threshold: float | None = None) -> list[Session]:
-        own = next((score.threshold for score in self.scores(key) if score.threshold is not None), None)
-        limit = limit_of(own if threshold is None else threshold, self.better.get(key, True))
-        return sessions_of(self.rows, sample_slices([row.sample for row in self.rows], column), key, limit)
+        names = sample_slices([row.sample for row in self.rows], column)
+        return sessions_of(self.rows, names, key, turn_limit(self.rows, key, threshold))
 
     @cached_property
     def _sessions(self) -> dict[str, list[Session]]:
         """The conversations by each metric that has a threshold, and by faithfulness, where rows belong to some."""
-        if self.session_column is None:
-            return {}
-        asked = [
-            key
-            for key in self.keys
-            if key.endswith("faithfulness") or any(s.threshold is not None for s in self.scores(key))
-        ]
-        return {key: self._sessions_of(key, self.session_column) for key in asked}
+        column = self.session_column
+        return {} if column is None else {key: self._sessions_of(key, column) for key in keys_of_turns(self.rows)}
 
     @property
     def notes(self) -> list[str]:
@@ -512,9 +509,13 @@ class Report:
 
         from mlflow_ragmetrics.tracking import log_report
         from mlflow_ragmetrics.tracking.anytime import ANYTIME, ANYTIME_TAG, measurement_id
+        from mlflow_ragmetrics.views.plots import plots_of
 
         report = self if texts else self.without_texts()
-        contents = {**(self._plots() if plots else {}), **(files or {})}
+        contents = dict(files or {})
+        if plots:
+            scores = {key: self.scores(key) for key in self.keys}
+            contents = {**plots_of(scores, self.description.get("weights", {}), self.causes), **contents}
         if self.slices and texts:  # their names are values of the data
             frames = [self.by(column).assign(by=column) for column in self.slices]
             records = [record for frame in frames for record in frame.to_dict("records")]
@@ -547,14 +548,3 @@ class Report:
         worst = [(row, *lowest) for row in self.worst_rows() if (lowest := self.lowest(row)) is not None]
         said = {"banner": self.banner, "notes": self.notes}
         return summary_note(self.ranked_keys, self.metrics, len(self), worst, worst_by=self.ranking.by, **said)
-
-    def _plots(self) -> dict[str, bytes]:
-        from mlflow_ragmetrics.views.plots import causes_plot, composite_plot, distribution_plot, png
-
-        figures = {"ragmetrics_scores.png": distribution_plot({key: self.scores(key) for key in self.keys})}
-        for key in self.description.get("weights", {}):
-            if key in self.keys:
-                figures[f"ragmetrics_{key}.png"] = composite_plot(key, self.scores(key))
-        if self.causes:
-            figures["ragmetrics_diagnosis.png"] = causes_plot({"": self.causes})
-        return {name: png(figure) for name, figure in figures.items() if figure is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Literal
 
@@ -13,13 +13,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["causes_plot", "composite_plot", "distribution_plot", "png", "shares_plot"]
+__all__ = ["causes_plot", "composite_plot", "distribution_plot", "plots_of", "png", "shares_plot"]
 
 _BARS = "#3b7dd8"
 _OTHER = "#d9822b"
 _MEAN = "#1b1f24"
 _COLUMNS = 3
 _BINS = 20
+
+
+def plots_of(
+    scores: Mapping[str, Sequence[Score]], composites: Iterable[str], causes: Mapping[str, int]
+) -> dict[str, bytes]:
+    """The plots of a run by the names of their files: ``scores`` by key, those of ``composites``, and ``causes``."""
+    figures = {"ragmetrics_scores.png": distribution_plot(scores)}
+    figures |= {f"ragmetrics_{key}.png": composite_plot(key, scores[key]) for key in composites if key in scores}
+    if causes:
+        figures["ragmetrics_diagnosis.png"] = causes_plot({"": causes})
+    return {name: png(figure) for name, figure in figures.items() if figure is not None}
 
 
 def distribution_plot(scores: Mapping[str, Sequence[Score]]) -> Figure | None:

@@ -237,7 +237,7 @@ def warm() -> None:
     try:
         os.chdir(folder)
         report: Any = rm.Suite(["rouge", "lexical_relevance"]).evaluate("rows.jsonl")
-        report.to_html(), report._plots(), report.table, report.items
+        report.to_html(), report.table, report.items
         import mlflow.genai
         import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
         import rich.progress  # noqa: F401
