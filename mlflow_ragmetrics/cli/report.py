@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.cli.output import clean, console, shorten, unbroken, wrapped
 from mlflow_ragmetrics.core.marked import nearest_sentence
-from mlflow_ragmetrics.core.score import holds_against_text, verdict_name
+from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.views.text import measured_figures
 
@@ -331,23 +331,23 @@ def _faults(row: Row, key: str, width: int) -> Iterator[Text]:
     answer = shorten(row.sample.answer or "", width - _INDENT - 10)
     if not faults and answer:
         yield from _indented(f"answer: {answer}", width)
-    for metric, item in faults[:_SHOWN]:
+    for item in faults[:_SHOWN]:
         mark, style = _MARKS[str(item.verdict)]
-        what = clean(item.reason) if item.kind == "document" else verdict_name(str(item.verdict), metric)
+        what = clean(item.reason) if item.kind == "document" else verdict_name(str(item.verdict), item.against)
         head = f"{mark} {what}  "
         room = 2 * (width - _INDENT) - len(head) - 2
         yield from _indented(f"{head}“{shorten(item.text, room)}”", width, style)
         if item.reason and item.kind != "document":
             yield from _indented(f"why: {clean(item.reason)}", width, indent=_INDENT + 2)
-        yield from _nearest(item, metric, row, width)
+        yield from _nearest(item, row, width)
     if len(faults) > _SHOWN:
         yield Text(" " * _INDENT + f"… and {len(faults) - _SHOWN} more", style="dim")
 
 
-def _nearest(item: Item, metric: str, row: Row, width: int) -> Iterator[Text]:
+def _nearest(item: Item, row: Row, width: int) -> Iterator[Text]:
     """The judge's own evidence, else for a claim the passage's sentence that shares most words with it."""
     given = next(iter(item.evidence), None)
-    is_claim = item.kind in ("claim", "sentence") and not holds_against_text(metric)
+    is_claim = item.kind in ("claim", "sentence") and not item.against
     if given is None and is_claim and row.sample.contexts:
         given = nearest_sentence(item.text, row.sample.contexts)
     if given is None:
@@ -358,23 +358,18 @@ def _nearest(item: Item, metric: str, row: Row, width: int) -> Iterator[Text]:
     yield from _indented(f"nearest: {': '.join(filter(None, (place, quote)))}", width, indent=_INDENT + 2)
 
 
-def _items(row: Row, key: str) -> Iterator[tuple[str, Item]]:
-    """Each with its metric: claims first, contradicted ones before the rest; what several say of a text once."""
-    found: dict[tuple[str, str], tuple[str, Item]] = {}
-    scores = [(name, score) for name, score in row.scores.items() if name != key or len(row.scores) == 1]
-    for name, score in scores:
-        for item in score.items:
+def _items(row: Row, key: str) -> Iterator[Item]:
+    """Claims first, contradicted ones before the rest; what several metrics say of a text once."""
+    found: dict[tuple[str, str], Item] = {}
+    for name, score in row.scores.items():
+        for item in score.items if name != key or len(row.scores) == 1 else ():
             if item.verdict in _MARKS and (item.kind != "chunk" or len(row.scores) == 1):
-                found.setdefault((item.text, str(item.verdict)), (name, item))
+                found.setdefault((item.text, str(item.verdict)), item)
     order = {kind: number for number, kind in enumerate(("claim", "sentence", "document", "chunk", "token"))}
     missed = set(row.sample.gold_doc_ids or ())  # matter more than documents that were not needed
     yield from sorted(
         found.values(),
-        key=lambda each: (
-            order[each[1].kind],
-            list(_MARKS).index(str(each[1].verdict)),
-            each[1].text not in missed,
-        ),
+        key=lambda item: (order[item.kind], list(_MARKS).index(str(item.verdict)), item.text not in missed),
     )
 
 

@@ -14,7 +14,7 @@ from mlflow_ragmetrics.cli.output import clean, clean_lines, console, shorten, w
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.marked import claims_of, marked_text, nearest_sentence
-from mlflow_ragmetrics.core.score import holds_against_text, verdict_name
+from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.marks import Ranking
@@ -204,12 +204,12 @@ def _row(row: Row, width: int, diagnosis: tuple[str, str]) -> Iterator[Text]:
     )
     cause, why = map(clean, diagnosis)
     yield from map(Text, wrapped(f"Diagnosis: {why or cause}" if cause else "", width))
-    key, claims = claims_of(row.scores)
+    claims = claims_of(row.scores)
     if sample.answer is not None:
         yield Text("\nAnswer", style="bold")
         yield from _marked(sample.answer, claims, width)
     for claim in claims:
-        yield from _claim(claim, key, row, width)
+        yield from _claim(claim, row, width)
     yield Text("\nScores", style="bold")
     for key, score in row.scores.items():
         yield from _score(key, score, width)
@@ -237,17 +237,17 @@ def _marked(answer: str, claims: list[Item], width: int) -> Iterator[Text]:
         yield Text.assemble("  ", line)
 
 
-def _claim(claim: Item, key: str, row: Row, width: int) -> Iterator[Text]:
+def _claim(claim: Item, row: Row, width: int) -> Iterator[Text]:
     from rich.text import Text
 
     if claim.verdict == "SUPPORTED":
         return
     style = _STYLES[str(claim.verdict)]
-    head = f"{_SIGNS[str(claim.verdict)]} {verdict_name(str(claim.verdict), key)}: “{clean(claim.text)}”"
+    head = f"{_SIGNS[str(claim.verdict)]} {verdict_name(str(claim.verdict), claim.against)}: “{clean(claim.text)}”"
     yield from (Text(line, style=style) for line in ["", *wrapped(head, width, 2)])
     if claim.reason:
         yield from map(Text, wrapped(f"why: {clean(claim.reason)}", width, 4))
-    nearest = None if holds_against_text(key) else nearest_sentence(claim.text, row.sample.contexts or ())
+    nearest = None if claim.against else nearest_sentence(claim.text, row.sample.contexts or ())
     for evidence in claim.evidence or ([nearest] if nearest else []):
         said = "" if claim.evidence else "nearest: "
         place = f"passage {evidence.chunk}: " if evidence.chunk else ""

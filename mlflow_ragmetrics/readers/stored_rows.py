@@ -89,7 +89,7 @@ def _score(
 def _item(record: Mapping[Any, Any]) -> Item:
     evidence = record.get("evidence")
     found = [each for each in evidence if isinstance(each, Mapping)] if isinstance(evidence, (list, tuple)) else []
-    support, verdict, judge = (_known(record.get(name)) for name in ("support", "verdict", "judge"))
+    support, verdict, judge, against = (_known(record.get(name)) for name in ("support", "verdict", "judge", "against"))
     return Item(
         record.get("kind", "claim"),
         str(record["text"]),
@@ -98,6 +98,7 @@ def _item(record: Mapping[Any, Any]) -> Item:
         None if support is None else float(support),
         tuple(Evidence(each.get("chunk"), each.get("id"), str(each.get("quote") or "")) for each in found),
         None if judge is None else str(judge),
+        against,
     )
 
 

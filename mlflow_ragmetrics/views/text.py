@@ -106,21 +106,21 @@ def escaped(text: str, longest: int = _LONGEST) -> str:
     return _LINKED.sub(lambda found: f"{found[0][0]}\u2060{found[0][1:]}", _MARKUP.sub(r"\\\1", line))
 
 
-def rationale(score: Score, key: str = "") -> str:
+def rationale(score: Score) -> str:
     """The reason, then each claim, sentence, chunk or document that failed: its verdict, text, reason and quotes.
 
     Contradicted ones stand first. Words that were not found are named by the reason only: there are too many.
     """
     failed = [item for item in score.items if item.text and item.verdict in _FAILED and item.kind != "token"]
     failed.sort(key=lambda item: _FAILED[str(item.verdict)])
-    shown = [_failed_item(item, key) for item in failed[:_ITEMS_SHOWN]]
+    shown = [_failed_item(item) for item in failed[:_ITEMS_SHOWN]]
     more = [f"- … {len(failed) - _ITEMS_SHOWN} more"] if len(failed) > _ITEMS_SHOWN else []
     return "\n".join([escaped(score.reason, 4 * _LONGEST), *([""] if shown else []), *shown, *more])
 
 
-def _failed_item(item: Item, key: str) -> str:
+def _failed_item(item: Item) -> str:
     whose = f" ({escaped(item.judge)})" if item.judge else ""
-    lines = [f"- **{verdict_name(str(item.verdict), key)}**{whose}: {escaped(item.text)}"]
+    lines = [f"- **{verdict_name(str(item.verdict), item.against)}**{whose}: {escaped(item.text)}"]
     if item.reason:
         lines.append(f"  *{escaped(item.reason)}*")
     for each in item.evidence:

@@ -141,3 +141,17 @@ def test_a_csv_says_what_the_evaluation_said(tmp_path: Path) -> None:
             assert (own.value, own.scaled, own.measured) == (score.value, score.scaled, score.measured)
             assert own.higher_is_better == score.higher_is_better
     assert [each.contexts is None for each in stored_samples(results)] == [False, False, True]
+
+
+def test_what_claims_were_held_against_is_read_back_and_compared() -> None:
+    row = {"id": "a", "reference": "It rains. It snows.", "contexts": ["It rains."]}
+    reports = [
+        rm.Suite(["faithfulness", "factual_correctness"]).evaluate([{**row, "answer": text}], progress=False)
+        for text in ("The sea is red.", "It rains.")
+    ]
+    found = stored_rows(results_of(reports[0].log(traces=False)))[0].scores
+    assert {item.against for item in found["factual_correctness"].items} == {"answer", "reference"}
+    assert {item.against for item in found["faithfulness"].items} == {None}
+    (changed,) = rm.compare(*reports).rows
+    named = {item.metric: item.verdicts for item in changed.items if item.text == "The sea is red."}
+    assert named == {"faithfulness, factual_correctness": "not in the passages → not in B"}
