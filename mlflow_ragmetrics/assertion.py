@@ -11,7 +11,7 @@ from mlflow_ragmetrics.core.condition import Condition, check_limit, condition_o
 from mlflow_ragmetrics.core.marked import nearest_sentence
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Evidence, Item, Score, holds_against_text, verdict_name
+from mlflow_ragmetrics.core.score import Evidence, Item, Score, verdict_name
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -132,10 +132,10 @@ def _explained(row: Row, key: str, score: Score) -> Iterator[str]:
     if not bad and score.value is not None and score.reason and score.measured:
         yield f"  {_short(score.reason)}"
     for item in sorted(bad, key=lambda item: item.verdict != "CONTRADICTED")[:_MOST_ITEMS]:
-        yield f"  {verdict_name(str(item.verdict), key)}: “{_short(item.text)}”"
+        yield f"  {verdict_name(str(item.verdict), item.against)}: “{_short(item.text)}”"
         if item.reason:
             yield f"    why: {_short(item.reason)}"
-        for evidence in item.evidence or _nearest(item, key, row.sample):
+        for evidence in item.evidence or _nearest(item, row.sample):
             place = f"passage {evidence.chunk}" if evidence.chunk else ""
             place += f" ({evidence.id})" if evidence.id else ""
             quote = f"“{_short(evidence.quote)}”" if evidence.quote else ""
@@ -145,8 +145,8 @@ def _explained(row: Row, key: str, score: Score) -> Iterator[str]:
         yield f"  … and {len(bad) - _MOST_ITEMS} more"
 
 
-def _nearest(item: Item, key: str, sample: Sample) -> list[Evidence]:
-    if holds_against_text(key):
+def _nearest(item: Item, sample: Sample) -> list[Evidence]:
+    if item.against:
         return []  # a passage says nothing of what the reference lacks
     found = nearest_sentence(item.text, sample.contexts or ()) if item.kind in ("claim", "sentence") else None
     return [found] if found is not None else []

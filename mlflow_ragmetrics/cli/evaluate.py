@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.selection import Selection
     from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["Rows", "command", "evaluated", "rows_of", "say_stopped", "show_plan", "suite_of"]
+__all__ = ["Rows", "asks_model", "command", "evaluated", "rows_of", "say_stopped", "show_plan", "suite_of"]
 
 _DEFAULT = "white_paper"
 
@@ -255,7 +255,7 @@ def suite_of(request: Request) -> Suite:
     options = {name: value for name, value in vars(request).items() if name in taken and value is not None}
     if request.no_cache:
         options["cache"] = None
-    if request.dry_run and any(":/" in name for name in _listed(request.judge)):
+    if request.dry_run and asks_model(request.judge):
         options["api_key"] = "none"  # nothing is sent, so that no key is needed to learn the price of one
     if request.metric and request.suite in PRESETS:
         suite = Suite.preset(request.suite, also=request.metric, **options)
@@ -267,8 +267,9 @@ def suite_of(request: Request) -> Suite:
     return suite
 
 
-def _listed(given: str | Sequence[str] | None) -> Sequence[str]:
-    return [given] if isinstance(given, str) else given or ()
+def asks_model(judge: str | Sequence[str] | None) -> bool:
+    """Whether a judge that was given is a model's URI."""
+    return any(":/" in name for name in ([judge] if isinstance(judge, str) else judge or ()))
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,9 @@ from mlflow_ragmetrics.report.table_file import TABLES, TableFile
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Console
 
     from mlflow_ragmetrics.report.report import Report
-if TYPE_CHECKING:
-    from rich.console import Console
 
 __all__ = [
     "GATE_NOT_REACHED",

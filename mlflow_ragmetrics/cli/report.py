@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.cli.output import clean, console, shorten, unbroken, wrapped
 from mlflow_ragmetrics.core.marked import nearest_sentence
-from mlflow_ragmetrics.core.score import holds_against_text, verdict_name
+from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.core.text import counted
+from mlflow_ragmetrics.views.text import measured_figures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +99,7 @@ def figures_table(report: Report, width: int = _WIDEST) -> Table:
     """
     from rich.console import Console
 
-    figures = report.metrics
+    figures = measured_figures(report.metrics, report.keys)
     optional = {"1–5": "{}_1to5/mean", "passed": "{}/pass_rate"}
     titles = ["mean", "95 % interval"]
     titles += [title for title, name in optional.items() if any(name.format(key) in figures for key in report.keys)]
@@ -116,7 +117,7 @@ def _figures_table(report: Report, titles: Sequence[str]) -> Table:
     from rich import box
     from rich.table import Table
 
-    figures = report.metrics
+    figures = measured_figures(report.metrics, report.keys)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     table.add_column("metric", no_wrap=True)
     for title in titles:
@@ -288,16 +289,18 @@ def worst_rows(report: Report, count: int, width: int) -> Iterator[Text]:
     worst = report.worst_rows(count)
     if not worst:
         return
-    by = report.worst_by
+    by = report.ranking.by
     reasons = {id(row): each.reason for row, each in zip(report.rows, report.diagnoses, strict=False)}
     number = f"{len(worst)} " if len(worst) > 1 else ""
-    yield Text(f"The {number}{report.worst_word} by {by}", style="bold")
+    yield Text(f"The {number}{report.ranking.word} by {by}", style="bold")
     for row in worst:
         key, lowest = report.lowest(row) or ("", 0.0)
         yield Text()
         yield _heading(row, f"{lowest:.3f}" if key == by else f"{key} {lowest:.3f}", width)
         if id(row) in reasons:
             yield from _indented(clean(reasons[id(row)]), width)
+            why = row.scores[key].reason if key != by and key in row.scores else ""
+            yield from _indented(shorten(f"{key}: {why}" if why else "", 2 * (width - _INDENT) - 4), width)
         yield from _components(row, key, width)
         yield from _faults(row, key, width)
 
@@ -311,8 +314,10 @@ def _heading(row: Row, value: str, width: int) -> Text:
 
 
 def _components(row: Row, key: str, width: int) -> Iterator[Text]:
-    scored = {name: score.value for name, score in row.scores.items() if name != key and score.value is not None}
-    others = [unbroken(f"{name} {value:.2f}") for name, value in scored.items()]
+    scored = {name: score for name, score in row.scores.items() if name != key and score.value is not None}
+    others = [
+        unbroken(f"{name} {score.value:.2f}{'' if score.measured else ' by rule'}") for name, score in scored.items()
+    ]
     if others:
         yield from _indented(" · ".join(others), width, "dim")
     if not others or not (row.scores[key].details.get("weights") or list(_items(row, key))):
@@ -326,23 +331,23 @@ def _faults(row: Row, key: str, width: int) -> Iterator[Text]:
     answer = shorten(row.sample.answer or "", width - _INDENT - 10)
     if not faults and answer:
         yield from _indented(f"answer: {answer}", width)
-    for metric, item in faults[:_SHOWN]:
+    for item in faults[:_SHOWN]:
         mark, style = _MARKS[str(item.verdict)]
-        what = clean(item.reason) if item.kind == "document" else verdict_name(str(item.verdict), metric)
+        what = clean(item.reason) if item.kind == "document" else verdict_name(str(item.verdict), item.against)
         head = f"{mark} {what}  "
         room = 2 * (width - _INDENT) - len(head) - 2
         yield from _indented(f"{head}“{shorten(item.text, room)}”", width, style)
         if item.reason and item.kind != "document":
             yield from _indented(f"why: {clean(item.reason)}", width, indent=_INDENT + 2)
-        yield from _nearest(item, metric, row, width)
+        yield from _nearest(item, row, width)
     if len(faults) > _SHOWN:
         yield Text(" " * _INDENT + f"… and {len(faults) - _SHOWN} more", style="dim")
 
 
-def _nearest(item: Item, metric: str, row: Row, width: int) -> Iterator[Text]:
+def _nearest(item: Item, row: Row, width: int) -> Iterator[Text]:
     """The judge's own evidence, else for a claim the passage's sentence that shares most words with it."""
     given = next(iter(item.evidence), None)
-    is_claim = item.kind in ("claim", "sentence") and not holds_against_text(metric)
+    is_claim = item.kind in ("claim", "sentence") and not item.against
     if given is None and is_claim and row.sample.contexts:
         given = nearest_sentence(item.text, row.sample.contexts)
     if given is None:
@@ -353,23 +358,18 @@ def _nearest(item: Item, metric: str, row: Row, width: int) -> Iterator[Text]:
     yield from _indented(f"nearest: {': '.join(filter(None, (place, quote)))}", width, indent=_INDENT + 2)
 
 
-def _items(row: Row, key: str) -> Iterator[tuple[str, Item]]:
-    """Each with its metric: claims first, contradicted ones before the rest; what several say of a text once."""
-    found: dict[tuple[str, str], tuple[str, Item]] = {}
-    scores = [(name, score) for name, score in row.scores.items() if name != key or len(row.scores) == 1]
-    for name, score in scores:
-        for item in score.items:
+def _items(row: Row, key: str) -> Iterator[Item]:
+    """Claims first, contradicted ones before the rest; what several metrics say of a text once."""
+    found: dict[tuple[str, str], Item] = {}
+    for name, score in row.scores.items():
+        for item in score.items if name != key or len(row.scores) == 1 else ():
             if item.verdict in _MARKS and (item.kind != "chunk" or len(row.scores) == 1):
-                found.setdefault((item.text, str(item.verdict)), (name, item))
+                found.setdefault((item.text, str(item.verdict)), item)
     order = {kind: number for number, kind in enumerate(("claim", "sentence", "document", "chunk", "token"))}
     missed = set(row.sample.gold_doc_ids or ())  # matter more than documents that were not needed
     yield from sorted(
         found.values(),
-        key=lambda each: (
-            order[each[1].kind],
-            list(_MARKS).index(str(each[1].verdict)),
-            each[1].text not in missed,
-        ),
+        key=lambda item: (order[item.kind], list(_MARKS).index(str(item.verdict)), item.text not in missed),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlflow_ragmetrics.cli import exit_code_of
-from mlflow_ragmetrics.cli.evaluate import evaluated, say_stopped, show_plan
+from mlflow_ragmetrics.cli.evaluate import asks_model, evaluated, say_stopped, show_plan
 from mlflow_ragmetrics.cli.options import experiment_option, files, numbers, one_or_all, tracking_uri_option
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE, clean, for_terminal, terminal_width
 from mlflow_ragmetrics.cli.request import CACHE
@@ -81,9 +81,7 @@ def command(
     results = results_of(run)
     samples = stored_samples(results)
     given = {name: value for name, value in options.items() if value is not None}
-    if dry_run and any(
-        ":/" in name for name in ([given["judge"]] if isinstance(given["judge"], str) else given["judge"])
-    ):
+    if dry_run and asks_model(given["judge"]):
         given["api_key"] = "none"
     made = _suite(results.description, suite, given)
     if dry_run:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,10 @@ from mlflow_ragmetrics.cli.output import clean, clean_lines, console, shorten, w
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.marked import claims_of, marked_text, nearest_sentence
-from mlflow_ragmetrics.core.score import holds_against_text, verdict_name
+from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.report.marks import Ranking
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,6 +43,7 @@ _WIDEST = 120
 _NARROWEST_QUESTION = 16
 _MOST_PASSAGE = 600
 _GAP = 3  # between the columns of a table
+_NONE = "–"
 
 
 @click.command("show")
@@ -53,7 +56,7 @@ _GAP = 3  # between the columns of a table
 def command(
     run: str, row: str | None, where: tuple[str, ...], diagnosis: str | None, limit: int, tracking_uri: str | None
 ) -> None:
-    """Show the rows of RUN, the lowest first, or the row with the id ROW and what is wrong in it.
+    """Show the rows of RUN, the worst first, or the row with the id ROW and what is wrong in it.
 
     RUN is a run's id or name in MLflow, or a file that `ragmetrics evaluate --output` wrote (which has no claims).
 
@@ -95,15 +98,18 @@ def command(
         )
         and diagnosis in (None, diagnoses.get(each.sample.id, ("", ""))[0])
     ]
-    key = results.keys[0]
-    chosen.sort(key=lambda each: _value(each, key))
-    screen.print(_table(chosen[:limit], results.keys, width, diagnoses))
-    if diagnoses:
-        causes = count_causes(cause for cause, _ in diagnoses.values())
+    ranking = Ranking(results.keys, {key: side for key in results.keys if (side := results.better(key)) is not True})
+    ranking = replace(ranking, key=next((each for each in results.composites if _is_scored(rows, each)), None))
+    chosen = [chosen[place] for place in ranking.order(chosen)]
+    screen.print(_table(chosen[:limit], ranking, width, diagnoses))
+    if diagnoses and chosen:
+        causes = count_causes(diagnoses[each.sample.id][0] for each in chosen)
         screen.print("\n".join(wrapped(causes_line(causes), width)), style="dim")
     filtered = bool(conditions or diagnosis)
     found = f"{len(chosen)} of {counted(len(rows), 'row')}" if filtered else counted(len(rows), "row")
-    cut = f", the {limit} lowest by {key} are shown (--limit)" if len(chosen) > limit else ""
+    number, verb = (f"{limit} ", "are") if limit > 1 else ("", "is")
+    shown = f"the {number}{ranking.word} by {ranking.by} {verb} shown (--limit)"
+    cut = f", {shown}" if len(chosen) > limit else ""
     screen.print("\n".join(wrapped(f"{found}{cut}. One of them: ragmetrics show {clean(run)} ID", width)), style="dim")
 
 
@@ -117,9 +123,8 @@ def _check_diagnosis(diagnosis: str, results: Results) -> None:
         raise InvalidOptionError(f"--diagnosis {diagnosis!r}: the parts are {', '.join(CAUSES)}", param="diagnosis")
 
 
-def _value(row: Row, key: str) -> float:
-    value = row.scores[key].value if key in row.scores else None
-    return float("inf") if value is None else value
+def _is_scored(rows: Sequence[Row], key: str) -> bool:
+    return any(key in row.scores and row.scores[key].scored for row in rows)
 
 
 def _found(rows: list[Row], name: str, results: Results) -> Row:
@@ -131,42 +136,62 @@ def _found(rows: list[Row], name: str, results: Results) -> Row:
     return by_id[name]
 
 
-def _table(rows: list[Row], keys: list[str], width: int, diagnoses: Mapping[str, tuple[str, str]]) -> Table:
-    """Id, which part failed where that is known, as many scores as there is room for, and the question."""
+def _table(rows: list[Row], ranking: Ranking, width: int, diagnoses: Mapping[str, tuple[str, str]]) -> Table:
+    """Id, which part failed where that is known, as many scores as there is room for, and the question.
+
+    Where rows go by the worst of their scores, this one stands first.
+    """
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
+    columns: dict[str, list[Text]] = {}
     ids = max([2, *(min(20, len(clean(row.sample.id))) for row in rows)])
-    causes = max([len("diagnosis"), *(len(cause) for cause, _ in diagnoses.values())]) + _GAP if diagnoses else 0
-    room = width - ids - _NARROWEST_QUESTION - _GAP - causes
-    shown: list[str] = []
+    room = width - ids - _NARROWEST_QUESTION - _GAP
+    if diagnoses:
+        columns["diagnosis"] = [Text(diagnoses[row.sample.id][0]) for row in rows]
+        room -= _wide("diagnosis", columns["diagnosis"])
+    if ranking.key is None and ranking.keys[1:]:
+        title = f"{ranking.word} score"
+        columns[title] = [_worst_cell(row, ranking, room - _GAP) for row in rows]
+        room -= _wide(title, columns[title])
+    keys = sorted(ranking.keys, key=lambda key: key != ranking.key)
     for key in keys:
-        room -= max(len(key), 6) + _GAP
-        if room < 0 and shown:
+        cells = [_cell(row.scores.get(key)) for row in rows]
+        room -= _wide(key, cells)
+        if room < 0 and len(columns) > bool(diagnoses):
             break
-        shown.append(key)
-    question = max(_NARROWEST_QUESTION, width - ids - _GAP - causes - sum(max(len(key), 6) + _GAP for key in shown))
+        columns[key] = cells
+    question = max(_NARROWEST_QUESTION, width - ids - _GAP - sum(_wide(*each) for each in columns.items()))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     table.add_column("id", no_wrap=True)
-    if diagnoses:
-        table.add_column("diagnosis", no_wrap=True)
-    for key in shown:
-        table.add_column(key, justify="right", no_wrap=True)
+    for title in columns:
+        table.add_column(title, justify="right" if title in keys else "left", no_wrap=True)
     table.add_column("question", no_wrap=True)
-    for row in rows:
-        cells = [_cell(row.scores.get(key)) for key in shown]
-        cause = [diagnoses[row.sample.id][0]] if diagnoses else []
-        table.add_row(shorten(row.sample.id, ids), *cause, *cells, shorten(row.sample.question or "", question))
+    for row, *cells in zip(rows, *columns.values(), strict=True):
+        table.add_row(shorten(row.sample.id, ids), *cells, shorten(row.sample.question or "", question))
     return table
+
+
+def _wide(title: str, cells: Sequence[Text]) -> int:
+    return max(6, len(title), *map(len, cells), 0) + _GAP
+
+
+def _worst_cell(row: Row, ranking: Ranking, room: int) -> Text:
+    place = ranking.place(row)
+    cell = _cell(None if place is None else row.scores[place[1]])
+    return cell if place is None else cell.append(f" {shorten(place[1], max(1, room - len(cell) - 1))}", style="dim")
 
 
 def _cell(score: Score | None) -> Text:
     from rich.text import Text
 
     if score is None:
-        return Text("–", style="dim")
+        return Text(_NONE, style="dim")
     if score.value is None:
         return Text(str(score.status), style="red" if score.status == "error" else "dim")
+    if not score.measured:
+        return Text(f"by rule {score.value:.3f}", style="dim")
     return Text(f"{score.value:.3f}", style="red" if score.passed is False else "")
 
 
@@ -178,20 +203,19 @@ def _row(row: Row, width: int, diagnosis: tuple[str, str]) -> Iterator[Text]:
         Text(line, style="bold") for line in wrapped(f"{clean(sample.id)}  {clean(sample.question or '')}", width)
     )
     cause, why = map(clean, diagnosis)
-    yield from map(Text, wrapped(f"Diagnosis: {cause}. {why}" if cause else "", width))
-    key, claims = claims_of(row.scores)
+    yield from map(Text, wrapped(f"Diagnosis: {why or cause}" if cause else "", width))
+    claims = claims_of(row.scores)
     if sample.answer is not None:
         yield Text("\nAnswer", style="bold")
         yield from _marked(sample.answer, claims, width)
     for claim in claims:
-        yield from _claim(claim, key, row, width)
+        yield from _claim(claim, row, width)
     yield Text("\nScores", style="bold")
     for key, score in row.scores.items():
         yield from _score(key, score, width)
-    for title, text in (("Reference", sample.reference),):
-        if text:
-            yield Text(f"\n{title}", style="bold")
-            yield from map(Text, wrapped(clean(text), width, 2))
+    if sample.reference:
+        yield Text("\nReference", style="bold")
+        yield from map(Text, wrapped(clean(sample.reference), width, 2))
     if sample.contexts:
         yield Text("\nPassages", style="bold")
         for number, chunk in enumerate(sample.contexts, 1):
@@ -213,17 +237,17 @@ def _marked(answer: str, claims: list[Item], width: int) -> Iterator[Text]:
         yield Text.assemble("  ", line)
 
 
-def _claim(claim: Item, key: str, row: Row, width: int) -> Iterator[Text]:
+def _claim(claim: Item, row: Row, width: int) -> Iterator[Text]:
     from rich.text import Text
 
     if claim.verdict == "SUPPORTED":
         return
     style = _STYLES[str(claim.verdict)]
-    head = f"{_SIGNS[str(claim.verdict)]} {verdict_name(str(claim.verdict), key)}: “{clean(claim.text)}”"
+    head = f"{_SIGNS[str(claim.verdict)]} {verdict_name(str(claim.verdict), claim.against)}: “{clean(claim.text)}”"
     yield from (Text(line, style=style) for line in ["", *wrapped(head, width, 2)])
     if claim.reason:
         yield from map(Text, wrapped(f"why: {clean(claim.reason)}", width, 4))
-    nearest = None if holds_against_text(key) else nearest_sentence(claim.text, row.sample.contexts or ())
+    nearest = None if claim.against else nearest_sentence(claim.text, row.sample.contexts or ())
     for evidence in claim.evidence or ([nearest] if nearest else []):
         said = "" if claim.evidence else "nearest: "
         place = f"passage {evidence.chunk}: " if evidence.chunk else ""
@@ -235,7 +259,9 @@ def _score(key: str, score: Score, width: int) -> Iterator[Text]:
 
     value = str(score.status) if score.value is None else f"{score.value:.3f}"
     scaled = "" if score.scaled is None else f", {score.scaled:.1f} of 5"
-    missed = "" if score.passed is not False else ", below its threshold"
-    text = f"{key} {value}{scaled}{missed}" + (f": {clean(score.reason)}" if score.reason else "")
+    side = "above" if score.higher_is_better is False else "below"
+    missed = "" if score.passed is not False else f", {side} its threshold"
+    ruled = ", by rule and not measured" if score.scored and not score.measured else ""
+    text = f"{key} {value}{scaled}{ruled}{missed}" + (f": {clean(score.reason)}" if score.reason else "")
     bad = score.passed is False or score.status == "error"
     yield from (Text(line, style="red" if bad else "") for line in wrapped(text, width, 2))

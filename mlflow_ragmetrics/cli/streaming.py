@@ -24,8 +24,9 @@ from mlflow_ragmetrics.core.text import Text, render
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.errors import MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.readers import read_samples
-from mlflow_ragmetrics.readers.groups import SESSION
-from mlflow_ragmetrics.report.report import Report, rank_of
+from mlflow_ragmetrics.readers.groups import SESSION, SESSION_FIELDS, sample_value
+from mlflow_ragmetrics.report.marks import Ranking
+from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.summary import repeated_questions
 from mlflow_ragmetrics.report.table_file import TABLES, TableFile
 from mlflow_ragmetrics.report.tables import has_diagnoses
@@ -75,24 +76,29 @@ def survey_of(request: Request, suite: Suite) -> Survey | None:
     if needs_all or has_diagnoses(suite.keys) or not is_streamed or not os.path.exists(str(request.data)):
         return None
     ids = array("q")
-    grouped = False
+    sessions = {name: array("q") for name in SESSION_FIELDS}
 
     def seen() -> Iterator[Sample]:
-        nonlocal grouped
         for sample in _samples(request):
             ids.append(hash(sample.id))
-            grouped = grouped or SESSION in sample.metadata
+            for name, found in sessions.items():
+                if (value := sample_value(sample, name)) is not None and str(value).strip():
+                    found.append(hash(str(value)))
             yield sample
 
     try:
         selection, warnings = check_presence(suite.selection, seen())
     except MissingFieldError as error:
         raise RagMetricsError(f"{request.data}: {error}") from None
-    hashes = np.frombuffer(ids, dtype="q")
-    hashes.sort()  # in place: copies of so many would be the most memory that the command ever takes
-    if len(ids) <= MANY_ROWS or grouped or bool((hashes[1:] == hashes[:-1]).any()):
+    if len(ids) <= MANY_ROWS or sessions[SESSION] or any(map(_repeats, (ids, *sessions.values()))):
         return None
     return Survey(len(ids), suite.replace(metrics=selection), warnings)
+
+
+def _repeats(hashes: array[int]) -> bool:
+    found = np.frombuffer(hashes, dtype="q")
+    found.sort()  # in place: copies of so many would be the most memory that the command ever takes
+    return bool((found[1:] == found[:-1]).any())
 
 
 def streamed_report(
@@ -142,7 +148,7 @@ def streamed_report(
         composites=seen.composites,
         diagnoses=[],
         _failures=stream.failures,
-        _ranking=seen.ranking,
+        ranking=seen.ranking,
     )
     return report, interruption, output.refusal
 
@@ -191,14 +197,15 @@ class _Seen:
         self.composites = [suite.name_prefix + each.key for each in suite.composites]
         self._keys = suite.keys
         self._most = worst
-        self._worst: dict[str | None, list[tuple[float, float, int, Row]]] = {k: [] for k in (*self.composites, None)}
+        rankings = [Ranking(suite.keys, suite.better, key) for key in (*self.composites, None)]
+        self._worst: list[tuple[Ranking, list[tuple[float, float, int, Row]]]] = [(each, []) for each in rankings]
         self._questions: list[str | None] = []
         self._values = array("d")
 
     def add(self, row: Row) -> None:
         self._first = self._first or row
-        for key, worst in self._worst.items():
-            rank = rank_of(row, key)
+        for ranking, worst in self._worst:
+            rank = ranking.rank(row)
             if rank is not None:
                 entry = (-rank[0], -rank[1], -self.count, row)
                 (heappush if len(worst) < self._most else heappushpop)(worst, entry)
@@ -209,15 +216,19 @@ class _Seen:
         self.count += 1
 
     @property
-    def ranking(self) -> str | None:
-        """The composite by which rows are the worst; ``None`` where none was scored."""
-        return next((key for key in self.composites if self._worst[key]), None)
+    def ranking(self) -> Ranking:
+        """By which composite that was scored, else by what else, rows are the worst."""
+        return self._ranked[0]
 
     @property
     def worst(self) -> list[Row]:
         """The worst rows, in the order in which they came; where none is scored, the first."""
-        found = [row for _, _, _, row in sorted(self._worst[self.ranking], key=lambda entry: -entry[2])]
+        found = [row for _, _, _, row in sorted(self._ranked[1], key=lambda entry: -entry[2])]
         return found or ([] if self._first is None else [self._first])
+
+    @property
+    def _ranked(self) -> tuple[Ranking, list[tuple[float, float, int, Row]]]:
+        return next((each for each in self._worst if each[1]), self._worst[-1])
 
     @property
     def warnings(self) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
@@ -20,13 +20,17 @@ _GOOD = ("SUPPORTED", "RELATED", "FOUND")
 
 @dataclass(frozen=True)
 class ChangedItem:
-    """A claim, chunk or document, the metrics that judge it, and its verdicts; ``None`` on the side that lacks it."""
+    """A claim, chunk or document, the metrics that judge it, and its verdicts; ``None`` on the side that lacks it.
+
+    ``against``: the text that it was held against, where no metric holds it against the passages.
+    """
 
     metric: str
     kind: str
     text: str
     verdict_a: str | None
     verdict_b: str | None
+    against: str | None = None
 
     @property
     def verdicts(self) -> str:
@@ -34,7 +38,7 @@ class ChangedItem:
         return " → ".join((self._named(self.verdict_a, "A"), self._named(self.verdict_b, "B")))
 
     def _named(self, verdict: str | None, side: str) -> str:
-        return f"not in {side}" if verdict is None else verdict_name(verdict, self.metric)
+        return f"not in {side}" if verdict is None else verdict_name(verdict, self.against)
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,8 @@ def changed_rows(
     )
 
 
-ItemKey = tuple[str, str, str]
+ItemKey = tuple[str, str, str, Union[str, None]]
+"""Metric, kind, text, and what it was held against."""
 Verdicts = dict[ItemKey, str | None]
 
 
@@ -97,26 +102,31 @@ def _items(results: Results, ids: set[str]) -> dict[str, Verdicts]:
     if not ids or not len(items):
         return found
     for record in items[items["id"].astype(str).isin(ids)].to_dict("records"):
-        name = str(record["metric"]), str(record.get("kind", "claim")), str(record["text"])
-        found.setdefault(str(record["id"]), {})[name] = _verdict(record["verdict"])
+        against = _text(record.get("against"))
+        name = str(record["metric"]), str(record.get("kind", "claim")), str(record["text"]), against
+        found.setdefault(str(record["id"]), {})[name] = _text(record["verdict"])
     return found
 
 
 def _changed_items(a: Verdicts, b: Verdicts) -> tuple[ChangedItem, ...]:
     """Items whose verdict changed first, then those of one side only; what was judged bad before what was good."""
-    metrics: dict[tuple[str, str, str | None, str | None], list[str]] = {}
-    for metric, kind, text in {**a, **b}:
-        before, after = a.get((metric, kind, text)), b.get((metric, kind, text))
+    metrics: dict[tuple[str, str, str | None, str | None], dict[str, str | None]] = {}
+    for metric, kind, text, against in {**a, **b}:
+        before, after = (side.get((metric, kind, text, against)) for side in (a, b))
         if before != after:
-            metrics.setdefault((kind, text, before, after), []).append(metric)
-    return tuple(sorted((ChangedItem(", ".join(names), *item) for item, names in metrics.items()), key=_rank))
+            metrics.setdefault((kind, text, before, after), {})[metric] = against
+    found = [
+        ChangedItem(", ".join(named), *item, against=None if None in named.values() else next(iter(named.values())))
+        for item, named in metrics.items()
+    ]
+    return tuple(sorted(found, key=_rank))
 
 
 def _rank(item: ChangedItem) -> tuple[bool, bool]:
     return None in (item.verdict_a, item.verdict_b), not {item.verdict_a, item.verdict_b} - {*_GOOD, None}
 
 
-def _verdict(value: Any) -> str | None:
+def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 

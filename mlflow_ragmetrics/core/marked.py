@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mlflow_ragmetrics.core.sample import Chunk
-from mlflow_ragmetrics.core.score import VERDICTS, Evidence, Item, Score, holds_against_text
+from mlflow_ragmetrics.core.score import VERDICTS, Evidence, Item, Score
 from mlflow_ragmetrics.core.text import sentences, terms
 
 __all__ = ["claims_of", "marked_text", "nearest_sentence"]
@@ -14,19 +14,20 @@ _WORST_FIRST = [*reversed(VERDICTS)]
 _SHARED = 0.5
 
 
-def claims_of(scores: Mapping[str, Score]) -> tuple[str, list[Item]]:
-    """The key of the first of these scores that has claims, and these, each text once, with the worst verdict on it.
+def claims_of(scores: Mapping[str, Score]) -> list[Item]:
+    """The claims of the first of these scores that has some, each text once, with the worst verdict on it.
 
-    Claims that were held against the passages go before those held against the reference.
+    Claims that were held against the passages go before those held against another text.
     """
-    for key, score in sorted(scores.items(), key=lambda each: holds_against_text(each[0])):
-        claims = [item for item in score.items if item.kind in ("claim", "sentence") and item.verdict in VERDICTS]
-        if claims:
-            worst: dict[str, Item] = {}
-            for item in claims:
-                worst[item.text] = min(worst.get(item.text, item), item, key=_badness)
-            return key, list(worst.values())
-    return "", []
+    found = [
+        claims
+        for score in scores.values()
+        if (claims := [item for item in score.items if item.kind in ("claim", "sentence") and item.verdict in VERDICTS])
+    ]
+    worst: dict[str, Item] = {}
+    for item in min(found, key=lambda claims: claims[0].against is not None, default=[]):
+        worst[item.text] = min(worst.get(item.text, item), item, key=_badness)
+    return list(worst.values())
 
 
 def marked_text(text: str, claims: Sequence[Item]) -> list[tuple[str, Item | None]]:

@@ -23,7 +23,6 @@ __all__ = [
     "Score",
     "Status",
     "Verdict",
-    "holds_against_text",
     "passes",
     "quality_of",
     "score_of",
@@ -43,17 +42,6 @@ VERDICTS = {each: str(say(f"verdict.{each}")) for each in ("SUPPORTED", "NEUTRAL
 
 UNSUPPORTED = say("verdict.UNSUPPORTED")
 """What NEUTRAL is called where a claim was held against the answer or the reference, not against the passages."""
-
-_AGAINST_TEXT = (
-    "factual_correctness",
-    "answer_correctness",
-    "context_utilization",
-    "noise_sensitivity",
-    "hallucination_rate",
-    "self_knowledge",
-    "nugget_recall",
-    "lexical_factuality",
-)
 
 DOUBTS = {"claims_missing": "n_unclaimed", "quote_not_found": "n_unquoted", "contexts_assumed": "n_assumed"}
 """The warnings that make a value doubtful, and the counts of rows that have one."""
@@ -97,7 +85,8 @@ class Item:
     ``kind`` says which of them, ``text`` what it says. ``verdict``: SUPPORTED, CONTRADICTED or NEUTRAL for claims and
     sentences, RELATED or UNRELATED for chunks, FOUND or NOT_FOUND for tokens and documents. ``reason`` is the judge's,
     ``evidence`` the passages that decided. ``support`` is graded, 0 to 1, where the judge grades; else ``None``.
-    ``judge`` names whose verdict it is where there are several judges.
+    ``judge`` names whose verdict it is where there are several judges. ``against`` says which text of the row a claim
+    was held against where that was not the passages: what this text does not say may be in a passage.
     """
 
     kind: Kind
@@ -107,6 +96,7 @@ class Item:
     support: float | None = None
     evidence: tuple[Evidence, ...] = ()
     judge: str | None = None
+    against: Literal["answer", "reference"] | None = None
 
     @property
     def unbacked_by_chunks(self) -> bool:
@@ -264,17 +254,12 @@ def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:
 
 
 @usable_in_templates
-def verdict_name(verdict: str, metrics: str = "") -> str:
-    """What a verdict of ``metrics``, one key or several with commas between, is called where people read it.
+def verdict_name(verdict: str, against: str | None = None) -> str:
+    """What a verdict is called where people read it; ``against`` as in ``Item``.
 
-    >>> verdict_name("NEUTRAL"), verdict_name("NEUTRAL", "factual_correctness"), verdict_name("NOT_FOUND")
+    >>> verdict_name("NEUTRAL"), verdict_name("NEUTRAL", "reference"), verdict_name("NOT_FOUND")
     ('not in the passages', 'not supported', 'not found')
     """
-    if verdict == "NEUTRAL" and metrics and all(map(holds_against_text, metrics.split(", "))):
+    if verdict == "NEUTRAL" and against:
         return str(UNSUPPORTED)
     return VERDICTS.get(verdict) or verdict.replace("_", " ").lower()
-
-
-def holds_against_text(key: str) -> bool:
-    """Whether the metric holds its claims against answer or reference: what these do not say may be in a passage."""
-    return any(name in key for name in _AGAINST_TEXT)

@@ -241,16 +241,22 @@ def _parts(language: str, code: str) -> tuple[Part, ...]:
 
 
 def _filled(code: str, language: str, values: dict[str, Any]) -> str:
-    """The sentence ``code``: ``{n:claim|claims}`` is the form of the word that goes with ``n``, all else ``format``."""
+    """The sentence ``code``: ``{n:claim|claims}`` is the form of the word that goes with ``n``, all else ``format``.
+
+    ``{n/total:is|are}`` goes with ``total`` where ``n`` is 0: 0 of 1 claim is, 0 of 2 claims are.
+    """
     pieces = []
     for literal, name, spec in _parts(language, code):
         pieces.append(literal)
-        if name is not None:
+        if name is None:
+            continue
+        if "|" in spec:
+            name, _, total = name.partition("/")
+            number = values[name] or values.get(total, 0)
+            pieces.append(spec.split("|")[plural_form(int(number), language)])
+        else:
             value = values[name]
-            if "|" in spec:
-                pieces.append(spec.split("|")[plural_form(int(value), language)])
-            else:
-                pieces.append(format(render(value, language) if type(value) is Text else value, spec))
+            pieces.append(format(render(value, language) if type(value) is Text else value, spec))
     return "".join(pieces)
 
 

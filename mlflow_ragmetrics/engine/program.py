@@ -80,10 +80,10 @@ class Row:
         return f"<Row {self.sample.id!r}: {', '.join(f'{key} {value}' for key, value in values.items())}>"
 
     def _repr_html_(self) -> str:
-        key, claims = claims_of(self.scores)
+        claims = claims_of(self.scores)
         pieces = marked_text(self.sample.answer or "", claims)
         scores = sorted(self.scores.items(), key=lambda each: "coverage" not in each[1].details)  # composites first
-        shown = {"scores": scores, "claims": claims, "pieces": pieces, "judged_by": key, "verdicts": VERDICTS}
+        shown = {"scores": scores, "claims": claims, "pieces": pieces, "verdicts": VERDICTS}
         return html("views/row.html", row=self, **shown)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.score import Item, Score, Verdict
 from mlflow_ragmetrics.core.text import Text, say, sentences, terms, words
 
 __all__ = ["lexical_factuality"]
@@ -54,7 +54,8 @@ def lexical_factuality(answer: str, reference: str) -> Score:
 def _judged(claim: str, known: set[str]) -> Item:
     own = set(terms(claim))
     shared = len(own & known)
-    return Item("sentence", claim, "SUPPORTED" if 2 * shared >= len(own) else "NEUTRAL", _reason(len(own), shared))
+    verdict: Verdict = "SUPPORTED" if 2 * shared >= len(own) else "NEUTRAL"
+    return Item("sentence", claim, verdict, _reason(len(own), shared), against="reference")
 
 
 @lru_cache(maxsize=256)

@@ -69,10 +69,10 @@ def nugget_recall(
     if not nuggets:
         return Score(reason=say("nugget_recall.none"), details={"vital": 0, "okay": 0})
     texts = tuple(nugget.text for nugget in nuggets)
-    items = tuple(Item("claim", text, "NEUTRAL") for text in texts)
+    items = tuple(Item("claim", text, "NEUTRAL", against="answer") for text in texts)
     if states_of(answer, None, indistinct).answer == "clear":
         findings = yield from ask(Verify(texts, (answer,), "answer", "reference", question))
-        items, _ = read_findings(texts, findings)
+        items, _ = read_findings(texts, findings, 0, "answer")
     figures = {
         f"{name}_{'partial' if half else 'strict'}": _recall(items, nuggets, name, half)
         for name in ("vital", "all", "weighted")

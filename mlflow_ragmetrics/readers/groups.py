@@ -24,6 +24,7 @@ __all__ = [
     "results_groups",
     "sample_groups",
     "sample_slices",
+    "sample_value",
     "session_field",
     "table_groups",
     "table_session_field",
@@ -49,17 +50,17 @@ def sample_groups(samples: Iterable[Sample], name: str) -> list[str]:
     A sample without a value is a group of its own. ``InvalidOptionError`` (``param="groups"``) where none has one.
     """
     there = list(samples)
-    return _group_names([_sample_value(sample, name) for sample in there], name, lambda: _names_of(there))
+    return _group_names([sample_value(sample, name) for sample in there], name, lambda: _names_of(there))
 
 
 def sample_slices(samples: Sequence[Sample], name: str, *, param: str = "by") -> list[Union[str, None]]:
     """The slice of each sample, by the value that ``sample_groups`` would read; ``None`` where it has none."""
-    return _present([_sample_value(sample, name) for sample in samples], name, param, lambda: _names_of(samples))
+    return _present([sample_value(sample, name) for sample in samples], name, param, lambda: _names_of(samples))
 
 
 def session_field(samples: Sequence[Sample]) -> Union[str, None]:
     """The first of ``SESSION_FIELDS`` that some samples share a value of; ``None`` where none is shared."""
-    return _shared_field(lambda name: [_sample_value(sample, name) for sample in samples])
+    return _shared_field(lambda name: [sample_value(sample, name) for sample in samples])
 
 
 def table_session_field(table: pd.DataFrame) -> Union[str, None]:
@@ -127,7 +128,8 @@ def _shared_field(values_of: Callable[[str], list[Any]]) -> Union[str, None]:
     return None
 
 
-def _sample_value(sample: Sample, name: str) -> Any:
+def sample_value(sample: Sample, name: str) -> Any:
+    """The sample's field or metadata field ``name``; ``None`` where it has none."""
     if name in sample.metadata:
         return sample.metadata[name]
     for nested in _NESTED:

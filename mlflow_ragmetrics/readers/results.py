@@ -72,6 +72,12 @@ class Results:
         return [name for name in columns if f"{name}_status" in columns]
 
     @property
+    def composites(self) -> list[str]:
+        """The keys of the weighted composites; of a file, which does not say its weights, the key of ``rag_score``."""
+        weighed = self.description.get("weights") if "metrics" in self.description else ("rag_score",)
+        return [key for key in self.keys if key in (weighed or ())]
+
+    @property
     def diagnoses(self) -> dict[str, tuple[str, str]]:
         """By row id: which part failed, and the sentence that says why; empty where the metrics did not tell."""
         if not {*DIAGNOSIS} <= {*self.table.columns}:
@@ -243,11 +249,13 @@ def _json_lines(path: Path) -> pd.DataFrame:
 def _csv(path: Path) -> pd.DataFrame:
     import pandas as pd
 
-    texts = pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",", dtype=str, keep_default_na=False)
+    separator = "\t" if path.suffix == ".tsv" else ","
+    texts = pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False, na_values=[""])
     scores = [name for name in texts.columns if f"{name}_status" in texts.columns]
-    passes = [f"{name}_passed" for name in scores if f"{name}_passed" in texts.columns]
-    numbers = {name: pd.to_numeric(texts[name], errors="coerce") for name in scores}
-    verdicts = {name: texts[name].str.lower().map({"true": True, "false": False}) for name in passes}
+    figures = [name for key in scores for name in (key, f"{key}_1to5", f"{key}_support") if name in texts.columns]
+    truths = [name for key in scores for name in (f"{key}_passed", f"{key}_measured") if name in texts.columns]
+    numbers = {name: pd.to_numeric(texts[name], errors="coerce") for name in figures}
+    verdicts = {name: texts[name].str.lower().map({"true": True, "false": False}).astype(object) for name in truths}
     return texts.assign(**numbers, **verdicts)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.core.score import Better, Evidence, Item, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.readers.results import DIAGNOSIS, Results
@@ -33,11 +33,12 @@ def stored_rows(results: Results) -> list[Row]:
         items.setdefault((str(record["id"]), str(record["metric"])), []).append(_item(record))
     thresholds = results.description.get("thresholds") or {}
     judges = [str(name) for name in results.description.get("judge") or ()]
+    sides = {key: results.better(key) for key in results.keys}
     rows = []
     for place, record in enumerate(results.table.to_dict("records")):
         sample = _sample(record, results.keys)
         scores = {
-            key: _score(key, record, items.get((sample.id, key), ()), thresholds.get(key), judges)
+            key: _score(key, record, items.get((sample.id, key), ()), thresholds.get(key), judges, sides[key])
             for key in results.keys
             if not is_missing(record.get(f"{key}_status"))
         }
@@ -58,10 +59,17 @@ def _sample(record: Mapping[Any, Any], keys: Sequence[str]) -> Sample:
     return sample if sample.id == str(record.get("id")) else replace(sample, id=str(record.get("id", sample.id)))
 
 
-def _score(key: str, record: Mapping[Any, Any], items: Sequence[Item], threshold: Any, judges: Sequence[str]) -> Score:
+def _score(
+    key: str,
+    record: Mapping[Any, Any],
+    items: Sequence[Item],
+    threshold: Any,
+    judges: Sequence[str],
+    higher_is_better: Better,
+) -> Score:
     value, scaled, passed = (_known(record.get(f"{key}{suffix}")) for suffix in ("", "_1to5", "_passed"))
     status, reason = record.get(f"{key}_status"), record.get(f"{key}_reason")
-    judge = record.get(f"{key}_judge")
+    judge, measured = record.get(f"{key}_judge"), record.get(f"{key}_measured")
     said = "" if is_missing(reason) else str(reason)
     return Score(
         value=None if value is None or status != "ok" else float(value),
@@ -72,15 +80,16 @@ def _score(key: str, record: Mapping[Any, Any], items: Sequence[Item], threshold
         reason=said,
         items=tuple(items),
         judge=str(judge) if not is_missing(judge) else (", ".join(judges) or None if items else None),
-        details={"unmeasured": "rule"} if record.get(f"{key}_measured") is False else {},
+        details={} if is_missing(measured) or measured else {"unmeasured": "rule"},
         error=said if status == "error" else None,
+        higher_is_better=higher_is_better,
     )
 
 
 def _item(record: Mapping[Any, Any]) -> Item:
     evidence = record.get("evidence")
     found = [each for each in evidence if isinstance(each, Mapping)] if isinstance(evidence, (list, tuple)) else []
-    support, verdict, judge = (_known(record.get(name)) for name in ("support", "verdict", "judge"))
+    support, verdict, judge, against = (_known(record.get(name)) for name in ("support", "verdict", "judge", "against"))
     return Item(
         record.get("kind", "claim"),
         str(record["text"]),
@@ -89,6 +98,7 @@ def _item(record: Mapping[Any, Any]) -> Item:
         None if support is None else float(support),
         tuple(Evidence(each.get("chunk"), each.get("id"), str(each.get("quote") or "")) for each in found),
         None if judge is None else str(judge),
+        against,
     )
 
 

@@ -38,6 +38,7 @@ ITEM = pa.struct(
         "kind": pa.string(),
         "text": pa.string(),
         "verdict": pa.string(),
+        "against": pa.string(),
         "reason": pa.string(),
         "support": pa.float64(),
         "judge": pa.string(),

@@ -232,10 +232,10 @@ def _check(
     counts = "sample_count" if name in _PERCENTAGES else f"{key}/n_measured"
     measured = figures.get(f"{key}/repeat_n_measured", figures.get(counts, 0.0))
     total = sum(figures.get(f"{key}/{count}", 0.0) for count in ("n_scored", "n_skipped", "n_error")) or rows
-    enough = total > 0 and measured >= share * total - 1e-9
+    enough = total > 0 and measured >= share * total - 1e-9 and (measured > 0 or limit is None)
     on = f"{measured:.0f} of {counted(total, 'row')} {'was' if 1 in (measured, total) else 'were'} measured"
     if not enough:
-        on += f", and at least {share:.4g} of them must be"
+        on += f", and at least {share:.4g} of them must be" if share else ", so that no figure is one of theirs"
     if limit is None:
         return Check(name, enough, f"{key}: {on}")
     value = figures.get(name)

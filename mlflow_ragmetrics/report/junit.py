@@ -11,6 +11,7 @@ from mlflow_ragmetrics.core.score import Score, passes
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.gates import Check
+from mlflow_ragmetrics.report.sessions import limit_of
 
 __all__ = ["Case", "gate_cases", "row_cases", "to_junit"]
 
@@ -73,6 +74,11 @@ def _fault(name: str, score: Score | None, limit: float | None, most: float | No
         return None
     if not score.measured or score.value is None:
         return f"{key} was not measured: {score.error or score.reason}"
+    if figure.startswith("session_"):  # a share of conversations: a row's own limit is the one that its turn has
+        own = limit_of(score.threshold, score.higher_is_better)
+        failed = not passes(score.value, own, score.higher_is_better)
+        side = "above" if score.higher_is_better is False else "below"
+        return f"{key} is {score.value:.4f}, {side} a turn's limit of {own:g}: {score.reason}" if failed else None
     if figure == "pass_rate":
         return f"{key} is {score.value:.4f}, below its threshold {score.threshold:g}" if score.passed is False else None
     if most is not None and score.value > most + 1e-9:

@@ -1,17 +1,19 @@
-"""What a report says of itself beside its figures: who judged, what failed, and what was not measured."""
+"""What a report says beside its figures: who judged, what failed, what was not measured, which rows are the worst."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
+from statistics import fmean
 
-from mlflow_ragmetrics.core.score import DOUBTS
+from mlflow_ragmetrics.core.score import DOUBTS, Better, Score
 from mlflow_ragmetrics.core.text import Text, render, say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import AllJudgesFailedError, BudgetExceededError, JudgeError, JudgeReplyError
 
-__all__ = ["SILENT", "Cause", "Failures", "count_lines", "failure_lines", "judge_lines"]
+__all__ = ["SILENT", "Cause", "Failures", "Ranking", "count_lines", "failure_lines", "judge_lines"]
 
 SILENT = tuple(each.__name__ for each in (JudgeError, JudgeReplyError, AllJudgesFailedError, BudgetExceededError))
 """The errors of scores whose judge gave no answer that can be used."""
@@ -122,3 +124,55 @@ def _counts(keys: Sequence[str], figures: Mapping[str, float], rows: int) -> Ite
     parts = ", ".join(f"{key} {count}" for key, count in short.items() if count < rows)
     if parts:
         yield say("marks.measured", total=rows, parts=parts)
+
+
+_ABSENT = Score()
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Which rows are the worst: those with the least quality of ``key``, else of the worst of each row's scores.
+
+    ``keys`` are those of the scores, ``better`` says of which higher is not better.
+    """
+
+    keys: Sequence[str]
+    better: Mapping[str, Better]
+    key: str | None = None
+
+    @property
+    def by(self) -> str:
+        """What the rows go by, in words."""
+        return self.key or (f"the {self.word} of the row's scores" if self.keys[1:] else "".join(self.keys))
+
+    @property
+    def word(self) -> str:
+        """What the worst rows are called: lowest, where higher is better throughout."""
+        return "worst" if self.better else "lowest"
+
+    def place(self, row: Row) -> tuple[float, str] | None:
+        """How good the row is, and the metric that says so; ``None`` where it has no place among the worst.
+
+        What has no better side ranks no row, unless it is ``key``.
+        """
+        if self.key is not None:
+            score = row.scores.get(self.key, _ABSENT)
+            quality = score.value if score.higher_is_better is None else score.quality
+            return None if quality is None else (quality, self.key)
+        scored = [(s.quality, name) for name, s in row.scores.items() if s.measured and s.quality is not None]
+        return min(scored, default=None)
+
+    def rank(self, row: Row) -> tuple[float, float] | None:
+        """Where the row stands among the worst, the lowest first; of equals the one whose scores are lower."""
+        place = self.place(row)
+        qualities = [score.quality for score in row.scores.values() if score.quality is not None]
+        return None if place is None else (place[0], fmean(qualities or [0.0]))
+
+    def worst(self, rows: Sequence[Row], count: int) -> list[int]:
+        """The places of the ``count`` worst rows, the worst first."""
+        ranks = [(rank, place) for place, row in enumerate(rows) if (rank := self.rank(row))]
+        return [place for _, place in nsmallest(count, ranks)]
+
+    def order(self, rows: Sequence[Row]) -> list[int]:
+        """The places of all rows, the worst first, and those that have no place among them last."""
+        return list(dict.fromkeys([*self.worst(rows, len(rows)), *range(len(rows))]))

@@ -6,10 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
-from heapq import nsmallest
 from pathlib import Path
 from random import Random
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.condition import condition_of
@@ -32,8 +30,16 @@ from mlflow_ragmetrics.report.diagnosis import (
     diagnosis_columns,
 )
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import Failures, count_lines, failure_lines, judge_lines
-from mlflow_ragmetrics.report.sessions import Session, limit_of, session_figures, session_line, sessions_of
+from mlflow_ragmetrics.report.marks import Failures, Ranking, count_lines, failure_lines, judge_lines
+from mlflow_ragmetrics.report.sessions import (
+    Session,
+    keys_of_turns,
+    session_figures,
+    session_line,
+    sessions_frame,
+    sessions_of,
+    turn_limit,
+)
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures, summarize_rows
 from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
@@ -43,12 +49,12 @@ from mlflow_ragmetrics.statistics.agreement import Agreement
 from mlflow_ragmetrics.tracking.describe import questions_digest
 from mlflow_ragmetrics.views.notebook import report_cell
 from mlflow_ragmetrics.views.report_page import MOST_ROWS, OtherRun, report_page
-from mlflow_ragmetrics.views.text import summary_note
+from mlflow_ragmetrics.views.text import measured_figures, summary_note
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Report", "rank_of"]
+__all__ = ["Report"]
 
 
 @dataclass(frozen=True)
@@ -181,17 +187,13 @@ class Report:
         not measured (one that claims nothing fails nothing); ``first_failure`` (from 1) and ``first_failure_id``.
         ``InvalidOptionError`` for an unknown key, and where nothing says which rows belong together.
         """
-        import pandas as pd
-
         if key not in self.keys:
             raise InvalidOptionError(f"{key!r} is not a metric here; there are {', '.join(self.keys)}", param="key")
         column = by or self.session_column
         if column is None:
             names = ", ".join(SESSION_FIELDS)
             raise InvalidOptionError(f"by: no two rows share {names}; name the column of the conversation", param="by")
-        records = [session.record() for session in self._sessions_of(key, column, threshold)]
-        kinds = {"mean": "Float64", "worst": "Float64", "turns": "Int64", "measured": "Int64", "first_failure": "Int64"}
-        return pd.DataFrame(records, columns=list(Session("", ()).record()), dtype=object).astype(kinds)
+        return sessions_frame(self._sessions_of(key, column, threshold))
 
     @cached_property
     def session_column(self) -> str | None:
@@ -199,21 +201,14 @@ class Report:
         return self.groups or session_field([row.sample for row in self.rows])
 
     def _sessions_of(self, key: str, column: str, threshold: float | None = None) -> list[Session]:
-        own = next((score.threshold for score in self.scores(key) if score.threshold is not None), None)
-        limit = limit_of(own if threshold is None else threshold, self.better.get(key, True))
-        return sessions_of(self.rows, sample_slices([row.sample for row in self.rows], column), key, limit)
+        names = sample_slices([row.sample for row in self.rows], column)
+        return sessions_of(self.rows, names, key, turn_limit(self.rows, key, threshold))
 
     @cached_property
     def _sessions(self) -> dict[str, list[Session]]:
         """The conversations by each metric that has a threshold, and by faithfulness, where rows belong to some."""
-        if self.session_column is None:
-            return {}
-        asked = [
-            key
-            for key in self.keys
-            if key.endswith("faithfulness") or any(s.threshold is not None for s in self.scores(key))
-        ]
-        return {key: self._sessions_of(key, self.session_column) for key in asked}
+        column = self.session_column
+        return {} if column is None else {key: self._sessions_of(key, column) for key in keys_of_turns(self.rows)}
 
     @property
     def notes(self) -> list[str]:
@@ -353,35 +348,29 @@ class Report:
         return chosen
 
     def worst(self, count: int = 3, key: str | None = None) -> pd.DataFrame:
-        """The ``count`` scored rows worst rows of ``table``, the worst first: by ``key``, else as ``worst_rows``."""
-        return self.table.iloc[[self._places[row.sample.id] for row in self.worst_rows(count, key)]]
+        """The ``count`` worst rows of ``table``, the worst first: by ``key``, else as ``worst_rows``."""
+        return self.table.iloc[self._ranking_by(key).worst(self.rows, count)]
 
     def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
         """The ``count`` worst rows: by ``key``, else by the composite, else by the worst of each row's scores.
 
         Worst is lowest, or highest where lower is better; what is neither ranks no row, unless it is ``key``.
         """
-        ranks = [(rank, place) for place, row in enumerate(self.rows) if (rank := rank_of(row, key or self._ranking))]
-        return [self.rows[place] for _, place in nsmallest(count, ranks)]
+        return [self.rows[place] for place in self._ranking_by(key).worst(self.rows, count)]
 
     def lowest(self, row: Row, key: str | None = None) -> tuple[str, float] | None:
         """What ``worst`` goes by in this row: the metric and its value; ``None`` where that is not scored."""
-        place = place_of(row, key or self._ranking)
+        place = self._ranking_by(key).place(row)
         return None if place is None else (place[1], float(row.scores[place[1]].value or 0.0))
 
-    @property
-    def worst_by(self) -> str:
-        """What ``worst`` goes by, in words."""
-        return self._ranking or (f"the {self.worst_word} of the row's scores" if self.keys[1:] else "".join(self.keys))
-
-    @property
-    def worst_word(self) -> str:
-        """What the worst rows are called: lowest, where higher is better throughout."""
-        return "worst" if self.better else "lowest"
-
     @cached_property
-    def _ranking(self) -> str | None:
-        return next((key for key in self.composites if any(score.scored for score in self.scores(key))), None)
+    def ranking(self) -> Ranking:
+        """What ``worst`` goes by: the composite that has scores, else the worst of each row's scores."""
+        composite = next((key for key in self.composites if any(score.scored for score in self.scores(key))), None)
+        return Ranking(self.keys, self.better, composite)
+
+    def _ranking_by(self, key: str | None) -> Ranking:
+        return self.ranking if key is None else replace(self.ranking, key=key)
 
     def to_html(self, title: str | None = None, *, against: OtherRun | None = None) -> str:
         """A self-contained page: summary, distributions, a table of rows, and each row's claims and passages.
@@ -408,7 +397,7 @@ class Report:
             diagnoses=[(each.cause, each.reason) for each in self.diagnoses],
             causes=self.causes,
             order=self._worst_first(MOST_ROWS),
-            worst_by=self.worst_by,
+            worst_by=self.ranking.by,
             ranges=self.ranges,
             run=run,
             against=against,
@@ -424,15 +413,15 @@ class Report:
 
         Of more than ``most`` rows, the worse half of so many, and of the others a random sample.
         """
-        places = {id(row): place for place, row in enumerate(self.rows)}
-        ranked = list(dict.fromkeys([*(places[id(row)] for row in self.worst_rows(len(self))), *places.values()]))
+        ranked = self.ranking.order(self.rows)
         if len(ranked) <= most:
             return ranked
         sample = sorted(Random(0).sample(range(most // 2, len(ranked)), most - most // 2))
         return [*ranked[: most // 2], *(ranked[each] for each in sample)]
 
     def __repr__(self) -> str:
-        means = (f"{key} {self.metrics[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in self.metrics)
+        figures = measured_figures(self.metrics, self.keys)
+        means = (f"{key} {figures[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in figures)
         return f"<Report of {counted(len(self), 'row')}: {', '.join(means)}>"
 
     def _repr_html_(self) -> str:
@@ -443,7 +432,7 @@ class Report:
             self.warnings,
             len(self),
             self.worst_rows(),
-            worst_by=f"{self.worst_word} by {self.worst_by}",
+            worst_by=f"{self.ranking.word} by {self.ranking.by}",
             banner=banner,
             causes=self.causes,
         )
@@ -553,24 +542,4 @@ class Report:
         """The evaluation in a few lines of Markdown: what to know first, figures, causes, the three worst rows."""
         worst = [(row, *lowest) for row in self.worst_rows() if (lowest := self.lowest(row)) is not None]
         said = {"banner": self.banner, "notes": self.notes}
-        return summary_note(self.ranked_keys, self.metrics, len(self), worst, worst_by=self.worst_by, **said)
-
-
-_ABSENT = Score()
-
-
-def rank_of(row: Row, key: str | None) -> tuple[float, float] | None:
-    """Where the row stands among the worst, the lowest first; ``None`` where it has no place among them."""
-    place = place_of(row, key)
-    qualities = [score.quality for score in row.scores.values() if score.quality is not None]
-    return None if place is None else (place[0], fmean(qualities or [0.0]))
-
-
-def place_of(row: Row, key: str | None) -> tuple[float, str] | None:
-    """How good the row is, and the metric that says so: ``key``, else the worst of its measured scores."""
-    if key is not None:
-        score = row.scores.get(key, _ABSENT)
-        quality = score.value if score.higher_is_better is None else score.quality
-        return None if quality is None else (quality, key)
-    scored = [(s.quality, name) for name, s in row.scores.items() if s.measured and s.quality is not None]
-    return min(scored, default=None)
+        return summary_note(self.ranked_keys, self.metrics, len(self), worst, worst_by=self.ranking.by, **said)

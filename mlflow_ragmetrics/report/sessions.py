@@ -5,15 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Literal, Union
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 from mlflow_ragmetrics.core.score import Better, Score, passes
 from mlflow_ragmetrics.core.text import Text, render, say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.statistics import bootstrap_interval
 
-__all__ = ["Session", "Turn", "in_order", "limit_of", "session_figures", "session_line"]
-__all__ += ["session_score", "sessions_of", "turn_of"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "Session",
+    "Turn",
+    "in_order",
+    "keys_of_turns",
+    "limit_of",
+    "session_figures",
+    "session_line",
+    "session_score",
+    "sessions_frame",
+    "sessions_of",
+    "turn_limit",
+    "turn_of",
+]
 
 Outcome = Literal["passed", "failed", "not measured"]
 
@@ -89,6 +104,21 @@ def limit_of(threshold: float | None, better: Better) -> float:
     return threshold if threshold is not None else 0.0 if better is False else 1.0
 
 
+def turn_limit(rows: Sequence[Row], key: str, threshold: float | None = None) -> float:
+    """``limit_of`` the metric ``key`` of these rows, whose own threshold holds where none is given."""
+    scores = [row.scores[key] for row in rows if key in row.scores]
+    own = next((score.threshold for score in scores if score.threshold is not None), None)
+    better = next((score.higher_is_better for score in scores), True)
+    return limit_of(own if threshold is None else threshold, better)
+
+
+def keys_of_turns(rows: Sequence[Row]) -> list[str]:
+    """By which metrics conversations are looked at: those that have a threshold, and faithfulness."""
+    scores = [(key, score) for row in rows for key, score in row.scores.items()]
+    limited = {key for key, score in scores if score.threshold is not None}
+    return [key for key in dict(scores) if key in limited or key.endswith("faithfulness")]
+
+
 def turn_of(name: str, score: Score | None, limit: float) -> Turn:
     """The turn of the row ``name``."""
     if score is not None and score.measured and score.value is not None:
@@ -124,15 +154,22 @@ def sessions_of(rows: Sequence[Row], names: Sequence[Union[str, None]], key: str
     ]
 
 
+def sessions_frame(sessions: Sequence[Session]) -> pd.DataFrame:
+    """One row per conversation, as ``Report.sessions`` gives them."""
+    import pandas as pd
+
+    kinds = {"mean": "Float64", "worst": "Float64", "turns": "Int64", "measured": "Int64", "first_failure": "Int64"}
+    columns = list(Session("", ()).record())
+    return pd.DataFrame([each.record() for each in sessions], columns=columns, dtype=object).astype(kinds)
+
+
 def session_score(rows: Sequence[Row], key: str, threshold: float | None = None, language: str = "en") -> Score:
     """One conversation, whose turns are ``rows``, as a score: 1.0 without a failing turn, 0.0 with one, else none.
 
     Items are those of the first turn that fails.
     """
     scores = {row.sample.id: row.scores[key] for row in rows if key in row.scores}
-    own = next((score.threshold for score in scores.values() if score.threshold is not None), None)
-    better = next((score.higher_is_better for score in scores.values()), True)
-    limit = limit_of(own if threshold is None else threshold, better)
+    limit = turn_limit(rows, key, threshold)
     (session,) = sessions_of(rows, [""] * len(rows), key, limit) or [Session("", ())]
     number, unknown = len(session.turns), sum(turn.passed is None for turn in session.turns)
     details = {name: value for name, value in session.record().items() if name != "session" and value is not None}

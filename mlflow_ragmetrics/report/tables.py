@@ -29,7 +29,7 @@ __all__ = [
     "rows_frame",
 ]
 
-ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "reason", "support", "evidence", "unbacked")
+ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "against", "reason", "support", "evidence", "unbacked")
 
 
 _FIRST = ("id", "question", "answer")
@@ -181,8 +181,9 @@ def has_diagnoses(keys: Iterable[str]) -> bool:
 def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
     """One row per item, with the sample's id and the metric's key.
 
-    ``evidence`` is a list of mappings, ``unbacked`` the parts of an unsupported claim that no passage backs by its
-    words, found here for those who look at the table.
+    ``against`` is the text that a claim was held against, where it was not the passages; ``evidence`` is a list of
+    mappings, ``unbacked`` the parts of an unsupported claim that no passage backs by its words, found here for those
+    who look at the table.
     """
     import pandas as pd
 
@@ -195,6 +196,7 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
         "kind": [item.kind for item in members],
         "text": plain_texts(item.text for item in members),
         "verdict": [item.verdict for item in members],
+        "against": [item.against for item in members],
         "reason": plain_texts(item.reason for item in members),
         "support": [item.support for item in members],
         "evidence": [_evidence(item) if item.evidence else no_evidence for item in members],

@@ -152,24 +152,24 @@ def verified_claims(
     findings = found.findings_on(sources)
     if findings is None:
         findings = yield from ask(Verify(found.claims, sources, against, role, question))
-    items, doubts = read_findings(found.claims, findings, len(sources) if against == "contexts" else None)
+    items, doubts = read_findings(found.claims, findings, len(sources), against)
     unquoted = sum(finding.unquoted for finding in findings[: len(found.claims)])
     return Verified(items, (*warnings, *doubts), found.unclaimed, unquoted)
 
 
 def read_findings(
-    claims: Sequence[str], findings: Sequence[Finding], passages: int | None = None
+    claims: Sequence[str], findings: Sequence[Finding], passages: int, against: Against = "contexts"
 ) -> tuple[tuple[Item, ...], Warnings]:
     """One item per claim, and warnings about what the judge left out.
 
     Verdicts are read in any case; a missing or an unknown one is NEUTRAL, with a warning; extra ones are ignored.
-    ``passages`` is the number of chunks that evidence may point to; ``None``: the evidence is not a chunk.
+    ``passages`` is the number of chunks that evidence may point to, where claims are held ``against`` these.
     """
     missing = max(0, len(claims) - len(findings))
     padded = [*findings[: len(claims)], *[Finding("")] * missing]
     verdicts = [_CLAIM_VERDICTS.get(str(f.verdict).strip().rstrip(".").upper()) for f in padded]
     unknown = [f.verdict for f, verdict in zip(findings, verdicts, strict=False) if verdict is None]
-    items = tuple(map(_item, claims, padded, verdicts, repeat(passages)))
+    items = tuple(map(_item, claims, padded, verdicts, repeat(passages), repeat(against)))
     warnings: list[tuple[str, Text]] = []
     if missing:
         warnings.append(("verdict_missing", say("reading.missing", n=missing)))
@@ -182,15 +182,16 @@ def read_findings(
     return items, tuple(warnings)
 
 
-def _item(claim: str, finding: Finding, verdict: Verdict | None, passages: int | None) -> Item:
+def _item(claim: str, finding: Finding, verdict: Verdict | None, passages: int, against: Against) -> Item:
+    text = None if against == "contexts" else against
     evidence = [
-        Evidence(None if passages is None else number, None, quote)
+        Evidence(None if text else number, None, quote)
         for number, quote in finding.quotes
-        if passages is None or 1 <= number <= passages
+        if text or 1 <= number <= passages
     ]
     graded = finding.support is not None and 0 <= finding.support <= 1
     support = finding.support if graded else None
-    return Item("claim", claim, verdict or "NEUTRAL", finding.reason, support, tuple(evidence))
+    return Item("claim", claim, verdict or "NEUTRAL", finding.reason, support, tuple(evidence), against=text)
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ def _of(role: Role, items: Iterable[Item]) -> Iterable[Item]:
     said = say(f"claim.of_{role}")
     for item in items:
         reason = say("joined", first=said, second=item.reason) if item.reason else said
-        yield Item(item.kind, item.text, item.verdict, reason, item.support, item.evidence)
+        yield item.changed(reason=reason)
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def feedback_of(key: str, score: Score, run_id: str | None = None, *, name: str 
     if score.status == "error":
         code, _, message = plain_text(score.error or f"Error: {reason}").partition(": ")
         error = AssessmentError(error_code=code, error_message=message or code)
-    why = rationale(score, key)
+    why = rationale(score)
     return Feedback(
         name=name or key,
         value=score.value,

@@ -8,6 +8,7 @@ from typing import Any
 
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.views.text import measured_figures
 
 __all__ = ["Folded", "Line", "Table", "cell", "report_cell"]
 
@@ -43,6 +44,7 @@ def report_cell(
 
     ``banner`` are lines that must be read with the figures, ``causes`` how many rows have each diagnosis.
     """
+    metrics = measured_figures(metrics, keys)
     return render(
         "views/notebook.html",
         keys=keys,

@@ -67,7 +67,7 @@ async function resolved(value) {
   return (await block(place)).texts[wanted - data.blocks[place][1]];
 }
 const item = ([code, text, reason, support, evidence = [], judge = "", unbacked = []]) => ({
-  kind: data.codes[code][0], verdict: data.codes[code][1], text, reason, support, judge, unbacked,
+  kind: data.codes[code][0], verdict: data.codes[code][1], against: data.codes[code][2], text, reason, support, judge, unbacked,
   evidence: evidence.map(([chunk, quote]) => ({ chunk, quote })),
 });
 /** A row with all its texts; null where the page does not carry them. */
@@ -110,7 +110,7 @@ function moved(key, index) {
 const STATES = { s: "skipped", e: "failed", "-": "no score" };
 const VERDICT_CLASS = { improved: "good", regressed: "bad", unchanged: "same", changed: "changed" };
 const VERDICT_WORDS = { improved: "better than", regressed: "worse than", unchanged: "about the same as", changed: "differs from" };
-const verdictName = (verdict, key) => verdict === "NEUTRAL" && data.against_text.includes(key) ? data.unsupported : data.verdicts[verdict] || verdict.replace("_", " ").toLowerCase();
+const verdictName = (verdict, against) => verdict === "NEUTRAL" && against ? data.unsupported : data.verdicts[verdict] || verdict.replace("_", " ").toLowerCase();
 
 // ---- The summary.
 
@@ -314,9 +314,12 @@ async function readAnswers() {
 }
 
 const collator = new Intl.Collator(undefined, { numeric: true });
+/** The columns of texts in the table of rows: which part failed stands beside the id, where that is known. */
+const named = () => ({ id: data.ids, ...(data.diagnosis ? { diagnosis: data.diagnosis } : {}), question: data.questions });
+
 function order() {
   if (state.sort === null) return;  // as they come: the worst first
-  const column = { id: data.ids, question: data.questions }[state.sort], sign = state.descending ? -1 : 1;
+  const column = named()[state.sort], sign = state.descending ? -1 : 1;
   if (column) return state.shown.sort((a, b) => sign * collator.compare(column[a], column[b]));
   const values = data.values[state.sort];
   state.shown.sort((a, b) => {
@@ -353,7 +356,7 @@ function select(keep = false) {
 // ---- The table: only the rows in view are in the document.
 
 function headings() {
-  byId("head").replaceChildren(...["id", "question", ...data.keys].map((name) => {
+  byId("head").replaceChildren(...[...Object.keys(named()), ...data.keys].map((name) => {
     const sorted = state.sort === name, arrow = sorted ? (state.descending ? "\u00a0▾" : "\u00a0▴") : "";
     const button = element("button", { type: "button" }, ...broken(name + arrow));
     button.addEventListener("click", () => {
@@ -383,14 +386,14 @@ function cell(key, index) {
 }
 
 function draw() {
-  const scroller = byId("scroller"), total = state.shown.length;
+  const scroller = byId("scroller"), total = state.shown.length, columns = Object.entries(named());
   const first = Math.max(0, Math.min(total - 1, Math.floor(scroller.scrollTop / ROW_HEIGHT)) - MARGIN);
   const last = Math.min(total, first + Math.ceil(scroller.clientHeight / ROW_HEIGHT) + 2 * MARGIN);
-  const space = (rows) => element("tr", { class: "space", "aria-hidden": "true" }, element("td", { colspan: data.keys.length + 2, style: `height:${rows * ROW_HEIGHT}px` }));
+  const space = (rows) => element("tr", { class: "space", "aria-hidden": "true" }, element("td", { colspan: data.keys.length + columns.length, style: `height:${rows * ROW_HEIGHT}px` }));
   const lines = state.shown.slice(first, last).map((index, offset) => {
     const place = first + offset, chosen = place === state.chosen;
     const line = element("tr", { class: "row" + (chosen ? " chosen" : ""), id: "row-" + index, "aria-rowindex": place + 2, "aria-selected": chosen },
-      element("td", { class: "id", title: data.ids[index] }, data.ids[index]), element("td", { class: "question", title: data.questions[index] }, data.questions[index]), ...data.keys.map((key) => cell(key, index)));
+      ...columns.map(([name, texts]) => element("td", { class: name, title: texts[index] }, texts[index])), ...data.keys.map((key) => cell(key, index)));
     line.addEventListener("click", () => choose(place, { open: true }));
     return line;
   });
@@ -498,7 +501,7 @@ function texted(row, name) {
   const parts = [], items = row.scores.flatMap((score) => score.items.map((item) => ({ ...item, key: score.key }))).filter(isClaim);
   if (row.answer === null) parts.push(element("p", { class: "why" }, "There is no answer."));
   else {
-    const spans = items.map((item) => ({ text: item.text.replace(/[.!?]+$/, ""), name: item.verdict, title: `${verdictName(item.verdict, item.key)}: ${item.reason}`, said: verdictName(item.verdict, item.key) }));
+    const spans = items.map((item) => ({ text: item.text.replace(/[.!?]+$/, ""), name: item.verdict, title: `${verdictName(item.verdict, item.against)}: ${item.reason}`, said: verdictName(item.verdict, item.against) }));
     parts.push(element("h3", {}, "Answer"), row.answer ? marked(row.answer, spans) : element("p", { class: "why" }, "The answer is blank."), ...tally(row));
   }
   parts.push(element("h3", {}, "Scores"));
@@ -520,11 +523,11 @@ function texted(row, name) {
 }
 
 function tally(row) {
-  const judged = row.scores.filter((score) => score.items.some(isClaim)), first = judged.find((score) => !data.against_text.includes(score.key)) || judged[0];
+  const judged = row.scores.filter((score) => score.items.some(isClaim)), first = judged.find((score) => !score.items.find(isClaim).against) || judged[0];
   if (!first) return [];
   const items = first.items.filter((item) => isClaim(item) && item.judge === first.items.find(isClaim).judge);
   const counted = Object.keys(data.verdicts).map((verdict) => [verdict, items.filter((item) => item.verdict === verdict).length]).filter(([, some]) => some);
-  return [element("p", { class: "tally" }, `${items.length} ${items.length === 1 ? "claim" : "claims"}: `, ...counted.map(([verdict, some]) => element("span", { class: "badge " + verdict }, `${some} ${verdictName(verdict, first.key)}`)))];
+  return [element("p", { class: "tally" }, `${items.length} ${items.length === 1 ? "claim" : "claims"}: `, ...counted.map(([verdict, some]) => element("span", { class: "badge " + verdict }, `${some} ${verdictName(verdict, items[0].against)}`)))];
 }
 
 function scoreWords(key, index, score) {
@@ -550,7 +553,7 @@ function scoreBlock(row, score, open) {
       return element("p", { class: "why" }, link, each.quote ? ` “${each.quote}”` : "");
     });
     shown.append(element("div", { class: "item" },
-      element("p", {}, item.verdict ? element("span", { class: "badge " + item.verdict }, verdictName(item.verdict, score.key)) : null, item.judge ? ` ${item.judge}:` : "", " ", ...unbacked(item), item.support === null ? "" : element("span", { class: "why" }, ` support ${number(item.support, 2)}`)),
+      element("p", {}, item.verdict ? element("span", { class: "badge " + item.verdict }, verdictName(item.verdict, item.against)) : null, item.judge ? ` ${item.judge}:` : "", " ", ...unbacked(item), item.support === null ? "" : element("span", { class: "why" }, ` support ${number(item.support, 2)}`)),
       item.reason ? element("p", { class: "why" }, item.reason) : null, ...where));
   }
   for (const [verdict, words] of [["NOT_FOUND", score.missing], ["FOUND", score.found]]) if (words) shown.append(element("p", { class: "item words" }, element("span", { class: "badge " + verdict }, verdictName(verdict)), ` ${words}`));
@@ -590,7 +593,7 @@ async function exportRows(kind) {
     for (const key of data.keys) {
       const score = row && row.scores.find((each) => each.key === key), letter = data.states[key][index].toLowerCase();
       scores[key] = { value: valueOf(key, index), status: STATES[letter] || "ok", passed: letter === "p" ? true : letter === "f" ? false : null, measured: isMeasured(data.states[key][index]), reason: score ? score.reason : null };
-      if (score && kind === "json") scores[key].items = score.items.map((item) => ({ kind: item.kind, text: item.text, verdict: item.verdict, reason: item.reason, support: item.support, judge: item.judge || null, evidence: item.evidence }));
+      if (score && kind === "json") scores[key].items = score.items.map((item) => ({ kind: item.kind, text: item.text, verdict: item.verdict, against: item.against, reason: item.reason, support: item.support, judge: item.judge || null, evidence: item.evidence }));
     }
     Object.keys(metadata).forEach((name) => names.add(name));
     records.push({ id: data.ids[index], question: row ? row.question : data.questions[index], answer: row ? row.answer : null, ...(kind === "json" ? { references: row ? row.references : null, contexts: row && row.chunks } : {}), diagnosis: data.diagnosis ? data.diagnosis[index] : null, scores, metadata });

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, Union, get_args
 
 from mlflow_ragmetrics.core.html import render
-from mlflow_ragmetrics.core.score import UNSUPPORTED, VERDICTS, Item, Kind, Score, Verdict, holds_against_text
+from mlflow_ragmetrics.core.score import UNSUPPORTED, VERDICTS, Item, Kind, Score, Verdict
 from mlflow_ragmetrics.core.text import render as say_in
 from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.engine.program import Row
@@ -37,7 +37,12 @@ _DIGITS = 6
 _LEVEL = 4  # of the compression: 6 takes twice as long and saves 6 %
 _MARKED = 300  # of how many rows, the worst, the words of a claim are marked that no passage has
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
-_CODES = [(kind, verdict) for kind in get_args(Kind) for verdict in (None, *get_args(Verdict))]
+_CODES = [
+    (kind, verdict, against)
+    for kind in get_args(Kind)
+    for verdict in (None, *get_args(Verdict))
+    for against in (None, "answer", "reference")
+]
 _CODE = {each: code for code, each in enumerate(_CODES)}
 
 
@@ -117,7 +122,6 @@ def report_page(
         "ranges": {key: list(ends) for key, ends in (ranges or {}).items() if all(map(math.isfinite, ends))},
         "verdicts": {name: say_in(say(f"verdict.{name}"), language) for name in VERDICTS},
         "unsupported": say_in(UNSUPPORTED, language),
-        "against_text": [key for key in keys if holds_against_text(key)],
         "run": dict(run or {}),
         "other": None if against is None else _other(against, shown),
         **_sides(rows),
@@ -315,7 +319,7 @@ def _score(
 def _item(item: Item, passages: Sequence[str] | None, put: Callable[[str], str]) -> list[Any]:
     """What the item holds, without what is empty at its end."""
     found = [
-        _CODE[item.kind, item.verdict],
+        _CODE[item.kind, item.verdict, item.against],
         "" if item.kind == "chunk" else put(item.text),
         put(item.reason),
         item.support,

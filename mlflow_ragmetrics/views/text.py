@@ -10,7 +10,16 @@ from mlflow_ragmetrics.core.json_text import plain_text
 from mlflow_ragmetrics.core.score import Item, Score, verdict_name
 from mlflow_ragmetrics.engine.program import Row
 
-__all__ = ["SUMMARY_HEAD", "escaped", "number", "rationale", "signed", "summary_note", "text_table"]
+__all__ = [
+    "SUMMARY_HEAD",
+    "escaped",
+    "measured_figures",
+    "number",
+    "rationale",
+    "signed",
+    "summary_note",
+    "text_table",
+]
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -21,6 +30,20 @@ def number(value: float | None, digits: int = 3) -> str:
 def signed(value: float | None) -> str:
     """A difference with its sign, or a dash where there is none."""
     return "–" if value is None else f"{value:+.3f}"
+
+
+_OF_VALUES = ("mean", "ci_low", "ci_high", "pass_rate")
+
+
+def measured_figures(figures: Mapping[str, float], keys: Sequence[str]) -> dict[str, float]:
+    """``figures`` without the means of ``keys`` whose scores all come of a rule: nothing was measured there.
+
+    >>> measured_figures({"a/mean": 1.0, "a/n_scored": 2.0, "a/n_measured": 0.0}, ["a"])
+    {'a/n_scored': 2.0, 'a/n_measured': 0.0}
+    """
+    ruled = [key for key in keys if figures.get(f"{key}/n_scored") and figures.get(f"{key}/n_measured") == 0]
+    left_out = {f"{key}{scale}/{name}" for key in ruled for scale in ("", "_1to5") for name in _OF_VALUES}
+    return {name: value for name, value in figures.items() if name not in left_out}
 
 
 def text_table(
@@ -83,21 +106,21 @@ def escaped(text: str, longest: int = _LONGEST) -> str:
     return _LINKED.sub(lambda found: f"{found[0][0]}\u2060{found[0][1:]}", _MARKUP.sub(r"\\\1", line))
 
 
-def rationale(score: Score, key: str = "") -> str:
+def rationale(score: Score) -> str:
     """The reason, then each claim, sentence, chunk or document that failed: its verdict, text, reason and quotes.
 
     Contradicted ones stand first. Words that were not found are named by the reason only: there are too many.
     """
     failed = [item for item in score.items if item.text and item.verdict in _FAILED and item.kind != "token"]
     failed.sort(key=lambda item: _FAILED[str(item.verdict)])
-    shown = [_failed_item(item, key) for item in failed[:_ITEMS_SHOWN]]
+    shown = [_failed_item(item) for item in failed[:_ITEMS_SHOWN]]
     more = [f"- … {len(failed) - _ITEMS_SHOWN} more"] if len(failed) > _ITEMS_SHOWN else []
     return "\n".join([escaped(score.reason, 4 * _LONGEST), *([""] if shown else []), *shown, *more])
 
 
-def _failed_item(item: Item, key: str) -> str:
+def _failed_item(item: Item) -> str:
     whose = f" ({escaped(item.judge)})" if item.judge else ""
-    lines = [f"- **{verdict_name(str(item.verdict), key)}**{whose}: {escaped(item.text)}"]
+    lines = [f"- **{verdict_name(str(item.verdict), item.against)}**{whose}: {escaped(item.text)}"]
     if item.reason:
         lines.append(f"  *{escaped(item.reason)}*")
     for each in item.evidence:
@@ -120,6 +143,7 @@ def summary_note(
 
     ``banner`` are lines that must be read with the figures, ``notes`` what the table does not say.
     """
+    metrics = measured_figures(metrics, keys)
     lines = [f"- {escaped(line)}" for line in (*notes, *banner)]  # first: MLflow folds all but a few lines
     lines += [""] if lines else []
     with_threshold = any(f"{key}/pass_rate" in metrics for key in keys)

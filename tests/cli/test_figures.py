@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
 
 
@@ -136,3 +137,19 @@ def test_power_of_one_run_and_of_two() -> None:
     assert code == 0, text
     assert "assumed" not in text
     assert run("power", "a.parquet", "a.parquet", "a.parquet")[0] == 2
+
+
+def test_what_only_a_rule_gave_is_no_figure_in_any_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": name, "question": "Which?", "answer": "", "contexts": ["The sea."]} for name in "ab"]
+    Path("a.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    code, text = run("evaluate", "a.jsonl", "--no-log", "-m", "faithfulness", "-m", "answer_relevance")
+    assert code == 0
+    assert "faithfulness – – – 2 0 0" in text
+    assert "faithfulness 1.00 by rule" in text
+    report = rm.Suite(["faithfulness", "answer_relevance"]).evaluate(rows, progress=False)
+    assert repr(report) == "<Report of 2 rows: answer_relevance 0.000>"
+    assert "| faithfulness | – | – | 2 of 2 |" in report.note
+    shown = report._repr_html_()
+    assert '<td style="text-align: left">faithfulness</td><td>–</td>' in "".join(map(str.strip, shown.splitlines()))
+    assert "1.000 by rule, not measured" in shown

@@ -154,10 +154,41 @@ def test_which_part_failed_is_shown_and_chosen_by(ragmetrics: Run, mlflow_store:
     assert "lacking" in lacking
     assert "good" not in lacking
     assert "1 of 3 rows" in lacking
-    assert "Diagnosis: retrieval. Retrieval: 2 of 2 facts of the reference are in no" in ragmetrics(
+    assert "Diagnosis: Retrieval: 2 of 2 facts of the reference are in no" in ragmetrics(
         "show", "diagnosed", "lacking"
     ).stdout.replace("\n  ", " ")
     assert "the parts are retrieval, generation" in ragmetrics("show", "diagnosed", "--diagnosis", "bad").stderr
     rm.Suite(["rouge"]).evaluate(rows[:1], progress=False).log(run_name="plain", traces=False)
     refused = ragmetrics("show", "plain", "--diagnosis", "retrieval")
     assert "plain does not say which part failed; evaluate it with --suite diagnose" in refused.stderr
+
+
+def test_the_worst_rows_come_first_as_everywhere(ragmetrics: Run, mlflow_store: str) -> None:
+    mlflow.set_experiment("ragmetrics")
+    reference = "The tower is red. It opened in 1889."
+    answers = {"good": reference, "bad": "It rains. It is cold.", "half": "The tower is red. It rains."}
+    asked = {"question": "Which tower?", "reference": reference}
+    rows = [{"id": name, "answer": answers[name], "contexts": [reference], **asked} for name in answers]
+    rows.append({"id": "none", "answer": reference, "contexts": [], **asked})
+    for metrics in (["hallucination_rate"], ["hallucination_rate", "faithfulness"], ["faithfulness", "rag_score"]):
+        report = rm.Suite(metrics).evaluate(rows, progress=False)
+        run = report.log(traces=False)
+        lines = ragmetrics("show", run).stdout.splitlines()[2:6]
+        ranked = [row.sample.id for row in report.worst_rows(4)]
+        assert [line.split()[0] for line in lines][: len(ranked)] == ranked
+        assert f"the {report.ranking.word} by {report.ranking.by} is shown" in " ".join(
+            ragmetrics("show", run, "--limit", "1").stdout.split()
+        )
+    assert "by rule 1.000" in next(line for line in lines if line.startswith("none"))
+    assert "faithfulness 1.000, 5.0 of 5, by rule and not measured" in ragmetrics("show", run, "none").stdout
+
+
+def test_a_file_shows_its_worst_rows_with_the_score_that_says_so(ragmetrics: Run, tmp_path: Path) -> None:
+    rows = [{"id": str(n), "answer": "a b c d"[:n], "reference": "a b c d", "contexts": ["a b"]} for n in (7, 3)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(__import__("json").dumps, rows)))
+    evaluate = ("evaluate", "a.jsonl", "--no-log", "-m", "rouge", "-m", "hallucination_rate", "-o", "b.csv")
+    assert ragmetrics(*evaluate).exit_code == 0
+    head, _, first = ragmetrics("show", "b.csv").stdout.splitlines()[:3]
+    assert head.split()[:3] == ["id", "worst", "score"]
+    assert first.split()[:3] == ["3", "0.667", "rouge1_f1"]
+    assert ragmetrics("show", "b.csv", "3").exit_code == 0

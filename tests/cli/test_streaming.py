@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mlflow_ragmetrics.cli import streaming
 from mlflow_ragmetrics.readers.results import read_table
 from mlflow_ragmetrics.report import table_file
 
@@ -152,3 +153,23 @@ def test_a_full_disk_ends_it_with_a_sentence(ragmetrics, written, monkeypatch: p
     assert "cannot write --output out.jsonl: No space left on device" in done.stderr
     assert "as nothing more could be written, when 7 of 230 rows were scored" in " ".join(done.stdout.split())
     assert not Path("out.jsonl").exists()
+
+
+@pytest.mark.parametrize("place", ["plain", "nested"])
+@pytest.mark.usefixtures("small")
+def test_turns_of_conversations_are_kept_whatever_names_them(
+    ragmetrics, written, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def named(n: int) -> dict[str, Any]:
+        return {"conversation_id": f"c{n}"} if place == "plain" else {"metadata": {"conversation_id": f"c{n}"}}
+
+    rows = [{"id": str(n), "answer": "The sea.", "contexts": ["The sea is blue."]} for n in range(80)]
+    command = ("-m", "faithfulness", "--no-log", "--fail-under", "faithfulness/session_pass_rate=1")
+    shared = ragmetrics("evaluate", written([{**row, **named(n // 2)} for n, row in enumerate(rows)]), *command)
+    assert "40 of 40 have no turn that fails faithfulness" in " ".join(shared.stdout.split())
+    assert shared.exit_code == 0
+    alone = [{**row, **named(n)} for n, row in enumerate(rows)]
+    streamed: list[bool] = []
+    monkeypatch.setattr(streaming, "streamed_report", lambda *_: streamed.append(True) or 1 / 0)
+    ragmetrics("evaluate", written(alone), *command[:3])
+    assert streamed

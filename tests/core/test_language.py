@@ -25,7 +25,7 @@ def sentences(language: str, name: str) -> dict[str, str]:
 
 
 def names(sentence: str) -> set[str]:
-    return {name for _, name, _, _ in Formatter().parse(sentence) if name}
+    return {part for _, name, _, _ in Formatter().parse(sentence) if name for part in name.split("/")}
 
 
 CODES = [(name, code) for name in FILES for code in sentences("en", name)]
@@ -61,7 +61,7 @@ def test_word_forms_are_complete(language: str) -> None:
     forms = {"en": 2, "ru": 3}[language]
     for name in FILES:
         for code, sentence in sentences(language, name).items():
-            for spec in re.findall(r"\{\w+:([^{}]*\|[^{}]*)\}", sentence):
+            for spec in re.findall(r"\{[\w/]+:([^{}]*\|[^{}]*)\}", sentence):
                 assert len(spec.split("|")) == forms, (code, spec)
 
 
@@ -126,3 +126,8 @@ def test_other_languages_are_refused(language: str) -> None:
     with pytest.raises(InvalidOptionError, match="en and ru") as caught:
         check_language(language, "rouge")
     assert (caught.value.param, caught.value.metric) == ("language", "rouge")
+
+
+def test_none_of_one_goes_with_the_one() -> None:
+    said = [str(say("checked.self_knowledge", counted=counted, n=n)) for counted, n in ((0, 1), (0, 2), (1, 2), (2, 2))]
+    assert ["is in no passage" in each for each in said] == [True, False, True, False]

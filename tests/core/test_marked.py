@@ -21,7 +21,8 @@ def test_without_a_common_word_nothing_is_near():
 
 
 def test_claims_held_against_the_passages_mark_the_answer_first():
-    by_reference, by_passages = Item("claim", "Wasps sting.", "NEUTRAL"), Item("claim", "Bees fly.", "SUPPORTED")
+    by_reference = Item("claim", "Wasps sting.", "NEUTRAL", against="reference")
+    by_passages = Item("claim", "Bees fly.", "SUPPORTED")
     scores = {"factual_correctness": Score(0.0, items=(by_reference,))}
-    assert claims_of(scores) == ("factual_correctness", [by_reference])
-    assert claims_of({**scores, "faithfulness": Score(1.0, items=(by_passages,))}) == ("faithfulness", [by_passages])
+    assert claims_of(scores) == [by_reference]
+    assert claims_of({**scores, "faithfulness": Score(1.0, items=(by_passages,))}) == [by_passages]

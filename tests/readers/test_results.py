@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.cli.output import write_report
 from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.readers.results import latest_results, results_of
+from mlflow_ragmetrics.readers.stored_rows import stored_rows, stored_samples
 from mlflow_ragmetrics.report.report import Report
 from tests.comparison.reports import noisy, report_of
 
@@ -118,3 +120,38 @@ def test_a_file_without_scores_or_rows_is_refused(tmp_path: Path, text: str) -> 
     path.write_text(text, encoding="utf-8")
     with pytest.raises(rm.InvalidDataError, match="rows"):
         results_of(path)
+
+
+def test_a_csv_says_what_the_evaluation_said(tmp_path: Path) -> None:
+    context = "The tower is high."
+    rows = [
+        {"id": "a", "answer": "The tower is high.", "contexts": [context]},
+        {"id": "b", "answer": "The tower is low.", "contexts": []},
+        {"id": "c", "answer": "The tower is old."},
+    ]
+    report = rm.Suite(["faithfulness", "hallucination_rate"]).evaluate(
+        [{**row, "reference": "The tower is high."} for row in rows], progress=False
+    )
+    write_report(report, str(tmp_path / "rows.csv"))
+    results = results_of(tmp_path / "rows.csv")
+    found = {row.sample.id: row for row in stored_rows(results)}
+    for row in report.rows:
+        for key, score in row.scores.items():
+            own = found[row.sample.id].scores[key]
+            assert (own.value, own.scaled, own.measured) == (score.value, score.scaled, score.measured)
+            assert own.higher_is_better == score.higher_is_better
+    assert [each.contexts is None for each in stored_samples(results)] == [False, False, True]
+
+
+def test_what_claims_were_held_against_is_read_back_and_compared() -> None:
+    row = {"id": "a", "reference": "It rains. It snows.", "contexts": ["It rains."]}
+    reports = [
+        rm.Suite(["faithfulness", "factual_correctness"]).evaluate([{**row, "answer": text}], progress=False)
+        for text in ("The sea is red.", "It rains.")
+    ]
+    found = stored_rows(results_of(reports[0].log(traces=False)))[0].scores
+    assert {item.against for item in found["factual_correctness"].items} == {"answer", "reference"}
+    assert {item.against for item in found["faithfulness"].items} == {None}
+    (changed,) = rm.compare(*reports).rows
+    named = {item.metric: item.verdicts for item in changed.items if item.text == "The sea is red."}
+    assert named == {"faithfulness, factual_correctness": "not in the passages → not in B"}

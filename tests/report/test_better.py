@@ -52,7 +52,7 @@ def test_worst_rows_are_those_with_most_faults_and_what_is_neither_ranks_none() 
     assert [row.sample.id for row in found.worst_rows()] == ["1", "2", "0"]
     assert found.lowest(found.rows[1]) == ("faults", 0.9)
     assert found.lowest(found.rows[0]) == ("merit", 0.5)
-    assert (found.better, found.worst_word) == ({"faults": False, "length": None}, "worst")
+    assert (found.better, found.ranking.word) == ({"faults": False, "length": None}, "worst")
     alone = report(0.1, 0.9, metrics=[length])
     assert alone.worst_rows() == []
     assert [row.sample.id for row in alone.worst_rows(key="length")] == ["0", "1"]

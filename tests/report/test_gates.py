@@ -187,3 +187,11 @@ def test_a_grade_is_sent_to_the_figure_that_has_grades() -> None:
         report.check(faithfulness=4)
     with pytest.raises(rm.InvalidOptionError, match=r"write 0\.8 for 80 %"):
         report.check(faithfulness=80)
+
+
+def test_a_mean_of_which_nothing_was_measured_reaches_no_gate() -> None:
+    figures = {"m/mean": 1.0, "m/n_scored": 2.0, "m/n_measured": 0.0}
+    (check,) = check_figures(figures, {"m": 0.5}, 0.0)
+    assert (check.passed, "0 of 2 rows were measured, so that no figure" in check.reason) == (False, True)
+    (alone,) = check_figures(figures, None, {"m": 0.0})
+    assert alone.passed

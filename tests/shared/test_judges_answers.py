@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Finding, Rating, Related
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.shared.claims import read_findings, read_related
+from mlflow_ragmetrics.shared.claims import read_findings, read_related, verified_claims
 
 VERDICTS = st.sampled_from(["SUPPORTED", "supported ", "Contradicted.", "neutral", "yes", "RELATED", ""])
 
@@ -28,13 +29,13 @@ def test_evidence_outside_the_chunks_is_dropped() -> None:
     quotes = ((1, "a"), (3, "b"), (4, "c"), (-1, "d"))
     items, _ = read_findings(["x"], [Finding("SUPPORTED", quotes=quotes)], 3)
     assert [(e.chunk, e.quote) for e in items[0].evidence] == [(1, "a"), (3, "b")]
-    items, _ = read_findings(["x"], [Finding("SUPPORTED", quotes=quotes)])
+    items, _ = read_findings(["x"], [Finding("SUPPORTED", quotes=quotes)], 0, "reference")
     assert {e.chunk for e in items[0].evidence} == {None}
 
 
 @pytest.mark.parametrize(("given_support", "kept"), [(0.0, 0.0), (1, 1), (1.2, None), (-1, None), (float("nan"), None)])
 def test_support_lies_in_its_range(given_support: float, kept: float | None) -> None:
-    items, _ = read_findings(["x"], [Finding("SUPPORTED", support=given_support)])
+    items, _ = read_findings(["x"], [Finding("SUPPORTED", support=given_support)], 0)
     assert items[0].support == kept
 
 
@@ -62,3 +63,25 @@ def test_tones() -> None:
     for wrong in (0.25, "calm", None, 2):
         with pytest.raises(JudgeReplyError):
             Rating(wrong).tone("m")
+
+
+def test_an_item_says_which_text_its_claim_was_held_against() -> None:
+    (by_passages,), _ = read_findings(["x"], [Finding("NEUTRAL")], 3)
+    (by_answer,), _ = read_findings(["x"], [Finding("NEUTRAL")], 1, "answer")
+    assert (by_passages.against, by_answer.against) == (None, "answer")
+
+
+def test_what_was_held_against_a_text_is_known_whatever_the_metric_is_called() -> None:
+    @rm.metric
+    def hallucination_rate_of_mine(answer: str, contexts: list[str]) -> rm.Steps[rm.Score]:
+        verified = yield from verified_claims(answer, contexts)
+        return rm.Score(1.0, items=verified.items)
+
+    @rm.metric
+    def agreement(answer: str, reference: str) -> rm.Steps[rm.Score]:
+        verified = yield from verified_claims(answer, [reference], against="reference")
+        return rm.Score(1.0, items=verified.items)
+
+    row = {"answer": "The sea is red.", "reference": "It rains.", "contexts": ["It snows."]}
+    for metric, against in ((hallucination_rate_of_mine, None), (agreement, "reference")):
+        assert [item.against for item in rm.score(metric, row).items] == [against]

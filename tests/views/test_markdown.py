@@ -84,6 +84,6 @@ def test_the_description_has_figures_intervals_and_the_worst_rows() -> None:
 
 
 def test_what_the_reference_lacks_is_not_called_absent_from_the_passages() -> None:
-    score = Score(value=0.0, items=(Item("claim", "It is green.", "NEUTRAL"),))
-    assert "**not in the passages**" in rationale(score, "faithfulness")
-    assert "**not supported**" in rationale(score, "factual_correctness")
+    item = Item("claim", "It is green.", "NEUTRAL")
+    assert "**not in the passages**" in rationale(Score(value=0.0, items=(item,)))
+    assert "**not supported**" in rationale(Score(value=0.0, items=(item.changed(against="reference"),)))

@@ -166,6 +166,11 @@ def test_rows_are_filtered_by_diagnosis(page: Open) -> None:
     report = rm.Suite.preset("diagnose", judge="lexical").evaluate(records)
     shown = page(report)
     assert {cause for cause, count in report.causes.items() if count} == set(shown.texts("#causes .label"))
+    told = {row.sample.id: each.cause for row, each in zip(report.rows, report.diagnoses, strict=True)}
+    assert shown.texts("#body td.diagnosis") == [told[name] for name in shown.shown()]
+    shown.one("#head th.diagnosis button").click()
+    assert shown.texts("#body td.diagnosis") == sorted(told.values())
+    assert shown.run("return document.querySelector('#head th.diagnosis').getAttribute('aria-sort')") == "ascending"
     shown.choose("#cause", "no fault")
     assert shown.shown() == ["a"]
     bar = shown.one("#causes button.no-fault")
