@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.registry import all_metrics
+from tests.adapters import door_table
 from tests.adapters.door_table import NAMES
 from tests.adapters.doors import DOORS, Door, directly, suite_of
 
@@ -34,6 +37,14 @@ def test_every_metric_has_the_same_mean_through_every_door(name: str, door: Door
     assert {key: found.get(f"{key}/mean") for key in suite.keys} == pytest.approx(expected)
     assert "" not in found
     assert not any(name.endswith("/") for name in found)
+
+
+@pytest.mark.slow
+def test_the_table_of_the_doors_counts_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    door_table.main(f"sqlite:///{tmp_path / 'doors.db'}", "ndcg_5")
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["of"] == 1
+    assert set(found["passed"].values()) == {1}
 
 
 def test_no_metric_is_forgotten() -> None:
