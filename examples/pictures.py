@@ -1,4 +1,4 @@
-"""Make the pictures of the README and the site: the page of a report, and MLflow's comparison of two runs.
+"""Make the pictures of the README and the site: the page of a report, and MLflow's pages of two runs.
 
 Needs selenium and pillow (``pip install selenium pillow``) and Chromium with its driver (on Debian
 ``apt install chromium chromium-driver``); opens nothing but an MLflow server on this machine, and no model is asked::
@@ -28,12 +28,11 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.tracking.review import queue_for_review
 
 EXAMPLES = Path(__file__).parent
 PICTURES = EXAMPLES / "pictures"
 VERSIONS = {"llama-2-13b": "#c2620a", "gpt-4": "#0b62c4"}
-COLUMNS = ("Request", "Response", "1_rag_score", "2_correctness", "2_faithfulness", "answer_relevance")
-OPTIONS = "//*[@role='option']"
 SHOWN_ROW = "rt15388"  # the worst, on which the page opens
 SCALE = 1.5
 PATIENCE = 60  # seconds until a page must show what is waited for
@@ -143,6 +142,12 @@ def evaluate(folder: Path) -> tuple[str, dict[str, str]]:
     return experiment, runs
 
 
+def trace_of(run_id: str) -> str:
+    """The id of the trace of the row that is shown."""
+    traces = mlflow.search_traces(run_id=run_id, return_type="list", include_spans=False)
+    return next(str(each.info.trace_id) for each in traces if each.info.client_request_id == SHOWN_ROW)
+
+
 def picture_of_the_report(shown: Browser, folder: Path) -> None:
     shown.open((folder / "report.html").as_uri(), 1240, 880, SHOWN_ROW)
     shown.picture("report.png")
@@ -157,19 +162,27 @@ def picture_of_the_runs(shown: Browser, experiment: str) -> None:
 
 
 def picture_of_the_rows(shown: Browser, experiment: str, runs: dict[str, str]) -> None:
-    compared = f"selectedRunUuid={runs['gpt-4']}&compareToRunUuid={runs['llama-2-13b']}"
-    shown.open(f"{experiment}/evaluation-runs?{compared}", 1240, 800, "Comparing")
-    shown.click("//*[@data-component-id='mlflow_header.toggle_sidebar_button']")
-    shown.click("//*[@data-component-id='mlflow.experiment_page.table_resizer.collapse']")
-    columns = "//button[contains(., 'Columns') and contains(., '/')]"
-    shown.click(columns)
-    shown.wait(OPTIONS)
-    listed = shown.driver.find_elements(By.XPATH, OPTIONS)
-    chosen = {each.text: each.get_attribute("aria-selected") == "true" for each in listed}
-    for name in (name for name, now in chosen.items() if not name.startswith("All ") and now != (name in COLUMNS)):
-        shown.click(f"{OPTIONS}[.//*[text()='{name}']]")
-    shown.click(columns)
+    shown.open(
+        f"{experiment}/runs/{runs['gpt-4']}/evaluations?compareToRunUuid={runs['llama-2-13b']}", 1400, 700, "AVG"
+    )
     shown.picture("mlflow_rows.png")
+
+
+def picture_of_the_trace(shown: Browser, experiment: str, trace: str) -> None:
+    shown.open(f"{experiment}/traces?selectedEvaluationId={trace}", 1400, 1200, "rag_eval")
+    shown.click("//button[contains(., 'Assess')]")
+    toggle = "contains(@data-component-id, 'toggle-assessment-expanded')"
+    shown.click(f"((//*[text()='2_faithfulness'])[last()]/following::button[{toggle}])[1]")
+    shown.picture("mlflow_trace.png")
+
+
+def picture_of_the_review(shown: Browser, experiment: str, run_id: str) -> None:
+    rows = rm.rows_to_label(run_id, key="faithfulness", budget=20)
+    queue = queue_for_review(run_id, "faithfulness", rows)
+    shown.open(f"{experiment}/review-queue?selectedQueueId={queue.queue_id}", 1400, 700, "Start review")
+    shown.click("//button[contains(., 'Start review')]")
+    shown.wait("//*[contains(text(), 'Select an option')]")
+    shown.picture("mlflow_review.png")
 
 
 def main() -> None:
@@ -185,6 +198,8 @@ def main() -> None:
             experiment = f"{address}/#/experiments/{number}"
             picture_of_the_runs(shown, experiment)
             picture_of_the_rows(shown, experiment, runs)
+            picture_of_the_trace(shown, experiment, trace_of(runs["llama-2-13b"]))
+            picture_of_the_review(shown, experiment, runs["llama-2-13b"])
 
 
 if __name__ == "__main__":

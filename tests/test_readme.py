@@ -15,7 +15,6 @@ from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.registry import all_metrics
 
 ROOT = Path(__file__).parents[1]
-START = ROOT / "docs" / "start" / "mlflow.md"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 OWN = all_metrics()
 FIGURES = re.compile(r"^\w+ +(?:\d\.\d{3}|–) .*$", re.MULTILINE)
@@ -88,6 +87,6 @@ def test_a_picture_is_a_small_png_that_is_shown_and_described(picture: Path):
     content = picture.read_bytes()
     assert content.startswith(b"\x89PNG")
     assert len(content) < 300_000
-    text = README + START.read_text(encoding="utf-8")
+    text = README + "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md"))
     shown = re.findall(rf"!\[([^]]+)\]\([./]*examples/pictures/{picture.name}\)", text)
     assert min(map(len, shown)) > 40

@@ -28,6 +28,7 @@ def pages() -> dict[str, str]:
         "reference/commands": _commands(),
         "reference/suite_file": _suite_file(),
         "reference/runs": _runs(),
+        "reference/mlflow_versions": _mlflow_versions(),
         "reference/errors": _errors(),
     }
 
@@ -128,6 +129,16 @@ def _runs() -> str:
         parts += [f"## {section['title']}", section["about"]]
         parts.append(table(("name", "what it is"), ((f"`{name}`", said) for name, said in section["names"].items())))
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _mlflow_versions() -> str:
+    """What was run with which MLflow and store, by the committed record."""
+    found = json.loads((DATA / "doors.json").read_text(encoding="utf-8"))
+    head = tuple(found["rows"][0])
+    rows = [tuple(escaped(str(cell)) for cell in row.values()) for row in found["rows"]]
+    measured = f"`{found['command']}`, {found['date']}."
+    parts = ["# Versions of MLflow", found["about"], table(head, rows), measured, *found["notes"]]
+    return "\n\n".join(parts) + "\n"
 
 
 def _errors() -> str:

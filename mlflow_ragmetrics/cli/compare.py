@@ -170,6 +170,8 @@ def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Results]:
 def _write(
     comparisons: Sequence[Comparison], html: str | None, json_file: str | None, log: bool | None, *, quiet: bool
 ) -> None:
+    from mlflow_ragmetrics.tracking.run import rows_link
+
     if html is not None:
         write_text(html, comparisons[-1].to_html())
     if json_file is not None:
@@ -177,6 +179,8 @@ def _write(
     for comparison in comparisons:
         if log or (log is None and comparison.run_b is not None):
             click.echo(f"Logged into MLflow run {comparison.log()}", err=quiet)
+        if (link := rows_link(comparison.run_a, comparison.run_b)) is not None:
+            click.echo(f"Row by row in MLflow: {link}", err=quiet)
 
 
 def _json(comparisons: Sequence[Comparison]) -> str:

@@ -494,7 +494,7 @@ class Report:
     ) -> str:
         """Write metrics, params, tags, tables and page into the active MLflow run, or a new one; returns its id.
 
-        ``run_id`` names another run, ``run_name`` a new one (default: data, version and judge); ``model_id`` links a
+        ``run_id`` names another run, ``run_name`` a new one (else data, version, suite, judge); ``model_id`` links a
         logged model (default: the active one), with the figures and their intervals. ``step``: where one run holds the
         history of several versions, which of them this is; tables, page and traces are those logged last.
         ``texts=False`` writes scores, verdicts and ids, and nothing of what is asked, answered, retrieved or said about

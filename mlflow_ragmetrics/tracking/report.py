@@ -106,17 +106,22 @@ def log_report(
 
 
 def _run_name(report: Loggable, model: str | None) -> str:
-    """Data and version in a few words: ``answers · lexical``, ``answers · my-chain · gpt-4o-mini``."""
+    """Data, version, suite and judge: ``answers · white_paper · lexical``, ``answers · my-chain · rag · gpt-4o-mini``.
+
+    A suite without a name is not named where data or version are.
+    """
     import mlflow
 
     about = report.description
-    data = Path(report.source).stem if report.source is not None else str(about.get("suite", ""))
+    data = "" if report.source is None else Path(report.source).stem
+    suite = str(about.get("suite", ""))
     version = ""
     with suppress(*write_errors()):  # where the store is away, the run says so
         version = "" if model is None else str(mlflow.get_logged_model(model).name)
     judges = about.get("judge", [])
     judge = ", ".join(str(each).rpartition("/")[2] for each in ([judges] if isinstance(judges, str) else judges))
-    return redact(" · ".join(each for each in (data, version, judge) if each))[:250]
+    named = (data, version, "" if suite == "custom" and (data or version) else suite, judge)
+    return redact(" · ".join(dict.fromkeys(each for each in named if each)))[:250]
 
 
 def _names_on_traces(report: Loggable) -> str:

@@ -23,7 +23,8 @@ ANSWERS: Mapping[Answers, str] = {
     "1-5": "a grade from 1 to 5",
 }
 _INSTRUCTION = (
-    "Judge the answer by what was retrieved, or by the reference where there is one; not by what a judge says."
+    "Judge the answer by what was retrieved, or by the reference where there is one, both under 'View full trace' "
+    "(the span of the retriever, and expected_response); not by what a judge says."
 )
 
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 from mlflow_ragmetrics.core.json_text import plain_text
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.tracking.traces import remove_traces
+from mlflow_ragmetrics.tracking.traces import RUN_TYPE, remove_traces
 from mlflow_ragmetrics.tracking.writer import (
     LONGEST_TAG,
     STATUS_TAG,
@@ -42,6 +42,7 @@ __all__ = [
     "alone_in",
     "is_alive",
     "mark_abandoned",
+    "rows_link",
     "run_link",
     "status_of",
     "target_run",
@@ -67,6 +68,24 @@ def run_link(info: RunInfo) -> dict[str, str]:
         base = urlunsplit(address).rstrip("/")
         found["url"] = f"{base}/#/experiments/{info.experiment_id}/runs/{info.run_id}"
     return found
+
+
+def rows_link(run_a: str | None, run_b: str | None) -> str | None:
+    """The page on which MLflow shows the rows of B beside those of A; ``None`` where there is none.
+
+    It is a tab of B's page: the list of evaluation runs leaves no room for the scores in a window of 1,400 pixels.
+    Both must be runs of one experiment, which have traces, on a server.
+    """
+    import mlflow
+
+    if run_a is None or run_b is None:
+        return None
+    infos = [mlflow.get_run(each) for each in (run_a, run_b)]
+    address = run_link(infos[1].info).get("url")
+    has_rows = all(each.data.tags.get(RUN_TYPE) == "genai_evaluate" for each in infos)
+    if address is None or not has_rows or infos[0].info.experiment_id != infos[1].info.experiment_id:
+        return None
+    return f"{address}/evaluations?compareToRunUuid={run_a}"
 
 
 @contextmanager

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
     from mlflow_ragmetrics.core.score import Score
 
-__all__ = ["add_scores", "link_traces", "log_feedback", "log_traces", "remove_traces", "scored_keys"]
+__all__ = ["RUN_TYPE", "add_scores", "link_traces", "log_feedback", "log_traces", "remove_traces", "scored_keys"]
 
 _TRACES_PER_BATCH = 100
 _TRACES_PER_UPLOAD = 20
 _UPLOADS = 8
-_RUN_TYPE = "mlflow.runType"
+RUN_TYPE = "mlflow.runType"
 
 
 def log_traces(
@@ -59,9 +59,9 @@ def log_traces(
     client = MlflowClient()
     run = client.get_run(run_id)
     experiment_id = run.info.experiment_id
-    if _RUN_TYPE in run.data.tags:
+    if RUN_TYPE in run.data.tags:
         remove_traces(client, experiment_id, run_id)
-    client.set_tag(run_id, _RUN_TYPE, "genai_evaluate")  # before the traces: whatever ends this, they are found again
+    client.set_tag(run_id, RUN_TYPE, "genai_evaluate")  # before the traces: whatever ends this, they are found again
     found = {row.sample.id: diagnosis for row, diagnosis in zip(rows, diagnoses, strict=False)}
     target = TraceTarget(experiment_id, run_id, assessment_names(rows), found, model_id)
     write = partial(_write_traces, target=target)
@@ -73,7 +73,7 @@ def log_traces(
         if ids:
             raise
         remove_traces(client, experiment_id, run_id)
-        client.delete_tag(run_id, _RUN_TYPE)
+        client.delete_tag(run_id, RUN_TYPE)
         warnings.warn(f"no traces were written, since this store does not take them: {error}", stacklevel=3)
         return []
     link_traces(ids, run_id)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import mlflow
 import pandas as pd
+import pytest
 from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
 
-__all__ = ["DOORS", "directly", "suite_of"]
+__all__ = ["DOORS", "Door", "directly", "suite_of"]
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -107,4 +110,10 @@ def logged() -> dict[str, float]:
     return dict(run.data.metrics)
 
 
-DOORS = [extra_metrics, plugin, genai, genai_each, callback]
+Door = Callable[[rm.Suite], dict[str, float]]
+_HAS_GENAI = find_spec("mlflow.genai.evaluation.harness") is not None
+_WITHOUT = pytest.mark.skipif(not _HAS_GENAI, reason="this MLflow cannot evaluate outside Databricks")
+DOORS = [
+    pytest.param(door, id=door.__name__, marks=_WITHOUT if door in (genai, genai_each) else ())
+    for door in (extra_metrics, plugin, genai, genai_each, callback)
+]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.registry import all_metrics
-from mlflow_ragmetrics.selection import PRESETS
-from tests.adapters.doors import DOORS, directly, suite_of
+from tests.adapters import door_table
+from tests.adapters.door_table import NAMES
+from tests.adapters.doors import DOORS, Door, directly, suite_of
 
-pytest.importorskip("mlflow.genai.evaluation.harness", reason="this MLflow cannot evaluate outside Databricks")
-
-NAMES = sorted({*all_metrics(), "ndcg_5", *(f"preset {name}" for name in PRESETS)})
 OFTEN = {"ndcg_5", "preset retrieval"}
 CASES = [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in NAMES]
 
@@ -27,9 +27,9 @@ def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     logging.getLogger("mlflow").setLevel(logging.NOTSET)
 
 
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
+@pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("name", CASES)
-def test_every_metric_has_the_same_mean_through_every_door(name: str, door: Callable[..., dict[str, float]]) -> None:
+def test_every_metric_has_the_same_mean_through_every_door(name: str, door: Door) -> None:
     suite = suite_of(name)
     expected = {key: directly(suite).get(f"{key}/mean") for key in suite.keys}
     assert any(value is not None for value in expected.values())
@@ -37,6 +37,14 @@ def test_every_metric_has_the_same_mean_through_every_door(name: str, door: Call
     assert {key: found.get(f"{key}/mean") for key in suite.keys} == pytest.approx(expected)
     assert "" not in found
     assert not any(name.endswith("/") for name in found)
+
+
+@pytest.mark.slow
+def test_the_table_of_the_doors_counts_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    door_table.main(f"sqlite:///{tmp_path / 'doors.db'}", "ndcg_5")
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["of"] == 1
+    assert set(found["passed"].values()) == {1}
 
 
 def test_no_metric_is_forgotten() -> None:

@@ -60,6 +60,7 @@ def test_chosen_rows_wait_in_a_queue_with_one_question(run_id: str) -> None:
     (schema,) = (each for each in schemas.list_label_schemas() if each.name == KEY)
     assert queue.schema_ids == [schema.schema_id]
     assert list(queue.users) == ["ann"]
+    assert "View full trace" in schema.instruction  # MLflow's page shows question and answer only
     assert schema.input.options == ["Supported", "Partially supported", "Not supported"]
     waiting = queues.list_review_queue_items(queue.queue_id)
     assert all(mlflow.get_trace(each.item_id).info.client_request_id.startswith("r") for each in waiting)

@@ -133,8 +133,24 @@ def test_a_dataset_can_be_named_or_left_out(report: rm.Report) -> None:
 def test_the_file_is_named_without_the_path_of_this_machine(report: rm.Report, tmp_path: Path) -> None:
     run = mlflow.get_run(replace(report, source=tmp_path / "answers.jsonl").log())
     assert run.data.params["source"] == "answers.jsonl"
-    assert run.info.run_name == "answers · scripted"
     assert str(tmp_path) not in json.dumps([run.data.params, artifact(run.info.run_id, "ragmetrics_suite.json")])
+
+
+@pytest.mark.parametrize(
+    ("suite", "judge", "name"),
+    [
+        ("white_paper", "lexical", "answers · white_paper · lexical"),
+        ("rag", ["openai:/gpt-4o", "lexical"], "answers · rag · gpt-4o, lexical"),
+        ("lexical", "lexical", "answers · lexical"),
+        ("custom", "lexical", "answers · lexical"),
+    ],
+)
+def test_runs_of_two_suites_on_the_same_data_have_two_names(
+    report: rm.Report, suite: str, judge: str | list[str], name: str
+) -> None:
+    made = {**report.description, "suite": suite, "judge": judge}
+    run = mlflow.get_run(replace(report, source="data/answers.jsonl", description=made).log(traces=False))
+    assert run.info.run_name == name
 
 
 def test_a_run_is_described_and_what_a_user_wrote_stays(report: rm.Report) -> None:
@@ -268,7 +284,7 @@ def test_an_active_model_is_linked(report: rm.Report) -> None:
     assert logged["faithfulness/mean"].value == report.metrics["faithfulness/mean"]
     assert {f"faithfulness/{name}" for name in ("mean", "ci_low", "ci_high")} <= logged.keys()
     assert logged["faithfulness/mean"].dataset_digest == report.questions_digest
-    assert run.info.run_name == "custom · chain · scripted"
+    assert run.info.run_name == "chain · scripted"
 
 
 def test_autologging_neither_changes_the_run_nor_is_changed(report: rm.Report) -> None:
