@@ -29,9 +29,11 @@ _FEW = 16  # pairs: fewer are counted faster one by one
 _LONG = 5000  # characters: tables of longer texts are too large to be kept together
 _LINE, _TEXT = 0, 1  # the ids of what ends a line and a text
 _BLOCK = 1 << 16  # bytes of one integer: some of them fit into the processor's cache
-_ALPHANUMERIC = b"abcdefghijklmnopqrstuvwxyz0123456789"
-_MARKS = {ord(b"\n"): ord(b"|"), 0xFF: ord(b"#")}  # no byte of UTF-8 is 0xFF
-_TO_TOKENS = bytes(each if each in _ALPHANUMERIC else _MARKS.get(each, ord(b" ")) for each in range(256))
+_TO_TOKENS = bytearray(b" " * 256)  # what becomes of each byte
+_TO_TOKENS[ord("0") : ord("9") + 1] = b"0123456789"
+_TO_TOKENS[ord("a") : ord("z") + 1] = b"abcdefghijklmnopqrstuvwxyz"
+_TO_TOKENS[ord("\n")] = ord("|")
+_TO_TOKENS[0xFF] = ord("#")  # no byte of UTF-8
 
 
 def overlaps(
