@@ -21,7 +21,7 @@ def plain_text(text: str) -> str:
 
 def plain_texts(texts: Iterable[str]) -> list[str]:
     """``plain_text`` of each; all texts are searched at once, as they rarely need a replacement."""
-    column = list(map(str, texts))
+    column = [text if type(text) is str else str(text) for text in texts]
     return list(map(plain_text, column)) if _UNSTORABLE.search("".join(column)) else column
 
 

@@ -38,7 +38,7 @@ class Definition:
     ``levels`` maps conservative, balanced and lenient to thresholds; ``scaled`` adds the 1–5 value;
     ``higher_is_better`` is ``False`` where lower is better and ``None`` where neither is; ``key`` is a
     template over the options (or a function of them), and ``key_pattern`` reads such a key back. ``source`` cites where
-    the metric comes from.
+    the metric comes from. ``batch`` is the function for many samples at once: it takes a list per field.
     """
 
     name: str
@@ -55,6 +55,12 @@ class Definition:
     aliases: tuple[str, ...] = ()
     key: Key | None = None
     key_pattern: str | None = None
+    batch: Callable[..., Sequence[Score]] | None = None
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether nobody is asked: the function itself gives the score."""
+        return not self.asks and not inspect.isgeneratorfunction(self.function)
 
     @property
     def summary(self) -> str:
@@ -194,23 +200,59 @@ class Metric:
 
         Raises ``MissingFieldError`` or ``InvalidFieldError`` where a field is missing or cannot be read.
         """
-        arguments = [self._field(sample, name) for name in (*self.definition.required, *self.definition.optional)]
-        result = self.definition.function(*arguments, **self._given_options)
+        result = self._result(sample)
         if isinstance(result, Generator):
             result = yield from result
         return self._read(result)
+
+    def computed(self, sample: Sample) -> Score | Exception | None:
+        """The raw score, or what the function failed with; ``None`` where only a program tells (``start``)."""
+        if self.is_best_of(sample):
+            return None
+        try:
+            result = self._result(sample)
+            return None if isinstance(result, Generator) else self._read(result)
+        except Exception as error:  # a metric's own bug fails its one score; the other scores go on
+            return error
+
+    def computed_together(self, samples: Sequence[Sample]) -> Mapping[int, Score]:
+        """By place, the raw scores of those samples that have all fields; none where the batch function fails."""
+        assert self.definition.batch is not None
+        rows = {}
+        for place, sample in enumerate(samples):
+            if not sample.invalid and not self.is_best_of(sample):
+                fields = [sample.texts if name == "contexts" else getattr(sample, name) for name in self._fields]
+                if None not in fields:
+                    rows[place] = fields
+        try:
+            scores = self.definition.batch(*map(list, zip(*rows.values(), strict=True)), **self._given_options)
+            return {place: self._read(score) for place, score in zip(rows, scores, strict=True)}
+        except Exception:  # said by the one whose fault it is, when each is scored alone
+            return {}
+
+    def is_best_of(self, sample: Sample) -> bool:
+        """Whether the score is the best of those with each of several references."""
+        return sample.references is not None and len(sample.references) > 1 and "reference" in self._fields
+
+    @cached_property
+    def _fields(self) -> tuple[str, ...]:
+        return (*self.definition.required, *self.definition.optional)
+
+    def _result(self, sample: Sample) -> Any:
+        return self.definition.function(*[self._field(sample, name) for name in self._fields], **self._given_options)
 
     def finish(self, score: Score, sample: Sample, language: str) -> Score:
         """``score`` with threshold, 1–5 value, chunk ids and sentences in ``language``."""
         language = self.settings.language or language
         value, better = score.value, self.definition.higher_is_better
+        warnings = self._warnings(score, sample)
         return score.changed(
             threshold=self.threshold,
             passed=None if value is None or self.threshold is None else passes(value, self.threshold, better),
             higher_is_better=better,
             scaled=1.0 + 4.0 * value if self.definition.scaled and value is not None else None,
             reason=render(score.reason, language),
-            warnings=tuple((code, render(text, language)) for code, text in self._warnings(score, sample)),
+            warnings=tuple([(code, render(text, language)) for code, text in warnings]) if warnings else (),
             details=self._marked(score),
         ).with_items_through(partial(_finished_items, contexts=sample.contexts, language=language))
 
@@ -306,6 +348,7 @@ def metric(
     higher_is_better: Better = True,
     source: str = "",
     aliases: tuple[str, ...] = (),
+    batch: Callable[..., Sequence[Score]] | None = None,
 ) -> Callable[[Callable[..., Any]], Metric]: ...
 def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     """Make a metric out of a function of a sample's fields.
@@ -314,7 +357,8 @@ def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     judge. ``thresholds`` maps conservative, balanced and lenient to the value from which a score passes, or up to which
     where ``higher_is_better=False``; ``None`` says that neither side is better. Where ``key``
     is made of options, ``key_pattern`` reads a key back into them. ``source``: the paper or project that it comes from,
-    as `ragmetrics list` shows it.
+    as `ragmetrics list` shows it. ``batch``: what gives the same scores for many samples at once, from a list per field
+    and the options; it is given samples that have all fields.
 
     >>> @metric
     ... def brevity(answer: str, *, limit: int = 20) -> float:

@@ -46,6 +46,7 @@ UNSUPPORTED = say("verdict.UNSUPPORTED")
 DOUBTS = {"claims_missing": "n_unclaimed", "quote_not_found": "n_unquoted", "contexts_assumed": "n_assumed"}
 """The warnings that make a value doubtful, and the counts of rows that have one."""
 
+_PLAIN = frozenset(("no_context", "unmeasured", "judges_asked"))  # without these details, a value is a measurement
 _TOLERANCE = 1e-9
 LARGEST = 1e30  # no scale goes so far, and sums and squares of what goes further are not finite
 
@@ -179,6 +180,8 @@ class Score:
 
         A figure that leaves such scores out, or takes them as they are, looks better than it is without them.
         """
+        if self.status == "ok" and not self.warnings and _PLAIN.isdisjoint(self.details):
+            return ()
         found = {
             "n_error": self.status == "error",
             "n_skipped": self.status == "skipped",
@@ -202,10 +205,8 @@ class Score:
         return copy
 
     def with_items_through(self, change: Callable[[tuple[Item, ...]], tuple[Item, ...]]) -> Score:
-        """The same score with what ``change`` makes of its items: at once, or when they are made."""
-        if _unread(self):
-            return self.with_items(lambda: change(self.items))
-        return self.changed(items=change(self.items)) if self.items else self
+        """The same score with what ``change`` makes of its items, if it has any, when they are read."""
+        return self.with_items(lambda: change(self.items)) if _unread(self) or self.items else self
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "items": self.items, "_make_items": None} if _unread(self) else vars(self)

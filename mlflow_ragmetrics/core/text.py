@@ -15,7 +15,7 @@ from importlib.resources import files
 from itertools import chain, pairwise
 from operator import add
 from string import Formatter
-from typing import Any, Union
+from typing import Any
 
 from mlflow_ragmetrics.errors import InvalidOptionError
 
@@ -44,6 +44,7 @@ _CJK = (
 _MARKS = "\u3099\u309a\uff9e\uff9f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _CJK_CHARACTER = re.compile(f"[{_CJK}][{_MARKS}]*")
 _CJK_RUN = re.compile(f"((?:[{_CJK}][{_MARKS}]*)+)")
+_PLAIN_TERM = re.compile("[a-z0-9]{3,}")  # in ASCII without - and _
 _TERM = re.compile(r"[^\W_][\w-]+[^\W_]")  # in texts without marks, Han and Kana
 _RUN_OR_TERM = re.compile(rf"([{_CJK}]+)|[^\W_{_CJK}](?:[^\W{_CJK}]|-)+[^\W_{_CJK}]")  # in texts without marks
 _CLOSING = r"""(?:[\])}"»›”“「」『』】〉》〕）］｝«]|['’‘](?!\w))"""
@@ -115,7 +116,10 @@ def sentences(text: str) -> list[str]:
 
 def _terms(text: str) -> Iterable[str]:
     folded = normalize("NFKC", text).casefold()
-    if not folded.isascii():
+    if folded.isascii():
+        if "-" not in folded and "_" not in folded:
+            return _PLAIN_TERM.findall(folded)
+    else:
         if any(map(_is_mark, set(folded))):
             return _marked_terms(folded)
         if _CJK_CHARACTER.search(folded):
@@ -230,14 +234,18 @@ def _wordings(language: str) -> dict[str, str]:
     return sentences
 
 
-Part = tuple[str, Union[str, None], str]
-"""Literal text, the name of the value that follows it, if any, and how that value is to be formatted."""
-
-
 @cache
-def _parts(language: str, code: str) -> tuple[Part, ...]:
-    parsed = Formatter().parse(_wordings(language)[code])
-    return tuple((literal, name, spec or "") for literal, name, spec, _ in parsed)
+def _template(language: str, code: str) -> tuple[str, tuple[tuple[str, str, list[str]], ...]]:
+    """What ``format_map`` takes, and for each form of a word in it a name, the name of the number, and all forms."""
+    template = ""
+    forms: list[tuple[str, str, list[str]]] = []
+    for literal, name, spec, _ in Formatter().parse(_wordings(language)[code]):
+        template += literal.replace("{", "{{").replace("}", "}}")
+        if name is not None and "|" in (spec or ""):
+            forms.append((f"form {len(forms)}", name, (spec or "").split("|")))
+            name, spec = forms[-1][0], ""
+        template += "" if name is None else f"{{{name}:{spec}}}"
+    return template, tuple(forms)
 
 
 def _filled(code: str, language: str, values: dict[str, Any]) -> str:
@@ -245,19 +253,16 @@ def _filled(code: str, language: str, values: dict[str, Any]) -> str:
 
     ``{n/total:is|are}`` goes with ``total`` where ``n`` is 0: 0 of 1 claim is, 0 of 2 claims are.
     """
-    pieces = []
-    for literal, name, spec in _parts(language, code):
-        pieces.append(literal)
-        if name is None:
-            continue
-        if "|" in spec:
-            name, _, total = name.partition("/")
-            number = values[name] or values.get(total, 0)
-            pieces.append(spec.split("|")[plural_form(int(number), language)])
-        else:
-            value = values[name]
-            pieces.append(format(render(value, language) if type(value) is Text else value, spec))
-    return "".join(pieces)
+    template, forms = _template(language, code)
+    if language != "en":  # in which a ``Text`` is what it says
+        values = {name: render(value, language) if type(value) is Text else value for name, value in values.items()}
+    if forms:
+        chosen = {}
+        for name, of, words in forms:
+            number, _, total = of.partition("/")
+            chosen[name] = words[plural_form(int(values[number] or values.get(total, 0)), language)]
+        values = values | chosen
+    return template.format_map(values)
 
 
 class Text(str):

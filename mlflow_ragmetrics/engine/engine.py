@@ -6,16 +6,17 @@ remote ones on a bounded number of threads, one call each. A sample goes on as s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.question import Embed, Outcome, Question
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.engine.program import Job, Row, Run, ScoringRules
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.program import Computed, Job, Row, Run, ScoringRules
 from mlflow_ragmetrics.engine.questions import Embedder, JudgeSession, Store
 from mlflow_ragmetrics.engine.threads import Slots, Workers, check_awaited
 from mlflow_ragmetrics.errors import JudgeError
@@ -23,6 +24,8 @@ from mlflow_ragmetrics.errors import JudgeError
 __all__ = ["Engine"]
 
 _BATCH = 128
+_CHUNK = 512  # samples that are computed together
+_PATIENCE = 0.05  # seconds that the first of them waits for the others
 _CALLS = 8
 _SAMPLES_A_WORKER = 4
 _Finished = tuple[JudgeSession, Call, list[Outcome]]
@@ -50,6 +53,9 @@ class Engine:
         self.sessions = {judge.name: JudgeSession(judge, store) for judge in judges}
         self.embedder = JudgeSession(Embedder(embeddings))
         self._asked = [(metric, self._judges_of(metric)) for metric in metrics]
+        computed = [metric.definition.is_computed for metric in metrics]
+        self._chunk_size = 1 if not any(computed) else _CHUNK if all(computed) else _BATCH
+        self._unread: BaseException | None = None
         self._own: dict[Judge, JudgeSession] = {}
         self._all_sessions = [*self.sessions.values(), self.embedder]
         self._batches: dict[str, list[tuple[Call, JudgeSession]]] = {}
@@ -94,19 +100,43 @@ class Engine:
 
     def _admit(self, source: Iterator[tuple[int, Sample]]) -> bool:
         while self._active < self._window and len(self._finished) < 4 * self._window:
-            following = next(source, None)
-            if following is None:
+            following = self._chunk(source)
+            if not following:
                 return True
-            self._begin(*following)
+            samples = [sample for _, sample in following]
+            together = [_computed_together(metric, samples) for metric in self.metrics]
+            for place, (index, sample) in enumerate(following):
+                self._begin(index, sample, [scores.get(place) for scores in together])
             if not self._active and self._finished:
                 return False
         return False
 
-    def _begin(self, index: int, sample: Sample) -> None:
-        runs = [[Run(metric, sample, judge) for judge in judges] for metric, judges in self._asked]
-        job = Job(index, sample, runs, open_runs=sum(map(len, runs)))
+    def _chunk(self, source: Iterator[tuple[int, Sample]]) -> list[tuple[int, Sample]]:
+        """The next samples, several where some metric is computed; what reading them raises is raised after them."""
+        if self._unread is not None:
+            raise self._unread
+        began = time.perf_counter()
+        samples: list[tuple[int, Sample]] = []
+        try:
+            for each in source:
+                samples.append(each)
+                if len(samples) >= self._chunk_size or time.perf_counter() - began > _PATIENCE:
+                    break
+        except BaseException as error:
+            if not samples:
+                raise
+            self._unread = error
+        return samples
+
+    def _begin(self, index: int, sample: Sample, computed: Sequence[Score | None]) -> None:
+        runs = [
+            known or _computed(metric, sample) or [Run(metric, sample, judge) for judge in judges]
+            for (metric, judges), known in zip(self._asked, computed, strict=True)
+        ]
+        started = [run for each in runs if isinstance(each, list) for run in each]
+        job = Job(index, sample, runs, open_runs=len(started))
         self._active += 1
-        for run in chain.from_iterable(runs):
+        for run in started:
             self._advance(job, run)
         if not job.open_runs:
             self._close(job)
@@ -199,6 +229,25 @@ class Engine:
     def _close(self, job: Job) -> None:
         self._active -= 1
         self._finished[job.index] = Row(job.sample, self.rules.scores(job), job.index)
+
+
+def _computed_together(metric: Metric, samples: Sequence[Sample]) -> Mapping[int, Score]:
+    """The scores that the metric's batch function gives, by the places of their samples; each took as long."""
+    if metric.definition.batch is None or len(samples) < 2:
+        return {}
+    began = time.perf_counter()
+    found = metric.computed_together(samples)
+    took = 1000.0 * (time.perf_counter() - began) / len(samples)
+    return {place: score.changed(duration_ms=took) for place, score in found.items()}
+
+
+def _computed(metric: Metric, sample: Sample) -> Computed | None:
+    """What a metric that asks nobody gives; ``None`` where a program does."""
+    if not metric.definition.is_computed:
+        return None
+    began = time.perf_counter()
+    found = metric.computed(sample)
+    return found.changed(duration_ms=1000.0 * (time.perf_counter() - began)) if isinstance(found, Score) else found
 
 
 def _ask(session: JudgeSession, call: Call) -> _Finished:

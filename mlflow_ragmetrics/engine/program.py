@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Union
 
 from mlflow_ragmetrics.core.composite import Composite, aggregate, agreement
 from mlflow_ragmetrics.core.html import render as html
@@ -20,16 +20,12 @@ from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, MissingFieldError, RagMetricsError
 
-__all__ = ["start", "Job", "Row", "Run", "ScoringRules", "merge_judges"]
+__all__ = ["start", "Computed", "Job", "Row", "Run", "ScoringRules", "merge_judges"]
 
 
 def start(metric: Metric, sample: Sample) -> Steps[Score]:
     """The program of ``metric`` on ``sample``; with several references the best of one program per reference."""
-    takes_reference = "reference" in (*metric.definition.required, *metric.definition.optional)
-    references = sample.references or ()
-    if len(references) < 2 or not takes_reference:
-        return metric.start(sample)
-    return _best(metric, sample, references)
+    return _best(metric, sample, sample.references or ()) if metric.is_best_of(sample) else metric.start(sample)
 
 
 def _best(metric: Metric, sample: Sample, references: tuple[str, ...]) -> Steps[Score]:
@@ -126,13 +122,17 @@ class Run:
         return self.score is not None or self.failure is not None
 
 
+Computed = Union[Score, Exception]
+"""What a metric that asks nobody gave for one sample: its score, or what it failed with."""
+
+
 @dataclass(eq=False)
 class Job:
-    """All runs of one sample, metric by metric, and by judge which of its questions wait or are in flight."""
+    """One sample: by metric its runs, or what was computed; by judge which questions wait or are in flight."""
 
     index: int
     sample: Sample
-    runs: list[list[Run]]
+    runs: list[list[Run] | Computed]
     pending: dict[str, dict[Question[Any], None]] = field(default_factory=dict)
     in_flight: dict[str, dict[Question[Any], None]] = field(default_factory=dict)
     open_runs: int = 0
@@ -166,9 +166,9 @@ class ScoringRules:
     def _spans(self) -> dict[str, tuple[float, float]]:
         return {metric.key: metric.definition.range for metric in self.metrics}
 
-    def _score(self, metric: Metric, runs: list[Run], job: Job) -> Score:
+    def _score(self, metric: Metric, runs: list[Run] | Computed, job: Job) -> Score:
         try:
-            score = self._merged(metric, runs)
+            score = runs if isinstance(runs, Score) else self._merged(metric, runs)
         except Exception as error:  # raised again in strict mode; else it is the score's own, the other scores go on
             if self._raises(metric, error):
                 raise
@@ -176,7 +176,9 @@ class ScoringRules:
             error.__traceback__ = None  # its frames hold the run that holds it: memory that only the collector frees
         return metric.finish(score, job.sample, self.language)
 
-    def _merged(self, metric: Metric, runs: list[Run]) -> Score:
+    def _merged(self, metric: Metric, runs: list[Run] | Exception) -> Score:
+        if isinstance(runs, Exception):
+            raise runs
         for run in runs:
             if run.failure is not None and not isinstance(run.failure, JudgeError):
                 raise run.failure

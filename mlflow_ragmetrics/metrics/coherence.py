@@ -81,8 +81,9 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
 
 def _opposed(text: str, pairs: Sequence[Pair]) -> list[Pair]:
     plain = normalize("NFKC", text).casefold()
-    for pattern, expansion in _CONTRACTIONS:
-        plain = pattern.sub(expansion, plain)
+    if "n't" in plain or "n’t" in plain:
+        for pattern, expansion in _CONTRACTIONS:
+            plain = pattern.sub(expansion, plain)
     plain = " ".join(plain.split())
     return [pair for pair in pairs if _holds_both(plain, *pair)]
 

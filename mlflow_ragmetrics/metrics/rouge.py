@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
@@ -10,7 +12,8 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.text import say
-from mlflow_ragmetrics.shared.rouge.overlap import RougeKind, Tokenizer, overlap
+from mlflow_ragmetrics.shared.rouge.batch import overlaps
+from mlflow_ragmetrics.shared.rouge.overlap import Overlap, RougeKind, Tokenizer, harmonic_mean, overlap
 
 __all__ = ["rouge"]
 
@@ -30,11 +33,41 @@ Measure = Annotated[Literal["precision", "recall", "f1"], spelled(**_MEASURES)]
 Stemmer = Annotated[bool, Field(strict=True), AfterValidator(_whitespace_is_not_stemmed)]
 
 
+def _scores(
+    answers: Sequence[str],
+    references: Sequence[str],
+    *,
+    rouge_type: RougeKind,
+    measure: Measure,
+    tokenizer: Tokenizer | None,
+    stemmer: bool,
+) -> list[Score]:
+    counted = overlaps(answers, references, rouge_type, *_mode(tokenizer, stemmer))
+    return [_score(each, rouge_type, measure) for each in counted]
+
+
+def _mode(tokenizer: Tokenizer | None, stemmer: bool) -> tuple[Tokenizer, bool]:
+    return tokenizer or ("rouge_score" if stemmer else "whitespace"), stemmer
+
+
+def _score(counted: Overlap, rouge_type: RougeKind, measure: Measure) -> Score:
+    precision, recall = counted.precision, counted.recall
+    shares = {"precision": precision, "recall": recall, "f1": harmonic_mean(precision, recall)}
+    details = {**counted._asdict(), **shares}
+    value = shares[measure]
+    reason = say("rouge.counts", type=rouge_type, measure=_named(measure), value=value, n=counted.matched, **details)
+    return Score(value=value, reason=reason, details=details)
+
+
+_named = lru_cache(lambda measure: say(f"rouge.{measure}"))
+
+
 @metric(
     key="{rouge_type}_{measure}",
     key_pattern="(?i)(?P<rouge_type>rouge(?:1|2|L|Lsum))(?:_(?P<measure>precision|recall|f1))?",
     source="ROUGE (Lin, 2004)",
     aliases=("rouge_score", "rouge_score_evaluator"),
+    batch=_scores,
 )
 def rouge(
     answer: str,
@@ -64,15 +97,4 @@ def rouge(
     >>> rm.score("rouge", record, measure="recall").value
     0.5
     """
-    mode = (tokenizer or ("rouge_score" if stemmer else "whitespace"), stemmer)
-    counted = overlap(answer, reference, rouge_type, *mode)
-    counts = counted._asdict()
-    shares = {"precision": counted.precision, "recall": counted.recall, "f1": counted.f1}
-    value = shares[measure]
-    return Score(
-        value=value,
-        reason=say(
-            "rouge.counts", type=rouge_type, measure=say(f"rouge.{measure}"), value=value, n=counted.matched, **counts
-        ),
-        details={**counts, **shares},
-    )
+    return _score(overlap(answer, reference, rouge_type, *_mode(tokenizer, stemmer)), rouge_type, measure)

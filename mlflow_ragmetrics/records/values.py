@@ -87,7 +87,7 @@ def texts_of(value: object, field: str) -> tuple[str, ...] | None:
     elements = elements_of(value, field)
     if elements is None:
         return None
-    texts = [element if type(element) is str else text_of(element, field) for element in elements]
+    texts = elements if set(map(type, elements)) == {str} else [text_of(element, field) for element in elements]
     return tuple([text for text in texts if text and not text.isspace()])
 
 

@@ -98,6 +98,8 @@ class Stream(Iterator[Row]):
                 totals.forget_groups()
         if not self._may_have_groups:
             return None
+        if self._groups is None and not row.sample.metadata:
+            return f"\0row {self._count}"
         with suppress(InvalidOptionError):
             (group,) = sample_groups([row.sample], self._groups or SESSION)
             self._has_group = True

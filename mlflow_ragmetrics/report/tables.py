@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.sample import Sample
@@ -32,6 +33,7 @@ __all__ = [
 ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "against", "reason", "support", "evidence", "unbacked")
 
 
+T = TypeVar("T")
 _FIRST = ("id", "question", "answer")
 _UNSAFE = re.compile(r"[^\w\-.]+", re.ASCII)
 
@@ -189,10 +191,11 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
 
     scored = [(row.sample, key, score.items) for row in rows for key, score in row.scores.items() if score.items]
     members = [item for _, _, items in scored for item in items]
+    sizes = [len(items) for _, _, items in scored]
     no_evidence: list[Any] = []  # one for all: a list per item would keep the garbage collector busy
     columns: dict[str, list[Any]] = {
-        "id": plain_texts(sample.id for sample, _, items in scored for _ in items),
-        "metric": [key for _, key, items in scored for _ in items],
+        "id": _repeated(plain_texts(sample.id for sample, _, _ in scored), sizes),
+        "metric": _repeated([key for _, key, _ in scored], sizes),
         "kind": [item.kind for item in members],
         "text": plain_texts(item.text for item in members),
         "verdict": [item.verdict for item in members],
@@ -201,9 +204,8 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
         "support": [item.support for item in members],
         "evidence": [_evidence(item) if item.evidence else no_evidence for item in members],
         "unbacked": [
-            plain(list(unbacked_in(item, sample.texts))) if item.unbacked_by_chunks else no_evidence
-            for sample, _, items in scored
-            for item in items
+            plain(list(unbacked_in(item, row.texts))) if item.evidence and item.unbacked_by_chunks else no_evidence
+            for item, row in zip(members, _repeated([sample for sample, _, _ in scored], sizes), strict=True)
         ],
     }
     frame = pd.DataFrame(columns, columns=list(ITEM_COLUMNS), dtype=object)
@@ -211,6 +213,11 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
     if any(item.judge for item in members):
         frame["judge"] = [item.judge for item in members]
     return frame
+
+
+def _repeated(values: Iterable[T], sizes: Iterable[int]) -> list[T]:
+    """Each value so many times."""
+    return list(chain.from_iterable(map(repeat, values, sizes)))
 
 
 def row_without_texts(row: Row) -> Row:

@@ -120,9 +120,16 @@ def match_documents(retrieved: Sequence[str], gold: Sequence[str], pattern: re.P
 
 @lru_cache(maxsize=4)  # several metrics look at the same row
 def _matched(retrieved: tuple[str, ...], gold: tuple[str, ...], pattern: re.Pattern[str] | None) -> Match:
-    documents = tuple(dict.fromkeys([document_id(each, pattern) for each in retrieved]))
-    relevant = tuple(dict.fromkeys([document_id(each, pattern) for each in gold]))
-    return Match(documents, relevant, frozenset(documents).intersection(relevant))
+    documents, relevant = _distinct(retrieved, pattern), _distinct(gold, pattern)
+    return Match(documents, relevant, frozenset(relevant).intersection(documents))
+
+
+def _distinct(ids: tuple[str, ...], pattern: re.Pattern[str] | None) -> tuple[str, ...]:
+    """The documents in order; all ids are searched at once for a mark, as most are documents themselves."""
+    text = "\n".join(ids)
+    if pattern is not None or "::chunk-" in text or "<urn:uuid:" in text:
+        return tuple(dict.fromkeys([document_id(each, pattern) for each in ids]))
+    return tuple(dict.fromkeys(ids))
 
 
 def gain(match: Match, k: int) -> float:

@@ -156,7 +156,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "sum(max(grams[gram], expected[gram])",
     ),
     ("shared", "shared/rouge/overlap.py", "_SHORTEST_STEMMED = 4", "_SHORTEST_STEMMED = 2"),
-    ("shared", "shared/rouge/overlap.py", "2 * self.precision * self.recall / (", "self.precision * self.recall / ("),
+    ("shared", "shared/rouge/overlap.py", "2 * precision * recall / (", "precision * recall / ("),
     ("shared", "shared/non_answers.py", "all(is_non_answer(", "any(is_non_answer("),
     ("shared", "shared/non_answers.py", "or _CONTRASTS.intersection(rest)", ""),
     ("shared", "shared/non_answers.py", "return text is None or all(", "return text is not None and all("),

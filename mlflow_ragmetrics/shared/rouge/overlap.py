@@ -13,7 +13,17 @@ from mlflow_ragmetrics.core.text import normalize
 from mlflow_ragmetrics.shared.rouge.lcs import clipped_matches, common_length
 from mlflow_ragmetrics.shared.rouge.porter import stem
 
-__all__ = ["Tokenizer", "Tokens", "sentence_tokens", "tokens_of", "Overlap", "RougeKind", "overlap"]
+__all__ = [
+    "Tokenizer",
+    "Tokens",
+    "sentence_tokens",
+    "tokens_of",
+    "Overlap",
+    "RougeKind",
+    "harmonic_mean",
+    "overlap",
+    "stemmed",
+]
 
 Tokenizer = Literal["whitespace", "rouge_score"]
 Tokens = tuple[str, ...]
@@ -35,10 +45,11 @@ def sentence_tokens(text: str, tokenizer: Tokenizer, stemmer: bool) -> tuple[Tok
         lines = map(str.split, normalize("NFC", text).split("\n"))
     else:
         lines = map(_ALPHANUMERICS.findall, text.lower().split("\n"))
-    return tuple(tuple(map(_stemmed, tokens) if stemmer else tokens) for tokens in lines if tokens)
+    return tuple(tuple(map(stemmed, tokens) if stemmer else tokens) for tokens in lines if tokens)
 
 
-def _stemmed(token: str) -> str:
+def stemmed(token: str) -> str:
+    """The stem of ``token`` where it is long enough to be stemmed."""
     return stem(token) if len(token) >= _SHORTEST_STEMMED else token
 
 
@@ -65,7 +76,12 @@ class Overlap(NamedTuple):
     @property
     def f1(self) -> float:
         """The harmonic mean of both; 0.0 where nothing matches."""
-        return 2 * self.precision * self.recall / (self.precision + self.recall) if self.matched else 0.0
+        return harmonic_mean(self.precision, self.recall)
+
+
+def harmonic_mean(precision: float, recall: float) -> float:
+    """The harmonic mean of two shares; 0.0 where they are 0."""
+    return 2 * precision * recall / (precision + recall) if precision else 0.0
 
 
 def overlap(answer: str, reference: str, kind: RougeKind, tokenizer: Tokenizer, stemmer: bool) -> Overlap:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.shared.rouge.overlap import RougeKind, Tokenizer, overlap
+from mlflow_ragmetrics.shared.rouge.batch import overlaps
+from mlflow_ragmetrics.shared.rouge.overlap import RougeKind, Tokenizer
 
 __all__ = ["native_shares", "rouge_table"]
 
@@ -88,11 +89,8 @@ def _shares(
     tokenizer: Tokenizer,
     stemmer: bool,
 ) -> Shares:
-    found = [
-        [
-            (each.precision, each.recall, each.f1)
-            for each in (overlap(*pair, kind, tokenizer, stemmer) for kind in kinds)
-        ]
-        for pair in zip(answers, references, strict=True)
-    ]
-    return np.array(found, dtype=float).reshape(-1, len(kinds), 3)
+    found = [overlaps(answers, references, kind, tokenizer, stemmer) for kind in kinds]
+    matched, own, others = np.array(found, dtype=float).reshape(len(kinds), -1, 3).transpose(2, 1, 0)
+    precision, recall = matched / np.maximum(own, 1), matched / np.maximum(others, 1)
+    f1 = 2 * precision * recall / np.where(matched, precision + recall, 1.0)
+    return np.stack([precision, recall, f1], axis=2)
