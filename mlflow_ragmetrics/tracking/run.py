@@ -41,6 +41,7 @@ __all__ = [
     "abandoned_runs",
     "alone_in",
     "is_alive",
+    "is_being_written",
     "mark_abandoned",
     "run_link",
     "status_of",
@@ -174,7 +175,7 @@ def _take(run_id: str) -> None:
             return
         waited = time.monotonic() - began
         is_here = writer.partition(" ")[0] == platform.node()
-        is_other = status == WRITING and writer != me and _is_being_written(run)
+        is_other = status == WRITING and writer != me and is_being_written(run)
         if not is_other or (not is_here and waited > _WAIT_FOR_ELSEWHERE):
             RunWriter(run_id).tags({STATUS_TAG: WRITING, WRITER_TAG: me})
             time.sleep(_SETTLING)  # of two that came at once the last one stays
@@ -204,7 +205,7 @@ def abandoned_runs(experiments: Sequence[str], *, live: bool = False) -> list[Ru
         run.info.run_id: run
         for each in filters
         for run in client.search_runs(list(experiments), each, max_results=1000)
-        if not _is_being_written(run)
+        if not is_being_written(run)
     }
     return list(found.values())
 
@@ -224,7 +225,8 @@ def mark_abandoned(experiment_id: str) -> Iterator[Run]:
         yield run
 
 
-def _is_being_written(run: Run) -> bool:
+def is_being_written(run: Run) -> bool:
+    """Whether the process that made the run is there; of another machine's, whether it was made within a day."""
     writer = run.data.tags.get(WRITER_TAG, "")
     machine, _, process = writer.partition(" ")
     if machine == platform.node() and os.name == "posix":

@@ -145,6 +145,8 @@ class RagMetricsCallback(Recorder):
 
     def _score(self, exchanges: Sequence[Exchange]) -> None:
         self._scorer.work(exchanges)
+        for exchange in exchanges if self._mlflow is not None else ():
+            self._mlflow.withdraw(exchange)
 
     def _after_fork(self) -> None:
         """Begin anew in a forked process: calls and counts so far are the parent's, and so are the locks."""
@@ -171,6 +173,8 @@ class RagMetricsCallback(Recorder):
             self._mlflow.prepare(exchange)
         if not self._queue.put(exchange):
             self._counts.add("dropped")
+            if self._mlflow is not None:
+                self._mlflow.withdraw(exchange)
 
     def failed(self, exchange: Exchange) -> None:
         """Count the call of ``exchange``, which raised."""
