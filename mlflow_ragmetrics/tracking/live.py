@@ -405,8 +405,10 @@ class Journal:
         with self.path.open("rb") as file:
             file.seek(self.size)
             for line in file:
+                if not line.endswith(b"\n"):
+                    break
                 try:
-                    number, change = json.loads(line) if line.endswith(b"\n") else None
+                    number, change = json.loads(line)
                 except (ValueError, TypeError):
                     break
                 self._note(number, change, self.size)
