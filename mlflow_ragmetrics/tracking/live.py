@@ -352,10 +352,15 @@ class Journal:
     def __init__(self, folder: Path, store: str) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / f"{_prefix(store)}-{uuid4().hex[:12]}.jsonl"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-        self._open(path, os.fdopen(descriptor, "r+b", buffering=0), new=True)
+        begun = path if os.name == "nt" else path.with_suffix(".new")  # nobody finds it before it is locked
+        descriptor = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        file = os.fdopen(descriptor, "r+b", buffering=0)
+        _lock(file)
+        file.write(bytes(_HEAD) + b"\n")
+        os.replace(begun, path)
+        self._open(path, file)
 
-    def _open(self, path: Path, file: Any, *, new: bool) -> None:
+    def _open(self, path: Path, file: Any) -> None:
         self.path = path
         self._lock = threading.Lock()
         self._lines = threading.Lock()
@@ -364,9 +369,6 @@ class Journal:
         self._taken = 0
         self.about: dict[str, Any] = {}
         self._file = file
-        if new:
-            _lock(file)
-            file.write(bytes(_HEAD) + b"\n")
         self.size = _HEAD + 1
         self._map: Any = mmap.mmap(file.fileno(), _HEAD)
         self._counts: Any = memoryview(self._map).cast("Q")
@@ -395,7 +397,7 @@ class Journal:
                 file.close()
                 return None
             journal = cls.__new__(cls)
-            journal._open(path, file, new=False)
+            journal._open(path, file)
             journal._read()
             return journal
         return None

@@ -5,6 +5,7 @@ A run whose process was killed stays half written: it is found, told from those 
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import threading
@@ -47,6 +48,8 @@ __all__ = [
     "status_of",
     "target_run",
 ]
+
+_logger = logging.getLogger(__name__)
 
 COMPLETE = "complete"
 WRITING = "writing"
@@ -106,7 +109,7 @@ def _new_run(run_name: str | None) -> Iterator[str]:
     except write_errors() as error:
         raise RagMetricsError(f"no run could be begun in MLflow: {reason_of(error)}") from error
     except BaseException:  # the store may have made it already
-        with suppress(*write_errors()), few_attempts():
+        with _said_where_impossible(), few_attempts():
             begun = f"tags.`{WRITER_TAG}` = '{tags[WRITER_TAG]}' and tags.`{STATUS_TAG}` = '{WRITING}'"
             for run in mlflow.search_runs(filter_string=begun, output_format="list"):
                 RunWriter(run.info.run_id).end("interrupted")
@@ -120,6 +123,14 @@ def _new_run(run_name: str | None) -> Iterator[str]:
         raise
     with _failure_noted(run_id):
         mlflow.end_run(_ending(run_id))
+
+
+@contextmanager
+def _said_where_impossible() -> Iterator[None]:
+    try:
+        yield
+    except write_errors() as error:
+        _logger.warning("a run that was begun may be left at %r: %s", WRITING, reason_of(error))
 
 
 def _ending(run_id: str) -> str:

@@ -229,6 +229,7 @@ def run(count: int, seed: int = 1, only: str = "", say: Callable[[str], object] 
             except AssertionError as error:
                 seen["WRONG"] += 1
                 say(f"WRONG, process {n}, {work.__name__}, {number.name}: {error}")
+                say((folder / "said").read_text(encoding="utf-8", errors="replace")[-2000:])
             shutil.rmtree(folder)
             if (n + 1) % 10 == 0:
                 say(f"{n + 1} ended: {dict(sorted(seen.items()))}")

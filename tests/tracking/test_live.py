@@ -10,6 +10,7 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
 from mlflow_ragmetrics.tracking.tables import left_unwritten
+from mlflow_ragmetrics.tracking.writer import RunWriter
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_tables_grow_and_take_new_columns(live: LiveRun) -> None:
 
 def test_a_table_that_the_store_has_is_not_written_again(live: LiveRun, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
-    monkeypatch.setattr(mlflow.MlflowClient, "log_artifacts", lambda self, run_id, folder: written.append(run_id))
+    monkeypatch.setattr(RunWriter, "files", lambda self, files, tables: written.append(self.run_id))
     live.publish()
     live.append(pd.DataFrame({"id": ["001"]}), pd.DataFrame({"id": []}))
     live.publish()
