@@ -313,8 +313,12 @@ class Parts:
         self._ever_in_main |= in_main
         for name in in_main | gone:
             stored = self._stored()
-            if self._marks().get(name) == marks.get(name) and stored[self._tables[0].name] is not None:
+            if self._marks().get(name) != marks.get(name):
+                continue
+            if stored[self._tables[0].name] is not None:
                 self._keep(name, stored)
+            elif name in in_main:  # it was ended before it wrote them: what stands there from now on is not its own
+                self._set(name, _NOWHERE)
         marks = self._marks()
         parts = [self._part(name, mark) for name, mark in sorted(marks.items(), key=_base_first) if name != self.id]
         merged = [GrowingTable(self._folder, f"all-{table.name}") for table in self._tables]

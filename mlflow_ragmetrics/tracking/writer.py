@@ -91,8 +91,7 @@ class RunWriter:
 
         uri = str(self._client.get_run(self.run_id).info.artifact_uri)
         repository = get_artifact_repository(uri)
-        is_local = isinstance(repository, LocalArtifactRepository)
-        return Path(repository.artifact_dir).absolute() if is_local else None
+        return Path(repository.artifact_dir).absolute() if isinstance(repository, LocalArtifactRepository) else None
 
     def check(self) -> None:
         """Raise what the store raises when it is asked for the run."""
