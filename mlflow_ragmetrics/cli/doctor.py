@@ -31,6 +31,7 @@ __all__ = [
     "check_pool",
     "check_runs",
     "check_store",
+    "check_waiting",
     "command",
 ]
 
@@ -155,12 +156,27 @@ def check_runs(destination: Destination) -> Iterator[Check]:
     for run in found[:20]:
         advice = "log it again with report.log(run_id=…), or delete it; ragmetrics evaluate marks it as failed"
         finding = f"{run.info.run_id} was left half written by a process that was ended; {advice}"
-        answers = left_unwritten(run.data.tags)
-        if answers is not None:
-            finding = f"{finding}; of {answers[0]} answers that came it had written {answers[1]} into the table"
+        lacking = left_unwritten(run.data.tags)
+        if lacking:
+            finding = f"{finding}; it lacks {lacking} of the answers that came"
         yield Check("note", f"run {run.info.run_name}", finding)
     if len(found) > 20:
         yield Check("note", "runs", f"{len(found) - 20} more were left half written")
+
+
+def check_waiting(destination: Destination) -> Iterator[Check]:
+    """What live handlers that ended left on disk, in the folder that they use unless they are told another one."""
+    from mlflow_ragmetrics.adapters.langchain.spill import SpillOptions
+    from mlflow_ragmetrics.tracking.live import Journal
+
+    folder = SpillOptions.of(True).folder
+    for journal in Journal.left_in(folder, destination.uri) if folder is not None else ():
+        waiting, lost = len(journal.waiting), journal.unscored
+        journal.close()
+        if waiting or lost:
+            ended = f"process {journal.about.get('process')} was ended: {waiting} of its scored answers wait on disk"
+            finding = f"{ended}, {lost} are lost; the next handler for this store writes them, and says so in their run"
+            yield Check("note", f"live answers in {folder}", finding)
 
 
 def check_pool(destination: Destination) -> Iterator[Check]:
@@ -236,6 +252,7 @@ def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
     yield store
     if store.level == "ok":
         yield from check_runs(destination)
+    yield from check_waiting(destination)
     yield from check_pool(destination)
     if judge is not None:
         yield check_judge(judge)

@@ -1,7 +1,13 @@
-"""Rows into an MLflow run while they come: metrics with steps, tables that grow, feedback on the chain's traces."""
+"""Rows into an MLflow run while they come: metrics with steps, tables that grow, feedback on the chain's traces.
+
+What has come and is not written yet is in a ``Journal``, a file that outlives a killed process.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import mmap
 import os
 import shutil
 import tempfile
@@ -9,19 +15,22 @@ import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
+from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.statistics.anytime import ConfidenceSequence
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
-from mlflow_ragmetrics.tracking.run import status_of
-from mlflow_ragmetrics.tracking.tables import GrowingTable, Parts, Place, table_rows
+from mlflow_ragmetrics.tracking.run import COMPLETE, is_being_written, status_of
+from mlflow_ragmetrics.tracking.tables import LOST_TAG, RECEIVED_TAG, GrowingTable, Parts, Place, table_rows
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
     ROWS,
@@ -36,7 +45,17 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Metric
 
-__all__ = ["LiveRun", "Place", "TraceAbsentError", "add_feedback", "end_run", "live_run", "new_run"]
+__all__ = [
+    "Journal",
+    "LiveRun",
+    "Place",
+    "TraceAbsentError",
+    "add_feedback",
+    "end_run",
+    "live_run",
+    "new_run",
+    "settle",
+]
 
 
 WINDOW = 50
@@ -74,6 +93,11 @@ class LiveRun:
         weakref.finalize(self, _remove_own, folder, os.getpid())
         self._tables = [GrowingTable(Path(folder), name) for name in (ROWS, CLAIMS)]
         self._parts = Parts(self._writer, self._tables, Path(folder))
+
+    @property
+    def part(self) -> str:
+        """The name of this process's part of the run."""
+        return self._parts.id
 
     @property
     def rows(self) -> int:
@@ -311,3 +335,243 @@ def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = Non
                 if is_exported:
                     raise TraceAbsentError(f"there is no trace {trace_id} in the store") from error
                 mlflow.flush_trace_async_logging()
+
+
+class Journal:
+    """What a process has accepted for a live run, in a file that is there after the process was killed.
+
+    All processes of one user and ``store`` share a ``folder``; an ``OSError`` says that there can be no file in it.
+    Its head counts the answers that were accepted, and those that are settled without a line here: never scored, or
+    dropped, or written all the same. Lines follow, ``[number, answer]`` for each scored answer, ``[number, change]``
+    where it came further, ``[number, null]`` once it is written, ``[null, about]`` on the process and the run. So what
+    is missing after a kill is known exactly: accepted, less settled, less the answers that have a line.
+
+    The file is locked while its process lives. Nothing is synced: it outlives a process, not a machine without power.
+    """
+
+    def __init__(self, folder: Path, store: str) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / f"{_prefix(store)}-{uuid4().hex[:12]}.jsonl"
+        begun = path if os.name == "nt" else path.with_suffix(".new")  # nobody finds it before it is locked
+        descriptor = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        file = os.fdopen(descriptor, "r+b", buffering=0)
+        _lock(file)
+        file.write(bytes(_HEAD) + b"\n")
+        os.replace(begun, path)
+        self._open(path, file)
+
+    def _open(self, path: Path, file: Any) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._lines = threading.Lock()
+        self._places: dict[int, int] = {}  # of the answers that are not written: where their lines begin
+        self._changes: dict[int, dict[str, Any]] = {}
+        self._taken = 0
+        self.about: dict[str, Any] = {}
+        self._file = file
+        self.size = _HEAD + 1
+        self._map: Any = mmap.mmap(file.fileno(), _HEAD)
+        self._counts: Any = memoryview(self._map).cast("Q")
+
+    @classmethod
+    def left_in(cls, folder: Path, store: str) -> Iterator[Journal]:
+        """The journals of processes that ended, oldest first; they belong to this process from now on."""
+        found = []
+        for path in folder.glob(f"{_prefix(store)}-*.jsonl") if folder.is_dir() else ():
+            with suppress(OSError):
+                found.append((path.stat().st_mtime, path))
+        for _, path in sorted(found):
+            journal = cls._left(path)
+            if journal is not None:
+                yield journal
+
+    @classmethod
+    def _left(cls, path: Path) -> Journal | None:
+        """The journal of a process that ended; ``None`` where it lives, or the file is no journal."""
+        with suppress(OSError, ValueError):
+            if os.name == "nt":  # an open file cannot be renamed there
+                os.replace(path, path.with_suffix(".left"))
+                os.replace(path.with_suffix(".left"), path)
+            file = path.open("r+b", buffering=0)
+            if not _lock(file) or not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                file.close()
+                return None
+            journal = cls.__new__(cls)
+            journal._open(path, file)
+            journal._read()
+            return journal
+        return None
+
+    def _read(self) -> None:
+        """Read all lines, and cut the last one off where it is not whole."""
+        with self.path.open("rb") as file:
+            file.seek(self.size)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                try:
+                    number, change = json.loads(line)
+                except (ValueError, TypeError):
+                    break
+                self._note(number, change, self.size)
+                self.size += len(line)
+        self._file.truncate(self.size)
+
+    def _note(self, number: int | None, change: dict[str, Any] | None, place: int) -> None:
+        if number is None:
+            self.about |= change or {}
+        elif change is None:
+            self._places.pop(number, None)
+            self._changes.pop(number, None)
+        elif number in self._places:
+            self._changes.setdefault(number, {}).update(change)
+        elif number == self._taken:
+            self._places[number] = place
+            self._taken += 1
+
+    def _write(self, entries: Iterable[tuple[int | None, str]]) -> bool:
+        """Whether the lines could be written; the caller holds the lock of the lines."""
+        lines = (f"[{'null' if number is None else number}, {text}]\n" for number, text in entries)
+        data = "".join(lines).encode("utf-8")
+        try:
+            self._file.seek(self.size)
+            if self._file.write(data) == len(data):
+                self.size += len(data)
+                return True
+            self._file.truncate(self.size)
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                self._file.truncate(self.size)
+        return False
+
+    def accept(self) -> None:
+        """One more answer has come. Writes to memory only, and so waits for nothing."""
+        self._count(0)
+
+    def settle(self) -> None:
+        """One that has no line here is over."""
+        self._count(1)
+
+    def _count(self, place: int) -> None:
+        with self._lock:
+            if self._counts is not None:
+                self._counts[place] += 1
+
+    def append(self, answer: str, most_bytes: int) -> int | None:
+        """Write an answer that was accepted, as JSON without line breaks, where the file stays below ``most_bytes``.
+
+        Returns its number, or ``None`` where there is no room, or it cannot be written.
+        """
+        with self._lines:
+            number, place = self._taken, self.size
+            has_room = self._counts is not None and place + len(answer) < most_bytes
+            if not has_room or not self._write([(number, answer)]):
+                return None
+            self._taken, self._places[number] = number + 1, place
+            return number
+
+    def change(self, changes: Mapping[int | None, Mapping[str, Any]]) -> None:
+        """Write how far answers came, by their numbers, or (``None``) something about the process."""
+        with self._lines:
+            if changes and self._write((number, as_json(change)) for number, change in changes.items()):
+                self.about |= changes.get(None, {})
+
+    def done(self, numbers: Collection[int]) -> None:
+        """These answers are written, or given up."""
+        with self._lines:
+            if numbers:
+                self._write((number, "null") for number in numbers)
+            for number in numbers:
+                self._note(number, None, 0)
+
+    def answer(self, number: int) -> dict[str, Any] | None:
+        """An answer that waits, as far as it came; ``None`` where it cannot be read."""
+        with self._lines, suppress(OSError, ValueError, KeyError):
+            with self.path.open("rb") as file:
+                file.seek(self._places[number])
+                found: dict[str, Any] = json.loads(file.readline())[1]
+            return found | self._changes.get(number, {})
+        return None
+
+    @property
+    def waiting(self) -> list[int]:
+        """The numbers of the answers that are not written, oldest first."""
+        return list(self._places)
+
+    @property
+    def unscored(self) -> int:
+        """How many answers were accepted, and are neither here nor settled: of a process that ended, what is lost."""
+        with self._lock:
+            return 0 if self._counts is None else max(0, self._counts[0] - self._counts[1] - self._taken)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing waits here, and nothing is to come that was accepted."""
+        return not self._places and not self.unscored
+
+    def forget(self) -> None:
+        """In a forked process: the file is the parent's, and nobody holds the locks."""
+        self._lock, self._lines = threading.Lock(), threading.Lock()
+        self.close()
+
+    def close(self, *, keep: bool = True) -> None:
+        """Leave the file to the next process; remove it where it is not to be kept."""
+        with self._lines, self._lock:
+            if self._counts is None:
+                return
+            self._counts.release()
+            self._counts = None
+            self._map.close()
+            if not keep:
+                with suppress(OSError):
+                    self.path.unlink(missing_ok=True)
+            self._file.close()
+
+
+_HEAD = 16  # two numbers of eight bytes, each stored by one instruction of the processor
+
+
+def _prefix(store: str) -> str:
+    return hashlib.sha256(store.encode()).hexdigest()[:16]
+
+
+def _lock(file: Any) -> bool:
+    """Whether no other open file, of this process or another, has the lock; then it is ours until it is closed."""
+    try:
+        import fcntl
+    except ImportError:  # Windows does not rename a file that is open, which is enough here
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def settle(run_id: str, journal: Journal, lost: int) -> None:
+    """Say in the run how many answers a process that ended has ``lost``: all others that it accepted are written.
+
+    The run's tag ``ragmetrics.lost.<id>`` has the number and ``ragmetrics.status`` a sentence; a run that the process
+    had made, and nobody writes into, ends.
+    """
+    from mlflow import MlflowClient
+
+    with explained(run_id):
+        writer, process = RunWriter(run_id), str(journal.about.get("process", ""))
+        tags = writer.present_tags()
+        received = f"{RECEIVED_TAG}{journal.about.get('part')}"
+        sentence = None
+        if lost:
+            mark = f"{LOST_TAG}{journal.path.stem.rpartition('-')[2]}"
+            known = {name: int(number) for name, number in tags.items() if name.startswith(LOST_TAG)}
+            number = sum({**known, mark: lost}.values())
+            sentence = f"{number} answers were accepted and neither written nor dropped: process {process} was ended"
+            said = {mark: str(lost)}
+            if known or tags.get(STATUS_TAG, COMPLETE) == COMPLETE:
+                said[STATUS_TAG] = status_of(sentence)
+            writer.tags(said)
+        if received in tags:
+            writer.delete_tag(received)
+        run = MlflowClient().get_run(run_id)
+        if tags.get(_CREATION_TAG) and run.info.status == "RUNNING" and not is_being_written(run):
+            writer.end(sentence)

@@ -5,6 +5,7 @@ A run whose process was killed stays half written: it is found, told from those 
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import threading
@@ -41,12 +42,15 @@ __all__ = [
     "abandoned_runs",
     "alone_in",
     "is_alive",
+    "is_being_written",
     "mark_abandoned",
     "rows_link",
     "run_link",
     "status_of",
     "target_run",
 ]
+
+_logger = logging.getLogger(__name__)
 
 COMPLETE = "complete"
 WRITING = "writing"
@@ -124,7 +128,7 @@ def _new_run(run_name: str | None) -> Iterator[str]:
     except write_errors() as error:
         raise RagMetricsError(f"no run could be begun in MLflow: {reason_of(error)}") from error
     except BaseException:  # the store may have made it already
-        with suppress(*write_errors()), few_attempts():
+        with _said_where_impossible(), few_attempts():
             begun = f"tags.`{WRITER_TAG}` = '{tags[WRITER_TAG]}' and tags.`{STATUS_TAG}` = '{WRITING}'"
             for run in mlflow.search_runs(filter_string=begun, output_format="list"):
                 RunWriter(run.info.run_id).end("interrupted")
@@ -138,6 +142,14 @@ def _new_run(run_name: str | None) -> Iterator[str]:
         raise
     with _failure_noted(run_id):
         mlflow.end_run(_ending(run_id))
+
+
+@contextmanager
+def _said_where_impossible() -> Iterator[None]:
+    try:
+        yield
+    except write_errors() as error:
+        _logger.warning("a run that was begun may be left at %r: %s", WRITING, reason_of(error))
 
 
 def _ending(run_id: str) -> str:
@@ -193,7 +205,7 @@ def _take(run_id: str) -> None:
             return
         waited = time.monotonic() - began
         is_here = writer.partition(" ")[0] == platform.node()
-        is_other = status == WRITING and writer != me and _is_being_written(run)
+        is_other = status == WRITING and writer != me and is_being_written(run)
         if not is_other or (not is_here and waited > _WAIT_FOR_ELSEWHERE):
             RunWriter(run_id).tags({STATUS_TAG: WRITING, WRITER_TAG: me})
             time.sleep(_SETTLING)  # of two that came at once the last one stays
@@ -223,7 +235,7 @@ def abandoned_runs(experiments: Sequence[str], *, live: bool = False) -> list[Ru
         run.info.run_id: run
         for each in filters
         for run in client.search_runs(list(experiments), each, max_results=1000)
-        if not _is_being_written(run)
+        if not is_being_written(run)
     }
     return list(found.values())
 
@@ -243,7 +255,8 @@ def mark_abandoned(experiment_id: str) -> Iterator[Run]:
         yield run
 
 
-def _is_being_written(run: Run) -> bool:
+def is_being_written(run: Run) -> bool:
+    """Whether the process that made the run is there; of another machine's, whether it was made within a day."""
     writer = run.data.tags.get(WRITER_TAG, "")
     machine, _, process = writer.partition(" ")
     if machine == platform.node() and os.name == "posix":

@@ -28,7 +28,18 @@ from mlflow_ragmetrics.tracking.writer import Content, RunWriter
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["GrowingTable", "Parts", "Place", "left_unwritten", "storable", "table_json", "table_rows", "write_tables"]
+__all__ = [
+    "LOST_TAG",
+    "RECEIVED_TAG",
+    "GrowingTable",
+    "Parts",
+    "Place",
+    "left_unwritten",
+    "storable",
+    "table_json",
+    "table_rows",
+    "write_tables",
+]
 
 _LARGEST = 40 * 2**20  # bytes: MLflow shows files up to 50 MB
 _HEAD = 1000
@@ -178,23 +189,23 @@ class GrowingTable:
 
 
 _TAG = "ragmetrics.part."
-_RECEIVED = "ragmetrics.received."
+RECEIVED_TAG = "ragmetrics.received."
+LOST_TAG = "ragmetrics.lost."
 _FOLDER = "ragmetrics_parts"
 _BASE = "base"
 _NOWHERE = "0"
 _ROUNDS = 12
 
 
-def left_unwritten(tags: Mapping[str, str]) -> tuple[int, int] | None:
-    """Of a live run with these tags: how many answers processes that were killed had, and how many are in the tables.
+def left_unwritten(tags: Mapping[str, str]) -> int:
+    """How many answers a live run with these tags lacks because their process was killed.
 
-    ``None`` where each process left in order.
+    Exact where a later process found its journal (``ragmetrics.lost.<id>``); where none did, as after the end of a
+    container, those that had come when it last wrote (``ragmetrics.received.<id>``) and are not in the tables.
     """
-    received = {name.removeprefix(_RECEIVED): int(n) for name, n in tags.items() if name.startswith(_RECEIVED)}
-    if not received:
-        return None
-    listed = (tags.get(_TAG + part, _NOWHERE).rpartition(":")[2] for part in received)
-    return sum(received.values()), sum(map(int, listed))
+    lost = sum(int(number) for name, number in tags.items() if name.startswith(LOST_TAG))
+    received = {name.removeprefix(RECEIVED_TAG): int(n) for name, n in tags.items() if name.startswith(RECEIVED_TAG)}
+    return lost + sum(n - int(tags.get(_TAG + part, _NOWHERE).rpartition(":")[2]) for part, n in received.items())
 
 
 Tables = dict[str, "dict[str, Any] | None"]
@@ -275,14 +286,17 @@ class Parts:
     @property
     def received_tag(self) -> str:
         """The tag that says how many answers this process has for the run."""
-        return f"{_RECEIVED}{self.id}"
+        return f"{RECEIVED_TAG}{self.id}"
 
     def leave(self, *, is_whole: bool = True) -> None:
-        """Take back what this process says of itself: how many answers it has, where all are written, and, where no
-        other process wrote any, the place of its rows.
+        """Take back what this process says of itself, where all answers that it has are written.
+
+        That is how many they are, and, where no other process wrote any, the place of its rows.
         """
         tags = self._writer.present_tags()
-        if is_whole and self.received_tag in tags:
+        if not is_whole and self.received_tag in tags:
+            return
+        if self.received_tag in tags:
             self._writer.delete_tag(self.received_tag)
         marks = {name.removeprefix(_TAG): value for name, value in tags.items() if name.startswith(_TAG)}
         if set(marks) == {self.id} and marks[self.id].startswith("main:"):
@@ -299,8 +313,12 @@ class Parts:
         self._ever_in_main |= in_main
         for name in in_main | gone:
             stored = self._stored()
-            if self._marks().get(name) == marks.get(name) and stored[self._tables[0].name] is not None:
+            if self._marks().get(name) != marks.get(name):
+                continue
+            if stored[self._tables[0].name] is not None:
                 self._keep(name, stored)
+            elif name in in_main:  # it was ended before it wrote them: what stands there from now on is not its own
+                self._set(name, _NOWHERE)
         marks = self._marks()
         parts = [self._part(name, mark) for name, mark in sorted(marks.items(), key=_base_first) if name != self.id]
         merged = [GrowingTable(self._folder, f"all-{table.name}") for table in self._tables]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import platform
@@ -46,6 +47,8 @@ __all__ = [
     "write_errors",
 ]
 
+_logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 Content = Union[str, bytes, Callable[[Path], object]]
 """What is in a file: a text, bytes, or a function that writes the file."""
@@ -79,6 +82,16 @@ class RunWriter:
         import mlflow
 
         return mlflow.MlflowClient()
+
+    @cached_property
+    def _local_folder(self) -> Path | None:
+        """Where the run's artifacts are, where that is a folder of this machine."""
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+        from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
+
+        uri = str(self._client.get_run(self.run_id).info.artifact_uri)
+        repository = get_artifact_repository(uri)
+        return Path(repository.artifact_dir).absolute() if isinstance(repository, LocalArtifactRepository) else None
 
     def check(self) -> None:
         """Raise what the store raises when it is asked for the run."""
@@ -139,8 +152,15 @@ class RunWriter:
             entries = []
 
     def files(self, files: Mapping[str, Content], tables: Collection[str] = ()) -> None:
-        """Write artifacts by name, in place of those that the run has; ``tables`` are the ones that MLflow shows so."""
-        with tempfile.TemporaryDirectory() as folder:
+        """Write artifacts by name, in place of those that the run has; ``tables`` are the ones that MLflow shows so.
+
+        In a folder of this machine each is there as it was or as it is to be, also where the process is killed amid:
+        MLflow copies into the file that is there.
+        """
+        local = self._local_folder
+        if local is not None:
+            local.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=local and local.parent) as folder:
             for name, content in files.items():
                 path = Path(folder, name)
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +168,11 @@ class RunWriter:
                     content(path)
                 else:
                     path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-            if files:
+            if local is not None:
+                for name in files:
+                    Path(local, name).parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(Path(folder, name), Path(local, name))
+            elif files:
                 self._client.log_artifacts(self.run_id, folder)
         if tables:
             self._mark_tables(tables)
@@ -178,9 +202,17 @@ class RunWriter:
             self._client.set_terminated(self.run_id, "FINISHED" if failure is None else "FAILED")
 
     def note_failure(self, reason: str) -> None:
-        """Tag the run with what went wrong, where the store still takes that."""
-        with suppress(*write_errors()), few_attempts():
-            self._client.set_tag(self.run_id, STATUS_TAG, f"failed: {reason}"[:LONGEST_TAG])
+        """Tag the run with what went wrong; where the store does not take that either, the log says so."""
+        said = f"failed: {reason}"[:LONGEST_TAG]
+        for pause in (0.2, 0.0):
+            try:
+                with few_attempts():
+                    self._client.set_tag(self.run_id, STATUS_TAG, said)
+                return
+            except write_errors() as error:
+                why = reason_of(error)
+                time.sleep(pause)  # an interruption may have left the store's file locked for a moment
+        _logger.warning("run %s does not say that it %s, as the store does not take it: %s", self.run_id, said, why)
 
     def _mark_tables(self, names: Collection[str]) -> None:
         known = json.loads(self._client.get_run(self.run_id).data.tags.get(_TABLES_TAG, "[]"))

@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 
 from mlflow_ragmetrics import __version__
+from mlflow_ragmetrics.adapters.langchain.spill import SpillOptions
 from mlflow_ragmetrics.cli.doctor import Check, check_pool
 from mlflow_ragmetrics.cli.store import Destination
+from mlflow_ragmetrics.tracking.live import Journal
 
 
 def test_a_sound_installation_has_no_fault(ragmetrics, mlflow_store):
@@ -13,6 +15,21 @@ def test_a_sound_installation_has_no_fault(ragmetrics, mlflow_store):
     assert f"mlflow_ragmetrics: {__version__}" in result.stdout
     assert f"MLflow store {mlflow_store}: answers" in result.stdout
     assert "judge lexical: answers" in result.stdout
+
+
+def test_what_an_ended_process_left_on_disk_is_said_and_left_there(ragmetrics, mlflow_store):
+    folder = SpillOptions.of(True).folder
+    assert folder is not None
+    journal = Journal(folder, mlflow_store)
+    journal.change({None: {"process": "node 7"}})
+    for _ in range(3):
+        journal.accept()
+    journal.append("{}", 10**6)
+    assert "live answers" not in ragmetrics("doctor").stdout  # the process lives
+    journal.close()
+    for _ in range(2):
+        said = ragmetrics("doctor").stdout
+        assert "process node 7 was ended: 1 of its scored answers wait on disk, 2 are lost" in said
 
 
 def test_a_store_is_not_made_by_looking(ragmetrics, tmp_path):

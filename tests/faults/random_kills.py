@@ -1,8 +1,9 @@
 """Evaluations that are logged, and live scoring, ended at random moments: what is left, and what comes of it after.
 
-``python tests/faults/random_kills.py [count] [seed]``. Half of the processes run ``ragmetrics evaluate`` with an output
-and a run, half score a chain live; each is ended by SIGKILL or SIGTERM at a random moment. Then the same is done again,
-and store, files and counts are looked at. Processes are forked from one that has imported everything.
+``python tests/faults/random_kills.py [count] [seed] [evaluate | live]``. Half of the processes run ``ragmetrics
+evaluate`` with an output and a run, half score a chain live (or all do the one); each is ended by SIGKILL or SIGTERM at
+a random moment. Then the same is done again, and store, files and counts are looked at. Processes are forked from one
+that has imported everything.
 """
 
 from __future__ import annotations
@@ -58,14 +59,13 @@ def live() -> int:
     run_id = Path("run").read_text(encoding="utf-8")
     handler = rm.RagMetricsCallback(["lexical_relevance"], run_id=run_id, spill="spill", buffer_size=4)
     chain = RunnableLambda(lambda question: f"Because of {question}")
-    done = Path("answered").read_text(encoding="utf-8").splitlines() if Path("answered").exists() else []
     with Path("answered").open("a", encoding="utf-8") as answered:
         for row in ROWS:
-            if row["question"] not in done:
-                chain.invoke(row["question"], {"callbacks": [handler]})
-                answered.write(f"{row['question']}\n")
-                answered.flush()
-                time.sleep(0.05)
+            question = f"{row['question']} ({os.getpid()})"
+            chain.invoke(question, {"callbacks": [handler]})
+            answered.write(f"{question}\n")
+            answered.flush()
+            time.sleep(0.05)
     return 0 if handler.close(60) else 1
 
 
@@ -162,29 +162,33 @@ def check_evaluated(folder: Path, code: int, number: signal.Signals, seen: Count
 
 
 def check_live(folder: Path, code: int, number: signal.Signals, seen: Counter[str]) -> None:
-    """Done again, no answer is in the run twice, and what is not in it is counted by the run's tags."""
-    answered = set(
-        (folder / "answered").read_text(encoding="utf-8").splitlines() if (folder / "answered").exists() else ()
-    )
-    seen[f"live, {number.name}, " + ("done before" if code == 0 else "answering" if answered else "at the start")] += 1
+    """After a second process, no answer is in the run twice, and what is not in it is said by the run, exactly."""
+    noted = folder / "answered"
+    begun = noted.exists() and noted.read_text(encoding="utf-8") != ""
+    seen[f"live, {number.name}, " + ("done before" if code == 0 else "answering" if begun else "at the start")] += 1
     Store(folder)
     assert ended(forked(live, folder)) == 0, (folder / "said").read_text()[-3000:]
     store = Store(folder)
     run = (folder / "run").read_text(encoding="utf-8")
+    answered = set(noted.read_text(encoding="utf-8").splitlines())
     listed = store.questions(run)
     assert len(listed) == len(set(listed)), "a row is there twice"
     points = [step for each, key, step in store.points if (each, key) == (run, "lexical_relevance")]
-    assert len(points) <= len(ROWS), "an answer has two points"
-    assert len(points) >= len(listed), "a row has no point"
-    lost = len({row["question"] for row in ROWS} - set(listed))
-    received, written = left_unwritten(store.tags[run]) or (0, 0)
-    seen["answers"] += len(ROWS)
+    # the process may have been ended after its handler had accepted an answer, and before it was noted here
+    assert len(set(listed) - answered) <= 1, "rows that nobody answered"
+    assert len(listed) <= len(points) <= len(answered) + 1, "an answer has two points, or a row has none"
+    lost, said = len(answered - set(listed)), left_unwritten(store.tags[run])
+    assert lost <= said <= lost + 1, f"{lost} answers are lost, the run says {said}"
+    assert said == 0 or f"{said} answers" in store.tags[run]["ragmetrics.status"], "the run does not say so"
+    assert not list((folder / "spill").iterdir()), "something waits on disk"
+    seen["answers"] += len(answered)
     seen["answers lost with the process"] += lost
-    seen["of them said by the run's tags"] += min(lost, received - written)
+    seen["of them said by the run"] += min(lost, said)
+    seen["said beyond them, of calls that had not returned"] += said - min(lost, said)
 
 
-def run(count: int, seed: int = 1, say: Callable[[str], object] = print) -> Counter[str]:
-    """So many processes ended; what was seen, and how often something was ``WRONG``."""
+def run(count: int, seed: int = 1, only: str = "", say: Callable[[str], object] = print) -> Counter[str]:
+    """So many processes ended, of ``only`` one kind; what was seen, and how often something was ``WRONG``."""
     chance, seen = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="ragmetrics-kills-") as place:
         template = Path(place, "template")
@@ -206,12 +210,14 @@ def run(count: int, seed: int = 1, say: Callable[[str], object] = print) -> Coun
             store.commit()
         shutil.copyfile(template / "mlflow.db", fresh / "mlflow.db")
         for work, check in ((evaluate, check_evaluated), (live, check_live)):
+            if only not in ("", work.__name__):
+                continue
             calm = Path(shutil.copytree(fresh, Path(place, f"calm-{work.__name__}")))
             began = time.monotonic()
             assert ended(forked(work, calm)) == 0, (calm / "said").read_text()[-3000:]
             works.append((work, check, time.monotonic() - began))
         for n in range(count):
-            work, check, seconds = works[n % 2]
+            work, check, seconds = works[n % len(works)]
             number = chance.choice((signal.SIGKILL, signal.SIGTERM))
             folder = Path(shutil.copytree(fresh, Path(place, str(n))))
             process = forked(work, folder)
@@ -223,8 +229,9 @@ def run(count: int, seed: int = 1, say: Callable[[str], object] = print) -> Coun
             except AssertionError as error:
                 seen["WRONG"] += 1
                 say(f"WRONG, process {n}, {work.__name__}, {number.name}: {error}")
+                say((folder / "said").read_text(encoding="utf-8", errors="replace")[-2000:])
             shutil.rmtree(folder)
-            if (n + 1) % 20 == 0:
+            if (n + 1) % 10 == 0:
                 say(f"{n + 1} ended: {dict(sorted(seen.items()))}")
     return seen
 
@@ -250,9 +257,9 @@ def warm() -> None:
 
 
 if __name__ == "__main__":
-    numbers = [int(each) for each in sys.argv[1:]]
+    numbers = [int(each) for each in sys.argv[1:3]]
     warm()
-    found = run(*(numbers or [200]))
+    found = run(*(numbers or [200]), *sys.argv[3:])
     for name, number in sorted(found.items()):
         print(f"{number:>6}  {name}")
     sys.exit(1 if found["WRONG"] else 0)

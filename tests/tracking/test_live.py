@@ -10,6 +10,7 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
 from mlflow_ragmetrics.tracking.tables import left_unwritten
+from mlflow_ragmetrics.tracking.writer import RunWriter
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_tables_grow_and_take_new_columns(live: LiveRun) -> None:
 
 def test_a_table_that_the_store_has_is_not_written_again(live: LiveRun, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
-    monkeypatch.setattr(mlflow.MlflowClient, "log_artifacts", lambda self, run_id, folder: written.append(run_id))
+    monkeypatch.setattr(RunWriter, "files", lambda self, files, tables: written.append(self.run_id))
     live.publish()
     live.append(pd.DataFrame({"id": ["001"]}), pd.DataFrame({"id": []}))
     live.publish()
@@ -47,11 +48,11 @@ def test_a_process_that_is_killed_leaves_behind_how_many_answers_it_had(live: Li
     live.append(pd.DataFrame({"id": ["001"]}), pd.DataFrame({"id": []}))
     live.publish()
     live.write_metrics(points, received=3)
-    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) == (3, 1)
+    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) == 2
     live.leave(is_whole=False)
-    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) is not None
+    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) == 2
     live.leave()
-    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) is None
+    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) == 0
 
 
 def test_one_live_run_for_all_that_write_into_a_run(live: LiveRun) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from mlflow import MlflowClient
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.tracking import log_report
-from mlflow_ragmetrics.tracking.writer import STATUS_TAG
+from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter
 
 RECORDS = [
     {"id": "a", "question": "Where?", "answer": "In Paris.", "reference": "Paris.", "contexts": ["It is in Paris."]},
@@ -225,7 +226,7 @@ def test_what_cannot_be_written_fails_the_run_and_says_why(report: rm.Report, mo
     def refuse(*_: object, **__: object) -> None:
         raise OSError("disk full\nat https://me:hunter2hunter2@host/")
 
-    monkeypatch.setattr(MlflowClient, "log_artifacts", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(rm.RagMetricsError, match=r"could not be written into run \w+: disk full at") as raised:
         report.log()
     (run,) = MlflowClient().search_runs(["0"])
@@ -235,13 +236,46 @@ def test_what_cannot_be_written_fails_the_run_and_says_why(report: rm.Report, mo
     assert "hunter2" not in run.data.tags[STATUS_TAG] + str(raised.value)
 
 
+def test_a_file_is_there_as_it_was_until_it_is_whole(report: rm.Report) -> None:
+    run_id = report.log()
+    before = artifact(run_id, "rag_rows.json")
+
+    def cut_off(path: Path) -> None:
+        path.write_text('{"columns": ["i')
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        RunWriter(run_id).files({"rag_rows.json": cut_off}, tables=["rag_rows.json"])
+    assert artifact(run_id, "rag_rows.json") == before
+    RunWriter(run_id).files({"rag_rows.json": "{}", "folder/more.json": "[]"})
+    assert (artifact(run_id, "rag_rows.json"), artifact(run_id, "folder/more.json")) == ({}, [])
+
+
+def test_a_failure_that_cannot_be_noted_is_logged(
+    report: rm.Report, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id, attempts = report.log(), []
+
+    def refuse(*_: object) -> None:
+        attempts.append(run_id)
+        if len(attempts) < 4:
+            raise OSError("locked")
+
+    monkeypatch.setattr(MlflowClient, "set_tag", refuse)
+    RunWriter(run_id).note_failure("interrupted")
+    assert f"run {run_id} does not say that it failed: interrupted" in caplog.text
+    caplog.clear()
+    RunWriter(run_id).note_failure("interrupted")
+    assert not caplog.records
+
+
 def test_an_interruption_does_not_leave_a_run_that_looks_finished(
     report: rm.Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(MlflowClient, "log_artifacts", interrupt)
+    monkeypatch.setattr(os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         report.log()
     (run,) = MlflowClient().search_runs(["0"])

@@ -59,11 +59,12 @@ class RagMetricsCallback(Recorder):
             retrieved or said about it goes to MLflow or to disk (what traces the chain itself, writes what it does).
         anytime: write ``<key>/anytime_low`` and ``/anytime_high`` as well, an interval of the mean that stays valid
             however often one looks.
-        buffer_size: scored answers that wait for MLflow in memory; further ones go to disk, and are dropped only where
-            that is full too.
-        spill: the folder for these, ``True`` for one among the temporary files, readable by its owner only, ``False``
-            for none; ``spill_bytes``: how much of it. What is there when a process ends, the next handler for the same
-            store writes.
+        buffer_size: scored answers that wait for MLflow in memory; further ones wait on disk only, and are dropped only
+            where that is full too.
+        spill: the folder in which each scored answer is until MLflow has it, ``True`` for one among the temporary
+            files, readable by its owner only, ``False`` for none; ``spill_bytes``: how much of it. What is there when a
+            process ends, as by ``kill -9``, the next handler for the same store writes, and the run says how many
+            answers were not scored yet and are lost.
         trace_judge: let the judge's own model calls be traced (a ``ChatJudge`` only if it was made with ``trace``).
 
     One handler may serve many calls of many chains at once; handlers of one suite, made in each call, share one run,
@@ -145,6 +146,9 @@ class RagMetricsCallback(Recorder):
 
     def _score(self, exchanges: Sequence[Exchange]) -> None:
         self._scorer.work(exchanges)
+        if self._mlflow is not None:
+            for exchange in exchanges:
+                self._mlflow.withdraw(exchange)
 
     def _after_fork(self) -> None:
         """Begin anew in a forked process: calls and counts so far are the parent's, and so are the locks."""
@@ -171,6 +175,8 @@ class RagMetricsCallback(Recorder):
             self._mlflow.prepare(exchange)
         if not self._queue.put(exchange):
             self._counts.add("dropped")
+            if self._mlflow is not None:
+                self._mlflow.withdraw(exchange)
 
     def failed(self, exchange: Exchange) -> None:
         """Count the call of ``exchange``, which raised."""

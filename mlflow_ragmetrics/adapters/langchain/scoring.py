@@ -8,14 +8,17 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from itertools import count
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
+from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
@@ -24,7 +27,12 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["BackgroundQueue", "Counts", "Scored", "Scorer", "WhenFull"]
+if TYPE_CHECKING:
+    from mlflow.entities import Metric
+
+    from mlflow_ragmetrics.tracking.live import Journal, Place
+
+__all__ = ["Answer", "BackgroundQueue", "Counts", "Scored", "Scorer", "WhenFull", "packed", "unpacked"]
 
 T = TypeVar("T")
 WhenFull = Literal["drop", "block"]
@@ -290,3 +298,65 @@ def _with_way_out(row: Row) -> Row:
 def _taken(take: Callable[[Scored], None], scored: Scored) -> bool:
     take(scored)
     return True
+
+
+@dataclass(eq=False)
+class Answer:
+    """A scored answer, and how far it is written: its metrics, its row in the tables, the feedback on its trace.
+
+    ``run_id`` is ``None`` where it belongs to the run that the sink makes. ``metrics`` are made once, so that writing
+    them again writes the same points; ``place`` is that of its row in the run's tables, once it has one, and
+    ``left_at`` the one that it had in a process that ended, which may have written it or not; ``feedback`` is what is
+    not on the trace yet. In ``journal`` it has the ``number``, where it could be put there. ``counts`` are those of the
+    handler that it came from, ``time_ms`` is when it was scored.
+    """
+
+    scored_row: Row
+    run_id: str | None
+    trace_id: str | None
+    feedback: dict[str, Score]
+    counts: Counts
+    time_ms: int
+    journal: Journal | None = None
+    number: int | None = None
+    came: float = field(default_factory=time.monotonic)
+    metrics: list[Metric] | None = None
+    metrics_written: bool = False
+    place: Place | None = None
+    left_at: Place | None = None
+    feedback_attempts: int = 0
+    withheld: bool = False
+    written: bool = False
+
+
+def packed(answer: Answer) -> str:
+    """What of an answer has to be kept on disk, as JSON."""
+    about = {"trace_id": answer.trace_id, "feedback": list(answer.feedback), "time_ms": answer.time_ms}
+    try:
+        row = _rows().dump_json(answer.scored_row, warnings=False).decode("utf-8")
+    except ValueError:  # metadata of any kind, or half a character
+        row = as_json(_rows().dump_python(answer.scored_row, warnings=False))
+    return f'{as_json(about)[:-1]}, "row": {row}}}'
+
+
+def unpacked(entry: Mapping[str, Any], run_id: str | None, counts: Counts) -> Answer | None:
+    """The answer that was packed, as far as it came; ``None``, and a line in the log, where it cannot be read."""
+    from mlflow.entities import Metric
+
+    try:
+        row = _rows().validate_python(entry["row"])
+        feedback = {key: row.scores[key] for key in entry["feedback"] if key in row.scores}
+        answer = Answer(row, run_id, entry["trace_id"], feedback, counts, entry["time_ms"])
+        if entry.get("place"):
+            answer.left_at = (entry["place"][0], entry["place"][1])
+        if entry.get("metrics"):
+            answer.metrics = [Metric(*each) for each in entry["metrics"]]
+    except (ValidationError, KeyError, TypeError):
+        _logger.warning("a scored answer on disk cannot be read; it is left out")
+        return None
+    return answer
+
+
+@lru_cache(maxsize=1)
+def _rows() -> TypeAdapter[Row]:
+    return TypeAdapter(Row)

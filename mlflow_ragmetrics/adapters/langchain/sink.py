@@ -7,14 +7,13 @@ import os
 import threading
 import time
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
-from mlflow_ragmetrics.adapters.langchain.answer import Answer, Packed, packed, unpacked
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
-from mlflow_ragmetrics.adapters.langchain.scoring import Counts, Scored
-from mlflow_ragmetrics.adapters.langchain.spill import Spill, SpillOptions
+from mlflow_ragmetrics.adapters.langchain.scoring import Answer, Counts, Scored, packed, unpacked
+from mlflow_ragmetrics.adapters.langchain.spill import SpillOptions
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import for_log
@@ -23,7 +22,17 @@ from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.report.diagnosis import diagnoses_of, diagnosis_columns
 from mlflow_ragmetrics.report.marks import Failures
 from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, rows_frame
-from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
+from mlflow_ragmetrics.tracking.live import (
+    Journal,
+    LiveRun,
+    TraceAbsentError,
+    add_feedback,
+    end_run,
+    live_run,
+    new_run,
+    settle,
+)
+from mlflow_ragmetrics.tracking.writer import this_process
 
 __all__ = ["MLflowSink", "close_sinks", "shared_sink"]
 
@@ -35,6 +44,7 @@ _FEWEST_ROWS = 20
 _LONGEST_WAIT = 30.0
 _FEEDBACK_ATTEMPTS = 3
 _LONGEST_LAST_WRITE = 3.0
+_LONGEST_JOURNAL = 2**20
 _FATES = ("written", "unwritten", "lost", "withheld")
 _CALLS = ("seen", "dropped", "failed", "skipped")
 _logger = logging.getLogger(__name__)
@@ -48,8 +58,11 @@ class MLflowSink:
     sink, and with it the run that it makes (``shared_sink``).
 
     An answer that was taken is in one of four places: it waits in ``_waiting``, oldest first; the thread is writing
-    it (``_writing``), after which it is written or waits again; it is in ``spill``, on disk, because ``buffer_size``
-    answers wait already; or it was dropped, because that is full too.
+    it (``_writing``), after which it is written or waits again; it is on disk only (``_on_disk``), because
+    ``buffer_size`` answers wait already; or it was dropped, because that is full too.
+
+    On disk, in journals where ``spill`` says, is each answer from when it is scored until it is written, and how many
+    came and are not scored yet: what a killed process had, any other of the same store writes, and says what is lost.
 
     Of each handler it counts ``written``, ``unwritten`` (the first three places) and ``lost`` (dropped) answers, which
     add up to those taken, and ``withheld`` answers whose trace is not known.
@@ -63,8 +76,10 @@ class MLflowSink:
         feedback: bool = True,
         anytime: bool = False,
         buffer_size: int = 5000,
-        spill: Spill | None = None,
+        spill: SpillOptions | None = None,
     ) -> None:
+        import mlflow
+
         self._description = description
         self._feedback = feedback
         self._anytime = anytime
@@ -74,11 +89,12 @@ class MLflowSink:
         self._creation_id = uuid4().hex
         self._users: weakref.WeakSet[object] = weakref.WeakSet()
         self._all = Counts(_FATES)
-        self._spill = spill
+        self._folder = spill.folder if spill is not None else None
+        self._most_bytes = spill.most_bytes if spill is not None else 0
+        self._store = mlflow.get_tracking_uri()
         self._renew()
-        if spill is not None:
-            for entry in spill.left_behind():
-                self._resume(entry)
+        self._adopt()
+        self._journal(run_id or self._last_active_run)
 
     def _renew(self) -> None:
         """Begin with nothing: at first, and in a forked process, where what waits belongs to the parent."""
@@ -87,13 +103,16 @@ class MLflowSink:
         self._changed = threading.Condition()
         self._waiting: list[Answer] = []
         self._writing: list[Answer] = []
-        self._spilled_counts: dict[str, Counts] = {}
-        self._on_disk = 0
+        self._on_disk: deque[tuple[Journal, int, str | None, Counts]] = deque()
         self._dropping = 0
         self._failure: str | None = None
         self._failures: dict[str | None, Failures] = {}
         self._calls: Counter[str] = Counter()
         self._received: Counter[str | None] = Counter()
+        self._accepting = threading.Lock()
+        self._journals: dict[str | None, Journal] = {}
+        self._older: list[Journal] = []
+        self._adopted: list[Journal] = []
         self._flushing = 0
         self._closed = False
         self._is_over = False  # what was being written when it closed is on disk
@@ -101,10 +120,10 @@ class MLflowSink:
 
     def after_fork(self) -> None:
         """Become the sink of a forked process; it goes on in the parent's run, in a part of its own."""
+        for journal in self._all_journals():
+            journal.forget()
         self._renew()
         self._all.reset()
-        if self._spill is not None:
-            self._spill.after_fork()
 
     def use(self, handler: object, counts: Counts) -> None:
         """Count a handler among those that this sink serves."""
@@ -115,8 +134,17 @@ class MLflowSink:
         """Note the run that is active in the chain's thread; called there, when the chain ends."""
         self._last_active_run = _active_run() or self._last_active_run
         exchange.tracking_run = self._named_run or self._last_active_run
-        with self._changed:
+        with self._accepting:
             self._received[exchange.tracking_run] += 1
+            exchange.journal = self._journal(exchange.tracking_run)
+            if exchange.journal is not None:
+                exchange.journal.accept()
+
+    def withdraw(self, exchange: Exchange) -> None:
+        """No score will come of an exchange, unless it was taken."""
+        journal, exchange.journal = exchange.journal, None
+        if journal is not None:
+            journal.settle()
 
     def take(self, scored: Scored, counts: Counts) -> None:
         """Take a scored answer, without waiting for the store."""
@@ -127,10 +155,14 @@ class MLflowSink:
         if self._feedback and not exchange.traceable:
             counts.add("withheld")
         now = int(time.time() * 1000)
-        answer = Answer(scored.row, exchange.tracking_run, exchange.trace_id, feedback, counts, now)
+        journal, exchange.journal = exchange.journal, None
+        answer = Answer(scored.row, exchange.tracking_run, exchange.trace_id, feedback, counts, now, journal)
+        if journal is not None:
+            used = sum(each.size for each in self._all_journals()) - journal.size
+            answer.number = journal.append(packed(answer), self._most_bytes - used)
         with self._changed:
             if self._closed:
-                self._count(answer, lost=1)
+                self._count(answer, **{"lost" if answer.number is None else "unwritten": 1})
                 return
             self._failures.setdefault(answer.run_id, Failures()).add(scored.row)
             self._keep(answer)
@@ -140,13 +172,14 @@ class MLflowSink:
         """Write all that waits; False, and a warning that says how much is left, when the store did not take it."""
         counts = counts or self._all
         deadline = time.monotonic() + timeout
+        self._adopt()
         with self._changed:
             if self._closed:  # that was said already
                 return not counts.snapshot()["unwritten"]
             self._flushing += 1
             if self._unwritten:
                 self._start()
-            while counts.snapshot()["unwritten"] and (left := deadline - time.monotonic()) > 0:
+            while (counts.snapshot()["unwritten"] or self._is_settling) and (left := deadline - time.monotonic()) > 0:
                 self._changed.wait(left)
             self._flushing -= 1
             reason = self._failure or "there was not enough time"
@@ -167,7 +200,7 @@ class MLflowSink:
             self.close()
 
     def close(self) -> None:
-        """Put what still waits on disk, or give it up, and end the run that was made here: as failed where it lacks
+        """Leave what still waits on disk, or give it up, and end the run that was made here: as failed where it lacks
         answers.
         """
         with self._changed:
@@ -178,11 +211,16 @@ class MLflowSink:
             _forget(self)
             self._changed.wait_for(lambda: not self._writing, _LONGEST_LAST_WRITE)
             kept, given_up = self._put_aside()
-        if kept and self._spill is not None:
-            _logger.warning("%d scored answers wait in %s, to be written by the next handler", kept, self._spill.folder)
+        if kept:
+            _logger.warning("%d scored answers wait in %s, to be written by the next handler", kept, self._folder)
         if given_up:
             _logger.warning("%d scored answers were given up: they could not be written into MLflow", given_up)
-        self._leave_runs(kept + self._all.snapshot()["lost"])
+        own = [*self._older, *self._journals.values()]
+        unscored, waiting = (sum(each) for each in ((j.unscored for j in own), (len(j.waiting) for j in own)))
+        self._leave_runs(unscored + waiting + self._all.snapshot()["lost"])
+        with self._accepting:
+            for journal in self._all_journals():
+                journal.close(keep=not journal.is_over)
 
     def _leave_runs(self, absent: int) -> None:
         """End the run that was made here; a run in which no judge answered says so, whoever it belongs to."""
@@ -199,7 +237,7 @@ class MLflowSink:
         if self._own_run is None:
             return
         run_id, self._own_run, self._creation_id = self._own_run, None, uuid4().hex
-        lacks = f"{absent} scored answers are not written" if absent else None
+        lacks = f"{absent} answers are not written" if absent else None
         try:
             end_run(run_id, lacks or silences.get(None))
         except RagMetricsError as error:
@@ -225,66 +263,133 @@ class MLflowSink:
         if len(self._waiting) + len(self._writing) < self._buffer_size and not self._on_disk:
             self._waiting.append(answer)
             self._count(answer, unwritten=1)
-        elif self._spill is not None and self._put_on_disk(answer):
+        elif answer.journal is not None and answer.number is not None:
+            self._on_disk.append((answer.journal, answer.number, answer.run_id, answer.counts))
             self._count(answer, unwritten=1)
         else:
             if not self._dropping:
                 _logger.warning("the buffer for MLflow is full: answers are dropped from now on (they are counted)")
             self._dropping += 1
             self._count(answer, lost=1)
+            if answer.journal is not None:
+                answer.journal.settle()
             return
         if self._dropping:
             _logger.warning("answers are no longer dropped; %d were", self._dropping)
             self._dropping = 0
 
-    def _put_on_disk(self, answer: Answer) -> bool:
-        if self._spill is None:
-            return False
-        run_id = answer.run_id or self._own_run
-        key = self._spill.append(packed(answer, run_id))
-        if key is not None:
-            self._spilled_counts[key] = answer.counts
-            self._on_disk = len(self._spill)
-        return key is not None
-
     def _put_aside(self) -> tuple[int, int]:
-        """What waits when the sink closes goes to disk: how many are there now, and how many were given up."""
+        """Of what waits when the sink closes: how many answers are on disk, and how many are given up."""
         given_up, self._is_over = 0, True
         left, self._waiting, self._writing = [*self._writing, *self._waiting], [], []
         for answer in left:
-            if not answer.written and not self._put_on_disk(answer):
+            if not answer.written and answer.number is None:
                 given_up += 1
                 self._count(answer, lost=1, unwritten=-1)
-        if self._spill is None:
-            return 0, given_up
-        kept = len(self._spill)
-        self._spill.close()
-        return kept, given_up
+                if answer.journal is not None:
+                    answer.journal.settle()
+        return sum(len(journal.waiting) for journal in self._all_journals()), given_up
 
-    def _resume(self, entry: Packed) -> None:
-        """Take an answer that a process before this one left on disk."""
-        answer = unpacked(entry, Counts(_FATES))
-        if answer is not None:
+    def _all_journals(self) -> list[Journal]:
+        return [*self._adopted, *self._older, *self._journals.values()]
+
+    def _journal(self, run_id: str | None) -> Journal | None:
+        """The journal of what comes for a run now; the caller holds the lock for accepting."""
+        if run_id not in self._journals and self._folder is not None and not self._closed:
+            try:
+                journal = Journal(self._folder, self._store)
+            except OSError:
+                return None
+            run = run_id or self._own_run
+            part = {"part": self._live_runs[run].part} if run in self._live_runs else {}
+            journal.change({None: {"process": this_process(), "run": run, **part}})
+            self._journals[run_id] = journal
+        return self._journals.get(run_id)
+
+    def _note_run(self, run_id: str | None, live: LiveRun) -> None:
+        """See that the journals say which run it is that they belong to, and which part of it is this process's."""
+        journal = self._journals.get(run_id)
+        for each in [*([] if journal is None else [journal]), *self._older]:
+            if (each is journal or each.about["run"] is None) and each.about.get("part") != live.part:
+                each.change({None: {"run": live.run_id, "part": live.part}})
+
+    def _adopt(self) -> None:
+        """Take over what processes that ended left on disk."""
+        if self._folder is None or self._closed:
+            return
+        for journal in Journal.left_in(self._folder, self._store):
+            counts = Counts(_FATES)
             with self._changed:
-                self._keep(answer)
+                self._adopted.append(journal)
+                waiting = [(journal, number, journal.about.get("run"), counts) for number in journal.waiting]
+                self._on_disk.extend(waiting)
+                self._all.add("unwritten", len(waiting))
+                counts.add("unwritten", len(waiting))
+                self._refill()
                 self._start()
 
     def _refill(self) -> None:
         """Take answers from disk where there is room for them in memory; the caller holds the lock."""
-        while self._on_disk and self._spill is not None and len(self._waiting) < self._buffer_size:
-            found = self._spill.pop()
-            self._on_disk = len(self._spill)
-            if found is None:
-                return
-            key, entry = found
-            counts = self._spilled_counts.pop(key, None)
-            answer = unpacked(entry, counts or Counts(_FATES))
-            if answer is not None:
+        while self._on_disk and len(self._waiting) < self._buffer_size:
+            journal, number, run_id, counts = self._on_disk.popleft()
+            answer = unpacked(journal.answer(number) or {}, run_id, counts)
+            if answer is None:
+                journal.done([number])
+                for each in (counts, self._all):
+                    each.add("unwritten", -1)
+                    each.add("lost")
+            else:
+                answer.journal, answer.number = journal, number
                 self._waiting.append(answer)
+
+    def _tidy(self) -> None:
+        """Note which answers are written, begin anew what has grown long, and remove what is over; the caller holds
+        the lock.
+        """
+        done: dict[Journal, list[int]] = {}
+        for answer in self._writing:
+            if answer.written and answer.journal is not None:
+                if answer.number is None:
+                    answer.journal.settle()
+                else:
+                    done.setdefault(answer.journal, []).append(answer.number)
+        for journal, numbers in done.items():
+            journal.done(numbers)
+        longest = min(_LONGEST_JOURNAL, self._most_bytes // 4)
+        with self._accepting:
+            current = self._named_run or self._last_active_run
+            for run_id, journal in list(self._journals.items()):
+                if journal.size > longest or (run_id != current and journal.is_over):
+                    self._older.append(self._journals.pop(run_id))
+            for journal in [each for each in self._older if each.is_over]:
+                self._older.remove(journal)
+                journal.close(keep=False)
+
+    @property
+    def _is_settling(self) -> bool:
+        """Whether what other processes left is still to be written and said, by a store that takes it."""
+        return bool(self._adopted) and self._failure is None
+
+    def _settle(self) -> None:
+        """Say in their runs what processes that ended had accepted and is lost, once all else of it is written."""
+        for journal in [each for each in self._adopted if not each.waiting]:
+            lost = journal.unscored
+            run_id = journal.about.get("run")
+            if lost:
+                process = for_log(str(journal.about.get("process")))
+                _logger.warning("%d answers were lost: process %s was ended before they were scored", lost, process)
+                run_id = run_id or self._live_run(None).run_id
+            if run_id is not None and (lost or "part" in journal.about):
+                settle(run_id, journal, lost)
+            with self._changed:
+                self._adopted.remove(journal)
+                journal.close(keep=False)
+                self._changed.notify_all()
 
     def _run(self) -> None:
         """Write until nothing has come for a while; where the store fails, try again after longer and longer pauses."""
         pause = _PAUSE
+        self._adopt()
         while self._begin_writing():
             try:
                 self._write()
@@ -296,8 +401,8 @@ class MLflowSink:
     def _begin_writing(self) -> bool:
         """Move what waits to what is being written, once there is something; False when the thread is to end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed, _IDLE_SECONDS)
-            if not self._waiting or self._closed:
+            self._changed.wait_for(lambda: self._waiting or self._adopted or self._closed, _IDLE_SECONDS)
+            if not (self._waiting or self._adopted) or self._closed:
                 self._thread = None
                 return False
             self._waiting, self._writing = [], self._waiting
@@ -309,6 +414,8 @@ class MLflowSink:
             for answer in self._writing:
                 if answer.written:
                     self._count(answer, written=1, unwritten=-1, withheld=int(answer.withheld))
+            if not self._is_over:
+                self._tidy()
             self._waiting = [answer for answer in self._writing if not answer.written] + self._waiting
             self._writing = []
             if not self._closed:
@@ -335,6 +442,7 @@ class MLflowSink:
                 with live.lock:
                     if not live.begun:
                         live.begin(self._description)
+                    self._note_run(run_id, live)
                     full = len(answers) >= self._buffer_size // 2
                     self._write_into(live, answers, self._received[run_id], everything=self._flushing > 0 or full)
             except RagMetricsError as error:
@@ -342,6 +450,10 @@ class MLflowSink:
                 if run_id is None and self._own_run in self._live_runs and not self._live_runs[self._own_run].begun:
                     del self._live_runs[self._own_run]  # another process may have taken it back: it is looked for anew
                     self._own_run = None
+        try:
+            self._settle()
+        except RagMetricsError as error:
+            failures.append(str(error))
         if failures and self._failure is None and not self._is_over:
             _logger.warning("%s; it will be tried again", for_log(failures[0]))
         self._failure = failures[0] if failures else None
@@ -357,6 +469,8 @@ class MLflowSink:
                 scores = answer.scored_row.scores
                 cause = diagnoses_of([scores])[0].cause if has_diagnoses(scores) else None
                 answer.metrics = live.next_metrics(scores, answer.time_ms, cause)
+                points = [(each.key, each.value, each.timestamp, each.step) for each in answer.metrics]
+                _note(answer, metrics=points)
         live.write_metrics([metric for answer in fresh for metric in answer.metrics or ()], received)
         for answer in fresh:
             answer.metrics_written = True
@@ -375,6 +489,7 @@ class MLflowSink:
                     return
                 for answer, place in zip(unlisted, live.append(*tables), strict=True):
                     answer.place = place
+                    _note(answer, place=place)
         live.publish()
         for answer in answers:
             _give_feedback(answer, live)
@@ -410,14 +525,13 @@ def shared_sink(
     key = as_json([description, *place, feedback, anytime, buffer_size, *spilling])
     with _SINKS_LOCK:
         if key not in _SINKS:
-            opened = None if spill.folder is None else Spill(spill, str(place[0]))
             _SINKS[key] = MLflowSink(
                 description,
                 run_id=run_id,
                 feedback=feedback,
                 anytime=anytime,
                 buffer_size=buffer_size,
-                spill=opened,
+                spill=spill,
             )
         return _SINKS[key]
 
@@ -443,6 +557,12 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def _note(answer: Answer, **change: object) -> None:
+    """Keep on disk how far an answer came, before the store hears of it."""
+    if answer.journal is not None and answer.number is not None:
+        answer.journal.change({answer.number: change})
 
 
 def _are_due(unlisted: Sequence[Answer], listed: int) -> bool:

@@ -1,23 +1,15 @@
-"""Scored answers on disk, where too many wait in memory: appended as lines, taken oldest first, found after a kill."""
+"""Where on disk answers are until MLflow has them."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
-from mlflow_ragmetrics.adapters.langchain.answer import Packed
-from mlflow_ragmetrics.core.json_text import as_json
-
-__all__ = ["Spill", "SpillOptions"]
+__all__ = ["SpillOptions"]
 
 MOST_BYTES = 256 * 2**20
 
@@ -46,115 +38,3 @@ def _own_folder() -> Path:
         if user is not None and (stat.S_ISLNK(found.st_mode) or found.st_uid != user or found.st_mode & 0o077):
             return Path(tempfile.mkdtemp(prefix="ragmetrics-"))
     return folder
-
-
-class Spill:
-    """Lines in a file that only this process writes, in a folder that all processes of one user and store share.
-
-    A file is locked while its process lives. Those of processes that ended are read again by ``left_behind``.
-    """
-
-    def __init__(self, options: SpillOptions, store: str) -> None:
-        assert options.folder is not None
-        self.folder = options.folder
-        self._most_bytes = options.most_bytes
-        self._store = hashlib.sha256(store.encode()).hexdigest()[:16]
-        self._file: Any = None
-        self._path: Path | None = None
-        self._read_at = 0
-        self._count = 0
-        self._number = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def after_fork(self) -> None:
-        """Forget the parent's file."""
-        self._file, self._path, self._read_at, self._count = None, None, 0, 0
-
-    def append(self, entry: Packed) -> str | None:
-        """Write an answer; returns its key, or ``None`` where there is no room for it or it cannot be written."""
-        line = (as_json(entry) + "\n").encode("utf-8")
-        try:
-            file = self._opened()
-            end = file.seek(0, os.SEEK_END)
-            if end - self._read_at + len(line) > self._most_bytes:
-                return None
-            try:
-                file.write(line)
-                file.flush()
-            except OSError:
-                file.truncate(end)
-                raise
-        except OSError:
-            return None
-        self._count += 1
-        return str(end)
-
-    def pop(self) -> tuple[str, Packed] | None:
-        """The oldest answer with its key."""
-        if not self._count:
-            return None
-        try:
-            self._file.seek(self._read_at)
-            line = self._file.readline()
-            key, self._read_at, self._count = str(self._read_at), self._file.tell(), self._count - 1
-            if not self._count:  # all is read: the file begins anew
-                self._file.truncate(0)
-                self._read_at = 0
-            entry: Packed = json.loads(line)
-        except (OSError, ValueError):
-            return None
-        return key, entry
-
-    def close(self) -> None:
-        """Leave what is in the file to the next process, and remove an empty one."""
-        if self._file is None or self._path is None:
-            return
-        with suppress(OSError):
-            self._file.seek(self._read_at)
-            rest = self._file.read()
-            if self._read_at and rest:
-                fresh = self._path.with_suffix(".rest")
-                fresh.write_bytes(rest)
-                os.replace(fresh, self._path)
-            if not rest:
-                self._path.unlink(missing_ok=True)
-        self._file.close()
-        self.after_fork()
-
-    def left_behind(self) -> Iterator[Packed]:
-        """The answers in the files of processes that ended, which are removed."""
-        for path in sorted(self.folder.glob(f"{self._store}-*.jsonl")) if self.folder.is_dir() else ():
-            if path == self._path:
-                continue
-            with suppress(OSError), path.open("r+b") as file:
-                if not _lock(file):
-                    continue
-                lines = file.readlines()
-                for line in lines:
-                    with suppress(ValueError):  # the last one may be cut off
-                        yield json.loads(line)
-                path.unlink(missing_ok=True)
-
-    def _opened(self) -> Any:
-        if self._file is None:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._path = self.folder / f"{self._store}-{uuid4().hex[:12]}.jsonl"
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            self._file = os.fdopen(descriptor, "w+b")
-            _lock(self._file)
-        return self._file
-
-
-def _lock(file: Any) -> bool:
-    """Whether no other open file, of this process or another, has the lock; then it is ours until it is closed."""
-    try:
-        import fcntl
-    except ImportError:  # Windows does not remove or replace a file that is open, which is enough here
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

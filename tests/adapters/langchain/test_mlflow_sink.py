@@ -15,6 +15,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.tracking.writer import RunWriter
 
 QUESTIONS = [f"question {number}" for number in range(1, 31)]
 
@@ -91,17 +92,17 @@ def test_two_handlers_share_a_run(suite: rm.Suite, plain: Any) -> None:
 def test_a_store_that_comes_back(
     suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write, mishaps = mlflow.MlflowClient.log_artifacts, ["before", "after"]
+    write, mishaps = RunWriter.files, ["before", "after"]
 
-    def log_artifacts(self: Any, *arguments: Any) -> None:
+    def files(self: Any, *given: Any, **named: Any) -> None:
         mishap = mishaps.pop(0) if mishaps else None
         if mishap == "before":
             raise MlflowException("no route to the server")
-        write(self, *arguments)
+        write(self, *given, **named)
         if mishap == "after":
             raise MlflowException("the reply was lost")
 
-    monkeypatch.setattr(mlflow.MlflowClient, "log_artifacts", log_artifacts)
+    monkeypatch.setattr(RunWriter, "files", files)
     with mlflow.start_run() as run, rm.RagMetricsCallback(suite) as handler:
         plain.batch(QUESTIONS[:5], {"callbacks": [handler]})
 

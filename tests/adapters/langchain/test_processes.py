@@ -164,6 +164,34 @@ def test_handlers_made_in_each_call_are_kept_and_share_one_run(tmp_path: Path) -
     assert len(answers()) == 20
 
 
+def test_a_process_killed_before_its_first_tables_doubles_nobodys_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pandas as pd
+
+    from mlflow_ragmetrics.tracking.live import LiveRun, new_run
+    from mlflow_ragmetrics.tracking.tables import Parts
+
+    run_id = new_run("live", "killed")
+    killed, second = LiveRun(run_id), LiveRun(run_id)
+    none = pd.DataFrame({"id": []})
+    killed.begin({"suite": "custom"})
+    places = killed.append(pd.DataFrame({"id": ["a"]}), none)
+
+    def end(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Parts, "_write", end)
+        with pytest.raises(KeyboardInterrupt):
+            killed.publish()
+    second.begin({"suite": "custom"})
+    for name in "bc":
+        assert second.held(places) == set()
+        second.append(pd.DataFrame({"id": [name]}), none)
+        second.publish()
+    table: Any = mlflow.artifacts.load_dict(f"runs:/{run_id}/rag_rows.json")
+    assert sorted(row[0] for row in table["data"]) == ["b", "c"]
+
+
 def test_two_live_runs_of_one_run_hold_all_rows_in_any_order() -> None:
     import pandas as pd
 

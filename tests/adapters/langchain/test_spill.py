@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +16,10 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.langchain.answer import Answer, Packed, packed, unpacked
-from mlflow_ragmetrics.adapters.langchain.scoring import Counts
-from mlflow_ragmetrics.adapters.langchain.spill import Spill, SpillOptions
-from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.adapters.langchain.scoring import Answer, Counts, packed, unpacked
+from mlflow_ragmetrics.adapters.langchain.spill import SpillOptions
+from mlflow_ragmetrics.tracking.live import Journal
+from mlflow_ragmetrics.tracking.tables import left_unwritten
 
 QUESTIONS = [f"question {number}" for number in range(1, 13)]
 Dead = Callable[[], Any]
@@ -54,7 +57,6 @@ def test_a_full_buffer_goes_to_disk_and_is_written_in_order(
             assert not handler.flush(0.5)
             assert counted(handler) == (12, 0, 12, 0)
             (file,) = (tmp_path / "s").iterdir()
-            assert len(file.read_text().splitlines()) == 9
             assert file.stat().st_mode & 0o077 == 0
         assert handler.flush(60)
         assert counted(handler) == (12, 12, 0, 0)
@@ -67,7 +69,7 @@ def test_beyond_the_disk_answers_are_dropped_counted_and_said_once(
     suite: rm.Suite, plain: Any, dead: Dead, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with mlflow.start_run() as run:
-        handler = rm.RagMetricsCallback(suite, buffer_size=3, spill=tmp_path / "s", spill_bytes=4000)
+        handler = rm.RagMetricsCallback(suite, buffer_size=3, spill=tmp_path / "s", spill_bytes=8000)
         with dead():
             for question in QUESTIONS:
                 plain.invoke(question, {"callbacks": [handler]})
@@ -101,37 +103,95 @@ def test_what_a_process_leaves_is_written_by_the_next(suite: rm.Suite, plain: An
     assert sorted(point.value for point in points) == [pytest.approx(n / 1000) for n in range(1, 7)]
 
 
-def entry_of(row: Row) -> Packed:
-    return packed(Answer(row, None, None, {}, Counts(()), time_ms=5), "run")
+def scored(sample: rm.Sample, *metrics: str) -> Answer:
+    (row,) = rm.Suite(metrics or ["rouge"]).score_samples([sample])
+    return Answer(row, None, "trace", {}, Counts(()), time_ms=5)
 
 
-def test_rows_come_back_from_disk_as_they_were(tmp_path: Path) -> None:
-    (row,) = rm.Suite(["rouge", "lexical_groundedness"]).score_samples(
-        [rm.Sample(id="1", question="q", answer="The tower is 300 m high.", references=("It is.",), metadata={"a": 1})]
-    )
-    spill = Spill(SpillOptions.of(tmp_path / "s"), "store")
-    assert spill.append(entry_of(row)) is not None
-    found = spill.pop()
-    assert found is not None
-    answer = unpacked(json.loads(json.dumps(found[1])), Counts(()))
+def new(folder: Path) -> Journal:
+    return Journal(folder, "store")
+
+
+def left(folder: Path) -> Journal:
+    (journal,) = Journal.left_in(folder, "store")
+    return journal
+
+
+def put(journal: Journal, answer: Answer) -> int:
+    journal.accept()
+    number = journal.append(packed(answer), 10**6)
+    assert number is not None
+    return number
+
+
+def back(journal: Journal, number: int) -> Answer:
+    entry = journal.answer(number)
+    assert entry is not None
+    answer = unpacked(entry, "run", Counts(()))
     assert answer is not None
-    assert (answer.scored_row, answer.run_id, answer.time_ms) == (row, "run", 5)
-    assert len(spill) == 0
+    return answer
 
 
-def test_the_file_of_a_living_process_is_left_alone_and_a_cut_line_left_out(tmp_path: Path) -> None:
-    options = SpillOptions.of(tmp_path / "s")
-    (row,) = rm.Suite(["rouge"]).score_samples([rm.Sample(question="q", answer="a", references=("a",))])
-    living = Spill(options, "store")
-    living.append(entry_of(row))
-    assert list(Spill(options, "store").left_behind()) == []
-    living.close()
-    (path,) = (tmp_path / "s").iterdir()
-    with path.open("a") as file:
-        file.write('{"row": {"sam')
-    assert list(Spill(options, "another store").left_behind()) == []
-    assert len(list(Spill(options, "store").left_behind())) == 1
-    assert not list((tmp_path / "s").iterdir())
+class Odd:
+    """Something of the application's in the metadata."""
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise TypeError("it cannot be copied")
+
+
+@pytest.mark.parametrize("more", [{"a": 1}, {"a": Odd()}, {"a": "half \ud83d, \x00 and a\nline"}, {"a": float("nan")}])
+def test_answers_come_back_from_disk_as_they_were(more: dict[str, Any], tmp_path: Path) -> None:
+    text = "The tower is 300 m high.\nVery\u2028high."
+    sample = rm.Sample(id="1", question="q", answer=text, references=("It is.",), metadata=more)
+    answer, journal = scored(sample, "rouge", "lexical_groundedness"), new(tmp_path)
+    found = back(journal, put(journal, answer))
+    assert (found.run_id, found.trace_id, found.time_ms, found.metrics) == ("run", "trace", 5, None)
+    assert found.scored_row.scores == answer.scored_row.scores
+    assert found.scored_row.sample.answer == text
+    assert more != {"a": 1} or found.scored_row == answer.scored_row
+
+
+def test_a_journal_says_what_its_process_had(tmp_path: Path) -> None:
+    """Five came: one is written, one waits, its metrics and place noted, one was dropped, two are not scored."""
+    answer, journal = scored(rm.Sample(question="q", answer="a", references=("a",))), new(tmp_path)
+    numbers = [put(journal, answer) for _ in range(2)]
+    for _ in range(3):
+        journal.accept()
+    journal.settle()
+    journal.change({None: {"run": "r", "part": "p"}, numbers[1]: {"metrics": [("m", 0.5, 7, 1)], "place": ("p", 3)}})
+    journal.done([numbers[0]])
+    assert (journal.waiting, journal.unscored, journal.is_over) == ([numbers[1]], 2, False)
+    assert list(Journal.left_in(tmp_path, "store")) == []  # the process lives
+    journal.close()
+    assert list(Journal.left_in(tmp_path, "another store")) == []
+    with journal.path.open("ab") as file:
+        file.write(b'[2, {"row": {"sam')  # cut off by the kill
+    for _ in range(2):
+        found = left(tmp_path)
+        assert (found.waiting, found.unscored, found.about) == ([numbers[1]], 2, {"run": "r", "part": "p"})
+        again = back(found, numbers[1])
+        assert again.left_at == ("p", 3)
+        assert [(each.key, each.value, each.step) for each in again.metrics or ()] == [("m", 0.5, 1)]
+        found.close()
+    found = left(tmp_path)
+    found.done(found.waiting)
+    assert found.unscored == 2
+    found.close(keep=False)
+    assert not list(tmp_path.glob("*.jsonl"))
+
+
+def test_what_is_no_journal_and_what_cannot_be_written_are_left_alone(tmp_path: Path) -> None:
+    journal = new(tmp_path)
+    journal.path.with_stem(f"{journal.path.stem}0").write_bytes(b"")
+    assert list(Journal.left_in(tmp_path, "store")) == []
+    assert journal.append("{}", 10) is None
+    journal.close()
+    assert journal.append("{}", 10**6) is None
+    journal.accept()
+    assert (journal.unscored, journal.waiting) == (0, [])
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        new(tmp_path / "file")
 
 
 def test_a_full_buffer_is_due_however_long_the_table_is() -> None:
@@ -162,3 +222,63 @@ def test_a_folder_that_others_can_reach_is_not_used(tmp_path: Path) -> None:
     folder.chmod(0o777)
     assert SpillOptions.of(True).folder not in (folder, None)
     assert SpillOptions.of(False).folder is None
+
+
+_KILLED = """
+import os, signal, sys, time
+import mlflow
+import mlflow_ragmetrics as rm
+from langchain_core.runnables import RunnableLambda
+
+@rm.metric
+def own_number(answer: str) -> float:
+    if "never" in answer:
+        time.sleep(600)
+    return 0.5
+
+handler = rm.RagMetricsCallback([own_number], run_id=sys.argv[1] or None, spill=sys.argv[2])
+chain = RunnableLambda(lambda question: question)
+for n in range(3):
+    chain.invoke(f"question {n}", {"callbacks": [handler]})
+begun = lambda: any(run.data.metrics for run in mlflow.search_runs(output_format="list"))
+until = time.monotonic() + 120
+while handler.counts["scored"] < 3 or (sys.argv[3] and not begun()):
+    assert time.monotonic() < until
+    time.sleep(0.05)
+for n in range(2):
+    chain.invoke(f"never {n}", {"callbacks": [handler]})
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs SIGKILL")
+@pytest.mark.parametrize(("named", "begun"), [(True, True), (True, False), (False, True)])
+def test_of_a_killed_process_the_next_writes_what_was_scored_and_says_what_is_lost(
+    named: bool, begun: bool, suite: rm.Suite, plain: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = ""
+    if named:
+        with mlflow.start_run() as run:
+            run_id = run.info.run_id
+    command = [sys.executable, "-c", _KILLED, run_id, str(tmp_path / "s"), "begun" if begun else ""]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    (file,) = (tmp_path / "s").iterdir()
+    assert file.stat().st_mode & 0o077 == 0
+    if not named:
+        (found,) = mlflow.search_runs(output_format="list")
+        run_id = found.info.run_id
+    with mlflow.start_run() as other, rm.RagMetricsCallback(suite, spill=tmp_path / "s") as handler:
+        plain.invoke(QUESTIONS[0], {"callbacks": [handler]})
+    assert not list((tmp_path / "s").iterdir())
+    assert stored(other.info.run_id) == QUESTIONS[:1]
+    assert sorted(stored(run_id)) == [f"question {n}" for n in range(3)]
+    points = mlflow.MlflowClient().get_metric_history(run_id, "own_number")
+    assert sorted(point.step for point in points) == [0, 1, 2]
+    run = mlflow.get_run(run_id)
+    assert left_unwritten(run.data.tags) == 2
+    assert not [name for name in run.data.tags if name.startswith("ragmetrics.received.")]
+    assert "2 answers were accepted and neither written nor dropped: process" in run.data.tags["ragmetrics.status"]
+    assert "2 answers were lost" in caplog.text
+    assert run.info.status == ("FINISHED" if named else "FAILED")
