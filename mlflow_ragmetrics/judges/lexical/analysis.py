@@ -13,7 +13,13 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from mlflow_ragmetrics.core.text import has_content
 from mlflow_ragmetrics.judges.lexical.terms import NEGATED, Term, Terms, terms_of
-from mlflow_ragmetrics.judges.lexical.words import ABBREVIATIONS, CLOSING_ABBREVIATIONS, STOP_WORDS, SUBJECTS
+from mlflow_ragmetrics.judges.lexical.words import (
+    ABBREVIATIONS,
+    CLOSING_ABBREVIATIONS,
+    CURRENCY_SIGNS,
+    STOP_WORDS,
+    SUBJECTS,
+)
 
 __all__ = [
     "CLAUSE_END",
@@ -35,9 +41,10 @@ Span = tuple[int, int]
 MARKER = re.compile(r"[ \t]*(?:#{1,6}(?=\s)|[-*•‣◦–—·](?=\s)|\(?(?:\d{1,2}|[A-Za-zа-я])[.)](?=\s))[ \t]*")
 # A run of stops is tried from its first one only: tried from each, a long run would take quadratic time.
 _STOP = re.compile(
-    r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*(?=\s|$)|(?<=[a-zа-яё]{3})[.!?](?=[A-ZА-ЯЁ][a-zа-яё])|[。！？]+[」』”）]*"
+    r"(?=[.!?…。！？])"
+    r"(?:(?<![.!?…])[.!?…]+[\"'”’»)\]]*(?=\s|$)|(?<=[a-zа-яё]{3})[.!?](?=[A-ZА-ЯЁ][a-zа-яё])|[。！？]+[」』”）]*)"
 )
-_WORD_BEFORE = re.compile(r"[^\s\"'“”«»(\[]+$")
+_WORD_BREAK = re.compile(r"[\s\"'“”«»(\[]")
 _WORD_AFTER = re.compile(r"\s*[\"'“«(\[]*([^\W_]+)")
 _WRAPPED_LINE = 50
 
@@ -58,9 +65,10 @@ def sentence_spans(text: str) -> list[Span]:
 
 def _append(spans: list[Span], text: str, start: int, end: int) -> None:
     piece = text[start:end]
-    start += len(piece) - len(piece.lstrip())
-    if has_content(piece):
-        spans.append((start, start + len(piece.strip())))
+    stripped = piece.strip()
+    if has_content(stripped):
+        start += piece.index(stripped)
+        spans.append((start, start + len(stripped)))
 
 
 def _line_spans(text: str) -> list[Span]:
@@ -82,21 +90,22 @@ def _ends_sentence(text: str, start: int, stop: re.Match[str]) -> bool:
     """Whether this stop ends a sentence, and not an abbreviation, an initial or a list number."""
     if stop.group()[0] != "." or len(stop.group()) > 1:
         return True
-    before = _WORD_BEFORE.search(text, max(start, stop.start() - 30), stop.start())
+    word = _WORD_BREAK.split(text[max(start, stop.start() - 30) : stop.start()])[-1]
     after = _WORD_AFTER.match(text, stop.end(), stop.end() + 60)
-    if before is None or after is None:
+    if not word or after is None:
         return True
-    word, following = before.group().casefold(), after.group(1)
+    folded, following = word.casefold(), after.group(1)
     if following.islower() and text[stop.end() : stop.end() + 1].isspace():
         return False
-    if word in ABBREVIATIONS:
+    if folded in ABBREVIATIONS:
         return False
-    if word in CLOSING_ABBREVIATIONS:
+    if folded in CLOSING_ABBREVIATIONS:
         return following.casefold() in STOP_WORDS
-    if len(word) == 1 and before.group().isupper():
-        earlier = text[max(start, before.start() - 60) : before.start()].split()
+    before = stop.start() - len(word)
+    if len(folded) == 1 and word.isupper():
+        earlier = text[max(start, before - 60) : before].split()
         return bool(earlier) and earlier[-1].islower()
-    return not (word.isdecimal() and before.start() == start)
+    return not (folded.isdecimal() and before == start)
 
 
 _FEWEST_WORDS: Final = 3
@@ -107,14 +116,15 @@ _EMPHASIS = re.compile(r"\*\*|__|`")
 _REMARK = re.compile(
     r"^(?:(?:please )?(?:let me know|feel free)|i hope|good luck|you['’]re welcome|happy to help|sure[,!.]"
     r"|надеюсь|удачи|обращайтесь|дайте знать)"
-    r"|\b(?:i|we)(?: am| are|['’]m|['’]re)? (?:unable|cannot|can['’]t|can not) (?:to )?(?:answer|determine|say|tell)\b"
-    r"|\bit(?: is|['’]s) (?:unable|impossible|not possible|difficult) to (?:answer|determine|provide|say|tell)\b"
-    r"|\b(?:passages?|texts?|contexts?|documents?|sources?|information)\b[^.]{0,40}"
+    r"|\b(?=[iwptcdsnотк])(?:"  # so that the others are tried at few words
+    r"(?:i|we)(?: am| are|['’]m|['’]re)? (?:unable|cannot|can['’]t|can not) (?:to )?(?:answer|determine|say|tell)\b"
+    r"|it(?: is|['’]s) (?:unable|impossible|not possible|difficult) to (?:answer|determine|provide|say|tell)\b"
+    r"|(?:passages?|texts?|contexts?|documents?|sources?|information)\b[^.]{0,40}"
     r"\b(?:do|does|did|is|are)(?:n['’]t| not) (?:\w+ )?"
     r"(?:mention|provid|say|specif|contain|state|include|sufficient|enough|give|address)"
-    r"|\bno (?:\w+ )?(?:information|mention)\b[^.]{0,60}\b(?:passages?|texts?|contexts?|provided|given)\b"
-    r"|\b(?:отрывк|текст|контекст)\w*[^.]{0,40}\bне (?:\w+ )?(?:упомин|указ|содерж|говор|сообщ)"
-    r"|\b(?:отрывк|текст|контекст)\w*[^.]{0,40}\bнет (?:\w+ )?(?:информации|сведений|данных)",
+    r"|no (?:\w+ )?(?:information|mention)\b[^.]{0,60}\b(?:passages?|texts?|contexts?|provided|given)\b"
+    r"|(?:отрывк|текст|контекст)\w*[^.]{0,40}\bне (?:\w+ )?(?:упомин|указ|содерж|говор|сообщ)"
+    r"|(?:отрывк|текст|контекст)\w*[^.]{0,40}\bнет (?:\w+ )?(?:информации|сведений|данных))",
     re.IGNORECASE,
 )
 CLAUSE_END = re.compile(r";\s+|,\s+(?:and|but|while|whereas|а|но|и)\s+")
@@ -206,13 +216,13 @@ class Analysis:
     def __init__(self, text: str) -> None:
         self.terms = terms = terms_of(text)
         spans = sentence_spans(text)
-        found, place, starts = [], 0, terms.starts  # not quite in order: a currency sign comes behind its number
+        starts = terms.starts
+        if any(sign in text for sign in CURRENCY_SIGNS):
+            starts = list(accumulate(starts, max))  # a currency sign comes behind its number
+        found, place = [], 0
         for start, end in spans:
-            while place < len(starts) and starts[place] < start:
-                place += 1
-            first = place
-            while place < len(starts) and starts[place] < end:
-                place += 1
+            first = bisect_left(starts, start, place)
+            place = bisect_left(starts, end, first)
             found.append(range(first, place))
         borders = [0, *accumulate(map(len, found))]
         if borders[-1] < len(terms.keys):
@@ -233,28 +243,24 @@ MOST_PLACES: Final = 500  # of one key: what a claim costs stays bounded however
 
 
 class Place:
-    """One sentence of a passage: the passage's number from 1, and the places of its content terms."""
+    """One sentence of a passage: the passage's number from 1, its content terms and their keys."""
 
     def __init__(self, passage: int, within: Terms, start: int, end: int, content: list[int]) -> None:
         self.passage = passage
         self._within, self._start, self._end, self._content = within, start, end, content
+        self.keys = list(map(within.keys.__getitem__, content))
 
     @property
     def text(self) -> str:
         """The sentence."""
         return self._within.text[self._start : self._end]
 
-    @property
-    def keys(self) -> list[str]:
-        """The keys of its content terms."""
-        return list(map(self._within.keys.__getitem__, self._content))
-
-    @property
+    @cached_property
     def terms(self) -> list[Term]:
         """Its content terms."""
         return self._within.at(self._content)
 
-    @property
+    @cached_property
     def negates(self) -> bool:
         """Whether any of its terms is negated."""
         kinds = self._within.kinds

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final, Literal
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
 
 from mlflow_ragmetrics.core.text import has_content
 from mlflow_ragmetrics.judges.lexical.analysis import MOST_PLACES, Source, analysed
@@ -38,8 +38,7 @@ _STEEPNESS: Final = 12.0
 _NEARLY: Final = 0.8
 
 
-@dataclass(frozen=True)
-class Coverage:
+class Coverage(NamedTuple):
     """What the passages have of a claim.
 
     ``support``: 0 to 1. ``found`` and ``missing``: the claim's content terms. ``places``: the sentences of the best
@@ -57,8 +56,8 @@ class Coverage:
     sentence: float
     stray_numbers: tuple[Term, ...] = ()
     content: Sequence[Term] = ()
-    masks: Mapping[int, int] = field(default_factory=dict)
-    windows: Mapping[int, int] = field(default_factory=dict)
+    masks: Mapping[int, int] = MappingProxyType({})
+    windows: Mapping[int, int] = MappingProxyType({})
     most: int = MOST_PLACES
 
 
@@ -127,10 +126,11 @@ def _windows(masks: dict[int, int], source: Source) -> dict[int, int]:
     """For each of these sentences what it and those next to it hold, within its passage."""
     windows = dict(masks)
     places = source.places
-    for place in masks:
-        for near in range(place + 1, place + _WIDTH):
-            if near in masks and places[near].passage == places[place].passage:
-                windows[place] |= masks[near]
+    for behind in range(1, _WIDTH):
+        for place, mask in masks.items():
+            before = place - behind
+            if before in masks and places[before].passage == places[place].passage:
+                windows[before] |= mask
     return windows
 
 
@@ -161,21 +161,29 @@ def nearest_places(coverage: Coverage, source: Source, wanted: int = _NEAREST) -
     if len(full) < wanted:
         full = dict(masks)
     total = len(source.places)
-    scores = dict.fromkeys(full, 0.0)
-    for term in coverage.found:
-        postings = source.postings(term.key)
-        weight = math.log(1 + total / len(postings))
-        for place in postings[: coverage.most]:
-            if place in scores:
-                scores[place] += weight
-    ranked = sorted(scores, key=lambda place: (-scores[place], place))
+    weights = [math.log(1 + total / len(source.postings(term.key))) for term in coverage.found]
+    score_of = {mask: _sum_of(weights, mask) for mask in set(full.values())}
+    scores = {place: score_of[mask] for place, mask in full.items()}
+    least = sorted(scores.values(), reverse=True)[: _COMPARED * wanted][-1]
+    best = [place for place, score in scores.items() if score >= least]
+    ranked = sorted(best, key=lambda place: (-scores[place], place))[: _COMPARED * wanted]
     pairs = set(pairwise([term.key for term in coverage.content]))
     reach = scores[ranked[min(wanted, len(ranked)) - 1]] - _NEIGHBOURS * len(pairs)
-    for place in ranked[: _COMPARED * wanted]:
+    for place in ranked:
         if scores[place] < reach:
             break
         scores[place] += _NEIGHBOURS * len(pairs.intersection(pairwise(source.places[place].keys)))
     return tuple(sorted(ranked, key=lambda place: (-scores[place], place))[:wanted])
+
+
+def _sum_of(weights: Sequence[float], mask: int) -> float:
+    """The sum of the weights at the bits of ``mask``, from the lowest on."""
+    total = 0.0
+    while mask:
+        lowest = mask & -mask
+        total += weights[lowest.bit_length() - 1]
+        mask ^= lowest
+    return total
 
 
 def _informative(claim: Sequence[Term], source: Source) -> list[Term]:
@@ -242,8 +250,7 @@ _DOUBTED: Final = 0.5
 _LONGEST_COMPARED: Final = 100
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(NamedTuple):
     """What wording says of a claim; ``support`` is lower than the coverage where the passages disagree.
 
     ``quoted``: the sentences that support the claim, of every passage that does, or the one that contradicts it.
@@ -294,14 +301,15 @@ def _elsewhere(coverage: Coverage, source: Source) -> list[int]:
     """The best sentence of each other passage that holds nearly as much of the claim, and all of its numbers."""
     masks, places = coverage.masks, source.places
     numbers = sum(1 << bit for bit, term in enumerate(coverage.found) if term.number)
+    counts = {place: held.bit_count() for place, held in coverage.windows.items() if held & numbers == numbers}
+    enough = _NEARLY * max(counts.values(), default=0)
     windows: dict[int, tuple[int, int]] = {}
-    for place, window in coverage.windows.items():
-        if window & numbers == numbers:
+    for place, count in counts.items():
+        if count >= enough:
             passage = places[place].passage
-            windows[passage] = max(windows.get(passage, (0, 0)), (window.bit_count(), -place))
+            windows[passage] = max(windows.get(passage, (0, 0)), (count, -place))
     home = places[coverage.places[0]].passage
-    enough = _NEARLY * max((count for count, _ in windows.values()), default=0)
-    found = [(passage, -start) for passage, (count, start) in sorted(windows.items()) if count >= enough]
+    found = [(passage, -start) for passage, (_, start) in sorted(windows.items())]
     return [
         max(
             (each for each in range(start, start + _WIDTH) if each in masks and places[each].passage == passage),

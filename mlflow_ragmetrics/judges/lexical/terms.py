@@ -7,8 +7,9 @@ import threading
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import accumulate, chain, islice
-from typing import Final, NamedTuple
+from itertools import accumulate, chain, compress, islice
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 import snowballstemmer
 
@@ -40,21 +41,25 @@ __all__ = [
 
 _LONGEST_STEMMED: Final = 40
 _WORDS_KEPT: Final = 50_000
-# The first two alternatives are most tokens, and are found there in half the time: plain words, and breaks.
+_NUMBERS_KEPT: Final = 5_000
+# The first two alternatives are most tokens, and are found there in half the time: plain words, and breaks. At a blank,
+# none of the alternatives is tried.
 _TOKEN = re.compile(
-    r"([A-Za-z]{2,}(?![^\W\d_]|[\u0300-\u036f'’])|[.!?;:,()\n]"
+    r"(?! )([A-Za-z]{2,}(?![^\W\d_]|[\u0300-\u036f'’])|[.!?;:,()\n]"
     r"|\d{4}-\d{1,2}-\d{1,2}(?!\w)|\d{1,2}\.\d{1,2}\.\d{4}(?!\w)|\d{1,3}(?:, \d{3})*, 0\d{2}(?!\w)"
     r"|\d+(?:[.,:]\d+)*|[%$€£₽℃℉]|°(?:[CFcf](?!\w))?"
     r"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){2,}|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][̀-ͯ]*)+(?:['’][^\W\d_]+)?)"
 )
 CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
-_VERBS = (["is"], ["was"], ["has"], ["had"], ["был"], ["была"], ["было"], ["является"])
+_VERBS = frozenset(("is", "was", "has", "had", "был", "была", "было", "является"))
 _ACCENTED = re.compile("([a-z])[\u0300-\u036f]+")
 _CYRILLIC = re.compile("[а-яё]")
 _OUR = re.compile(r"(?<=[a-z]{3})our")
 _ISE = re.compile(r"(?<=[a-z]{3})([iy])s(e|ed|es|er|ers|ing|ation|ations)$")
 _RE = re.compile(r"(?<=[a-z]{2})([bt])re(s?)$")
-_BREAKS = frozenset(".!?;:,()\n")
+_END: Final = ""  # stands behind the last word and before the first
+_BREAKS = frozenset((*".!?;:,()\n", _END))
+_OPENING = _BREAKS.difference(",()")  # what a sentence begins behind
 _UNSTEMMED = frozenset("abfhjkopquvwxz")  # no suffix of the English stemmer ends in them
 _ORS = frozenset(("or", "nor", "или", "ни"))
 _DEGREES = frozenset(("degree", "degrees", "°", "градус", "градуса", "градусов"))
@@ -145,25 +150,17 @@ class _Word(NamedTuple):
 
 
 CONTENT, NUMBER, NAME, NEGATED = 1, 2, 4, 8  # what a term is
-_CAPITAL, _SECOND_CAPITAL, _NEGATES, _CANCELS, _BREAK, _READ, _TAKEN, _OR = (1 << bit for bit in range(4, 12))  # a word
+_CAPITAL, _SECOND_CAPITAL, _NEGATES, _CANCELS, _READ, _OR = (1 << bit for bit in range(4, 10))  # what a word is besides
+_JOINS, _STOPS = _NEGATES | _OR, _NEGATES | _CANCELS
+_NO_TERM: Final = -1  # a break, or a token that is part of the term before it
 
 
 class Terms:
     """The terms of a text in order, as columns: many are compared by their keys, few are looked at."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, keys: list[str], starts: list[int], ends: list[int], kinds: list[int]) -> None:
         self.text = text
-        self.keys: list[str] = []
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-        self.kinds: list[int] = []
-
-    def add(self, key: str, start: int, end: int, kind: int) -> None:
-        """Append a term."""
-        self.keys.append(key)
-        self.starts.append(start)
-        self.ends.append(end)
-        self.kinds.append(kind)
+        self.keys, self.starts, self.ends, self.kinds = keys, starts, ends, kinds
 
     def keep(self, ranges: Sequence[range]) -> None:
         """Leave out what stands in none of these ranges of places."""
@@ -192,80 +189,121 @@ _FACTS = [tuple(bool(kind & each) for each in (CONTENT, NUMBER, NAME, NEGATED)) 
 def terms_of(text: str) -> Terms:
     """The terms of ``text`` in order; linear in its length."""
     reading = _Reading(text)
-    terms, borders = reading.terms, reading.borders
-    keys, starts, ends, kinds = terms.keys, terms.starts, terms.ends, terms.kinds
-    for place, (_, key, flags) in enumerate(reading.found):
-        if flags <= CONTENT and not reading.negating:  # a word that means the same wherever it stands: nearly all are
-            keys.append(key)
-            starts.append(borders[2 * place])
-            ends.append(borders[2 * place + 1])
-            kinds.append(flags)
-            reading.opening = False
-        else:
-            reading.take(place)
-    return terms
+    reading.read()
+    reading.negate()
+    return reading.terms()
+
+
+class _Added(NamedTuple):
+    """A term besides the one that its token has: the month of a date, the "dollars" of "$5"."""
+
+    place: int
+    key: str
+    start: int
+    end: int
+    sign: bool
 
 
 class _Reading:
-    """A text while it is read: ``found`` are its tokens, in the order in which they are to be taken.
+    """A text while it is read: columns of its tokens, one row each, that become those of its terms.
 
-    ``negating``: a negator stands before, with no content word between. ``opening``: a sentence begins here.
+    Most tokens are words that mean the same wherever they stand. Only the others are looked at one by one.
     """
 
     def __init__(self, text: str) -> None:
-        self.terms = Terms(text)
+        self._text = text
         parts = _TOKEN.split(text)  # what lies before each token, and the token, in turn
-        self.borders = list(accumulate(map(len, parts)))
-        self.found = list(map(_WORDS.__getitem__, parts[1::2]))
-        self.negating, self.opening = False, True
+        borders = list(accumulate(map(len, parts)))
+        self._starts, self._ends = borders[::2], [*borders[1::2], len(text)]
+        found = list(map(_WORDS.__getitem__, [*parts[1::2], _END]))
+        self._words, self._keys, self._flags = (list(map(itemgetter(field), found)) for field in range(3))
+        self._kinds = self._flags.copy()
         self._gaps = parts[::2]
-        self._words = [folded for folded, _, _ in self.found]
         self._sign: tuple[str, int, int] | None = None
+        self._added: list[_Added] = []
+        self._negators: list[int] = []
 
-    def take(self, place: int) -> None:
-        """Read the token at ``place``, and what belongs to it behind it, which is then taken already."""
-        word, key, flags = self.found[place]
-        if flags & _BREAK:
-            self.negating, self.opening = False, word not in ",()"
-        elif flags & _READ:
-            self._read(place, word, flags)
-        elif not flags & _TAKEN:
-            self._add((key,), place, 1, flags, flags & CONTENT)
+    def read(self) -> None:
+        """Say what each word is that is a name, a number or a unit, or that belongs to a number."""
+        kinds = self._kinds
+        for place, flags in enumerate(self._flags):
+            if flags <= CONTENT or kinds[place] == _NO_TERM:
+                continue
+            if flags & _JOINS:
+                self._negators.append(place)
+            if flags & _READ:
+                self._read(place, flags)
+                continue
+            kinds[place] = flags & CONTENT
+            if flags & _CAPITAL and self._is_name(place, place + 1, flags):
+                kinds[place] |= NAME
 
-    def _read(self, place: int, word: str, flags: int) -> None:
-        if word in CURRENCY_SIGNS and place + 1 < len(self.found) and self._words[place + 1][0].isdecimal():
-            self._sign = stem(word), self.borders[2 * place], self.borders[2 * place + 1]  # "$5" is read as "5 dollars"
+    def _is_name(self, place: int, following: int, flags: int) -> bool:
+        opening = self._words[place - 1] in _OPENING
+        return not opening or flags & _SECOND_CAPITAL != 0 or self._words[following] in _VERBS
+
+    def _read(self, place: int, flags: int) -> None:
+        words, kinds = self._words, self._kinds
+        word = words[place]
+        if word in CURRENCY_SIGNS and words[place + 1][:1].isdecimal():
+            self._sign = stem(word), self._starts[place], self._ends[place]  # "$5" is read as "5 dollars"
+            kinds[place] = _NO_TERM
             return
-        keys, taken, number = _read(self._words, self._gaps, place)
-        self.found[place + 1 : place + taken] = [_TAKEN_WORD] * (taken - 1)
-        if not number:
-            self._add(keys, place, taken, flags, flags & CONTENT)
-            return
-        self._add(keys, place, taken, flags & ~_CAPITAL, CONTENT | NUMBER)
-        following = self._words[place + taken] if place + taken < len(self.found) else ""
-        if self._sign is not None:
-            self.terms.add(*self._sign, CONTENT)
-            self._sign = None
-        elif following in UNITS_BEHIND_NUMBERS:
-            flags = (self.found[place + taken].flags | CONTENT) & ~_READ
-            self.found[place + taken] = _Word(following, stem(UNITS_BEHIND_NUMBERS[following]), flags)
-
-    def _add(self, keys: tuple[str, ...], place: int, taken: int, flags: int, kind: int) -> None:
+        keys, taken, number = _read(words, self._gaps, place)
         following = place + taken
-        verb = self._words[following : following + 1] in _VERBS
-        if flags & _CAPITAL and (not self.opening or flags & _SECOND_CAPITAL or verb):
-            kind |= NAME
-        if self.negating and kind & CONTENT:
-            kind |= NEGATED
-        for key in keys:
-            self.terms.add(key, self.borders[2 * place], self.borders[2 * following - 1], kind)
-        if flags & _NEGATES:
-            self.negating = True
-        elif kind & CONTENT or flags & _CANCELS:
-            self.negating = False
-        elif flags & _OR and any(each & NEGATED for each in self.terms.kinds[-2:]):
-            self.negating = True  # "no taste or smell"
-        self.opening = False
+        kinds[place + 1 : following] = [_NO_TERM] * (taken - 1)
+        self._keys[place] = keys[0]
+        self._ends[place] = self._ends[following - 1]
+        self._added += [_Added(place, key, self._starts[place], self._ends[place], False) for key in keys[1:]]
+        if not number:
+            kinds[place] = flags & CONTENT
+            if flags & _CAPITAL and self._is_name(place, following, flags):
+                kinds[place] |= NAME
+            return
+        kinds[place] = CONTENT | NUMBER
+        if self._sign is not None:
+            self._added.append(_Added(place, *self._sign, True))
+            self._sign = None
+        elif words[following] in UNITS_BEHIND_NUMBERS:
+            self._keys[following] = stem(UNITS_BEHIND_NUMBERS[words[following]])
+
+    def negate(self) -> None:
+        """Mark the first content word behind each negator in its clause, and what "or" joins to it."""
+        signed = {each.place for each in self._added if each.sign}
+        for place in self._negators:
+            if self._flags[place] & _NEGATES or self._follows_negated(place, signed):
+                self._negate_behind(place + 1)
+
+    def _follows_negated(self, place: int, signed: set[int]) -> bool:
+        """Whether the term before is negated: "no taste or smell"."""
+        before = place - 1
+        while before >= 0 and self._kinds[before] == _NO_TERM:
+            before -= 1
+        return before >= 0 and self._kinds[before] & NEGATED != 0 and before not in signed
+
+    def _negate_behind(self, place: int) -> None:
+        while self._words[place] not in _BREAKS:
+            kind, flags = self._kinds[place], self._flags[place]
+            if kind != _NO_TERM:
+                if kind & CONTENT:
+                    self._kinds[place] |= NEGATED
+                if kind & CONTENT or flags & _STOPS:
+                    return
+            place += 1
+
+    def terms(self) -> Terms:
+        """The terms, once all is read."""
+        columns: list[list[Any]] = [self._keys, self._starts, self._ends, self._kinds]
+        if self._added:
+            origins = [*range(len(self._kinds)), *(each.place for each in self._added)]
+            for place, key, start, end, sign in self._added:
+                kind = CONTENT if sign else self._kinds[place]
+                for column, value in zip(columns, (key, start, end, kind), strict=True):
+                    column.append(value)
+            order = sorted(range(len(origins)), key=origins.__getitem__)
+            columns = [list(map(column.__getitem__, order)) for column in columns]
+        kept = list(map(_NO_TERM.__ne__, columns[-1]))
+        return Terms(self._text, *(list(compress(column, kept)) for column in columns))
 
 
 def is_longer_than(most: int, texts: Iterable[str]) -> bool:
@@ -285,7 +323,7 @@ def is_negator(word: str) -> bool:
 def _word_of(token: str) -> _Word:
     folded = _fold(token)
     if folded in _BREAKS:
-        return _Word(folded, "", _BREAK)
+        return _Word(folded, "", _NO_TERM)
     key = _plain_key(folded)
     contracted = folded.endswith("n't")
     content = folded not in STOP_WORDS and not contracted
@@ -314,7 +352,6 @@ class _Words(dict[str, _Word]):
 
 
 _WORDS = _Words()
-_TAKEN_WORD = _Word("", "", _TAKEN)
 
 
 def _plain_key(word: str) -> str:
@@ -351,7 +388,10 @@ def _without_accents(word: str) -> str:
 
 
 def _read(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...], int, bool]:
-    """The keys of the term at ``place``, how many tokens it takes, and whether it is a number."""
+    """The keys of the term at ``place``, how many tokens it takes, and whether it is a number.
+
+    Behind the last of the words stands an empty one.
+    """
     word = words[place]
     first = word[0]
     if first.isdecimal():
@@ -359,7 +399,7 @@ def _read(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...
     if word in CURRENCY_SIGNS:
         return (stem(word),), 1, False
     if word in _DEGREES:
-        scale = _SCALES_OF_DEGREES.get(words[place + 1] if place + 1 < len(words) else "")
+        scale = _SCALES_OF_DEGREES.get(words[place + 1])
         return ((scale,), 2, False) if scale else ((stem("degree"),), 1, False)
     if word in MONTHS and _is_month(words, place):
         return (f"month:{MONTHS[word]}",), 1, True
@@ -371,20 +411,29 @@ def _read(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...
 
 def _read_digits(words: list[str], gaps: list[str], place: int) -> tuple[tuple[str, ...], int, bool]:
     word = words[place]
-    date = _read_date(word)
-    if date is not None:
-        day, month, year = date
-        return (f"#{day}", f"month:{month}", f"#{year}"), 1, True
-    following = words[place + 1] if place + 1 < len(words) else ""
+    keys = _keys_of_digits(word)
+    if len(keys) > 1:
+        return keys, 1, True
+    following = words[place + 1]
     adjacent = bool(following) and not gaps[place + 1]
     if adjacent and following in ("st", "nd", "rd", "th", "s"):
         near_month = any(near in MONTHS for near in words[max(place - 1, 0) : place + 4])
         ordinal = None if near_month else ORDINALS.get(word + following)
-        return ((stem(ordinal),), 2, False) if ordinal else ((f"#{canonical_number(word)}",), 2, True)
+        return ((stem(ordinal),), 2, False) if ordinal else (keys, 2, True)
     scale = SCALES.get(following)
     if scale is not None and (adjacent or len(following) > 1):
         return (f"#{canonical_number(word, scale)}",), 2, True
-    return (f"#{canonical_number(word)}",), 1, True
+    return keys, 1, True
+
+
+@lru_cache(maxsize=_NUMBERS_KEPT)
+def _keys_of_digits(word: str) -> tuple[str, ...]:
+    """The key of a number, or those of a date: its day, month and year."""
+    date = _read_date(word)
+    if date is None:
+        return (f"#{canonical_number(word)}",)
+    day, month, year = date
+    return f"#{day}", f"month:{month}", f"#{year}"
 
 
 def _is_month(words: list[str], place: int) -> bool:
@@ -392,7 +441,7 @@ def _is_month(words: list[str], place: int) -> bool:
     if len(words[place]) > 3 and words[place] != "march":
         return True
     beside = words[max(place - 1, 0) : place] + words[place + 1 : place + 2]
-    return any(word[0].isdecimal() or word in ("st", "nd", "rd", "th") for word in beside)
+    return any(word[:1].isdecimal() or word in ("st", "nd", "rd", "th") for word in beside)
 
 
 def canonical_number(digits: str, scale: int = 1) -> str:
