@@ -150,8 +150,8 @@ def start_thread(action: Callable[[], object], *, name: str, context: contextvar
     return task
 
 
-def run_in_thread(action: Callable[[], T], timeout: float | None) -> T:
-    """What ``action`` returns or raises, run on a thread of the pool with an empty context.
+def run_in_thread(action: Callable[[], T], timeout: float | None, context: contextvars.Context | None = None) -> T:
+    """What ``action`` returns or raises, run on a thread of the pool in an empty context or in ``context``.
 
     A chain's callbacks and an open trace live in context variables, so that the action inherits neither. After
     ``timeout`` seconds a ``ThreadTimeoutError`` is raised, whatever a client does with its own timeout. An action that
@@ -169,7 +169,7 @@ def run_in_thread(action: Callable[[], T], timeout: float | None) -> T:
         if lease is not None:
             lease.end(ended)
 
-    start_thread(run, name="ragmetrics-call")
+    start_thread(run, name="ragmetrics-call", context=context)
     try:
         result = results.get(timeout=timeout)
     except queue.Empty:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -212,7 +211,7 @@ def assessments_of(
 
 
 def _metadata(score: Score) -> dict[str, str]:
-    items = [asdict(item) for item in score.items]
+    items = [{**vars(item), "evidence": list(map(vars, item.evidence))} for item in score.items]
     entries = {
         "ragmetrics.status": score.status,
         "ragmetrics.scaled": score.scaled,

@@ -9,6 +9,8 @@ from typing import Any
 
 import mlflow
 import pytest
+from mlflow.exceptions import MlflowException
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.tracking import trace_store
@@ -40,10 +42,12 @@ def traces_of(run_id: str) -> list[Any]:
     return sorted(found, key=lambda trace: trace.info.client_request_id or trace.data.request)
 
 
-@pytest.fixture(params=["direct", "public"])
+@pytest.fixture(params=["direct", "one by one", "public"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "public":
         monkeypatch.setattr(traces_module, "can_write_directly", lambda: False)
+    if request.param == "one by one":
+        monkeypatch.setattr(trace_store, "_write_in_one_transaction", lambda *_: False)
     return request.param
 
 
@@ -62,6 +66,24 @@ def test_a_trace_a_row_with_spans_feedback_and_expectation(report: rm.Report, wa
     assert by_name["expected_response"].value == "Paris."
     assert all(each.metadata["mlflow.assessment.sourceRunId"] == run_id for each in by_name.values())
     assert mlflow.get_run(run_id).data.tags["mlflow.runType"] == "genai_evaluate"
+
+
+@needs_batches
+def test_a_transaction_that_fails_leaves_nothing_and_the_traces_are_written_one_by_one(
+    report: rm.Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, failures = SqlAlchemyStore.log_spans, [MlflowException("the store failed")]
+
+    def log_spans(*arguments: Any, **options: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return write(*arguments, **options)
+
+    monkeypatch.setattr(SqlAlchemyStore, "log_spans", log_spans)
+    traces = traces_of(report.log())
+    assert not failures
+    assert [len(trace.data.spans) for trace in traces] == [2, 2, 1]
+    assert [len({each.assessment_id for each in trace.info.assessments}) for trace in traces] == [4, 3, 4]
 
 
 def test_rows_of_two_runs_are_paired_by_the_id_of_the_sample(report: rm.Report, way: str) -> None:

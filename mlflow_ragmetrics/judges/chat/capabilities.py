@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -32,6 +33,7 @@ __all__ = [
     "is_ollama",
     "rate_limiter_of",
     "untraced",
+    "untraced_context",
     "with_structure",
     "without",
 ]
@@ -202,6 +204,9 @@ class Manner:
         return {name: value for name, value in arguments.items() if self.temperature or name != "temperature"}
 
 
+_LANGCHAIN_TRACER = "mlflow.langchain.langchain_tracer"
+
+
 @contextmanager
 def untraced() -> Iterator[None]:
     """In this block and thread MLflow and LangSmith, where they are loaded, trace nothing; elsewhere they go on."""
@@ -213,6 +218,22 @@ def untraced() -> Iterator[None]:
         if "mlflow" in sys.modules:
             _switch_mlflow_off(stack)
         yield
+
+
+def untraced_context() -> contextvars.Context:
+    """A new context, with nothing of the caller's in it, in which nothing is traced."""
+    return _switched_off("langsmith" in sys.modules, "mlflow" in sys.modules, _LANGCHAIN_TRACER in sys.modules).copy()
+
+
+@cache
+def _switched_off(*_loaded: bool) -> contextvars.Context:
+    """The context that ``untraced`` makes of an empty one, as long as nothing else that traces is loaded."""
+
+    def switch_off() -> contextvars.Context:
+        with untraced():
+            return contextvars.copy_context()
+
+    return contextvars.Context().run(switch_off)
 
 
 def _switch_mlflow_off(stack: ExitStack) -> None:
@@ -240,7 +261,7 @@ def _enter_unsampled_span() -> Callable[[], None]:
 
 def _keep_unsampled_span() -> Callable[[], None]:
     """Keep the span that LangChain's tracer could not start from taking the place of the unsampled one."""
-    tracer = sys.modules.get("mlflow.langchain.langchain_tracer")
+    tracer = sys.modules.get(_LANGCHAIN_TRACER)
     attaches: contextvars.ContextVar[bool] | None = getattr(tracer, "_should_attach_span_to_context", None)
     if attaches is None:
         return lambda: None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
@@ -16,7 +16,7 @@ from mlflow_ragmetrics.judges.chat.capabilities import (
     Manner,
     is_ollama,
     rate_limiter_of,
-    untraced,
+    untraced_context,
     with_structure,
     without,
 )
@@ -63,7 +63,7 @@ class ModelClient:
         self.longest_reply = longest_reply_of(model, call_options)
         self._window = _SMALLEST_WINDOW
 
-    @property
+    @cached_property
     def window(self) -> int | None:
         """The tokens of the longest prompt that the model takes, where it says so."""
         window = getattr(self._model, "num_ctx", None)
@@ -104,7 +104,7 @@ class ModelClient:
         self._wait_for_turn(prompt)
         # written in other alphabets a token has fewer characters, and the schema is paid for too
         priced = sum(len(text.encode()) for _, text in said) // 3 + tokens_in(str(schema))
-        most = longest_reply_of(self._model, arguments) or _USUAL_MOST_TOKENS
+        most = _limit_in(arguments) or self.longest_reply or _USUAL_MOST_TOKENS
         begin = partial(self.usage.begin_call, self._budget, priced, most)
         request, context = begin(), copy_context()
         further: list[Request] = []
@@ -138,7 +138,8 @@ class ModelClient:
             config["run_name"] = "ragmetrics judge"
         call = partial(self._invoke, model, manner, list(messages), config, sent)
         try:
-            return read_reply(run_in_thread(call, self._timeout), keys)
+            context = None if self._trace else untraced_context()
+            return read_reply(run_in_thread(call, self._timeout, context), keys)
         except ThreadTimeoutError as error:
             raise JudgeError(str(error), code="timeout") from None
         except Exception as error:
@@ -147,23 +148,17 @@ class ModelClient:
                 raise
             return ended
 
+    @staticmethod
     def _invoke(
-        self,
         model: Any,
         manner: Manner,
         messages: list[ChatMessage],
         config: Mapping[str, Any],
         arguments: Mapping[str, Any],
     ) -> Any:
-        def asked() -> Any:
-            if manner.sync:
-                return model.invoke(messages, config=config, **arguments)
-            return awaited(model.ainvoke(messages, config=config, **arguments))
-
-        if self._trace:
-            return asked()
-        with untraced():
-            return asked()
+        if manner.sync:
+            return model.invoke(messages, config=config, **arguments)
+        return awaited(model.ainvoke(messages, config=config, **arguments))
 
     def _model_for(self, manner: Manner, schema: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
         key = (",".join(schema["properties"]) if manner.structured else "", manner, *settings.items())
@@ -182,7 +177,7 @@ class ModelClient:
         settings = {field: arguments[name] for name, field in OLLAMA_NAMES.items() if name in arguments}
         if self._model.num_ctx is not None:
             return settings
-        most = longest_reply_of(self._model, arguments) or _USUAL_MOST_TOKENS
+        most = _limit_in(arguments) or self.longest_reply or _USUAL_MOST_TOKENS
         wanted = sum(len(text.encode()) for _, text in messages) // 3 + most
         while self._window < wanted:
             self._window *= 2
@@ -243,5 +238,9 @@ class ModelClient:
 
 def longest_reply_of(model: Any, arguments: Mapping[str, Any]) -> int | None:
     """The longest reply that a call allows, in tokens; ``None`` where it sets no limit."""
-    given = [arguments.get(name) for name in _LIMITS] + [getattr(model, name, None) for name in _LIMITS]
+    return _limit_in(arguments) or _limit_in({name: getattr(model, name, None) for name in _LIMITS})
+
+
+def _limit_in(settings: Mapping[str, Any]) -> int | None:
+    given = [settings.get(name) for name in _LIMITS]
     return next((limit for limit in given if isinstance(limit, int) and limit > 0), None)

@@ -180,7 +180,7 @@ def mark_of(texts: Sequence[str]) -> str:
     Derived, not drawn: equal questions give equal messages, and nobody can write a text that holds its own fence.
     """
     digest = hashlib.sha256("\x00".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
-    folded = [text.casefold() for text in texts]
+    folded = [text.lower() if text.isascii() else text.casefold() for text in texts]  # the same, many times as fast
     while any(digest[:_MARK_DIGITS] in text for text in folded):
         digest = hashlib.sha256(digest.encode()).hexdigest()
     return digest[:_MARK_DIGITS]

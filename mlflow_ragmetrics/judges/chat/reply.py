@@ -10,6 +10,7 @@ from typing import Any
 
 __all__ = ["array_of", "entries_by_id", "text_in", "Problem", "Reply", "parse_object", "read_reply", "reply_in_error"]
 
+_DECODER = json.JSONDecoder(strict=False)
 _CUT = {"length", "max_tokens", "max_output_tokens", "model_length"}
 _FILTERED = {"content_filter", "refusal", "safety", "recitation", "prohibited_content", "blocklist"}
 _THOUGHT = re.compile(r"^.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
@@ -54,7 +55,8 @@ def read_reply(message: Any, keys: Collection[str] = ()) -> Reply:
     ``keys`` are those that the object wanted may have.
     """
     said = _text_of(message).strip()
-    text = said if _is_object(said) else _THOUGHT.sub("", said).strip()
+    whole = _whole_object(said)
+    text = said if whole is not None else _THOUGHT.sub("", said).strip()
     calls = getattr(message, "tool_calls", None) or []
     facts = getattr(message, "response_metadata", None) or {}
     ended = str(facts.get("finish_reason") or facts.get("stop_reason") or facts.get("done_reason") or "").lower()
@@ -64,6 +66,8 @@ def read_reply(message: Any, keys: Collection[str] = ()) -> Reply:
     declined = _REFUSAL.match(text) is not None
     if calls:
         data = calls[0].get("args")
+    elif whole is not None and not declined and not whole.keys().isdisjoint(keys):
+        data = whole
     else:  # beside a refusal, or before a cut, stand quotes and drafts
         data = None if declined or (cut and not _is_object(text)) else parse_object(text, keys)
     return Reply(
@@ -120,11 +124,16 @@ def parse_object(text: str, keys: Collection[str] = ()) -> dict[str, Any] | None
 
 
 def _is_object(text: str) -> bool:
-    """Whether the text is an object from its first character to its last."""
+    return _whole_object(text) is not None
+
+
+def _whole_object(text: str) -> dict[str, Any] | None:
+    """What the text is where it is an object from its first character to its last."""
     try:
-        return text.startswith("{") and isinstance(json.loads(text, strict=False), dict)
+        value = _DECODER.decode(text) if text.startswith("{") else None
     except (ValueError, RecursionError):
-        return False
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _objects(text: str) -> list[tuple[dict[str, Any], int, int]] | None:
@@ -132,13 +141,12 @@ def _objects(text: str) -> list[tuple[dict[str, Any], int, int]] | None:
 
     An object inside of what began as one and does not end is a part of an answer, and left out.
     """
-    decoder = json.JSONDecoder(strict=False)
     found: list[tuple[dict[str, Any], int, int]] = []
     wasted, most, unfinished = 0, _WASTED * len(text) + _WASTED_ANYHOW, 0
     position = text.find("{")
     while position != -1:
         try:
-            value, end = decoder.raw_decode(text, position)
+            value, end = _DECODER.raw_decode(text, position)
         except RecursionError:
             return None
         except json.JSONDecodeError as error:
