@@ -188,7 +188,9 @@ def _say(done: PassOutcome, watch: Watch) -> None:
     for line in done.lines:
         click.echo(f"  {clean(render(line, language))}")
     for alarm in done.standing:
-        click.echo(f"  {'Alarm' if alarm in done.new else 'Alarm stands'}: {clean(render(alarm.text, language))}", err=True)
+        click.echo(
+            f"  {'Alarm' if alarm in done.new else 'Alarm stands'}: {clean(render(alarm.text, language))}", err=True
+        )
     if done.undelivered is not None:
         click.echo(f"  The alert was not delivered, the next pass tries again: {done.undelivered}", err=True)
     if done.incomplete is not None:

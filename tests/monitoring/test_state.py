@@ -57,7 +57,9 @@ def test_a_system_that_gets_worse_is_told_from_a_judge_that_gets_stricter() -> N
     assert system.before - system.after > 0.1
     assert 55 <= system.since <= 66
     assert "judge scores the anchors as before" in system.text
-    assert re.search(r"^faithfulness: качество снизилось с 0\.\d+ до 0\.\d+.*Изменилась система", render(system.text, "ru"))
+    assert re.search(
+        r"^faithfulness: качество снизилось с 0\.\d+ до 0\.\d+.*Изменилась система", render(system.text, "ru")
+    )
     (judge,) = watched(lambda _: 0.8, lambda number: 0.0 if number < 60 else 0.2)
     assert judge.cause == "judge"
     assert "The judge has changed" in judge.text
