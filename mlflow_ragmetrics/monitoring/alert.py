@@ -51,7 +51,7 @@ def _is_address(target: str) -> bool:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Urllib makes a GET without content of a POST that is redirected: nobody would be told, and none would notice."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 
 

@@ -44,13 +44,10 @@ class Alarm:
     key: str
     kind: str
     cause: str
-    number: int
     since: int
     since_ms: int
     before: Union[float, None] = None
     after: Union[float, None] = None
-    fall_low: Union[float, None] = None
-    fall_high: Union[float, None] = None
     judge_shift: Union[float, None] = None
     judge_low: Union[float, None] = None
     judge_high: Union[float, None] = None
@@ -249,9 +246,8 @@ class WatchState:
             before += each.live.get(key, Moments())
         for each in self._past[place:]:
             after += each.live.get(key, Moments())
-        fall = shift_between(before, after)
         judge = self._judge_shift(key, place, again)
-        cause = cause_of(fall, judge)
+        cause = cause_of(shift_between(before, after), judge)
         if kind in (_STRICTER, _LENIENT) and cause in ("not known", "system"):
             cause = "judge"  # its own test has said so already
         first = self._past[place]
@@ -259,13 +255,10 @@ class WatchState:
             key=key,
             kind=_KINDS[kind],
             cause=cause,
-            number=self.passes,
             since=first.number,
             since_ms=first.began_ms,
             before=before.mean if before.count else None,
             after=after.mean if after.count else None,
-            fall_low=None if fall is None else fall.low,
-            fall_high=None if fall is None else fall.high,
             judge_shift=None if judge is None else judge.size,
             judge_low=None if judge is None else judge.low,
             judge_high=None if judge is None else judge.high,

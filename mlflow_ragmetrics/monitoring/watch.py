@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -133,11 +133,10 @@ class Watch:
         content = [measurement_id(self.suite.describe()), self.experiment_id, self.filter, self.sample]
         return blake2b(as_json(content).encode(), digest_size=8).hexdigest()
 
-    def once(self, *, rebase: bool = False, progress: Callable[[int], None] = lambda scored: None) -> PassOutcome:
+    def once(self, *, rebase: bool = False) -> PassOutcome:
         """One pass. ``rebase``: what quality is from now on is the new normal, and alarms are over.
 
-        ``progress`` is called with the number of traces scored so far. ``WatchBusyError`` where another process is at
-        the same watch, ``RagMetricsError`` where the store fails.
+        ``WatchBusyError`` where another process is at the same watch, ``RagMetricsError`` where the store fails.
         """
         import mlflow
         from mlflow.exceptions import MlflowException
@@ -146,7 +145,7 @@ class Watch:
         try:
             mlflow.set_experiment(experiment_id=self.experiment_id)
             with watch_run(f"watch · {self.experiment}", self.watch_id) as run:
-                return _Pass(self, run, progress).outcome(rebase=rebase)
+                return _Pass(self, run).outcome(rebase=rebase)
         except (MlflowException, SQLAlchemyError, OSError) as error:
             raise RagMetricsError(f"the pass ended early, the next one goes on: {reason_of(error)}") from error
 
@@ -154,10 +153,9 @@ class Watch:
 class _Pass:
     """One pass while it goes on."""
 
-    def __init__(self, watch: Watch, run: WatchRun, progress: Callable[[int], None]) -> None:
+    def __init__(self, watch: Watch, run: WatchRun) -> None:
         self.watch = watch
         self.run = run
-        self.progress = progress
         self.began = int(time.time() * 1000)
         self.state = self._state()
         self.scored = self.recovered = self.failed = self.left = 0
@@ -293,7 +291,6 @@ class _Pass:
         if written:
             link_traces(written, self.run.run_id)
         self._count(rows)
-        self.progress(self.scored)
         self._move_cursor()
         self.run.save(self.state.to_dict())
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import contextvars
 import os
-import pickle
 import threading
 import time
 from typing import Any
@@ -207,13 +206,6 @@ def test_a_thread_that_nobody_needs_ends_and_another_begins(monkeypatch: pytest.
     first.join(5)
     assert not first.is_alive()
     assert run_in_thread(threading.current_thread, 5.0) is not first
-
-
-def test_slots_go_to_another_process_as_slots_of_its_own() -> None:
-    slots = Slots(2)
-    assert slots.take() is not None
-    copy = pickle.loads(pickle.dumps(slots))
-    assert (copy.limit, copy.take(0) is not None, copy.take(0) is not None, copy.take(0)) == (2, True, True, None)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
