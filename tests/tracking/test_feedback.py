@@ -6,8 +6,6 @@ import json
 import math
 
 import mlflow
-import pytest
-from mlflow.exceptions import MlflowException
 
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
@@ -121,17 +119,3 @@ def test_a_feedback_that_is_written_again_is_there_once_and_one_that_is_gone_is_
     for _ in range(2):
         remove_assessment(span.trace_id, str(feedback.assessment_id))
     assert mlflow.get_trace(span.trace_id).info.assessments == []
-
-
-def test_a_feedback_that_the_store_does_not_take_is_no_feedback_that_it_has() -> None:
-    with pytest.raises(MlflowException) as absent:
-        write_assessment("tr-nowhere", feedback_of("m", Score(0.5)), "once")
-    assert absent.value.error_code == "RESOURCE_DOES_NOT_EXIST"
-    with mlflow.start_span("answer") as span:
-        pass
-    mlflow.flush_trace_async_logging()
-    mlflow.set_tracking_uri("sqlite:////nowhere/at/all.db")
-    with pytest.raises(MlflowException):
-        write_assessment(span.trace_id, feedback_of("m", Score(0.5)), "once")
-    with pytest.raises(MlflowException):
-        remove_assessment(span.trace_id, "a-none")

@@ -152,28 +152,6 @@ def test_a_model_is_linked_to_its_traces(report: rm.Report) -> None:
 
 
 @needs_batches
-def test_traces_of_a_log_that_failed_midway_are_replaced_by_the_next(
-    report: rm.Report, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_id = mlflow.MlflowClient().create_run("0").info.run_id
-    monkeypatch.setattr(traces_module, "_TRACES_PER_BATCH", 1)
-    start = TracingClient.start_trace
-    left = [2]
-
-    def fails(self: TracingClient, *given: Any) -> Any:
-        left[0] -= 1
-        if left[0] < 0:
-            raise MlflowException("the disk is full")
-        return start(self, *given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TracingClient, "start_trace", fails)
-        with pytest.raises(MlflowException, match="the disk is full"):
-            log_traces(report.rows, run_id)
-    assert len(log_traces(report.rows, run_id)) == len(traces_of(run_id)) == 3
-
-
-@needs_batches
 def test_a_store_that_takes_the_spans_of_one_trace_at_a_time_gets_them_so(
     report: rm.Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
