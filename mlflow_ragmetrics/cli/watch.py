@@ -13,6 +13,7 @@ from mlflow_ragmetrics.cli.options import files, metrics, numbers, tracking_uri_
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, NOT_COMPLETE, clean
 from mlflow_ragmetrics.cli.request import SUITE_OPTIONS, Sectioned
 from mlflow_ragmetrics.cli.store import destination_of, open_store, reaching
+from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 
 if TYPE_CHECKING:
@@ -178,18 +179,18 @@ def _one_pass(watch: Watch, rebase: bool) -> int:
 
 
 def _say(done: PassOutcome, watch: Watch) -> None:
-    from mlflow_ragmetrics.monitoring.watch import figure_line
-
+    language = watch.suite.language
     parts = [f"scored {done.scored}"]
     parts += [f"counted {done.recovered} of an earlier pass"] if done.recovered else []
     parts += [f"{done.failed} failed calls"] if done.failed else []
     parts += [f"{done.left} to be tried again"] if done.left else []
     click.echo(f"{_now()} Pass {done.number} ({done.run_id}): {', '.join(parts)}")
-    for key in watch.keys:
-        if f"{key}/mean" in done.figures:
-            click.echo(f"  {figure_line(key, done.figures)}")
+    for line in done.lines:
+        click.echo(f"  {clean(render(line, language))}")
     for alarm in done.standing:
-        click.echo(f"  {'Alarm' if alarm in done.new else 'Alarm stands'}: {clean(alarm.text)}", err=True)
+        click.echo(
+            f"  {'Alarm' if alarm in done.new else 'Alarm stands'}: {clean(render(alarm.text, language))}", err=True
+        )
     if done.undelivered is not None:
         click.echo(f"  The alert was not delivered, the next pass tries again: {done.undelivered}", err=True)
     if done.incomplete is not None:

@@ -289,11 +289,9 @@ class Workers(Generic[T]):
         """Drop what has not begun and let the threads end when they are done; those that wait to try again stop."""
         self._closing.set()
         self._backlog.clear()
-        while not self._jobs.empty():
-            try:
+        with suppress(queue.Empty):
+            while True:
                 self._jobs.get_nowait()
-            except queue.Empty:  # a thread took it in between
-                break
         for _ in range(self._threads):
             self._jobs.put(None)
 

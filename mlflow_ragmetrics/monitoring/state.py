@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Union
 
+from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.report.anytime import AnytimeState, digest_of, unit_means
@@ -43,13 +44,10 @@ class Alarm:
     key: str
     kind: str
     cause: str
-    number: int
     since: int
     since_ms: int
     before: Union[float, None] = None
     after: Union[float, None] = None
-    fall_low: Union[float, None] = None
-    fall_high: Union[float, None] = None
     judge_shift: Union[float, None] = None
     judge_low: Union[float, None] = None
     judge_high: Union[float, None] = None
@@ -57,33 +55,33 @@ class Alarm:
     delivered: bool = False
 
     @property
-    def text(self) -> str:
-        """What happened, in a sentence or three, without texts of the data."""
-        parts = [self._what()]
+    def text(self) -> Text:
+        """What happened, in a sentence or three, without texts of the data; ``render`` says it in another language."""
+        said = say(_CAUSES[self.cause])
         if self.judge_shift is not None and self.judge_low is not None and self.judge_high is not None:
-            parts.append(
-                f"The judge's scores of the anchors fell by {self.judge_shift:.3f} "
-                f"({self.judge_low:.3f} to {self.judge_high:.3f})."
-            )
-        parts.append(_CAUSES[self.cause])
-        return " ".join(parts)
+            way, sign = ("fell", 1) if self.judge_shift >= 0 else ("rose", -1)
+            low, high = sorted((sign * self.judge_low, sign * self.judge_high))
+            shift = say(f"alarm.judge_{way}", shift=sign * self.judge_shift, low=low, high=high)
+            said = say("alarm.more", first=shift, second=said)
+        return say("alarm.more", first=self._what(), second=said)
 
-    def _what(self) -> str:
+    def _what(self) -> Text:
         if self.kind == "judge changed":
-            return f"{self.key}: the judge scores the same rows otherwise than before, since pass {self.since}."
-        figures = "" if self.after is None else f" to {self.after:.3f}"
-        if self.before is not None:
-            figures = f" from {self.before:.3f}{figures}"
+            return say("alarm.judge_changed", key=self.key, since=self.since)
+        if self.after is None or self.before is None:
+            change = "" if self.after is None else say("alarm.to", after=self.after)
+        else:
+            change = say("alarm.from_to", before=self.before, after=self.after)
         if self.kind == "below limit":
-            return f"{self.key}: the mean is below {self.limit:g}, the limit{f': it went{figures}' if figures else ''}."
-        return f"{self.key}: quality has fallen{figures}, since pass {self.since}."
+            return say("alarm.below", key=self.key, limit=self.limit, change=change)
+        return say("alarm.fell", key=self.key, change=change, since=self.since)
 
 
 _CAUSES = {
-    "system": "The system has changed: the judge scores the anchors as before.",
-    "judge": "The judge has changed; that the system has too does not show.",
-    "system and judge": "Both the judge and the system have changed.",
-    "not known": "Whether the system or the judge has changed is not known: give anchors, or more of them.",
+    "system": "alarm.system",
+    "judge": "alarm.judge",
+    "system and judge": "alarm.both",
+    "not known": "alarm.not_known",
 }
 
 
@@ -175,7 +173,9 @@ class WatchState:
         """Take in rows that have been scored, each once however often it is given; how many were new.
 
         ``times``: when each began, in milliseconds; ``groups``: rows that belong together count once, by their mean.
+        What was not measured (an answer without claims, nothing retrieved) is not of good quality, and does not count.
         """
+        rows = [replace(row, scores={key: s for key, s in row.scores.items() if s.measured}) for row in rows]
         units = unit_means(rows, groups, self.seen.keys())
         self.live = AnytimeState(self.live.sequences, frozenset(self.seen)).after(rows, groups)
         for name, began in zip(groups or [row.sample.id for row in rows], times, strict=True):
@@ -246,9 +246,8 @@ class WatchState:
             before += each.live.get(key, Moments())
         for each in self._past[place:]:
             after += each.live.get(key, Moments())
-        fall = shift_between(before, after)
         judge = self._judge_shift(key, place, again)
-        cause = cause_of(fall, judge)
+        cause = cause_of(shift_between(before, after), judge)
         if kind in (_STRICTER, _LENIENT) and cause in ("not known", "system"):
             cause = "judge"  # its own test has said so already
         first = self._past[place]
@@ -256,13 +255,10 @@ class WatchState:
             key=key,
             kind=_KINDS[kind],
             cause=cause,
-            number=self.passes,
             since=first.number,
             since_ms=first.began_ms,
             before=before.mean if before.count else None,
             after=after.mean if after.count else None,
-            fall_low=None if fall is None else fall.low,
-            fall_high=None if fall is None else fall.high,
             judge_shift=None if judge is None else judge.size,
             judge_low=None if judge is None else judge.low,
             judge_high=None if judge is None else judge.high,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.text import Text, render, say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.monitoring.alert import check_alert, send
 from mlflow_ragmetrics.monitoring.state import Alarm, AnchorScores, WatchState
 from mlflow_ragmetrics.readers import digest
 from mlflow_ragmetrics.readers.groups import SESSION
-from mlflow_ragmetrics.readers.labels import as_number
+from mlflow_ragmetrics.readers.labels import Label, as_number
 from mlflow_ragmetrics.readers.trace_search import TraceSearch, whole_trace
 from mlflow_ragmetrics.readers.traces import is_answered, record_of_trace, state_of
 from mlflow_ragmetrics.records.record import to_sample
@@ -35,7 +37,7 @@ from mlflow_ragmetrics.tracking.writer import reason_of
 if TYPE_CHECKING:
     from mlflow.entities import Trace, TraceInfo
 
-__all__ = ["PassOutcome", "Watch", "figure_line"]
+__all__ = ["PassOutcome", "Watch"]
 
 HOUR = 3_600_000
 _DAY = 24 * HOUR
@@ -47,7 +49,10 @@ _FEW_ANCHORS = 10
 
 @dataclass(frozen=True)
 class PassOutcome:
-    """What one pass did: how many traces it found new, scored, counted and left, and what is wrong."""
+    """What one pass did: how many traces it found new, scored, counted and left, and what is wrong.
+
+    ``lines`` say how the keys stand that are watched, and what of them was not measured.
+    """
 
     run_id: str
     number: int
@@ -55,6 +60,7 @@ class PassOutcome:
     recovered: int
     failed: int
     left: int
+    lines: Sequence[Text]
     figures: Mapping[str, float]
     new: Sequence[Alarm]
     standing: Sequence[Alarm]
@@ -105,6 +111,9 @@ class Watch:
                 f"{len(self.anchors)} anchors cannot show whether the judge has changed: give {_FEW_ANCHORS} or more"
             )
             raise InvalidOptionError(message, param="anchors")
+        for label in _labels(self.anchors):
+            if label is not None and not 0 <= label <= 1:
+                raise InvalidOptionError(f"the label {label:g} of an anchor does not lie in 0 to 1", param="anchors")
 
     def _possible_keys(self) -> list[str]:
         ranges, better = self.suite.ranges, self.suite.better
@@ -124,11 +133,10 @@ class Watch:
         content = [measurement_id(self.suite.describe()), self.experiment_id, self.filter, self.sample]
         return blake2b(as_json(content).encode(), digest_size=8).hexdigest()
 
-    def once(self, *, rebase: bool = False, progress: Callable[[int], None] = lambda scored: None) -> PassOutcome:
+    def once(self, *, rebase: bool = False) -> PassOutcome:
         """One pass. ``rebase``: what quality is from now on is the new normal, and alarms are over.
 
-        ``progress`` is called with the number of traces scored so far. ``WatchBusyError`` where another process is at
-        the same watch, ``RagMetricsError`` where the store fails.
+        ``WatchBusyError`` where another process is at the same watch, ``RagMetricsError`` where the store fails.
         """
         import mlflow
         from mlflow.exceptions import MlflowException
@@ -137,22 +145,23 @@ class Watch:
         try:
             mlflow.set_experiment(experiment_id=self.experiment_id)
             with watch_run(f"watch · {self.experiment}", self.watch_id) as run:
-                return _Pass(self, run, progress).outcome(rebase=rebase)
-        except (MlflowException, SQLAlchemyError) as error:
+                return _Pass(self, run).outcome(rebase=rebase)
+        except (MlflowException, SQLAlchemyError, OSError) as error:
             raise RagMetricsError(f"the pass ended early, the next one goes on: {reason_of(error)}") from error
 
 
 class _Pass:
     """One pass while it goes on."""
 
-    def __init__(self, watch: Watch, run: WatchRun, progress: Callable[[int], None]) -> None:
+    def __init__(self, watch: Watch, run: WatchRun) -> None:
         self.watch = watch
         self.run = run
-        self.progress = progress
         self.began = int(time.time() * 1000)
         self.state = self._state()
         self.scored = self.recovered = self.failed = self.left = 0
         self.incomplete: Union[str, None] = None
+        self.last = 0
+        """When the last trace began that was looked at; the clock of this machine may be wrong."""
         self.held = self.began
         """The first trace that has to be looked at again began then."""
 
@@ -181,22 +190,22 @@ class _Pass:
             self.state.rebase()
         self.state.begin(self.began)
         start = max(self.state.cursor - self.watch.late, 0) if self.state.cursor else self.watch.since
-        last = self.began
+        if self.state.cursor and start > self.began:
+            ahead = (self.state.cursor - self.began) / HOUR
+            raise RagMetricsError(f"the clock is {ahead:.1f} hours behind the last trace that was scored: set it right")
+        self.last = start + self.watch.late
         due = self._due(start)
-        while batch := list(islice(due, self._room())):
-            last = self._take(batch)
-            if self.incomplete is not None or not self._room():
+        while (room := self._room()) and (batch := list(islice(due, room))):
+            self._take(batch)
+            if self.incomplete is not None:
                 break
-        else:
-            last = self.began
-        self.state.cursor = max(self.state.cursor, min(last, self.held))
-        self.state.forget_before(self.state.cursor - self.watch.late)
+        self._move_cursor()
         new = self._anchors_and_alarms()
         undelivered = self._tell()
         self.run.save(self.state.to_dict())
         figures = self.state.figures
         standing = self.state.alarms
-        text = "; ".join(alarm.text for alarm in standing)
+        text = "; ".join(render(alarm.text, self.watch.suite.language) for alarm in standing)
         self.run.log(figures, self.state.passes, self._note(figures), text[:4000])
         return PassOutcome(
             run_id=self.run.run_id,
@@ -205,6 +214,7 @@ class _Pass:
             recovered=self.recovered,
             failed=self.failed,
             left=self.left,
+            lines=self._lines(self.watch.keys, figures),
             figures=figures,
             new=new,
             standing=standing,
@@ -221,6 +231,7 @@ class _Pass:
         watch = self.watch
         search = TraceSearch(watch.experiment_id, watch.filter, start, self.began, watch.sample)
         for info in search.infos():
+            self.last = max(self.last, info.request_time)
             if state_of(info) == "IN_PROGRESS" and info.request_time > self.began - _DAY:
                 self.held = min(self.held, info.request_time)
             elif state_of(info) == "ERROR" and not self._is_counted(info):
@@ -232,8 +243,12 @@ class _Pass:
     def _is_counted(self, info: TraceInfo) -> bool:
         return digest_of(info.trace_id) in self.state.seen
 
-    def _take(self, infos: Sequence[TraceInfo]) -> int:
-        """Score and write what is not scored, count all, keep the state; the time up to which that was done."""
+    def _move_cursor(self) -> None:
+        self.state.cursor = max(self.state.cursor, min(self.last, self.held))
+        self.state.forget_before(self.state.cursor - self.watch.late)
+
+    def _take(self, infos: Sequence[TraceInfo]) -> None:
+        """Score and write what is not scored, count all, keep the state."""
         rows: list[tuple[Row, TraceInfo]] = []
         missing: dict[str, list[str]] = {}
         for info in infos:
@@ -258,7 +273,6 @@ class _Pass:
             info.trace_id: (info, trace) for info, trace in zip(due, traces, strict=True) if trace is not None
         }
         samples = [_sample_of(trace) for _, trace in there_still.values()]
-        up_to = infos[-1].request_time
         stream = self.watch.suite.stream(samples)
         written: list[str] = []
         for row in stream:
@@ -267,7 +281,8 @@ class _Pass:
                 self.left += 1
                 self.held = min(self.held, info.request_time)
                 continue
-            add_scores(row.sample.id, {key: row.scores[key] for key in missing[row.sample.id]}, self.run.run_id)
+            if not _is_written(row, missing[row.sample.id], self.run.run_id):
+                continue
             written.append(row.sample.id)
             self.state.attempts.pop(info.trace_id, None)
             self.scored += 1
@@ -276,10 +291,8 @@ class _Pass:
         if written:
             link_traces(written, self.run.run_id)
         self._count(rows)
-        self.progress(self.scored)
-        self.state.cursor = max(self.state.cursor, min(up_to, self.held))
+        self._move_cursor()
         self.run.save(self.state.to_dict())
-        return up_to
 
     def _gives_up(self, info: TraceInfo, stream: Any) -> bool:
         """Whether a trace that cannot be scored is written as such: not at once, and never where no judge answers."""
@@ -305,7 +318,7 @@ class _Pass:
 
     def _anchors_and_alarms(self) -> list[Alarm]:
         self.state.counts["failed"] = self.state.counts.get("failed", 0) + self.failed
-        if not (self.scored or self.recovered) or self.incomplete is not None:
+        if self.incomplete is not None:
             return []
         anchors = self.watch.anchors
         if not anchors:
@@ -316,10 +329,10 @@ class _Pass:
             rows = list(asked_anew.score_samples(anchors))
             return {key: [_quality(row.scores.get(key)) for row in rows] for key in self.watch.keys}
 
-        now = scores()
-        self.state.observe_anchors(now)
-        for key, share in _agreement(anchors, now).items():
-            self.state.agreement[key] = share
+        if self.scored or self.recovered:
+            now = scores()
+            self.state.observe_anchors(now)
+            self.state.agreement |= _agreement(anchors, now)
         return self.state.new_alarms(scores)
 
     def _tell(self) -> Union[str, None]:
@@ -341,27 +354,54 @@ class _Pass:
                 "judge_shift": alarm.judge_shift,
                 "since_ms": alarm.since_ms,
             }
-            failure = send(self.watch.alert, f"ragmetrics watch, {self.watch.experiment}: {alarm.text}", about)
+            text = render(alarm.text, self.watch.suite.language)
+            failure = send(self.watch.alert, f"ragmetrics watch, {self.watch.experiment}: {text}", about)
             reason = failure or reason
             if failure is None:
                 self.state.alarms[place] = replace(alarm, delivered=True)
         return reason
 
     def _note(self, figures: Mapping[str, float]) -> str:
-        lines = [f"**Pass {self.state.passes}**, {self.state.counts.get('scored', 0)} traces scored so far.", ""]
-        lines += [f"- **{alarm.kind}**: {alarm.text}" for alarm in self.state.alarms]
-        for key in self.state.live.sequences:
-            if f"{key}/mean" in figures:
-                lines.append(f"- {figure_line(key, figures)}")
-        return "\n".join(lines)
+        said = [alarm.text for alarm in self.state.alarms] + self._lines(self.watch.suite.keys, figures)
+        passes = say("watch.passes", n=self.state.passes, traces=self.state.counts.get("scored", 0))
+        language = self.watch.suite.language
+        return "\n".join([render(passes, language), "", *(f"- {render(each, language)}" for each in said)])
+
+    def _lines(self, keys: Sequence[str], figures: Mapping[str, float]) -> list[Text]:
+        """How these keys stand, and what was not measured."""
+        lines = [line for key in keys if (line := _figure_line(key, figures)) is not None]
+        if self.watch.anchors and (self.scored or self.recovered) and self.incomplete is None:
+            silent = [key for key in self.watch.keys if f"anchors/{key}/mean" not in figures]
+            lines += [say("watch.anchors", key=key, n=len(self.watch.anchors)) for key in silent]
+        return lines
 
 
-def figure_line(key: str, figures: Mapping[str, float]) -> str:
+def _figure_line(key: str, figures: Mapping[str, float]) -> Union[Text, None]:
     """A key's live mean with its interval; where the values have no one mean, that they have changed."""
+    total = int(figures.get("traces/scored", 0))
+    unmeasured = sum(int(figures.get(f"traces/{key}/{mark}", 0)) for mark in ("n_error", "n_skipped", "n_unmeasured"))
+    if f"{key}/mean" not in figures:
+        return say("watch.none", key=key, total=total) if unmeasured else None
+    mean = figures[f"{key}/mean"]
     if f"{key}/changed" in figures:
-        return f"{key}: {figures[f'{key}/mean']:.3f} over all, but it has changed while it was watched"
-    interval = f"{figures[f'{key}/anytime_low']:.3f} to {figures[f'{key}/anytime_high']:.3f}"
-    return f"{key}: {figures[f'{key}/mean']:.3f} ({interval} at any time)"
+        line = say("watch.changed", key=key, mean=mean)
+    else:
+        low, high = (figures[f"{key}/anytime_{end}"] for end in ("low", "high"))
+        line = say("watch.mean", key=key, mean=mean, low=low, high=high)
+    return say("watch.unmeasured", line=line, n=unmeasured, total=total) if unmeasured else line
+
+
+def _is_written(row: Row, keys: Sequence[str], run_id: str) -> bool:
+    """Put the scores of these keys onto the trace; ``False`` where it was deleted meanwhile."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        add_scores(row.sample.id, {key: row.scores[key] for key in keys}, run_id)
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return False
+        raise
+    return True
 
 
 def _sample_of(trace: Trace) -> Sample:
@@ -378,11 +418,13 @@ def _stored_row(info: TraceInfo, feedback: Mapping[str, Any], suite: Suite) -> R
     """The row of a trace as far as its feedback tells it."""
     scores: dict[str, Score] = {}
     for key, each in feedback.items():
-        status = (each.metadata or {}).get("ragmetrics.status")
+        metadata = each.metadata or {}
+        status = metadata.get("ragmetrics.status")
         value = each.feedback.value if each.feedback is not None else None
         scores[key] = Score(
             value=value if isinstance(value, (int, float)) else None,
             error="Error: in an earlier pass" if status == "error" else None,
+            details=json.loads(metadata.get("ragmetrics.details", "{}")),
             higher_is_better=suite.better.get(key, True),
         )
     session = (info.trace_metadata or {}).get(SESSION)
@@ -390,16 +432,20 @@ def _stored_row(info: TraceInfo, feedback: Mapping[str, Any], suite: Suite) -> R
 
 
 def _quality(score: Union[Score, None]) -> float:
-    quality = None if score is None else score.quality
+    quality = score.quality if score is not None and score.measured else None
     return math.nan if quality is None else quality
+
+
+def _labels(anchors: Sequence[Sample]) -> list[Label]:
+    return [as_number(sample.metadata.get("label")) for sample in anchors]
 
 
 def _agreement(anchors: Sequence[Sample], scores: AnchorScores) -> dict[str, float]:
     """By key, the share of labelled anchors (column ``label``) on whose side of one half the judge is."""
-    labels = [as_number(sample.metadata.get("label")) for sample in anchors]
     found: dict[str, float] = {}
     for key, values in scores.items():
-        pairs = [(v, label) for v, label in zip(values, labels, strict=True) if label is not None and not math.isnan(v)]
+        labelled = zip(values, _labels(anchors), strict=True)
+        pairs = [(v, label) for v, label in labelled if label is not None and not math.isnan(v)]
         if pairs:
             found[key] = sum((v >= 0.5) == (label >= 0.5) for v, label in pairs) / len(pairs)
     return found

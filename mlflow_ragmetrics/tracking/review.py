@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
 
-from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.readers.labels import PROBABILITY
 from mlflow_ragmetrics.readers.traces import TRACES_TAG
 from mlflow_ragmetrics.tracking.writer import explained
@@ -47,7 +47,8 @@ def queue_for_review(
     The queue asks one question, a label schema named ``key``; a schema or queue of that name that is there is used. On
     each trace a tag keeps the probability with which its row was chosen. Where MLflow has no queues (before 3.14), the
     tag alone says which traces wait, and people add feedback named ``key`` on MLflow's trace page. ``InvalidDataError``
-    where no row has a trace, ``RagMetricsError`` where the store fails.
+    where no row has a trace, ``InvalidOptionError`` where the schema asks for other answers, ``RagMetricsError`` where
+    the store fails.
     """
     import mlflow
 
@@ -137,6 +138,10 @@ def _queue(
             enable_comment=True,
             experiment_id=experiment_id,
         )
+    elif type(schema.input) is not type(wanted := _input(label_schemas, answers)):
+        asks, would = (type(each).__name__.removeprefix("Input") for each in (schema.input, wanted))
+        message = f"MLflow's question {key} is there already and asks for {asks}, not {would}: give other --answers"
+        raise InvalidOptionError(message, param="answers")
     there = review_queues.list_review_queues(experiment_id=experiment_id, max_results=1000)
     queue = next((each for each in there if each.name == name), None)
     if queue is None:

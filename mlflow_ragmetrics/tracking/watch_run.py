@@ -6,7 +6,6 @@ is kept twice in turn, so that one whole copy is there whatever ends the process
 
 from __future__ import annotations
 
-import json
 import platform
 import time
 from collections.abc import Iterator, Mapping
@@ -42,23 +41,22 @@ class WatchRun:
         self._saved = 0
 
     def load(self) -> Union[dict[str, Any], None]:
-        """The state that was saved last, of the copies that are whole; ``None`` where there is none."""
-        found = [state for name in _STATES if (state := self._copy(name)) is not None]
+        """The state that was saved last, of the copies that are whole; ``None`` where there is none.
+
+        ``RagMetricsError`` where the store does not give what it has: begun anew, a watch would forget its alarms.
+        """
+        with explained(self.run_id):
+            found = [state for name in _STATES if (state := self._copy(name)) is not None]
         newest = max(found, key=lambda state: state["number"], default=None)
         self._saved = 0 if newest is None else newest["number"]
         return None if newest is None else dict(newest["state"])
 
     def _copy(self, name: str) -> Union[dict[str, Any], None]:
-        from mlflow import artifacts
-        from mlflow.exceptions import MlflowException
-
         try:
-            text = artifacts.load_text(f"runs:/{self.run_id}/{name}")
-            found: dict[str, Any] = json.loads(text)
-            is_whole = found["digest"] == _digest(found["state"])
-        except (MlflowException, OSError, ValueError, KeyError, TypeError):
+            found = self._writer.table(name)
+            return found if found is not None and found["digest"] == _digest(found["state"]) else None
+        except (ValueError, KeyError, TypeError):  # cut short while it was written
             return None
-        return found if is_whole else None
 
     def save(self, state: Mapping[str, Any]) -> None:
         """Keep the state in place of the older one of the two copies, and say that this process is there."""

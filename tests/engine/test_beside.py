@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from concurrent.futures import Future
 from typing import Any
@@ -44,6 +45,32 @@ def test_it_returns_and_raises_what_the_work_does() -> None:
 def test_a_cancelled_task_waits_for_what_is_handed_over_if_it_has_patience() -> None:
     assert asyncio.run(_cancelled(10.0)) == "half of it"
     assert asyncio.run(_cancelled(0.0)) is None
+
+
+def test_work_that_outlives_its_event_loop_is_no_error() -> None:
+    gate, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        gate.wait(10)
+        ended.set()
+
+    async def left() -> None:
+        task = asyncio.create_task(run_beside(work))
+        await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(left())
+    gate.set()
+    assert ended.wait(10)
+
+
+def test_a_result_that_comes_late_is_waited_for() -> None:
+    done: Future[int] = Future()
+    timer = threading.Timer(1.2, done.set_result, [3])  # longer than one look
+    timer.start()
+    assert result_of(done) == 3
 
 
 def test_a_result_is_waited_for_as_long_as_somebody_awaits_it() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Grade, Outcome, Question, Rating
+from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import JudgeError
 
 RECORD = {"answer": "the red house", "reference": ["a blue boat", "the red house", "the house"]}
@@ -59,3 +60,19 @@ def test_all_failed() -> None:
     judge = PickyJudge(fails_on="x")
     with pytest.raises(rm.JudgeError, match="no reply"):
         rm.score("correctness", {**RECORD, "reference": ["x", "x"]}, judge=judge)
+
+
+def test_what_a_metric_says_of_missing_fields_comes_before_what_the_suite_says() -> None:
+    (row,) = rm.Suite([rm.rouge(on_missing="skip")]).score_samples([Sample(answer="a")])
+    (score,) = row.scores.values()
+    assert score.status == "skipped"
+    with pytest.raises(rm.MissingFieldError):
+        list(rm.Suite([rm.rouge(on_missing="raise")]).score_samples([Sample(answer="a")]))
+
+
+def test_a_metric_is_judged_by_those_that_it_chose() -> None:
+    judges = [rm.ScriptedJudge(facts=[{"text": "one", "ok": ok}]) for ok in (True, False)]
+    judges[0].name, judges[1].name = "a", "b"
+    record = {"answer": "One.", "question": "?", "contexts": ["One."]}
+    suite = rm.Suite([rm.faithfulness(models=["b"])], judge=judges)
+    assert suite.evaluate([record], progress=False).rows[0].scores["faithfulness"].value == 0.0

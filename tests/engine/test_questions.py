@@ -3,9 +3,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.judge import Embedding
 from mlflow_ragmetrics.core.question import Claims, Embed, Question
+from mlflow_ragmetrics.engine import questions
 from mlflow_ragmetrics.engine.questions import Embedder, Expenses, JudgeSession, answer_call, charged_to
 from mlflow_ragmetrics.errors import JudgeError
 
@@ -98,3 +101,12 @@ def test_one_embedding_model_fails_and_the_other_answers() -> None:
     assert both["good"] == ([1.0], [2.0])
     assert isinstance(both["bad"], JudgeError)
     assert one == {"good": ([3.0],)}
+
+
+def test_only_the_latest_answers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "_REMEMBERED", 1)
+    judge = Judge([("A.",), ("B.",)])
+    session = JudgeSession(judge)
+    for question, outcome in zip((A, B), session.ask((A, B)), strict=True):
+        session.settle(question, outcome)
+    assert (session.known(A), session.known(B)) == (None, (("B.",),))

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from mlflow_ragmetrics.engine import threads
 from mlflow_ragmetrics.engine.threads import Slots, ThreadTimeoutError, Workers, pause, run_in_thread, start_thread
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 
 @pytest.mark.parametrize("limit", [1, 3, 8])
 def test_no_more_jobs_run_at_once_than_the_limit_and_all_results_come(limit: int) -> None:
-    lock = threading.Lock()
+    lock, together = threading.Lock(), threading.Barrier(limit)
     running = most = 0
 
     def job(number: int) -> int:
@@ -22,7 +23,8 @@ def test_no_more_jobs_run_at_once_than_the_limit_and_all_results_come(limit: int
         with lock:
             running += 1
             most = max(most, running)
-        time.sleep(0.002)
+        if number < limit:
+            together.wait(30)
         with lock:
             running -= 1
         return number
@@ -154,4 +156,64 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
             os._exit(0 if run_in_thread(lambda: 7, 5.0) == 7 and not task.alive else 1)
         finally:
             os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_what_was_given_up_keeps_its_slot_until_it_ends() -> None:
+    gate = threading.Event()
+    slots = Slots(1)
+    workers: Workers[str] = Workers(slots)
+
+    def job() -> str:
+        with pytest.raises(ThreadTimeoutError, match="no reply"):
+            run_in_thread(lambda: gate.wait(30), 0.02)
+        with pytest.raises(ThreadTimeoutError, match=r"no free slot within 0\.02 s"):
+            run_in_thread(lambda: None, 0.02)
+        gate.set()
+        return run_in_thread(lambda: "free again", 10.0)
+
+    workers.submit(job)
+    assert workers.finished() == ["free again"]
+    workers.close()
+    deadline = time.monotonic() + 5
+    while (slot := slots.take(0.1)) is None and time.monotonic() < deadline:
+        pass
+    assert slot is not None
+    assert slots.take(0.01) is None  # one slot, given back once
+
+
+def test_a_worker_waits_for_a_slot_that_others_hold_unless_its_job_is_idle() -> None:
+    slots = Slots(1)
+    held = slots.take()
+    assert held is not None
+    workers: Workers[str] = Workers(slots)
+    workers.submit(lambda: "needs none", idle=lambda: True)
+    assert workers.finished() == ["needs none"]
+    workers.submit(lambda: "had to wait")
+    time.sleep(0.3)
+    held.release()
+    assert workers.finished() == ["had to wait"]
+    held = slots.take(5)
+    workers.submit(lambda: "never begins")
+    workers.close()
+    assert workers.in_flight == 1
+
+
+def test_a_thread_that_nobody_needs_ends_and_another_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_pool", threads._Pool())
+    monkeypatch.setattr(threads, "_IDLE_SECONDS", 0.02)
+    first = run_in_thread(threading.current_thread, 5.0)
+    first.join(5)
+    assert not first.is_alive()
+    assert run_in_thread(threading.current_thread, 5.0) is not first
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_slots_that_the_parent_holds_are_free_in_a_forked_process() -> None:
+    slots = Slots(1)
+    assert slots.take() is not None
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if slots.take(0.1) is not None else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -6,14 +6,16 @@ import json
 import shlex
 import sys
 import threading
+import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.monitoring import alert
 from mlflow_ragmetrics.monitoring.alert import check_alert, send
 
 PROGRAM = "import os, sys; open(sys.argv[1], 'w').write(os.environ['RAGMETRICS_ALERT_TEXT'] + '|' + sys.stdin.read())"
@@ -43,13 +45,26 @@ def webhook() -> Iterator[tuple[str, list[bytes]]]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             told.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200 if self.path == "/good" else 500)
+            if self.path == "/garbage":
+                self.wfile.write(b"this is no HTTP\r\n\r\n")
+                return
+            if self.path == "/slow":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+                while not self.connection.send(b"X: 1\r\n") or not time.sleep(0.1):
+                    pass
+            self.send_response({"/good": 200, "/moved": 302}.get(self.path, 500))
+            if self.path == "/moved":
+                self.send_header("Location", "/good")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.send_response(200)
             self.end_headers()
 
         def log_message(self, format: str, *arguments: object) -> None:
             return
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}", told
     server.shutdown()
@@ -61,6 +76,24 @@ def test_a_webhook_is_posted_json(webhook: tuple[str, list[bytes]]) -> None:
     assert send(f"{address}/good", "quality fell", {"before": 0.9}) is None
     assert json.loads(told[0]) == {"text": "quality fell", "before": 0.9}
     assert send(f"{address}/hush-hush", "", {}) == "the webhook answered 500"
+
+
+def test_a_webhook_that_was_moved_has_told_nobody(webhook: tuple[str, list[bytes]]) -> None:
+    assert send(f"{webhook[0]}/moved", "quality fell", {}) == "the webhook answered 302"
+
+
+def test_a_webhook_that_answers_anything_or_never_ends_is_not_reached(
+    webhook: tuple[str, list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert send(f"{webhook[0]}/garbage", "", {}) == "the webhook was not reached (BadStatusLine)"
+    monkeypatch.setattr(alert, "_SECONDS", 0.5)
+    assert send(f"{webhook[0]}/slow", "", {}) == "the webhook was not reached (ThreadTimeoutError)"
+
+
+def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alert, "_SECONDS", 0.5)
+    hangs = shlex.join([sys.executable, "-c", "import time; time.sleep(60)"])
+    assert send(hangs, "", {}) == "the alert's command did not end within 0.5 seconds"
 
 
 def test_a_webhook_that_is_not_reached_is_said_without_its_address() -> None:

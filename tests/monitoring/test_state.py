@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.monitoring.state import Alarm, WatchState
@@ -55,6 +57,9 @@ def test_a_system_that_gets_worse_is_told_from_a_judge_that_gets_stricter() -> N
     assert system.before - system.after > 0.1
     assert 55 <= system.since <= 66
     assert "judge scores the anchors as before" in system.text
+    assert re.search(
+        r"^faithfulness: качество снизилось с 0\.\d+ до 0\.\d+.*Изменилась система", render(system.text, "ru")
+    )
     (judge,) = watched(lambda _: 0.8, lambda number: 0.0 if number < 60 else 0.2)
     assert judge.cause == "judge"
     assert "The judge has changed" in judge.text
@@ -65,6 +70,8 @@ def test_a_judge_that_gets_more_lenient_is_noticed_though_no_figure_falls() -> N
     assert (judge.kind, judge.cause) == ("judge changed", "judge")
     assert judge.judge_shift is not None
     assert judge.judge_shift < -0.05
+    assert f"The judge's scores of the anchors rose by {-judge.judge_shift:.3f} (0." in judge.text
+    assert "Оценки контрольных строк судьёй выросли на" in render(judge.text, "ru")
 
 
 def test_without_anchors_the_cause_is_not_known() -> None:
@@ -104,6 +111,18 @@ def test_a_row_counts_once_and_a_conversation_once() -> None:
     assert kept(state).count([row("b", 1.0)], [2]) == 0
     state.forget_before(3)
     assert state.count([row("a", 0.5)], [1]) == 1  # nobody looks there again
+
+
+def test_what_was_not_measured_does_not_count() -> None:
+    state = WatchState(["faithfulness"], limits={"faithfulness": 0.7})
+    for number in range(60):
+        state.begin(number)
+        vacuous = Score(value=1.0, details={"unmeasured": True})
+        rows = [Row(Sample(id=f"v {number} {each}"), {"faithfulness": vacuous}) for each in range(6)]
+        state.count([*rows, row(f"{number}", 0.4)], [number] * 7)
+        state.new_alarms()
+    assert state.figures["faithfulness/mean"] == pytest.approx(0.4)
+    assert [alarm.kind for alarm in state.alarms] == ["below limit"]
 
 
 def test_of_a_metric_that_is_better_the_lower_a_rise_is_the_fall() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ from mlflow.entities import Span, TraceInfo, TraceLocation, TraceState
 from mlflow.tracing.client import TracingClient
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.text import render
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.monitoring import watch as watching
 from mlflow_ragmetrics.monitoring.watch import PassOutcome, Watch
 from mlflow_ragmetrics.tracking import watch_run as tracking
@@ -255,6 +259,11 @@ def test_what_cannot_be_watched_is_named(experiment: str) -> None:
         watch(experiment, sample=0)
     with pytest.raises(InvalidOptionError, match="2 anchors cannot show"):
         watch(experiment, anchors=[1, 2])
+    labelled = [Sample(id=str(number), answer="a", metadata={"label": number % 5 + 1}) for number in range(20)]
+    with pytest.raises(InvalidOptionError, match="the label 2 of an anchor does not lie in 0 to 1"):
+        watch(experiment, anchors=labelled)
+    with pytest.raises(InvalidDataError, match="label 'perhaps'"):
+        watch(experiment, anchors=[replace(each, metadata={"label": "perhaps"}) for each in labelled])
     with pytest.raises(InvalidOptionError, match="better the higher"):
         watch(experiment, "hallucination_rate", limits={"hallucination_rate": 0.1})
 
@@ -271,3 +280,116 @@ def test_a_store_that_fails_is_one_sentence(experiment: str, monkeypatch: pytest
         with pytest.raises(RagMetricsError, match="the next one goes on: database is locked"):
             watch(experiment).once()
     assert watch(experiment).once().scored == 1
+
+
+def asked(count: int, answer: str | None) -> None:
+    for _ in range(count):
+        with mlflow.start_span("answer") as span:
+            span.set_inputs({"question": "How high is the tower?"})
+            with mlflow.start_span("search", span_type="RETRIEVER") as found:
+                found.set_outputs([{"page_content": "The tower is 330 metres high."}])
+            span.set_outputs(answer)
+    mlflow.flush_trace_async_logging()
+
+
+def test_what_was_not_measured_is_said_and_is_not_of_good_quality(experiment: str) -> None:
+    answered(["It is 330 metres high."] * 2)  # nothing says what was retrieved
+    asked(1, None)
+    none = watch(experiment, "faithfulness").once()
+    assert none.lines == ["faithfulness: not measured in any of 3 traces"]
+    asked(2, "")  # an answer that claims nothing
+    asked(1, "It is 330 metres high.")
+    asked(1, "It is 12 metres high.")
+    done = watch(experiment, "faithfulness").once()
+    assert (done.figures["faithfulness/mean"], done.figures["faithfulness/anytime_n"]) == (0.5, 2)
+    (line,) = done.lines
+    assert line.endswith("; 5 of 7 traces not measured")
+    assert render(line, "ru").endswith("; не измерено: 5 из 7 трасс")
+    assert line in mlflow.get_run(done.run_id).data.tags["mlflow.note.content"]
+
+
+def test_what_a_killed_pass_left_uncounted_is_as_measured_as_it_was(
+    experiment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(2, "")
+    with monkeypatch.context() as patch:
+        patch.setattr(tracking.WatchRun, "save", lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            watch(experiment, "faithfulness").once()
+    after = watch(experiment, "faithfulness").once()
+    assert (after.recovered, after.lines) == (2, ["faithfulness: not measured in any of 2 traces"])
+
+
+def test_anchors_none_of_which_can_be_measured_are_said(experiment: str) -> None:
+    answered(["abc"])
+    done = watch(experiment, anchors=[Sample(id=str(number)) for number in range(12)]).once()
+    assert "length: none of the 12 anchors was measured; whether the judge changes does not show" in done.lines
+
+
+def test_an_alarm_that_a_killed_pass_could_not_raise_is_raised_though_nothing_new_came(
+    experiment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered(["abc"] * 12)
+    with monkeypatch.context() as patch:
+        patch.setattr(watching._Pass, "_anchors_and_alarms", lambda _: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            watch(experiment, limits={"length": 0.9}).once()
+    after = watch(experiment, limits={"length": 0.9}).once()
+    assert (after.scored, [alarm.kind for alarm in after.new]) == (0, ["below limit"])
+
+
+def test_a_state_that_the_store_does_not_give_is_no_new_beginning(experiment: str) -> None:
+    answered(["abc"] * 12)
+    done = watch(experiment, limits={"length": 0.9}).once()
+    artifacts = Path(mlflow.get_run(done.run_id).info.artifact_uri.removeprefix("file://"))
+    states = artifacts / "ragmetrics_watch"
+    for name in ("state_0.json", "state_1.json"):
+        shutil.copy(states / name, artifacts / name)
+        (states / name).unlink()
+        (states / name).symlink_to("/nowhere/at/all")
+    with pytest.raises(RagMetricsError):
+        watch(experiment, limits={"length": 0.9}).once()
+    for name in ("state_0.json", "state_1.json"):
+        (states / name).unlink()
+        shutil.copy(artifacts / name, states / name)
+    after = watch(experiment, limits={"length": 0.9}).once()
+    assert [alarm.kind for alarm in after.standing] == ["below limit"]
+
+
+def test_a_trace_that_is_deleted_while_it_is_scored_holds_up_no_other(experiment: str) -> None:
+    ids = answered(["ab", "abcd"])
+
+    @rm.metric
+    def deletes(answer: str) -> rm.Score:
+        """Deletes the first trace."""
+        if answer == "ab":
+            mlflow.MlflowClient().delete_traces(experiment, trace_ids=ids[:1])
+        return rm.Score(value=0.5)
+
+    assert watch(experiment, deletes).once().scored == 1
+    assert names(ids[1]) == {"deletes": 1}
+
+
+def test_a_clock_that_was_ahead_leaves_no_trace_out_and_one_that_is_behind_is_said(
+    experiment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = time.time
+    answered(["ab"])
+    with monkeypatch.context() as patch:
+        patch.setattr(watching.time, "time", lambda: clock() + 100_000)
+        assert watch(experiment).once().scored == 1
+    answered(["abcd"])
+    assert watch(experiment).once().scored == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(watching.time, "time", lambda: clock() - 100_000)
+        with pytest.raises(RagMetricsError, match=r"the clock is 27\.\d hours behind the last trace"):
+            watch(experiment).once()
+
+
+def test_alarms_and_figures_are_said_in_the_language_of_the_suite(experiment: str) -> None:
+    answered(["abc"] * 12)
+    done = Watch(rm.Suite([length], language="ru"), experiment, "live", limits={"length": 0.9}).once()
+    tags = mlflow.get_run(done.run_id).data.tags
+    assert tags["ragmetrics.alarm"].startswith("length: среднее ниже предела 0.9: оно изменилось до 0.300. Неизвестно")
+    assert "**Проход 1**, взято 12 трасс." in tags["mlflow.note.content"]
+    assert "- length: 0.300 (от 0." in tags["mlflow.note.content"]

@@ -5,10 +5,19 @@ from __future__ import annotations
 import json
 import math
 
+import mlflow
+
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.tracking.feedback import assessment_names, assessments_of, feedback_of, repeated_keys
+from mlflow_ragmetrics.tracking.feedback import (
+    assessment_names,
+    assessments_of,
+    feedback_of,
+    remove_assessment,
+    repeated_keys,
+    write_assessment,
+)
 
 
 def test_a_score_with_claims() -> None:
@@ -97,3 +106,16 @@ def test_a_score_that_repeats_another_in_every_row_is_shown_once() -> None:
 def test_equal_numbers_without_items_are_no_repetition() -> None:
     rows = [Row(Sample(id="a"), {"rouge1_f1": Score(1.0), "rouge2_f1": Score(1.0)})]
     assert repeated_keys(rows) == {}
+
+
+def test_a_feedback_that_is_written_again_is_there_once_and_one_that_is_gone_is_removed() -> None:
+    with mlflow.start_span("answer") as span:
+        span.set_outputs("yes")
+    mlflow.flush_trace_async_logging()
+    for _ in range(2):  # as after a reply that was lost
+        write_assessment(span.trace_id, feedback_of("m", Score(0.5)), "once")
+    (feedback,) = mlflow.get_trace(span.trace_id).info.assessments
+    assert feedback.value == 0.5
+    for _ in range(2):
+        remove_assessment(span.trace_id, str(feedback.assessment_id))
+    assert mlflow.get_trace(span.trace_id).info.assessments == []

@@ -69,6 +69,13 @@ def test_chosen_rows_wait_in_a_queue_with_one_question(run_id: str) -> None:
     assert len(queues.list_review_queue_items(queue.queue_id)) == len(waiting)
 
 
+def test_a_question_that_is_there_is_not_said_to_have_other_answers(run_id: str) -> None:
+    cli("label", run_id, "--to", "mlflow", "--answers", "1-5")
+    refused = CliRunner().invoke(main, ["label", run_id, "--to", "mlflow"])
+    assert refused.exit_code == 2
+    assert "asks for Numeric, not Categorical: give other --answers" in " ".join(refused.output.split())
+
+
 @pytest.mark.parametrize(
     ("kind", "answers"),
     [("words", ("Supported", "Not supported")), ("yes-no", (True, False)), ("1-5", (5, 2))],

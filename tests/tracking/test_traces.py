@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +12,12 @@ import mlflow
 import pytest
 from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+from mlflow.tracing.client import TracingClient
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.tracking import trace_store
 from mlflow_ragmetrics.tracking import traces as traces_module
-from mlflow_ragmetrics.tracking.traces import log_traces
+from mlflow_ragmetrics.tracking.traces import add_scores, log_traces, scored_keys
 
 needs_batches = pytest.mark.skipif(not trace_store.can_write_directly(), reason="this MLflow writes traces one by one")
 RECORDS = [
@@ -168,3 +170,57 @@ def test_a_model_is_linked_to_its_traces(report: rm.Report) -> None:
     model = mlflow.create_external_model(name="chain")
     run_id = report.log(model_id=model.model_id)
     assert {trace.info.trace_metadata["mlflow.modelId"] for trace in traces_of(run_id)} == {model.model_id}
+
+
+@needs_batches
+def test_a_store_that_takes_the_spans_of_one_trace_at_a_time_gets_them_so(
+    report: rm.Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = TracingClient.log_spans
+
+    def one_at_a_time(self: TracingClient, experiment_id: str, spans: Any) -> Any:
+        if len({span.trace_id for span in spans}) > 1:
+            raise MlflowException("spans of several traces")
+        return log(self, experiment_id, spans)
+
+    monkeypatch.setattr(TracingClient, "log_spans", one_at_a_time)
+    run_id = mlflow.MlflowClient().create_run("0").info.run_id
+    log_traces(report.rows, run_id)
+    assert sorted(len(trace.data.spans) for trace in traces_of(run_id)) == [1, 2, 2]
+
+
+def test_scores_on_a_trace_are_there_once_after_a_store_that_was_away(
+    report: rm.Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with mlflow.start_span("answer") as span:
+        span.set_outputs("yes")
+    mlflow.flush_trace_async_logging()
+    log, failures = mlflow.log_assessment, iter([503, 500])
+
+    def away(**given: Any) -> Any:
+        if next(failures, None):
+            raise MlflowException("away", error_code=500)
+        return log(**given)
+
+    scores = {key: report.rows[0].scores[key] for key in ("faithfulness", "correctness")}
+    with monkeypatch.context() as patch:
+        patch.setattr(mlflow, "log_assessment", away)
+        add_scores(span.trace_id, scores, "run")
+    add_scores(span.trace_id, scores, "run")
+    mlflow.log_feedback(trace_id=span.trace_id, name="by people", value=True)
+    info = mlflow.get_trace(span.trace_id).info
+    assert {key: each.value for key, each in scored_keys(info).items()} == {"faithfulness": 0.5, "correctness": None}
+    assert len(info.assessments) == 3
+
+
+@pytest.mark.parametrize(("workers", "warns"), [("10", False), ("15", True)])
+def test_more_workers_than_a_database_has_connections_are_warned_of(
+    workers: str, warns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", workers)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        trace_store.warn_of_small_pool()
+        monkeypatch.setenv("MLFLOW_SQLALCHEMYSTORE_POOL_SIZE", "100")
+        trace_store.warn_of_small_pool()
+    assert len(said) == int(warns)

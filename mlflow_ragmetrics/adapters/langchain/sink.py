@@ -9,6 +9,7 @@ import time
 import weakref
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from uuid import uuid4
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
@@ -39,6 +40,7 @@ __all__ = ["MLflowSink", "close_sinks", "shared_sink"]
 _PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 _SHORTEST_PAUSE_AFTER_FAILURE = 0.1
+_PATIENCE = 10.0
 _IDLE_SECONDS = 5.0
 _FEWEST_ROWS = 20
 _LONGEST_WAIT = 30.0
@@ -104,6 +106,7 @@ class MLflowSink:
         self._waiting: list[Answer] = []
         self._writing: list[Answer] = []
         self._on_disk: deque[tuple[Journal, int, str | None, Counts]] = deque()
+        self._under_way: dict[str | None, threading.Event] = {}
         self._dropping = 0
         self._failure: str | None = None
         self._failures: dict[str | None, Failures] = {}
@@ -182,7 +185,8 @@ class MLflowSink:
             while (counts.snapshot()["unwritten"] or self._is_settling) and (left := deadline - time.monotonic()) > 0:
                 self._changed.wait(left)
             self._flushing -= 1
-            reason = self._failure or "there was not enough time"
+            hangs = any(not ended.is_set() for ended in self._under_way.values())
+            reason = self._failure or ("the store does not answer" if hangs else "there was not enough time")
         said = counts.snapshot()
         if said["unwritten"] or said["lost"]:
             message = "%d scored answers are not written into MLflow and wait, %d were given up: %s"
@@ -399,14 +403,27 @@ class MLflowSink:
             self._rest(pause)
 
     def _begin_writing(self) -> bool:
-        """Move what waits to what is being written, once there is something; False when the thread is to end."""
+        """Move what waits to what is being written, once there is something; False when the thread is to end.
+
+        What a write that hangs has left of its run waits until that ends.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._adopted or self._closed, _IDLE_SECONDS)
-            if not (self._waiting or self._adopted) or self._closed:
+            self._changed.wait_for(lambda: self._closed or self._is_due, _IDLE_SECONDS)
+            if self._closed or not self._is_due:
                 self._thread = None
                 return False
-            self._waiting, self._writing = [], self._waiting
+            self._writing = [answer for answer in self._waiting if self._is_free(answer)]
+            self._waiting = [answer for answer in self._waiting if not self._is_free(answer)]
             return True
+
+    @property
+    def _is_due(self) -> bool:
+        settled = any(not journal.waiting for journal in self._adopted)
+        return settled or any(map(self._is_free, self._waiting))
+
+    def _is_free(self, answer: Answer) -> bool:
+        ended = self._under_way.get(answer.run_id)
+        return ended is None or ended.is_set()
 
     def _end_writing(self) -> None:
         """Put back what is not written."""
@@ -431,25 +448,15 @@ class MLflowSink:
             self._changed.wait_for(lambda: self._closed or self._flushing, seconds)
 
     def _write(self) -> None:
-        """Write the answers into their runs: a run that cannot be written holds up no other."""
+        """Write the answers into their runs: a run that cannot be written, or hangs, holds up no other."""
         by_run: dict[str | None, list[Answer]] = {}
         for answer in self._writing:
             by_run.setdefault(answer.run_id, []).append(answer)
         failures: list[str] = []
         for run_id, answers in by_run.items():
-            try:
-                live = self._live_run(run_id)
-                with live.lock:
-                    if not live.begun:
-                        live.begin(self._description)
-                    self._note_run(run_id, live)
-                    full = len(answers) >= self._buffer_size // 2
-                    self._write_into(live, answers, self._received[run_id], everything=self._flushing > 0 or full)
-            except RagMetricsError as error:
-                failures.append(str(error))
-                if run_id is None and self._own_run in self._live_runs and not self._live_runs[self._own_run].begun:
-                    del self._live_runs[self._own_run]  # another process may have taken it back: it is looked for anew
-                    self._own_run = None
+            ended = self._under_way[run_id] = threading.Event()
+            start_thread(partial(self._write_run, run_id, answers, failures, ended), name="ragmetrics-mlflow")
+            ended.wait(_PATIENCE)
         try:
             self._settle()
         except RagMetricsError as error:
@@ -457,6 +464,28 @@ class MLflowSink:
         if failures and self._failure is None and not self._is_over:
             _logger.warning("%s; it will be tried again", for_log(failures[0]))
         self._failure = failures[0] if failures else None
+
+    def _write_run(
+        self, run_id: str | None, answers: Sequence[Answer], failures: list[str], ended: threading.Event
+    ) -> None:
+        try:
+            live = self._live_run(run_id)
+            with live.lock:
+                if not live.begun:
+                    live.begin(self._description)
+                self._note_run(run_id, live)
+                full = len(answers) >= self._buffer_size // 2
+                self._write_into(live, answers, self._received[run_id], everything=self._flushing > 0 or full)
+        except RagMetricsError as error:
+            failures.append(str(error))
+            if run_id is None and self._own_run in self._live_runs and not self._live_runs[self._own_run].begun:
+                del self._live_runs[self._own_run]  # another process may have taken it back: it is looked for anew
+                self._own_run = None
+        finally:
+            with self._changed:
+                ended.set()
+                if self._waiting and not self._closed:
+                    self._start()
 
     def _write_into(self, live: LiveRun, answers: Sequence[Answer], received: int, *, everything: bool) -> None:
         """Write what is left of ``answers``: metrics, rows of the tables (in batches, unless ``everything``), feedback.

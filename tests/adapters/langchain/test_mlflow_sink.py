@@ -205,6 +205,39 @@ def test_one_dead_run_does_not_hold_up_another(suite: rm.Suite, plain: Any, monk
 
 
 @pytest.mark.slow
+def test_a_run_that_hangs_does_not_hold_up_another(
+    suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow_ragmetrics.adapters.langchain import sink
+    from mlflow_ragmetrics.tracking.live import LiveRun
+
+    with mlflow.start_run() as stuck, mlflow.start_run(nested=True) as healthy:
+        pass
+    goes_on, publish = threading.Event(), LiveRun.publish
+
+    def hanging(live: LiveRun) -> None:
+        if live.run_id == stuck.info.run_id:
+            assert goes_on.wait(60)
+        publish(live)
+
+    monkeypatch.setattr(LiveRun, "publish", hanging)
+    monkeypatch.setattr(sink, "_PATIENCE", 0.2)
+    with rm.RagMetricsCallback(suite) as handler:
+        for number in range(4):
+            for run in (stuck, healthy):
+                with mlflow.start_run(run.info.run_id):
+                    plain.invoke(f"question {number}", {"callbacks": [handler]})
+            assert not handler.flush(1.5)
+        assert handler.counts["written"] == 4
+        assert len(history(healthy.info.run_id, "own_number")) == 4
+        goes_on.set()
+        assert handler.flush(30)
+        assert (handler.counts["written"], handler.counts["unwritten"]) == (8, 0)
+    for run in (stuck, healthy):
+        table = mlflow.load_table("rag_rows.json", [run.info.run_id])
+        assert sorted(table["question"]) == [f"question {number}" for number in range(4)]
+
+
 def test_the_interpreter_ends_cleanly(tmp_path: Path, mlflow_store: str) -> None:
     program = textwrap.dedent(
         """
