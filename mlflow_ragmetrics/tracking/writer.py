@@ -169,9 +169,10 @@ class RunWriter:
                 else:
                     path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
             if local is not None:
-                for name in files:
-                    Path(local, name).parent.mkdir(parents=True, exist_ok=True)
-                    os.replace(Path(folder, name), Path(local, name))
+                for path in filter(Path.is_file, sorted(Path(folder).rglob("*"), reverse=True)):  # parts before heads
+                    place = local / path.relative_to(folder)
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(path, place)
             elif files:
                 self._client.log_artifacts(self.run_id, folder)
         if tables:
