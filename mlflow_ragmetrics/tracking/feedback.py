@@ -98,7 +98,7 @@ def feedback_of(key: str, score: Score, run_id: str | None = None, *, name: str 
     why = rationale(score)
     return Feedback(
         name=name or key,
-        value=score.value,
+        value=None if score.value is None else round(score.value, 12),  # 0.08571, not 0.08571000000000001
         error=error,
         rationale=(f"skipped: {why}" if score.status == "skipped" else why) or None,
         source=AssessmentSource(
