@@ -90,7 +90,7 @@ def log_report(
         pages: dict[str, Content] = {} if page is None else {PAGE: lambda path: page(path, run_link(info))}
         writer.files({**pages, **(files or {}), **_own_files(report, parts)})
         about: dict[str, Any] = {"model_id": model, "run_id": target}
-        for each in datasets:
+        for each in datasets if _takes_datasets_of_metrics() else ():
             about |= {"dataset_name": each.dataset.name, "dataset_digest": each.dataset.digest}
         figures = {name: value for name, value in run_metrics_of(report).items() if name not in omit}
         writer.figures(figures, step=step, **about)
@@ -103,6 +103,14 @@ def log_report(
             writer.tags({_NOTE_TAG: redact(f"{note}{named}")})
         writer.tags({**(tags or {}), STATUS_TAG: status_of(report.incomplete)})
     return target
+
+
+def _takes_datasets_of_metrics() -> bool:
+    """Not a store of files: there a dataset takes the place of the step, and a space in its name breaks the run."""
+    import mlflow
+    from mlflow.utils.uri import is_local_uri
+
+    return not is_local_uri(mlflow.get_tracking_uri())  # type: ignore[no-untyped-call]
 
 
 def _run_name(report: Loggable, model: str | None) -> str:

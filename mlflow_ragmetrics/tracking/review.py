@@ -45,10 +45,10 @@ def queue_for_review(
     """Put the traces of ``rows`` (as ``rows_to_label`` gives them) of a run into a review queue about ``key``.
 
     The queue asks one question, a label schema named ``key``; a schema or queue of that name that is there is used. On
-    each trace a tag keeps the probability with which its row was chosen. Where MLflow has no queues (before 3.14), the
-    tag alone says which traces wait, and people add feedback named ``key`` on MLflow's trace page. ``InvalidDataError``
-    where no row has a trace, ``InvalidOptionError`` where the schema asks for other answers, ``RagMetricsError`` where
-    the store fails.
+    each trace a tag keeps the probability with which its row was chosen. Where MLflow has no queues (before 3.14, or in
+    a store of files), the tag alone says which traces wait, and people add feedback named ``key`` on MLflow's trace
+    page. ``InvalidDataError`` where no row has a trace, ``InvalidOptionError`` where the schema asks for other answers,
+    ``RagMetricsError`` where the store fails.
     """
     import mlflow
 
@@ -92,7 +92,7 @@ def good_grade(run_id: str | None, key: str) -> float | None:
 
         experiment_id = mlflow.get_run(run_id).info.experiment_id
         schemas = label_schemas.list_label_schemas(experiment_id)
-    except (ImportError, MlflowException):  # this MLflow, or this store, has no such questions
+    except (ImportError, NotImplementedError, MlflowException):  # this MLflow, or this store, has no such questions
         return None
     for schema in schemas:
         low, high = (getattr(schema.input, name, None) for name in ("min_value", "max_value"))
@@ -122,13 +122,15 @@ def _queue(
 ) -> Union[str, None]:
     import mlflow
 
-    try:
-        from mlflow.genai import label_schemas, review_queues
-    except ImportError:
-        return None
     if mlflow.get_tracking_uri().startswith("databricks"):  # there reviews are the workspace's own
         return None
-    schema = next((each for each in label_schemas.list_label_schemas(experiment_id) if each.name == key), None)
+    try:
+        from mlflow.genai import label_schemas, review_queues
+
+        known = label_schemas.list_label_schemas(experiment_id)
+    except (ImportError, NotImplementedError):  # an older MLflow, or a store of files
+        return None
+    schema = next((each for each in known if each.name == key), None)
     if schema is None:
         schema = label_schemas.create_label_schema(
             key,

@@ -203,3 +203,42 @@ def test_a_panels_way_of_aggregating_holds_where_the_metric_has_none() -> None:
         rules = ScoringRules([chosen], several=True, aggregate="min")
         (row,) = Engine([chosen], judges, [], rules=rules).rows([Sample(id="1", answer="a.b")])
         assert row.scores["n_claims"].value == value
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_what_reading_the_samples_raises_comes_after_the_rows_that_were_read(several: bool) -> None:
+    def broken() -> Iterator[Sample]:
+        for number in range(3 if several else 0):
+            yield Sample(id=str(number), answer="a b", references=("a b",))
+        raise OSError("the file ends here")
+
+    (rouge,) = rm.Suite(["rouge"]).metrics
+    rows = Engine([rouge], [], [], rules=ScoringRules([rouge])).rows(broken())
+    done = []
+    with pytest.raises(OSError, match="the file ends here"):
+        done.extend(iter(lambda: next(rows), None))
+    assert [row.sample.id for row in done] == (["0", "1", "2"] if several else [])
+
+
+def test_rows_behind_one_that_is_not_done_are_kept() -> None:
+    gate = threading.Event()
+
+    class FirstWaits(Judge):
+        def answer(self, questions: Sequence[Question]) -> list[Any]:
+            if getattr(questions[0], "text", "") == "text 0":
+                gate.wait(30)
+            return super().answer(questions)
+
+    def samples() -> Iterator[Sample]:
+        for number in range(400):
+            yield Sample(id=str(number), answer=f"text {number}")
+        raise OSError("the file ends here")
+
+    engine = Engine([n_claims], [FirstWaits()], [], rules=ScoringRules([n_claims]), slots=Slots(2))
+    with pytest.raises(OSError, match="ends here"):
+        list(engine.rows(samples()))
+    gate.set()
+    ahead = [int(row.sample.id) for row in engine.ahead]
+    assert ahead
+    assert ahead == sorted(ahead)
+    assert 0 not in ahead

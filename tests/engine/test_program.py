@@ -76,3 +76,18 @@ def test_a_metric_is_judged_by_those_that_it_chose() -> None:
     record = {"answer": "One.", "question": "?", "contexts": ["One."]}
     suite = rm.Suite([rm.faithfulness(models=["b"])], judge=judges)
     assert suite.evaluate([record], progress=False).rows[0].scores["faithfulness"].value == 0.0
+
+
+def test_a_row_shows_its_scores_in_a_line_and_in_a_notebook() -> None:
+    suite = rm.Suite(["rouge", rm.composite("overall", {"faithfulness": 1}), "faithfulness"])
+    sample = {"id": "a", "question": "Where?", "answer": "It is <b> in Paris.", "contexts": ["It is in Paris."]}
+    row, other = suite.evaluate([sample, {"id": "b", "answer": "r", "reference": "r"}]).rows
+    faithfulness = row.scores["faithfulness"].value
+    assert repr(row).startswith("<Row 'a': rouge1_f1 skipped, ")
+    assert f"faithfulness {faithfulness:.3f}" in repr(row)
+    shown = row._repr_html_()
+    assert "&lt;b&gt;" in shown
+    assert "<b> in Paris" not in shown
+    assert shown.index("overall") < shown.index("rouge1_f1")  # composites first
+    assert "faithfulness skipped" in repr(other)
+    assert "1.000" in other._repr_html_()

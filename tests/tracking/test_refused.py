@@ -1,0 +1,118 @@
+"""What a store refuses, and what some stores do not have: the rest is written, and nothing is hidden."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import warnings
+from pathlib import Path
+
+import mlflow
+import pandas as pd
+import pytest
+from mlflow.exceptions import MlflowException
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.tracking.feedback import feedback_of, remove_assessment, write_assessment
+from mlflow_ragmetrics.tracking.review import good_grade, queue_for_review
+from mlflow_ragmetrics.tracking.trace_store import can_write_directly
+
+RECORDS = [
+    {"id": "a", "question": "Where?", "answer": "In Paris.", "reference": "Paris."},
+    {
+        "id": "b",
+        "question": "And when?",
+        "answer": "In 1889.",
+        "reference": "1889",
+        "history": [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "In Paris."}],
+    },
+]
+needs_datasets = pytest.mark.skipif(not can_write_directly(), reason="this MLflow keeps no evaluation datasets")
+
+
+def refuse(store: str, action: str) -> None:
+    """From now on the database refuses ``action`` (as ``INSERT ON spans``)."""
+    with sqlite3.connect(store.removeprefix("sqlite:///")) as connection:
+        connection.execute(f"CREATE TRIGGER refused BEFORE {action} BEGIN SELECT RAISE(ABORT, 'no room'); END")
+    connection.close()
+
+
+def report() -> rm.Report:
+    return rm.Suite(["rouge"]).evaluate(RECORDS, progress=False)
+
+
+@needs_datasets
+def test_a_dataset_that_is_refused_is_a_warning_and_the_questions_are_named_all_the_same(mlflow_store: str) -> None:
+    evaluated = report()
+    refuse(mlflow_store, "INSERT ON evaluation_dataset_records")
+    with pytest.warns(UserWarning, match="no evaluation dataset was made of the questions: .*no room"):
+        run = mlflow.get_run(evaluated.log())
+    (known,) = (each.dataset for each in run.inputs.dataset_inputs)
+    assert (known.name, known.digest, known.source_type) == ("2 questions", evaluated.questions_digest, "code")
+    columns = [each["name"] for each in json.loads(known.schema)["mlflow_colspec"]]
+    assert columns == ["question", "history", "references"]
+    assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
+
+
+@needs_datasets
+def test_what_was_said_before_is_part_of_the_question() -> None:
+    from mlflow.genai.datasets import search_datasets
+
+    report().log()
+    (found,) = search_datasets(experiment_ids=["0"])
+    inputs = {record["inputs"]["question"]: record["inputs"] for record in found.to_df().to_dict("records")}
+    assert inputs["Where?"] == {"question": "Where?"}
+    assert [each["content"] for each in inputs["And when?"]["messages"]] == ["Where?", "In Paris."]
+
+
+@needs_datasets
+def test_traces_that_are_refused_are_a_warning_and_the_figures_are_written(mlflow_store: str) -> None:
+    evaluated = report()
+    refuse(mlflow_store, "INSERT ON trace_info")
+    with pytest.warns(UserWarning, match="no traces were written"):
+        run = mlflow.get_run(evaluated.log())
+    assert run.data.metrics["rouge1_f1/mean"] == evaluated.metrics["rouge1_f1/mean"]
+    assert "mlflow.runType" not in run.data.tags
+    assert mlflow.search_traces(return_type="list") == []
+
+
+@needs_datasets
+def test_feedback_that_is_refused_or_cannot_be_removed_is_no_success(mlflow_store: str) -> None:
+    with mlflow.start_span("answer") as span:
+        span.set_outputs("yes")
+    mlflow.flush_trace_async_logging()
+    write_assessment(span.trace_id, feedback_of("m", Score(0.5)), "once")
+    (there,) = mlflow.get_trace(span.trace_id).info.assessments
+    refuse(mlflow_store, "DELETE ON assessments")
+    with pytest.raises(MlflowException, match="no room"):
+        remove_assessment(span.trace_id, str(there.assessment_id))
+    assert [each.name for each in mlflow.get_trace(span.trace_id).info.assessments] == ["m"]
+    with sqlite3.connect(mlflow_store.removeprefix("sqlite:///")) as connection:
+        connection.execute("ALTER TABLE assessments RENAME TO elsewhere")
+    connection.close()
+    with pytest.raises(MlflowException, match="no such table"):
+        write_assessment(span.trace_id, feedback_of("k", Score(0.5)), "once")
+
+
+def test_a_store_of_files_takes_all_but_what_it_has_no_place_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri(str(tmp_path / "files"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run_id = report().log(step=3)
+    run = mlflow.get_run(run_id)
+    assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
+    assert run.data.metrics["rouge1_f1/n_scored"] == 2
+    assert [point.step for point in mlflow.MlflowClient().get_metric_history(run_id, "rouge1_f1/mean")] == [3]
+    assert [each.dataset.name for each in run.inputs.dataset_inputs] == ["2 questions"]
+    with mlflow.start_span("answer") as span:
+        span.set_outputs("yes")
+    mlflow.flush_trace_async_logging()
+    rows = pd.DataFrame({"id": ["a"], "trace_id": [span.trace_id], "label_probability": [0.5]})
+    waiting = queue_for_review(run_id, "rouge1_f1", rows)
+    assert (waiting.rows, waiting.name, waiting.queue_id) == (1, None, None)  # it has no questions for people
+    assert good_grade(run_id, "rouge1_f1") is None
+    assert good_grade(None, "rouge1_f1") is None
