@@ -289,4 +289,4 @@ def is_alive(process: str) -> bool:
     except (OSError, ValueError):
         return False
     # a number is given to another process after a while
-    return not Path("/proc/self/stat").exists() or this_process(int(number)).partition(" ")[2] == f"{number} {began}"
+    return not began or this_process(int(number)).partition(" ")[2] in (f"{number} {began}", f"{number} ")
