@@ -14,7 +14,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from traceback import clear_frames
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
