@@ -5,6 +5,7 @@ What has come and is not written yet is in a ``Journal``, a file that outlives a
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import mmap
@@ -185,9 +186,14 @@ class LiveRun:
 
     def append(self, rows: pd.DataFrame, items: pd.DataFrame) -> list[Place]:
         """Add to the tables, here for now: ``publish`` takes them to the store. Returns the place of each row."""
-        first = self.rows
-        for table, frame in zip(self._tables, (rows, items), strict=True):
-            table.extend(list(frame.columns), table_rows(frame))
+        first, (head, claims) = self.rows, self._tables
+        with explained(self.run_id):
+            head.extend(list(rows.columns), table_rows(rows))
+            try:
+                claims.extend(list(items.columns), table_rows(items))
+            except BaseException:
+                head.take_back()
+                raise
         return [(self._parts.id, number) for number in range(first, self.rows)]
 
     def held(self, places: Iterable[Place]) -> set[Place]:
@@ -355,10 +361,17 @@ class Journal:
         begun = path if os.name == "nt" else path.with_suffix(".new")  # nobody finds it before it is locked
         descriptor = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         file = os.fdopen(descriptor, "r+b", buffering=0)
-        _lock(file)
-        file.write(bytes(_HEAD) + b"\n")
-        os.replace(begun, path)
-        self._open(path, file)
+        try:
+            _lock(file)
+            if file.write(bytes(_HEAD) + b"\n") <= _HEAD:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(begun))
+            os.replace(begun, path)
+            self._open(path, file)
+        except BaseException:
+            file.close()
+            for each in (begun, path):
+                each.unlink(missing_ok=True)
+            raise
 
     def _open(self, path: Path, file: Any) -> None:
         self.path = path

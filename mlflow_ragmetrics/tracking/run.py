@@ -5,6 +5,7 @@ A run whose process was killed stays half written: it is found, told from those 
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import platform
@@ -13,7 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from traceback import clear_frames
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
@@ -123,25 +124,37 @@ def _new_run(run_name: str | None) -> Iterator[str]:
     import mlflow
 
     tags = {STATUS_TAG: WRITING, WRITER_TAG: this_process()}
+    run_id = None
     try:
-        run_id = str(mlflow.start_run(run_name=run_name, tags=tags).info.run_id)
-    except write_errors() as error:
-        raise RagMetricsError(f"no run could be begun in MLflow: {reason_of(error)}") from error
-    except BaseException:  # the store may have made it already
-        with _said_where_impossible(), few_attempts():
-            begun = f"tags.`{WRITER_TAG}` = '{tags[WRITER_TAG]}' and tags.`{STATUS_TAG}` = '{WRITING}'"
-            for run in mlflow.search_runs(filter_string=begun, output_format="list"):
-                RunWriter(run.info.run_id).end("interrupted")
-        raise
-    try:
+        try:
+            run_id = str(mlflow.start_run(run_name=run_name, tags=tags).info.run_id)
+        except write_errors() as error:
+            raise RagMetricsError(f"no run could be begun in MLflow: {reason_of(error)}") from error
         with _failure_noted(run_id):
             yield run_id
-    except BaseException:
+            mlflow.end_run(_ending(run_id))
+    except Exception:
         with suppress(*write_errors()), few_attempts():  # the error itself is on its way already
             mlflow.end_run("FAILED")
         raise
-    with _failure_noted(run_id):
-        mlflow.end_run(_ending(run_id))
+    except BaseException as interruption:  # at any moment: also before the run's id was known, or amid its end
+        _let_go(interruption)
+        begun = f"tags.`{WRITER_TAG}` = '{tags[WRITER_TAG]}' and tags.`{STATUS_TAG}` = '{WRITING}'"
+        with _said_where_impossible(), few_attempts():
+            found = [] if run_id else mlflow.search_runs(filter_string=begun, output_format="list")
+            for each in [run_id] if run_id else [str(run.info.run_id) for run in found]:
+                RunWriter(each).end("interrupted")
+            mlflow.end_run("FAILED")  # it is active no more
+        raise
+
+
+def _let_go(interruption: BaseException) -> None:
+    """Free what an interruption amid a statement holds, as a lock on SQLite's file: else nothing can be noted there."""
+    error: BaseException | None = interruption
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__context__
+    gc.collect()
 
 
 @contextmanager
@@ -170,7 +183,8 @@ def _failure_noted(run_id: str) -> Iterator[None]:
     except write_errors() as error:
         RunWriter(run_id).note_failure(reason_of(error))
         raise RagMetricsError(f"the report could not be written into run {run_id}: {reason_of(error)}") from error
-    except BaseException:
+    except BaseException as interruption:
+        _let_go(interruption)
         RunWriter(run_id).note_failure("interrupted")
         raise
 
@@ -274,4 +288,4 @@ def is_alive(process: str) -> bool:
     except (OSError, ValueError):
         return False
     # a number is given to another process after a while
-    return not Path("/proc/self/stat").exists() or this_process(int(number)).partition(" ")[2] == f"{number} {began}"
+    return not began or this_process(int(number)).partition(" ")[2] in (f"{number} {began}", f"{number} ")

@@ -11,6 +11,7 @@ writes last has seen all parts.
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import time
@@ -130,6 +131,7 @@ class GrowingTable:
         self.rows = 0
         self._lines = folder / f"{name}.lines"
         self._lines.touch()
+        self._before = 0, 0
 
     def clear(self) -> None:
         """Take all rows out."""
@@ -142,13 +144,23 @@ class GrowingTable:
             self.extend(other.columns, map(json.loads, lines))
 
     def extend(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Add rows that have these columns; columns that the rows here or those rows lack are null there."""
+        """Add rows that have these columns, all or none; columns that those here or these lack are null there."""
         fresh = [name for name in columns if name not in self.columns]
         if fresh and self.rows:
             self._widen(len(fresh))
         self.columns += fresh
         places = {name: place for place, name in enumerate(columns)}
-        self._add([row[places[name]] if name in places else None for name in self.columns] for row in rows)
+        self._before = self._lines.stat().st_size, self.rows
+        try:
+            self._add([row[places[name]] if name in places else None for name in self.columns] for row in rows)
+        except BaseException:
+            self.take_back()
+            raise
+
+    def take_back(self) -> None:
+        """Take out again what was added last."""
+        size, self.rows = self._before
+        os.truncate(self._lines, size)
 
     def counts(self, column: str) -> Counter[str]:
         """How often each text stands in ``column``."""

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Union
@@ -224,7 +224,16 @@ class RunWriter:
 
 def this_process(number: int | None = None) -> str:
     """Which process writes: machine, number, and where that can be known the time at which it began."""
-    number = number or os.getpid()
+    return _own_name(os.getpid()) if number is None else _process_name(number)
+
+
+@lru_cache(maxsize=1)
+def _own_name(number: int) -> str:
+    """The same all along: also where ``/proc`` can be read at one time and not at another."""
+    return _process_name(number)
+
+
+def _process_name(number: int) -> str:
     began = ""
     with suppress(OSError, IndexError):
         began = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19]

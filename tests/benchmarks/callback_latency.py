@@ -1,8 +1,9 @@
 """What scoring in the background costs a chain: added latency a call, and memory after many calls.
 
-Run: ``python tests/benchmarks/callback_latency.py [calls] [calls for memory]``. Blocks of calls with and without the
-handler alternate, so that whatever else the machine does touches both alike; scoring competes only with the calls that
-it belongs to.
+Run: ``python tests/benchmarks/callback_latency.py [calls] [calls for memory] [--log]``. Blocks of calls with and
+without the handler alternate, so that whatever else the machine does touches both alike; scoring competes only with
+the calls that it belongs to. With ``--log`` the answers go into an MLflow store, through the journal on disk; without,
+into a sink that does nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import resource
 import statistics
 import sys
+import tempfile
 import time
 import tracemalloc
 from collections.abc import Sequence
@@ -68,12 +70,13 @@ def seconds_of(chain: Runnable[Any, Any], question: str, callbacks: list[Any]) -
     return time.perf_counter() - began, time.thread_time() - computing
 
 
-def print_latency(calls: int, metrics: Sequence[Any]) -> None:
+def print_latency(calls: int, metrics: Sequence[Any], *, log: bool) -> None:
     chain = made_chain()
     bare: list[tuple[float, float]] = []
     idle: list[tuple[float, float]] = []
     scored: list[tuple[float, float]] = []
-    with rm.RagMetricsCallback(rm.Suite(metrics), sink=lambda *_: None, queue_size=calls + BLOCK) as handler:
+    into: dict[str, Any] = {"log": True} if log else {"sink": lambda *_: None}
+    with rm.RagMetricsCallback(rm.Suite(metrics), queue_size=calls + BLOCK, **into) as handler:
         for start in range(0, calls + BLOCK, BLOCK):
             questions = [f"question {start + number}" for number in range(BLOCK)]
             bare += [seconds_of(chain, question, []) for question in questions]
@@ -129,8 +132,17 @@ def print_memory(calls: int) -> None:
 
 
 if __name__ == "__main__":
-    given = [int(argument) for argument in sys.argv[1:]]
+    given = [int(argument) for argument in sys.argv[1:] if argument != "--log"]
     calls, many = [*given, *(1000, 10000)[len(given) :]]
-    print_latency(calls, [brevity])
-    print_latency(calls, ["lexical_relevance", "faithfulness"])
-    print_memory(many)
+    is_logged = "--log" in sys.argv
+    with tempfile.TemporaryDirectory() as folder:
+        if is_logged:
+            import mlflow
+
+            mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+            mlflow.create_experiment("latency", folder)
+            mlflow.set_experiment("latency")
+        print_latency(calls, [brevity], log=is_logged)
+        print_latency(calls, ["lexical_relevance", "faithfulness"], log=is_logged)
+    if not is_logged:
+        print_memory(many)

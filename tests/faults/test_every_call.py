@@ -1,12 +1,18 @@
-"""The n-th call to the disk or the store fails, for every n: what is done is right, and what is not is said."""
+"""The n-th call to the disk or the store fails, or is interrupted, for every n: what is not done is said."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
+import sys
+import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import mlflow
@@ -15,13 +21,30 @@ from langchain_core.runnables import RunnableLambda
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+from sqlalchemy.engine.default import DefaultExecutionContext
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.tracking import run as run_module
+from mlflow_ragmetrics.tracking.live import Journal
+from tests.faults.budget import LONG
 
 ROWS = [{"question": f"Why {n}?", "answer": f"Because of {n}.", "reference": f"For {n}."} for n in range(3)]
 _STORE = ("create_run", "update_run_info", "get_run", "log_batch", "log_inputs", "set_tag", "_search_runs")
 _TRACES = ("start_trace", "log_spans", "link_traces_to_run", "search_traces")
+_DISK = (
+    (os, "open"),
+    (os, "replace"),
+    (Path, "mkdir"),
+    (Path, "open"),
+    (Path, "touch"),
+    (Path, "write_bytes"),
+    (tempfile, "mkdtemp"),
+)
 _SUITE = rm.Suite(["rouge", "lexical_relevance"])
+
+
+def full() -> OSError:
+    return OSError(28, "No space left on device")
 
 
 class Shim:
@@ -30,13 +53,18 @@ class Shim:
     def __init__(self) -> None:
         self.calls, self.nth, self.named = 0, 0, ""
 
-    def around(self, owner: Any, name: str, patch: pytest.MonkeyPatch, error: Callable[[], Exception]) -> None:
+    def around(
+        self, owner: Any, name: str, patch: pytest.MonkeyPatch, error: Callable[[], Exception] | None = None
+    ) -> None:
+        """Let ``owner.name`` raise the error, or return ``False``, the ``nth`` time that any of the calls is made."""
         real = getattr(owner, name)
 
         def counted(*arguments: Any, **options: Any) -> Any:
             self.calls += 1
             if self.calls == self.nth:
-                self.named = name
+                self.named = f"{owner.__name__}.{name}"
+                if error is None:
+                    return False
                 raise error()
             return real(*arguments, **options)
 
@@ -52,9 +80,10 @@ def shim() -> Callable[[], Any]:
         with pytest.MonkeyPatch.context() as patch:
             for name in (*_STORE, *_TRACES):
                 counter.around(SqlAlchemyStore, name, patch, lambda: MlflowException("the store failed"))
-            for name in ("log_artifact", "log_artifacts", "list_artifacts"):
-                counter.around(LocalArtifactRepository, name, patch, lambda: OSError(28, "No space left on device"))
-            counter.around(os, "replace", patch, lambda: OSError(5, "Input/output error"))
+            counter.around(LocalArtifactRepository, "list_artifacts", patch, full)
+            for owner, name in _DISK:
+                counter.around(owner, name, patch, full)
+            counter.around(Journal, "_write", patch)
             yield counter
 
     return shim
@@ -71,8 +100,10 @@ def complete(run_id: str, *, traces_written: bool = True) -> None:
 
 @pytest.mark.timeout(1800)
 def test_evaluate_and_log(shim: Callable[[int], Any]) -> None:
+    report = _SUITE.evaluate(ROWS)
     with shim(0) as counter:
-        complete(_SUITE.evaluate(ROWS).log())
+        run_id = report.log()
+    complete(run_id)
     outcomes = []
     for nth in range(1, counter.calls + 1):
         report = _SUITE.evaluate(ROWS)
@@ -94,7 +125,7 @@ def test_evaluate_and_log(shim: Callable[[int], Any]) -> None:
         outcomes.append((failing.named, "said" if said else "warned" if untraced else "done"))
     for run in mlflow.search_runs(output_format="list"):
         assert (run.info.status == "FINISHED") <= (run.data.tags.get("ragmetrics.status") == "complete"), run
-    print(f"\n{len(outcomes)} calls: {outcomes}")
+    print(f"\n{len(outcomes)} calls: {Counter(outcomes)}")
 
 
 @pytest.mark.timeout(1800)
@@ -115,13 +146,106 @@ def test_live_scoring(shim: Callable[[int], Any], tmp_path: Path) -> None:
     run_id, handler = live()
     with shim(0) as counter:
         assert use(handler)
+    outcomes: list[str] = []
     for nth in range(1, counter.calls + 1):
         run_id, handler = live()
-        with shim(nth):
-            assert use(handler), nth
-        assert (handler.counts["written"], handler.counts["unwritten"], handler.counts["lost"]) == (3, 0, 0)
+        with shim(nth) as failing:
+            assert use(handler), (nth, failing.named)
+        assert (handler.counts["written"], handler.counts["unwritten"], handler.counts["lost"]) == (3, 0, 0), nth
+        outcomes.append(failing.named)
         table = mlflow.load_table("rag_rows.json", [run_id])
         assert sorted(table["question"]) == [row["question"] for row in ROWS], nth
         points = mlflow.MlflowClient().get_metric_history(run_id, "lexical_relevance")
         assert sorted(point.step for point in points) == [0, 1, 2], nth
-    print(f"\n{counter.calls} calls")
+    print(f"\n{len(outcomes)} calls: {Counter(outcomes)}")
+
+
+def said_of_new_runs(seen: set[str]) -> list[tuple[str, str]]:
+    """Status and ``ragmetrics.status`` of the runs that were not there before, as another process reads them."""
+    query = "SELECT run_uuid, status, value FROM runs JOIN tags USING (run_uuid) WHERE key = 'ragmetrics.status'"
+    with contextlib.closing(sqlite3.connect(mlflow.get_tracking_uri().removeprefix("sqlite:///"))) as store:
+        found = [each for each in store.execute(query) if each[0] not in seen]
+    seen |= {each[0] for each in found}
+    return [(status, said) for _, status, said in found]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_an_interruption_amid_a_statement() -> None:
+    """What was interrupted may hold a lock of the store's file: the run says all the same that it is not complete."""
+    report = _SUITE.evaluate(ROWS)
+    real = DefaultExecutionContext._setup_result_proxy
+    statements, nth = 0, 0
+
+    def interrupted(context: Any) -> Any:
+        nonlocal statements
+        statements += 1
+        if statements == nth:
+            raise KeyboardInterrupt
+        return real(context)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DefaultExecutionContext, "_setup_result_proxy", interrupted)
+        report.log()
+        seen: set[str] = set()
+        said_of_new_runs(seen)
+        outcomes: Counter[str] = Counter()
+        for nth in range(1, statements + 1, 1 if LONG else 9):
+            statements = 0
+            try:
+                report.log()
+            except KeyboardInterrupt:
+                found = said_of_new_runs(seen)  # while the interruption has its frames, as at the end of the command
+                assert found in ([], [("FAILED", "failed: interrupted")]), nth
+                outcomes["said" if found else "before the run"] += 1
+            else:  # in another thread, or where MLflow does without
+                assert said_of_new_runs(seen) == [("FINISHED", "complete")], nth
+                outcomes["done"] += 1
+            assert mlflow.active_run() is None, nth
+    print(f"\n{dict(outcomes)}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_an_interruption_at_any_line_of_a_runs_beginning_and_end() -> None:
+    report = _SUITE.evaluate(ROWS[:1])
+    lines, nth = 0, 0
+
+    def at_line(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal lines
+        if event == "line":
+            lines += 1
+            if lines == nth:
+                raise KeyboardInterrupt
+        return at_line
+
+    def at_call(frame: FrameType, event: str, _: Any) -> Any:
+        code, caller = frame.f_code, frame.f_back.f_code.co_filename if frame.f_back is not None else ""
+        ours = code.co_filename == run_module.__file__
+        of_ours = code.co_filename == contextlib.__file__ and caller == run_module.__file__
+        of_mlflow = code.co_filename == mlflow.tracking.fluent.__file__ and code.co_name in ("start_run", "end_run")
+        return at_line if ours or of_ours or of_mlflow else None
+
+    def log() -> None:
+        nonlocal lines
+        lines, before = 0, sys.gettrace()
+        sys.settrace(at_call)
+        try:
+            report.log(traces=False, dataset=False)
+        finally:
+            sys.settrace(before)
+
+    log()
+    seen: set[str] = set()
+    said_of_new_runs(seen)
+    total = lines
+    outcomes: Counter[str] = Counter()
+    for nth in range(1, total + 1, 1 if LONG else 4):
+        with pytest.raises(KeyboardInterrupt):
+            log()
+        found = said_of_new_runs(seen)
+        # what comes after the end of the run finds it complete
+        assert found in ([], [("FAILED", "failed: interrupted")], [("FINISHED", "complete")]), nth
+        assert mlflow.active_run() is None, nth
+        outcomes[found[0][1] if found else "before the run"] += 1
+    print(f"\n{dict(outcomes)}")

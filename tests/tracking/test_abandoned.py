@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from typing import Any
+from unittest.mock import Mock
 
 import mlflow
 import pytest
 from mlflow import MlflowClient
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.tracking.run import abandoned_runs, mark_abandoned, target_run
-from mlflow_ragmetrics.tracking.writer import STATUS_TAG, WRITER_TAG, this_process
+from mlflow_ragmetrics.tracking.run import abandoned_runs, is_alive, mark_abandoned, target_run
+from mlflow_ragmetrics.tracking.writer import STATUS_TAG, WRITER_TAG, _own_name, this_process
 
 DAY = 24 * 3600 * 1000
 
@@ -36,6 +38,19 @@ def test_a_process_that_is_gone_left_its_run() -> None:
     assert len(list(mark_abandoned("0"))) == 4
     assert list(mark_abandoned("0")) == []
     assert mlflow.get_run(gone).info.status == "FAILED"
+
+
+def test_a_process_whose_beginning_could_not_be_read_is_the_same_all_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    _own_name.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.read_text", Mock(side_effect=OSError(24, "Too many open files")))
+        unknown = this_process()
+    assert this_process() == unknown == f"{platform.node()} {os.getpid()} "
+    assert is_alive(f"{os.getpid()} ")
+    _own_name.cache_clear()
+    assert this_process() != unknown
+    assert is_alive(this_process().partition(" ")[2])
+    assert not is_alive(f"{os.getpid()} 1")
 
 
 def test_what_fails_in_a_run_is_noted_in_it() -> None:

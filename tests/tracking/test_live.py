@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mlflow
 import pandas as pd
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
-from mlflow_ragmetrics.tracking.tables import left_unwritten
+from mlflow_ragmetrics.tracking.tables import GrowingTable, left_unwritten
 from mlflow_ragmetrics.tracking.writer import RunWriter
 
 
@@ -18,6 +20,31 @@ def live() -> LiveRun:
     run = LiveRun(new_run("live", "one"))
     run.begin({"suite": "custom"})
     return run
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+@pytest.mark.parametrize("written", [False, True], ids=["before", "amid"])
+def test_a_full_disk_leaves_the_tables_as_they_were(
+    failing: int, written: bool, live: LiveRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = GrowingTable._add, 0
+
+    def full(table: GrowingTable, rows: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls != failing or written:
+            real(table, rows)
+        if calls == failing:
+            raise OSError(28, "No space left on device")
+
+    frames = [pd.DataFrame({"id": ["001"], "answer": ["42"]}), pd.DataFrame({"id": ["001", "001"], "text": ["a", "b"]})]
+    live.append(*frames)
+    monkeypatch.setattr(GrowingTable, "_add", full)
+    with pytest.raises(RagMetricsError, match="No space left on device"):
+        live.append(*frames)
+    assert [place for _, place in live.append(*frames)] == [1]
+    live.publish()
+    assert [len(mlflow.load_table(name, [live.run_id])) for name in ("rag_rows.json", "rag_claims.json")] == [2, 4]
 
 
 def test_tables_grow_and_take_new_columns(live: LiveRun) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mlflow
@@ -194,8 +195,21 @@ def test_what_is_no_journal_and_what_cannot_be_written_are_left_alone(tmp_path: 
         new(tmp_path / "file")
 
 
+def test_a_journal_that_a_full_disk_cuts_off_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.fdopen
+
+    def cut(*arguments: Any, **options: Any) -> Any:
+        file = real(*arguments, **options)
+        file.write(b"short")
+        return SimpleNamespace(write=lambda data: 5, fileno=file.fileno, close=file.close)
+
+    monkeypatch.setattr(os, "fdopen", cut)
+    with pytest.raises(OSError, match="No space left on device"):
+        new(tmp_path / "s")
+    assert not list((tmp_path / "s").iterdir())
+
+
 def test_a_full_buffer_is_due_however_long_the_table_is() -> None:
-    from types import SimpleNamespace
     from unittest.mock import patch
 
     from mlflow_ragmetrics.adapters.langchain import sink as module
