@@ -476,8 +476,8 @@ class MLflowSink:
                 self._note_run(run_id, live)
                 full = len(answers) >= self._buffer_size // 2
                 self._write_into(live, answers, self._received[run_id], everything=self._flushing > 0 or full)
-        except (RagMetricsError, OSError) as error:
-            failures.append(str(error))
+        except Exception as error:  # whatever it is, the answers wait and the log says why
+            failures.append(str(error) or type(error).__name__)
             if run_id is None and self._own_run in self._live_runs and not self._live_runs[self._own_run].begun:
                 del self._live_runs[self._own_run]  # another process may have taken it back: it is looked for anew
                 self._own_run = None

@@ -204,6 +204,24 @@ def test_one_dead_run_does_not_hold_up_another(suite: rm.Suite, plain: Any, monk
     dead.close(0.1)
 
 
+def test_a_failure_that_nobody_expects_is_said_and_the_answer_waits(
+    suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from mlflow_ragmetrics.tracking.live import LiveRun
+
+    def failing(live: LiveRun) -> None:
+        raise ZeroDivisionError("a fault of our own")
+
+    with mlflow.start_run(), rm.RagMetricsCallback(suite) as handler:
+        with monkeypatch.context() as patch:
+            patch.setattr(LiveRun, "publish", failing)
+            plain.invoke("one", {"callbacks": [handler]})
+            assert not handler.flush(2)
+        assert "a fault of our own; it will be tried again" in caplog.text
+        assert handler.flush(30)
+        assert (handler.counts["written"], handler.counts["unwritten"]) == (1, 0)
+
+
 @pytest.mark.slow
 def test_a_run_that_hangs_does_not_hold_up_another(
     suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch
