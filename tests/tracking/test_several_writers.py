@@ -34,6 +34,15 @@ def ids(run_id: str) -> list[str]:
     return sorted(row[table["columns"].index("id")] for row in table["data"])
 
 
+def run_with_a_row() -> str:
+    """A live run in which one process wrote the row "0", and left."""
+    run_id = new_run("live", "one")
+    before = begun(run_id)
+    write(before, "0")
+    before.leave()
+    return run_id
+
+
 def test_each_has_a_part_and_the_table_has_all() -> None:
     run_id = new_run("live", "one")
     first, second = begun(run_id), begun(run_id)
@@ -81,10 +90,7 @@ def test_one_alone_goes_on_where_the_last_left() -> None:
 
 
 def test_two_that_have_the_run_from_before_keep_it_as_a_part() -> None:
-    run_id = new_run("live", "one")
-    before = begun(run_id)
-    write(before, "0")
-    before.leave()
+    run_id = run_with_a_row()
     first = LiveRun(run_id)
     second = LiveRun(run_id)
     second._parts._set(second._parts.id, "0")  # it came at the same time
@@ -136,10 +142,7 @@ def test_one_that_comes_while_the_tables_are_written_is_in_them() -> None:
 
 
 def test_one_that_comes_while_another_takes_the_rows_over_leaves_them_to_both() -> None:
-    run_id = new_run("live", "one")
-    before = begun(run_id)
-    write(before, "0")
-    before.leave()
+    run_id = run_with_a_row()
     first, second = LiveRun(run_id), LiveRun(run_id)
 
     def come() -> None:
