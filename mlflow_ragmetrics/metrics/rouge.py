@@ -43,7 +43,7 @@ def _scores(
     stemmer: bool,
 ) -> list[Score]:
     counted = overlaps(answers, references, rouge_type, *_mode(tokenizer, stemmer))
-    return [_score(each, rouge_type, measure) for each in counted]
+    return [_score(Overlap(*each), rouge_type, measure) for each in counted.T.tolist()]
 
 
 def _mode(tokenizer: Tokenizer | None, stemmer: bool) -> tuple[Tokenizer, bool]:
