@@ -1,17 +1,15 @@
-"""ROUGE of many pairs at once: token ids in arrays, and the lines of all texts in a few long integers.
+"""ROUGE of many pairs at once, in arrays.
 
 What ``overlap`` counts for one pair is counted here for many together, with the same numbers. The steps of
-``rougeLsum`` are those of ``lcs.Lines``; but the tokens of hundreds of references stand side by side in one integer,
-each with a line of an answer, so that a step of the interpreter moves them all.
+``rougeLsum`` are those of ``lcs.Lines``, taken in thousands of references at once, each beside a line of its answer.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +21,18 @@ from mlflow_ragmetrics.shared.rouge.overlap import RougeKind, Tokenizer, overlap
 __all__ = ["Counts", "Shares", "overlaps", "shares_of"]
 
 Ints = NDArray[np.int64]
-Bits = NDArray[np.uint8]
+Bools = NDArray[np.bool_]
+Words = NDArray[np.uint64]
 Counts = Ints
 """Matched units, units of the answers and units of the references (rows), by pair (columns)."""
 Shares = NDArray[np.float64]
 
 _FEW = 16  # pairs: fewer are counted faster one by one
 _LONG = 5000  # characters: tables of longer texts are too large to be kept together
-_TOGETHER = 2_000_000  # characters: two numbers of tokens and a place among them fit into 63 bits
+_TOGETHER = 1_500_000  # characters: two numbers of tokens and a place among them fit into 63 bits
 _LINE, _TEXT = 0, 1  # the ids of what ends a line and a text
-_BLOCK = 1 << 16  # bytes of one integer: some of them fit into the processor's cache
+_LANES = 1 << 12  # lines that are worked on together: some arrays of them fit into the processor's cache
+_TABLE = 1 << 20  # words that are kept of them
 _TO_TOKENS = bytearray(b" " * 256)  # what becomes of each byte
 _TO_TOKENS[ord("0") : ord("9") + 1] = b"0123456789"
 _TO_TOKENS[ord("a") : ord("z") + 1] = b"abcdefghijklmnopqrstuvwxyz"
@@ -111,7 +111,8 @@ class _Pairs:
         self._slot_pairs = _pair_of(self._slots, pairs)
         self._first_slots = np.searchsorted(self._slot_pairs, np.arange(self._size + 1))
         self._counts = _counts(self._slots, self._answered, len(self._slot_pairs))
-        self._shared = self._counts.all(axis=0)[self._slots]
+        self._on_both: Bools = self._counts.min(axis=0) > 0
+        self._shared = self._on_both[self._slots]
 
     def overlaps(self, kind: RougeKind) -> Counts:
         count_matched = {"rouge1": self._unigrams, "rouge2": self._bigrams, "rougeLsum": self._summary}.get(kind)
@@ -144,102 +145,109 @@ class _Pairs:
 
     def _summary(self) -> Ints:
         """Tokens of the references' lines that the answers' lines match, each at most as often as it occurs there."""
-        lines, texts, size = self._lines, self._texts, self._size
+        lines, size = self._lines, self._size
         is_single = (np.bincount(self._line_texts, minlength=2 * size).reshape(2, -1) == 1).all(axis=0)
-        kept = self._shared & ~is_single[texts % size]
+        kept = self._shared & ~is_single[self._texts % size]
         follows = kept[:-1] & (np.diff(lines) == 0)
         kept[1 : self._answered] |= follows[: max(0, self._answered - 1)]  # as in ``lcs.Lines``: the first foreign one
         own, others = np.split(np.flatnonzero(kept), [np.count_nonzero(kept[: self._answered])])
-        starts = np.flatnonzero(np.diff(lines[own], prepend=-1))
-        entries = _Entries(starts, np.diff(starts, append=len(own)), texts[own[starts]])
-        firsts = np.searchsorted(texts[others], np.arange(size, 2 * size + 1))
-        places = np.arange(len(others)) + np.cumsum(np.diff(lines[others], prepend=-1) != 0)  # a free bit after a line
-        places -= places[firsts[texts[others] - size]]
-        is_matched = np.zeros(len(others), bool)
-        for block in self._blocks(entries, self._slots[own], self._slots[others], places, firsts):
-            begins = np.flatnonzero(np.diff(block.pairs, prepend=-1))
-            union = np.bitwise_or.reduceat(block.matched(), begins, axis=0)
-            pairs = block.pairs[begins]
-            sizes = firsts[pairs + 1] - firsts[pairs]
-            tokens = _ranges(firsts[pairs], sizes)
-            is_matched[tokens] |= union[np.repeat(np.arange(len(pairs)), sizes), places[tokens]].astype(bool)
-        found = np.bincount(self._slots[others[is_matched]], minlength=len(self._slot_pairs))
+        others = others[self._is_matched(own, others)]
+        found = np.bincount(self._slots[others], minlength=len(self._slot_pairs))
         matched = self._by_pair(np.minimum(found, self._counts[0]), self._slot_pairs)
         return np.where(is_single, self._common_lengths, matched) if is_single.any() else matched
 
-    def _blocks(self, entries: _Entries, slots: Ints, others: Ints, places: Ints, firsts: Ints) -> Iterator[_Block]:
-        """The entries, some at a time, with their references.
+    def _is_matched(self, own: Ints, others: Ints) -> Bools:
+        """Which of the references' tokens ``others`` some line of the answers' tokens ``own`` matches.
 
-        ``slots`` are those of the entries' tokens, ``others`` those of the references, which stand at the bits
-        ``places``; ``firsts``: where the tokens of each reference begin.
+        The tokens of a reference are bits, with a free one after each line, in as many words as that takes.
         """
-        widths = (np.append(places, 0)[firsts[1:] - 1] + 2 + 7) // 8  # bytes, a free bit at the end
-        begin = 0
-        while begin < len(entries.pairs):
-            end = begin + max(1, _BLOCK // int(widths[entries.pairs[begin]]))
-            first = int(entries.pairs[begin])
-            width = int(widths[first : entries.pairs[:end][-1] + 1].max())
-            end = min(end, begin + max(1, _BLOCK // width))
-            part = _Entries(*(column[begin:end] for column in entries))
-            after = int(part.pairs[-1]) + 1
-            tokens = slice(firsts[first], firsts[after])
-            first_slot, foreign = self._first_slots[first], self._first_slots[after] - self._first_slots[first]
-            masks = np.zeros((foreign + 1, 8 * width), bool)  # the last one is that of foreign tokens
-            masks[others[tokens] - first_slot, places[tokens]] = True
-            full = np.zeros((after - first, 8 * width), bool)
-            full[self._slot_pairs[others[tokens]] - first, places[tokens]] = True
-            steps = np.full((len(part.pairs), int(part.sizes.max())), foreign)  # their last tokens are read together
-            read = slots[part.starts[0] : part.starts[-1] + part.sizes[-1]] - first_slot
-            steps[np.arange(steps.shape[1]) >= (steps.shape[1] - part.sizes)[:, None]] = read
-            packed = [np.packbits(bits, axis=1, bitorder="little") for bits in (masks, full)]
-            yield _Block(part.pairs, packed[0], steps.T.copy(), packed[1][part.pairs - first])
-            begin = end
+        pairs = self._texts[others] - self._size
+        bits = np.arange(len(others)) + np.cumsum(np.diff(self._lines[others], prepend=-1) != 0)
+        bits -= bits[np.searchsorted(pairs, pairs)]
+        words, bits = bits >> 6, np.left_shift(np.uint64(1), (bits & 63).astype(np.uint64))
+        many = np.zeros(self._size, np.int64)
+        np.maximum.at(many, pairs, words + 1)
+        places = (np.cumsum(many) - many)[pairs] + words
+        full = _joined(places, bits, int(many.sum()))
+        widths = np.where(self._on_both, many[self._slot_pairs], 0)
+        end = int(widths.sum())  # the words of foreign tokens
+        masks_of = np.where(widths, np.cumsum(widths) - widths, end)
+        masks = _joined(masks_of[self._slots[others]] + words, bits, end + int(many.max(initial=0)))
+
+        starts = np.flatnonzero(np.diff(self._lines[own], prepend=-1))
+        sizes, of_pair = np.diff(starts, append=len(own)), self._texts[own[starts]]
+        reads, union = masks_of[self._slots[own]], np.zeros_like(full)
+        order = np.lexsort((-sizes, many[of_pair]))
+        for group in np.split(order, np.flatnonzero(np.diff(many[of_pair[order]])) + 1):
+            width = np.arange(many[of_pair[group[:1]]].sum())[:, None]
+            begin = 0
+            while begin < len(group):
+                most = _TABLE // (len(width) * int(sizes[group[begin]]))
+                lanes = group[begin : begin + min(_LANES, max(1, most))]
+                begin += len(lanes)
+                lengths = np.searchsorted(-sizes[lanes], -np.arange(sizes[lanes[0]]))
+                steps = [masks[reads[starts[lanes[:n]] + step] + width] for step, n in enumerate(lengths)]
+                at = (np.cumsum(many) - many)[of_pair[lanes]] + width
+                np.bitwise_or.at(union, at, _matched(full[at], steps))
+        found: Bools = (union[places] & bits) != 0
+        return found
 
 
-class _Entries(NamedTuple):
-    """Lines of answers: where their tokens start, how many they are, and of which pair."""
+def _joined(places: Ints, bits: Words, size: int) -> Words:
+    """The words of so many places, with all bits that belong there."""
+    words = np.zeros(size, np.uint64)
+    np.bitwise_or.at(words, places, bits)
+    return words
 
-    starts: Ints
-    sizes: Ints
-    pairs: Ints
+
+def _matched(full: Words, steps: Sequence[Words]) -> Words:
+    """By lane (a column of words), the places of one longest common subsequence with each line, as ``lcs.Lines``.
+
+    ``full``: all places of the reference; ``steps``: where each token of the answer's line stands, for those lanes, the
+    first ones, whose lines have it.
+    """
+    row, grown = full.copy(), []
+    for bits in steps:
+        before = row[:, : bits.shape[1]]
+        before[:] = (_sum(before, before & bits) | (before & ~bits)) & full[:, : bits.shape[1]]
+        grown.append(full[:, : bits.shape[1]] ^ before)
+    inner = within = full & _shifted(full, 1)  # places that are not the last ones of their lines
+    shifts: list[tuple[int, Words]] = []
+    while within.any():
+        shift = 1 << len(shifts)
+        shifts.append((shift, within))
+        within = within & _shifted(within, shift)
+    matched, left = np.zeros_like(full), full
+    for bits, places in zip(reversed(steps), reversed(grown), strict=True):
+        some = (slice(None), slice(bits.shape[1]))
+        reached = left[some] & (bits | places)
+        for shift, mask in shifts:
+            reached |= _shifted(reached, shift) & mask[some]
+        hit = (reached ^ (_shifted(reached, 1) & inner[some])) & bits  # the highest reached of each line, if it matches
+        matched[some] |= hit
+        left[some] = reached ^ hit
+    return matched
 
 
-class _Block:
-    """Entries side by side in one integer: all places of their references, and for each step where its tokens stand."""
+def _sum(one: Words, other: Words) -> Words:
+    total = one + other
+    carry = total < one
+    for above in range(1, len(total)):
+        total[above] += carry[above - 1]
+        carry[above] |= carry[above - 1] & (total[above] == 0)
+    return total
 
-    def __init__(self, pairs: Ints, masks: Bits, steps: Ints, full: Bits) -> None:
-        self.pairs = pairs
-        self._full = int.from_bytes(full.tobytes(), "little")
-        self._shape = full.shape
-        self._masks, self._steps = masks, steps
 
-    def matched(self) -> Bits:
-        """By entry, the places of one longest common subsequence of each line of the reference, as ``lcs.Lines``."""
-        inner = within = self._full & self._full >> 1  # places that are not the last ones of their lines
-        shifts: list[tuple[int, int]] = []
-        while within:
-            shift = 1 << len(shifts)
-            shifts.append((shift, within))
-            within &= within >> shift
-        matched, left = 0, self._full
-        for bits, grown in reversed(list(self._rows())):
-            reached = left & (bits | grown)
-            for shift, mask in shifts:
-                reached |= reached >> shift & mask
-            hit = (reached ^ (reached >> 1 & inner)) & bits  # the highest place reached in each line, where it matches
-            matched |= hit
-            left = reached ^ hit
-        found = np.frombuffer(matched.to_bytes(self._shape[0] * self._shape[1], "little"), np.uint8)
-        return np.unpackbits(found.reshape(self._shape), axis=1, bitorder="little")
-
-    def _rows(self) -> Iterator[tuple[int, int]]:
-        """For each step where its tokens stand, and where the table has grown once they are read."""
-        full = row = self._full
-        for step in self._steps:
-            bits = int.from_bytes(self._masks[step].tobytes(), "little")
-            grown = row & bits
-            row = ((row + grown) | (row - grown)) & full
-            yield bits, full ^ row
+def _shifted(words: Words, bits: int) -> Words:
+    """Each column's number, shifted to the right."""
+    whole, rest = divmod(bits, 64)
+    moved: Words = words >> np.uint64(rest)
+    if len(words) == 1:
+        return moved
+    moved[: len(words) - whole], moved[len(words) - whole :] = moved[whole:].copy(), 0
+    if rest:
+        moved[: len(words) - whole - 1] |= words[whole + 1 :] << np.uint64(64 - rest)
+    return moved
 
 
 def _ids_of(texts: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> Ints:
@@ -286,8 +294,3 @@ def _pair_of(slots: Ints, pairs: Ints) -> Ints:
 def _counts(slots: Ints, answered: int, size: int) -> Ints:
     """How often each slot occurs among the answers' units, which come first, and among the references'."""
     return np.stack([np.bincount(side, minlength=size) for side in (slots[:answered], slots[answered:])])
-
-
-def _ranges(starts: Ints, sizes: Ints) -> Ints:
-    """The numbers from each start on, so many of them, one range after another."""
-    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))

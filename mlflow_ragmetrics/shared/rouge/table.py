@@ -32,7 +32,7 @@ def rouge_table(
     if len(answers) != len(references):
         message = f"there are {len(answers)} answers and {len(references)} references; give one reference per answer"
         raise InvalidOptionError(message, param="references")
-    table = {}
+    table: dict[str, Shares] = {}
     for kind in kinds:
         shares = shares_of(overlaps(answers, references, kind, tokenizer, stemmer))
         table |= {f"{kind}_{name}": column for name, column in shares.items()}

@@ -41,7 +41,7 @@ def test_lines_of_any_length_in_many_blocks(kind, monkeypatch):
         return "\n".join(lines[: generator.integers(1, 6)])
 
     monkeypatch.setattr(batch, "_TOGETHER", 20_000)
-    monkeypatch.setattr(batch, "_BLOCK", 500)
+    monkeypatch.setattr(batch, "_TABLE", 5000)
     assert_counted([(text(), text()) for _ in range(80)], kind, "rouge_score", False)
 
 
