@@ -149,18 +149,18 @@ def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterat
     for row, sample in enumerate(samples, start=1):
         if "id" in sample.invalid:
             raise InvalidFieldError(f"Row {row}: {sample.invalid['id']}", field="id")
-        derived = _content_id_of(sample)
-        unique = sample.id or derived
-        if unique == derived:
+        unique = sample.id or _content_id_of(sample)
+        if earlier := rows.get(unique):
+            derived = _content_id_of(sample)
+            if unique != derived:
+                raise InvalidFieldError(
+                    f"Rows {earlier} and {row} have the same id {unique!r}; give each row its own `id`, or none.",
+                    field="id",
+                )
             while rows.get(unique):
                 repeated = (repeats.get(derived) or 1) + 1
                 repeats[derived] = repeated
                 unique = f"{derived}-{repeated}"
-        elif earlier := rows.get(unique):
-            raise InvalidFieldError(
-                f"Rows {earlier} and {row} have the same id {unique!r}; give each row its own `id`, or none.",
-                field="id",
-            )
         rows[unique] = row
         yield sample if unique == sample.id else replace(sample, id=unique)
 
@@ -234,7 +234,7 @@ def _add_history(readings: dict[str, Reading], row: Mapping[Any, Any], columns: 
     messages = readings.get("history", MISSING).value
     if messages is None and "history" not in columns:
         names = [columns["question"]] if "question" in columns else ["question", *ALIASES["question"]]
-        messages = next(filter(None, (messages_in(row.get(name)) for name in names)), None)
+        messages = next(filter(None, (messages_in(row[name]) for name in names if name in row)), None)
     if messages:
         question, answer = (readings.get(field, MISSING).value for field in ("question", "answer"))
         readings["history"] = Reading(turns_before(messages, question, answer) or None)
