@@ -48,6 +48,8 @@ ITEM = pa.struct(
 )
 
 ITEMS = pa.list_(ITEM)
+_OF_ITEMS = [field for field in ITEM if field.name != "unbacked"]
+_KEPT = 2**20  # bytes
 
 T = TypeVar("T")
 _ABSENT = Score()
@@ -255,16 +257,13 @@ class _Items:
     What was read is kept for the lists to come, until it takes a megabyte.
     """
 
-    _FIELDS = [field for field in ITEM if field.name != "unbacked"]
-    _KEPT = 2**20  # bytes
-
     def __init__(self) -> None:
         self._forget()
 
     def _forget(self) -> None:
         self._places: dict[int, int] = {}
         self._kept: list[Item] = []  # as long as an item lives, no other has its address
-        self._known = pa.array([], pa.struct(self._FIELDS))
+        self._known = pa.array([], pa.struct(_OF_ITEMS))
         self._size = 0
         self._unbacked: set[int] = set()
 
@@ -274,7 +273,7 @@ class _Items:
         if not members:
             return _empty_lists(len(groups), ITEM)
         addresses = list(map(id, members))
-        self._read(dict(zip(addresses, members)))
+        self._read(dict(zip(addresses, members, strict=True)))
         places = np.fromiter(map(self._places.__getitem__, addresses), np.int32, len(addresses))
         known = self._known.take(pa.array(places))
         unbacked = _empty_lists(len(members), pa.string())
@@ -285,15 +284,15 @@ class _Items:
 
     def _read(self, items: Mapping[int, Item]) -> None:
         """Know these items, by their addresses."""
-        if self._size > self._KEPT:
+        if self._size > _KEPT:
             self._forget()
         new = {address: item for address, item in items.items() if address not in self._places}
         if not new:
             return
         self._places.update(zip(new, range(len(self._kept), len(self._kept) + len(new)), strict=True))
         self._kept += new.values()
-        arrays = [_array(list(map(attrgetter(field.name), new.values())), field.type) for field in self._FIELDS]
-        read = pa.StructArray.from_arrays(arrays, fields=self._FIELDS)
+        arrays = [_array(list(map(attrgetter(field.name), new.values())), field.type) for field in _OF_ITEMS]
+        read = pa.StructArray.from_arrays(arrays, fields=_OF_ITEMS)
         self._known = pa.concat_arrays([self._known, read])
         self._size += read.nbytes
         self._unbacked.update(id(item) for item in new.values() if item.evidence and item.unbacked_by_chunks)
