@@ -204,9 +204,9 @@ class Score:
         vars(copy).pop("items", None)
         return copy
 
-    def with_items_through(self, change: Callable[[tuple[Item, ...]], tuple[Item, ...]]) -> Score:
-        """The same score with what ``change`` makes of its items, if it has any, when they are read."""
-        return self.with_items(lambda: change(self.items)) if _unread(self) or self.items else self
+    def with_items_through(self, change: Callable[..., tuple[Item, ...]], *more: Any) -> Score:
+        """The same score with what ``change`` makes of its items and of ``more``, if it has any, when they are read."""
+        return self.with_items(lambda: change(self.items, *more)) if _unread(self) or self.items else self
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "items": self.items, "_make_items": None} if _unread(self) else vars(self)
