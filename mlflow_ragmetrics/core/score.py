@@ -204,13 +204,15 @@ class Score:
         vars(copy).pop("items", None)
         return copy
 
-    def with_items_through(self, change: Callable[[tuple[Item, ...]], tuple[Item, ...]]) -> Score:
-        """The same score with what ``change`` makes of its items, if it has any, when they are read."""
+    def with_items_through(self, change: Callable[..., tuple[Item, ...]], *more: Any) -> Score:
+        """The same score with what ``change`` makes of its items and of ``more``, if it has any, when they are read."""
         own = vars(self)
         make = None if "items" in own else own["_make_items"]
-        if make is None:
-            return self.with_items(partial(change, self.items)) if self.items else self
-        return self.with_items(partial(_made_through, make, change))  # and not this score, which nobody needs
+        if make is not None:
+            return self.with_items(
+                partial(_made_through, make, change, *more)
+            )  # and not this score, which nobody needs
+        return self.with_items(partial(change, self.items, *more)) if self.items else self
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "items": self.items, "_make_items": None} if _unread(self) else vars(self)
@@ -224,9 +226,9 @@ class Score:
 
 
 def _made_through(
-    make: Callable[[], tuple[Item, ...]], change: Callable[[tuple[Item, ...]], tuple[Item, ...]]
+    make: Callable[[], tuple[Item, ...]], change: Callable[..., tuple[Item, ...]], *more: Any
 ) -> tuple[Item, ...]:
-    return change(make())
+    return change(make(), *more)
 
 
 def _unread(score: Score) -> bool:

@@ -128,15 +128,16 @@ class _Traits:
         self.is_composite = self.is_composite or "coverage" in score.details
         if score.higher_is_better is not True:
             self._better = score.higher_is_better
-        for name, has in (
-            ("1to5", score.scaled is not None),
-            ("passed", score.threshold is not None),
-            ("measured", score.scored and not score.measured),
-            ("support", score.details.get("support") is not None),
-            ("judge", bool(score.model_scores)),
-        ):
-            if has:
-                self._has.add(name)
+        if score.scaled is not None:
+            self._has.add("1to5")
+        if score.threshold is not None:
+            self._has.add("passed")
+        if score.scored and not score.measured:
+            self._has.add("measured")
+        if score.details.get("support") is not None:
+            self._has.add("support")
+        if score.model_scores:
+            self._has.add("judge")
         if "judges_asked" in score.details:
             known = len(self._panel)
             self._panel.update(dict.fromkeys(_judges(score)))
