@@ -86,7 +86,18 @@ class Row:
 class Run:
     """Drives one program: holds what was answered of what it asked until all of it is."""
 
-    __slots__ = ("_began", "_open", "_outcomes", "_program", "asked", "failure", "has_asked", "judge", "score")
+    __slots__ = (
+        "_began",
+        "_open",
+        "_outcomes",
+        "_program",
+        "asked",
+        "duration_ms",
+        "failure",
+        "has_asked",
+        "judge",
+        "score",
+    )
 
     def __init__(self, metric: Metric, sample: Sample, judge: str | None) -> None:
         self.judge = judge
@@ -94,6 +105,7 @@ class Run:
         self.has_asked = False
         self.score: Score | None = None
         self.failure: Exception | None = None
+        self.duration_ms = 0.0
         self._began = time.perf_counter()
         self._outcomes: list[Outcome] = []
         self._open = 0
@@ -106,9 +118,8 @@ class Run:
             self.has_asked, self._open = True, len(self.asked)
             self._outcomes = [None] * self._open
         except StopIteration as end:
-            score: Score = end.value
-            took = 1000.0 * (time.perf_counter() - self._began)
-            self.score, self.asked = score.changed(duration_ms=took), ()
+            self.score, self.asked = end.value, ()
+            self.duration_ms = 1000.0 * (time.perf_counter() - self._began)
         except Exception as error:  # a metric's own bug fails its one score; the other scores go on
             self.failure, self.asked = error, ()
 
@@ -190,8 +201,8 @@ class ScoringRules:
             return _only(runs[0])
         named = {str(name): outcome for name, outcome in outcomes.items() if isinstance(outcome, (Score, JudgeError))}
         how, tolerance = self._aggregation(metric)
-        merged = merge_judges(named, how, tolerance, several=self.several)
-        return merged.changed(duration_ms=max(run.score.duration_ms for run in runs if run.score))
+        took = max([run.duration_ms for run in runs])
+        return merge_judges(named, how, tolerance, several=self.several, duration_ms=took)
 
     def _aggregation(self, metric: Metric) -> tuple[Aggregate, float]:
         settings, given = metric.settings, metric.given
@@ -209,7 +220,7 @@ def _only(run: Run) -> Score:
     if run.failure is not None:
         raise run.failure
     assert run.score is not None
-    return run.score
+    return run.score.changed(duration_ms=run.duration_ms)
 
 
 def _unscored(error: Exception) -> Score:
@@ -222,7 +233,12 @@ def _unscored(error: Exception) -> Score:
 
 
 def merge_judges(
-    outcomes: Mapping[str, Score | JudgeError], how: Aggregate, tolerance: float, *, several: bool
+    outcomes: Mapping[str, Score | JudgeError],
+    how: Aggregate,
+    tolerance: float,
+    *,
+    several: bool,
+    duration_ms: float = 0.0,
 ) -> Score:
     """One score out of one score (or failure) per judge.
 
@@ -236,8 +252,9 @@ def merge_judges(
         raise _failure(failures, several)
     voted = {name: score.value for name, score in scores.items() if score.value is not None}
     if not voted:
-        return next(iter(scores.values()))
-    merged = scores[next(iter(voted))].changed(model_scores=voted, judge=", ".join(voted))
+        return next(iter(scores.values())).changed(duration_ms=duration_ms)
+    first = scores[next(iter(voted))]
+    merged = first.changed(model_scores=voted, judge=", ".join(voted), duration_ms=duration_ms)
     if several:
         each = "; ".join(f"{name}: {value:.3f}" for name, value in voted.items())
         judges = say("judges.merged", n=len(voted), how=say(f"aggregate.{how}"), each=each)
