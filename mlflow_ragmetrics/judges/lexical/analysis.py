@@ -143,13 +143,17 @@ _PRICED_ORDINAL = re.compile(r"[$€£₽]\W*\d+(?:st|nd|rd|th)", re.IGNORECASE)
 
 
 _TEXT_KEPT: Final = 400_000
+_FEWEST_KEPT: Final = 4
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
 class Recent(Generic[Key, Value]):
-    """The values made for the most recently asked keys, kept while their sizes sum to ``capacity`` at most."""
+    """The values made for the most recently asked keys, kept while their sizes sum to ``capacity`` at most.
+
+    The last four are kept whatever their sizes: the texts of one row are asked for again and again.
+    """
 
     def __init__(self, make: Callable[[Key], Value], size: Callable[[Key], int], capacity: int) -> None:
         self._make, self._size, self._capacity = make, size, capacity
@@ -173,7 +177,7 @@ class Recent(Generic[Key, Value]):
             if key not in self._kept:
                 self._kept[key] = value
                 self._total += self._size(key)
-            while self._total > self._capacity and len(self._kept) > 1:
+            while self._total > self._capacity and len(self._kept) > _FEWEST_KEPT:
                 oldest, _ = self._kept.popitem(last=False)
                 self._total -= self._size(oldest)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.judges.lexical.analysis import Source, source_of
-from mlflow_ragmetrics.judges.lexical.support import Claim, Compared, cover, nearest_places
+from mlflow_ragmetrics.judges.lexical.support import Compared, cover, nearest_places, terms_of_claim
 from mlflow_ragmetrics.judges.lexical.terms import Term
 
 __all__ = ["doubted_words", "unbacked_in", "unbacked_spans"]
@@ -27,8 +27,8 @@ def doubted_words(claim: str, passages: Sequence[str]) -> tuple[tuple[int, int, 
     without content ("of", "the") have that of their neighbours.
     """
     source = source_of(tuple(passages))
-    (coverage,) = cover([Compared(Claim(claim), source)])
-    terms = coverage.claim.terms.at()
+    (coverage,) = cover([Compared(terms_of_claim(claim), source)])
+    terms = coverage.claim.at()
     near = {key for place in nearest_places(coverage) for key in source.keys_of(place)}
     own = [_doubt(term, near, source) if term.content else None for term in terms]
     before, after = _fading(own), _fading(own[::-1])[::-1]

@@ -39,7 +39,7 @@ from mlflow_ragmetrics.judges.lexical.support import (
     judge_claims,
     nearest_places,
 )
-from mlflow_ragmetrics.judges.lexical.terms import Term, is_longer_than
+from mlflow_ragmetrics.judges.lexical.terms import Term, Terms, is_longer_than
 
 __all__ = ["LexicalJudge"]
 
@@ -119,8 +119,8 @@ class LexicalJudge(Judge):
     def _verify(self, checks: Sequence[_Check]) -> Iterator[tuple[Finding, ...]]:
         """The findings on claims, which are compared with their passages many at once."""
         for some in _batches(checks):
-            asked = [Compared(claim, each.source, each.most) for each in some for claim in claims_of(each.claims)]
-            judgements = iter(judge_claims(asked, self.threshold))
+            asked = [Compared(claim, each.source, each.most) for each in some for claim in each.claims.values()]
+            judgements = judge_claims(asked, self.threshold)
             for each in some:
                 against = each.question.against
                 findings = {claim: self._finding(next(judgements), against) for claim in each.claims}
@@ -146,7 +146,7 @@ class LexicalJudge(Judge):
         if disagreement is not None:
             code = f"lexical_judge.contradicted.{disagreement.kind}"
             return self._say(code, claim=disagreement.claim, other=disagreement.passage, **where)
-        terms = coverage.claim.terms
+        terms = coverage.claim
         counts = {"n": len(coverage.found), "total": len(coverage.found) + len(coverage.missing), **where}
         words = {
             "found": _listed(map(terms.text_at, coverage.found)),
@@ -233,16 +233,16 @@ def _listed(texts: Iterable[str]) -> str:
 
 
 class _Check(NamedTuple):
-    """A question for verdicts: its distinct claims, its passages, and how many places of each word are looked at."""
+    """A question for verdicts: its claims, its passages, and how many places of each word are looked at."""
 
     question: Verify
-    claims: tuple[str, ...]
+    claims: dict[str, Terms]
     source: Source
     most: int
 
     @classmethod
     def of(cls, question: Verify) -> _Check:
-        claims = tuple(dict.fromkeys(question.claims))
+        claims = dict(zip(question.claims, claims_of(question.claims), strict=True))
         return cls(question, claims, source_of(question.passages), places_per_word(sum(map(len, claims))))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import accumulate, pairwise, repeat
 from typing import Final, Literal, NamedTuple
 
@@ -35,7 +35,6 @@ from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, NUMBERED
 
 __all__ = [
     "THRESHOLD",
-    "Claim",
     "Compared",
     "Coverage",
     "cover",
@@ -44,6 +43,7 @@ __all__ = [
     "claims_of",
     "judge_claims",
     "nearest_places",
+    "terms_of_claim",
 ]
 
 THRESHOLD: Final = 0.65
@@ -89,7 +89,7 @@ _LEAD = re.compile(
 )
 
 
-def _terms_of_claim(claim: str, own: Terms | None = None) -> Terms:
+def terms_of_claim(claim: str, own: Terms | None = None) -> Terms:
     """The terms of a claim, without a remark on its source in front and without numbers that only count passages.
 
     "Passage 1 states that bread is cheap", "According to the text, bread is cheap (passages 1 and 3)" and "Step 6:
@@ -115,36 +115,23 @@ def _terms_of_claim(claim: str, own: Terms | None = None) -> Terms:
     return terms if len(kept) == len(terms.keys) else terms.only(kept)
 
 
-class Claim:
-    """A claim taken apart once: its terms, without remarks on passages, and what is compared of them."""
-
-    def __init__(self, text: str, own: Terms | None = None) -> None:
-        self.terms = _terms_of_claim(text, own)
-        self.content = self.terms.content()
-
-    def informative(self, source: Source) -> list[int]:
-        """Content terms, without words about the passages themselves ("according to the text") that are not in them."""
-        keys, content, ids = self.terms.keys, self.content[:_LONGEST_CLAIM], source.ids
-        return [each for each in content if keys[each] not in ABOUT_PASSAGES or keys[each] in ids] or content
-
-
-claims_of: Recent[tuple[str, ...], list[Claim]] = Recent(
-    lambda texts: list(map(Claim, texts)), lambda texts: sum(map(len, texts)), _CLAIMS_KEPT
+claims_of: Recent[tuple[str, ...], list[Terms]] = Recent(
+    lambda claims: list(map(terms_of_claim, claims)), lambda claims: sum(map(len, claims)), _CLAIMS_KEPT
 )
 
 
 def claims_in(text: str) -> tuple[str, ...]:
-    """The claims of ``text``, which are taken apart no second time when they are judged."""
-    found = list(split_claims(text))
-    claims = tuple([claim for claim, _ in found])
-    claims_of.keep(claims, [Claim(claim, terms) for claim, terms in found])
+    """The claims of ``text``, which are not read a second time when they are judged."""
+    found = split_claims(text)
+    claims = tuple([claim.text for claim in found])
+    claims_of.keep(claims, [terms_of_claim(claim, own) for claim, own in found])
     return claims
 
 
 class Compared(NamedTuple):
     """A claim, the passages that it is compared with, and how many places of each of its words are looked at."""
 
-    claim: Claim
+    claim: Terms
     source: Source
     most: int = MOST_PLACES
 
@@ -171,7 +158,7 @@ class Coverage(NamedTuple):
     ``shares`` that are this claim's, ``full`` those of sentences that hold nearly as much of it as the fullest.
     """
 
-    claim: Claim
+    claim: Terms
     source: Source
     support: float
     content: list[int]
@@ -182,6 +169,12 @@ class Coverage(NamedTuple):
     shares: Shares
     own: range
     full: list[int]
+
+
+def _informative(claim: Terms, source: Source) -> list[int]:
+    """Content terms, without words about the passages themselves ("according to the text") that are not in them."""
+    keys, content, ids = claim.keys, claim.content()[:_LONGEST_CLAIM], source.ids
+    return [each for each in content if keys[each] not in ABOUT_PASSAGES or keys[each] in ids] or content
 
 
 class _Words:
@@ -200,15 +193,15 @@ class _Words:
         kinds: list[int] = []
         related: list[int] = []
         for claim, source, _ in asked:
-            keys, ids = claim.terms.keys, source.ids
-            places = claim.informative(source)
+            keys, ids = claim.keys, source.ids
+            places = _informative(claim, source)
             ordered = [keys[place] for place in places]
             unique = dict(zip(ordered, places, strict=True))
             self.contents.append(places)
             self.uniques.append(unique)
             content.extend(map(ids.get, ordered, repeat(_MISSING)))
             distinct.extend(map(ids.get, unique, repeat(_MISSING)))
-            kinds.extend(map(claim.terms.kinds.__getitem__, unique.values()))
+            kinds.extend(map(claim.kinds.__getitem__, unique.values()))
             related.append(sum(1 for key in unique if key not in ids and source.related(key)))
         n = len(asked)
         self.most = np.array([each.most for each in asked])
@@ -310,13 +303,13 @@ def _count_bits(masks: NDArray[np.uint64]) -> Column:
     return counts
 
 
-def cover(asked: Sequence[Compared]) -> list[Coverage]:
+def cover(asked: Sequence[Compared]) -> Iterator[Coverage]:
     """Compare claims with their passages, all at once; a claim without content words is covered by nothing: support 0.
 
     What is compared beside a claim does not change what comes of it.
     """
     if not asked:
-        return []
+        return
     distinct = {id(each.source): each.source for each in asked}
     numbers = {each: number for number, each in enumerate(distinct)}
     sources = Sources(list(distinct.values()))
@@ -347,33 +340,29 @@ def cover(asked: Sequence[Compared]) -> list[Coverage]:
     lone = np.flatnonzero(masks.stray)
     for number, key in zip(words.claims[lone].tolist(), words.ids[lone].tolist(), strict=True):
         stray.setdefault(number, set()).add(key)
-    covered = []
     for number, (claim, source, _) in enumerate(asked):
         own = range(cells.borders[number], cells.borders[number + 1])
         ids, unique = source.ids, words.uniques[number]
-        covered.append(
-            Coverage(
-                claim,
-                source,
-                1 / (1 + math.exp(-_STEEPNESS * (shares[number] - _MIDDLE))) if unique else 0.0,
-                words.contents[number],
-                [place for key, place in unique.items() if key in ids],
-                [place for key, place in unique.items() if key not in ids],
-                _around(best[number], own, table) if own else [],
-                _stray_number(claim, words.contents[number], source, stray.get(number, ())),
-                table,
-                own,
-                full[full_borders[number] : full_borders[number + 1]],
-            )
+        yield Coverage(
+            claim,
+            source,
+            1 / (1 + math.exp(-_STEEPNESS * (shares[number] - _MIDDLE))) if unique else 0.0,
+            words.contents[number],
+            [place for key, place in unique.items() if key in ids],
+            [place for key, place in unique.items() if key not in ids],
+            _around(best[number], own, table) if own else [],
+            _stray_number(claim, words.contents[number], source, stray.get(number, ())),
+            table,
+            own,
+            full[full_borders[number] : full_borders[number + 1]],
         )
-    return covered
 
 
-def _stray_number(claim: Claim, content: list[int], source: Source, stray: Container[int]) -> int | None:
+def _stray_number(claim: Terms, content: list[int], source: Source, stray: Container[int]) -> int | None:
     """Where the first number stands that the passages lack or have elsewhere only."""
-    if not claim.terms.has(NUMBER):
+    if not claim.has(NUMBER):
         return None
-    keys, kinds = claim.terms.keys, claim.terms.kinds
+    keys, kinds = claim.keys, claim.kinds
     for place in content:
         if kinds[place] & NUMBER:
             known = source.ids.get(keys[place])
@@ -402,7 +391,7 @@ def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
         return [places[row] for row in rows]
     least = sorted([weights[row] for row in rows], reverse=True)[: _COMPARED * wanted][-1]
     ranked = sorted([(-weights[row], row) for row in rows if weights[row] >= least])[: _COMPARED * wanted]
-    keys = coverage.claim.terms.keys
+    keys = coverage.claim.keys
     pairs = set(pairwise([keys[place] for place in coverage.content]))
     reach = _NEIGHBOURS * len(pairs) + ranked[min(wanted, len(ranked)) - 1][0]
     for place, (score, row) in enumerate(ranked):
@@ -432,20 +421,20 @@ class Judgement(NamedTuple):
     doubt: tuple[Literal["number", "negation"], str] | None = None
 
 
-def judge_claims(asked: Sequence[Compared], threshold: float) -> list[Judgement]:
+def judge_claims(asked: Sequence[Compared], threshold: float) -> Iterator[Judgement]:
     """SUPPORTED from ``threshold`` on, CONTRADICTED where the best matching sentence says otherwise, else NEUTRAL."""
-    return [_judged(coverage, threshold) for coverage in cover(asked)]
+    return (_judged(coverage, threshold) for coverage in cover(asked))
 
 
 def _judged(coverage: Coverage, threshold: float) -> Judgement:
     claim, source, places = coverage.claim, coverage.source, coverage.places
-    compared = ComparedTerms(claim.terms, claim.content[:_LONGEST_COMPARED])
+    compared = ComparedTerms(claim, claim.content()[:_LONGEST_COMPARED])
     disagreement = find_disagreement(compared, source, places[0]) if places else None
     denial = None
     if disagreement is None and places:
-        denial = find_denial(claim.terms.at(), source, places) if claim.terms.has(NEGATED) else None
+        denial = find_denial(claim.at(), source, places) if claim.has(NEGATED) else None
         if denial is None and any(holds(source.kinds_of(place), NEGATED) for place in places):
-            denial = find_omission(claim.terms.at(), source, places)
+            denial = find_omission(claim.at(), source, places)
     if denial is not None and len(coverage.found) >= len(coverage.missing):
         disagreement = denial
     if disagreement is not None:
@@ -456,7 +445,7 @@ def _judged(coverage: Coverage, threshold: float) -> Judgement:
     if denial is not None:
         support, doubt = _DOUBTED * support, ("negation", denial.claim)
     if coverage.stray_number is not None:
-        support, doubt = _DOUBTED * support, ("number", claim.terms.text_at(coverage.stray_number))
+        support, doubt = _DOUBTED * support, ("number", claim.text_at(coverage.stray_number))
     if support < threshold:
         return Judgement("NEUTRAL", support, coverage, doubt=doubt)
     home = [place for place in places[1:] if source.numbers[place] == source.numbers[places[0]]]

@@ -147,13 +147,8 @@ def _synonyms() -> dict[str, str]:
     return table
 
 
-class _Word(NamedTuple):
-    """What a token is wherever it stands: its folded form, its key and flags; no key where its neighbours decide."""
-
-    folded: str
-    key: str
-    flags: int
-
+_Word = tuple[str, str, int]
+"""What a token is wherever it stands: its folded form, its key and flags; no key where its neighbours decide."""
 
 CONTENT, NUMBER, NAME, NEGATED = 1, 2, 4, 8  # what a term is
 _CAPITAL, _SECOND_CAPITAL, _NEGATES, _CANCELS, _READ, _OR = (1 << bit for bit in range(4, 10))  # what a word is besides
@@ -356,7 +351,7 @@ def is_negator(word: str) -> bool:
 def _word_of(token: str) -> _Word:
     folded = _fold(token)
     if folded in _BREAKS:
-        return _Word(folded, "", _NO_TERM)
+        return folded, "", _NO_TERM
     key = _plain_key(folded)
     contracted = folded.endswith("n't")
     content = folded not in STOP_WORDS and not contracted
@@ -369,7 +364,7 @@ def _word_of(token: str) -> _Word:
         _READ: not key,
         _OR: folded in ORS,
     }
-    return _Word(folded, key, sum(flag for flag, each in holds.items() if each))
+    return folded, key, sum(flag for flag, each in holds.items() if each)
 
 
 class _Words(dict[str, _Word]):
