@@ -209,9 +209,7 @@ class Score:
         own = vars(self)
         make = None if "items" in own else own["_make_items"]
         if make is not None:
-            return self.with_items(
-                partial(_made_through, make, change, *more)
-            )  # and not this score, which nobody needs
+            return self.with_items(partial(_made_through, make, change, *more))  # without this score, which may go
         return self.with_items(partial(change, self.items, *more)) if self.items else self
 
     def __getstate__(self) -> dict[str, Any]:
