@@ -251,9 +251,9 @@ class Metric:
             passed=None if value is None or self.threshold is None else passes(value, self.threshold, better),
             higher_is_better=better,
             scaled=1.0 + 4.0 * value if self.definition.scaled and value is not None else None,
-            reason=render(score.reason, language),
             warnings=tuple([(code, render(text, language)) for code, text in warnings]) if warnings else (),
             details=self._marked(score),
+            **score.reason_in(language),
         ).with_items_through(_finished_items, sample.contexts, language)
 
     def _warnings(self, score: Score, sample: Sample) -> Sequence[tuple[str, str]]:

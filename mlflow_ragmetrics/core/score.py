@@ -9,6 +9,7 @@ from typing import Any, Literal, Union
 
 from mlflow_ragmetrics.core.html import render, usable_in_templates
 from mlflow_ragmetrics.core.options import kind_of
+from mlflow_ragmetrics.core.text import render as rendered
 from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import InvalidFieldError
 
@@ -212,8 +213,19 @@ class Score:
             return self.with_items(partial(_made_through, make, change, *more))  # without this score, which may go
         return self.with_items(partial(change, self.items, *more)) if self.items else self
 
+    def with_reason(self, make: Callable[[Score], str]) -> Score:
+        """The same score with the reason that ``make`` gives of it, each time it is read: one maker for many scores."""
+        copy = self.changed(_make_reason=make)
+        vars(copy).pop("reason", None)
+        return copy
+
+    def reason_in(self, language: str) -> dict[str, str]:
+        """What ``changed`` takes so that the reason is in ``language``, also one that is made when it is read."""
+        return {"reason": rendered(self.reason, language)} if "reason" in vars(self) else {"_language": language}
+
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "items": self.items, "_make_items": None} if _unread(self) else vars(self)
+        unread = {name: getattr(self, name) for name in ("items", "reason") if name not in vars(self)}
+        return {**vars(self), **unread, "_make_items": None, "_make_reason": None} if unread else vars(self)
 
     def _repr_html_(self) -> str:
         return render("core/score.html", score=self)
@@ -229,10 +241,6 @@ def _made_through(
     return change(make(), *more)
 
 
-def _unread(score: Score) -> bool:
-    return "items" not in vars(score)
-
-
 class _ItemsWhenRead:
     """Makes the items of a score that has none yet; those that it has are found before this is asked."""
 
@@ -246,7 +254,19 @@ class _ItemsWhenRead:
         return items
 
 
+class _ReasonWhenRead:
+    """Makes the reason of a score that has none of its own."""
+
+    def __get__(self, score: Score | None, owner: type[Score]) -> str:
+        if score is None:
+            return ""  # the field's default
+        own = vars(score)
+        reason: str = own["_make_reason"](score)
+        return rendered(reason, own["_language"]) if "_language" in own else reason
+
+
 Score.items = _ItemsWhenRead()  # type: ignore[assignment]
+Score.reason = _ReasonWhenRead()  # type: ignore[assignment]
 
 
 def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
@@ -45,21 +45,20 @@ def _scores(
     counts = overlaps(answers, references, rouge_type, *_mode(tokenizer, stemmer))
     names = (*Overlap._fields, "precision", "recall", "f1")
     columns = [*counts.tolist(), *(column.tolist() for column in shares_of(counts).values())]
-    return [_score(dict(zip(names, each, strict=True)), rouge_type, measure) for each in zip(*columns, strict=True)]
+    of_each = [dict(zip(names, each, strict=True)) for each in zip(*columns, strict=True)]
+    score = Score(value=0.0).with_reason(partial(_reason, rouge_type=rouge_type, measure=measure))
+    return [score.changed(value=details[measure], details=details) for details in of_each]
 
 
 def _mode(tokenizer: Tokenizer | None, stemmer: bool) -> tuple[Tokenizer, bool]:
     return tokenizer or ("rouge_score" if stemmer else "whitespace"), stemmer
 
 
-def _score(details: dict[str, float], rouge_type: RougeKind, measure: Measure) -> Score:
-    value = details[measure]
-    named = _named(measure)
-    reason = say("rouge.counts", type=rouge_type, measure=named, value=value, n=details["matched"], **details)
-    return _ZERO.changed(value=value, reason=reason, details=details)
+def _reason(score: Score, rouge_type: RougeKind, measure: Measure) -> str:
+    details, named = score.details, _named(measure)
+    return say("rouge.counts", type=rouge_type, measure=named, value=score.value, n=details["matched"], **details)
 
 
-_ZERO = Score(value=0.0)
 _named = lru_cache(lambda measure: say(f"rouge.{measure}"))
 
 
@@ -100,4 +99,5 @@ def rouge(
     """
     counted = overlap(answer, reference, rouge_type, *_mode(tokenizer, stemmer))
     shares = {"precision": counted.precision, "recall": counted.recall, "f1": counted.f1}
-    return _score({**counted._asdict(), **shares}, rouge_type, measure)
+    score = Score(value=shares[measure], details={**counted._asdict(), **shares})
+    return score.changed(reason=_reason(score, rouge_type, measure))
