@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import importlib
 import os
 import pkgutil
 import re
@@ -160,6 +159,8 @@ def _named(name: str) -> Measure:
     if plain in _AMBIGUOUS:
         message = f"the metric name {name!r} is ambiguous; say which one: {_AMBIGUOUS[plain]}"
         raise InvalidOptionError(message, param="metrics")
+    if (own := _of_its_own_module(name)) is not None:
+        return own
     for known in (builtin_metrics, _plugins):
         metrics = known()
         for found in metrics.values():
@@ -190,14 +191,24 @@ def _plain(name: str) -> str:
 def builtin_metrics() -> dict[str, Measure]:
     """The metrics of this package by name."""
     found: dict[str, Measure] = {}
-    for module in pkgutil.iter_modules(metrics_package.__path__):
-        loaded = importlib.import_module(f"{metrics_package.__name__}.{module.name}")
-        found |= {value.name: value for value in _measures(loaded)}
+    for module in _modules():
+        found |= _measures_in(module)
     return found
 
 
-def _measures(module: Any) -> Iterator[Measure]:
-    return (value for value in vars(module).values() if isinstance(value, (Metric, Composite)))
+def _of_its_own_module(name: str) -> Measure | None:
+    """The metric ``name`` where a module is called so too: the others need not be imported."""
+    return _measures_in(name).get(name) if name in _modules() else None
+
+
+@lru_cache(maxsize=1)
+def _modules() -> tuple[str, ...]:
+    return tuple(module.name for module in pkgutil.iter_modules(metrics_package.__path__))
+
+
+def _measures_in(module: str) -> dict[str, Measure]:
+    loaded = import_module(f"{metrics_package.__name__}.{module}")
+    return {value.name: value for value in vars(loaded).values() if isinstance(value, (Metric, Composite))}
 
 
 @lru_cache(maxsize=1)

@@ -155,8 +155,7 @@ def _report(
         message = "--anytime goes on from the last run and leaves its state in this one; it needs --log"
         raise InvalidOptionError(message, param="anytime")
     if destination is not None:
-        destination.open()
-        _mark_abandoned(destination)
+        _mark_abandoned(destination, destination.open())
     report, interruption = evaluated(
         suite, rows.samples, progress=request.progress, repeat=request.repeat, groups=groups
     )
@@ -181,16 +180,13 @@ def _extended(report: Report, request: Request) -> Report:
     return report.with_slices(*request.by)
 
 
-def _mark_abandoned(destination: Destination) -> None:
+def _mark_abandoned(destination: Destination, experiment: str) -> None:
     """Runs that a process left half written when it was killed do not stay at "writing"."""
-    from mlflow import MlflowClient
-
     from mlflow_ragmetrics.cli.store import reaching
     from mlflow_ragmetrics.tracking.run import mark_abandoned
 
     with reaching(destination):
-        experiment = MlflowClient().get_experiment_by_name(destination.experiment)
-        for run in mark_abandoned(experiment.experiment_id) if experiment is not None else ():
+        for run in mark_abandoned(experiment):
             name = clean(run.info.run_name or "")
             message = f"Note: the run {name} ({run.info.run_id}) was left half written by a process that was ended"
             click.echo(f"{message}; it is marked as failed.", err=True)

@@ -67,19 +67,20 @@ class Destination:
         """Whether a tracking server answers at the URI."""
         return self.uri.startswith(("http://", "https://"))
 
-    def open(self) -> None:
-        """Make the store MLflow's own and the experiment the active one; creates what does not exist.
+    def open(self) -> str:
+        """Make the store MLflow's own and the experiment, whose id is returned, the active one; creates both.
 
         ``InvalidOptionError`` where the store cannot be used.
         """
         silence_mlflow()
         import mlflow
 
+        artifacts = self._artifacts()
         with reaching(self):
             mlflow.set_tracking_uri(self.uri)
-            if mlflow.get_experiment_by_name(self.experiment) is None:
-                mlflow.create_experiment(self.experiment, artifact_location=self._artifacts())
-            mlflow.set_experiment(self.experiment)
+            if artifacts is not None and mlflow.get_experiment_by_name(self.experiment) is None:
+                mlflow.create_experiment(self.experiment, artifact_location=artifacts)
+            return str(mlflow.set_experiment(self.experiment).experiment_id)
 
     def command(self) -> str:
         """What to run, or which address to open, in order to look at the store."""

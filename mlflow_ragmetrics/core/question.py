@@ -401,22 +401,20 @@ def together(*programs: Steps[T]) -> Steps[list[T]]:
     Returns their results in order; the first one that raises ends all.
     """
     results: dict[int, T] = {}
-    waiting: dict[int, tuple[Question[Any], ...]] = {}
-
-    def advance(index: int, outcomes: tuple[Outcome, ...] | None) -> None:
+    waiting: list[tuple[int, tuple[Question[Any], ...]]] = []
+    for place, program in enumerate(programs):
         try:
-            waiting[index] = next(programs[index]) if outcomes is None else programs[index].send(outcomes)
+            waiting.append((place, next(program)))
         except StopIteration as end:
-            waiting.pop(index, None)
-            results[index] = end.value
-
-    for index in range(len(programs)):
-        advance(index, None)
+            results[place] = end.value
     while waiting:
-        asked = dict(waiting)
-        outcomes = yield tuple(question for questions in asked.values() for question in questions)
-        start = 0
-        for index, questions in asked.items():
-            advance(index, tuple(outcomes[start : start + len(questions)]))
-            start += len(questions)
-    return [results[index] for index in range(len(programs))]
+        outcomes = yield tuple([question for _, questions in waiting for question in questions])
+        asked, waiting, begin = waiting, [], 0
+        for place, questions in asked:
+            mine = outcomes[begin : begin + len(questions)]
+            begin += len(questions)
+            try:
+                waiting.append((place, programs[place].send(mine)))
+            except StopIteration as end:
+                results[place] = end.value
+    return [results[place] for place in range(len(programs))]

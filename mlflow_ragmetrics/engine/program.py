@@ -84,37 +84,50 @@ class Row:
 
 
 class Run:
-    """Drives one program: holds what it asked until all of it is answered."""
+    """Drives one program: holds what was answered of what it asked until all of it is."""
+
+    __slots__ = (
+        "_began",
+        "_open",
+        "_outcomes",
+        "_program",
+        "asked",
+        "duration_ms",
+        "failure",
+        "has_asked",
+        "judge",
+        "score",
+    )
 
     def __init__(self, metric: Metric, sample: Sample, judge: str | None) -> None:
-        self.metric = metric
         self.judge = judge
         self.asked: tuple[Question[Any], ...] = ()
-        self.wanted: dict[Question[Any], None] = {}
         self.has_asked = False
         self.score: Score | None = None
         self.failure: Exception | None = None
-        self.began = time.perf_counter()
-        self._answers: dict[Question[Any], Outcome] = {}
+        self.duration_ms = 0.0
+        self._began = time.perf_counter()
+        self._outcomes: list[Outcome] = []
+        self._open = 0
         self._program: Steps[Score] = start(metric, sample)
 
     def advance(self) -> None:
         """Go on to the next questions, or to the end: then ``score`` or ``failure`` is set."""
-        outcomes = tuple([self._answers[question] for question in self.asked])
         try:
-            self.asked = self._program.send(outcomes if self.has_asked else None)  # type: ignore[arg-type]
-            self.has_asked, self._answers, self.wanted = True, {}, dict.fromkeys(self.asked)
+            self.asked = self._program.send(tuple(self._outcomes) if self.has_asked else None)  # type: ignore[arg-type]
+            self.has_asked, self._open = True, len(self.asked)
+            self._outcomes = [None] * self._open
         except StopIteration as end:
-            score: Score = end.value
-            took = 1000.0 * (time.perf_counter() - self.began)
-            self.score, self.asked = score.changed(duration_ms=took), ()
+            self.score, self.asked = end.value, ()
+            self.duration_ms = 1000.0 * (time.perf_counter() - self._began)
         except Exception as error:  # a metric's own bug fails its one score; the other scores go on
             self.failure, self.asked = error, ()
 
-    def fill(self, question: Question[Any], outcome: Outcome) -> bool:
-        """Take an outcome; True when everything that was asked is now answered."""
-        self._answers[question] = outcome
-        return len(self._answers) == len(self.wanted)
+    def fill(self, place: int, outcome: Outcome) -> bool:
+        """Take the outcome of the question at this place; True when everything that was asked is now answered."""
+        self._outcomes[place] = outcome
+        self._open -= 1
+        return not self._open
 
     @property
     def done(self) -> bool:
@@ -126,9 +139,9 @@ Computed = Union[Score, Exception]
 """What a metric that asks nobody gave for one sample: its score, or what it failed with."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Job:
-    """One sample: by metric its runs, or what was computed; by judge which questions wait or are in flight."""
+    """One sample: by metric its runs, or what was computed; which questions wait or are in flight to remote judges."""
 
     index: int
     sample: Sample
@@ -188,8 +201,8 @@ class ScoringRules:
             return _only(runs[0])
         named = {str(name): outcome for name, outcome in outcomes.items() if isinstance(outcome, (Score, JudgeError))}
         how, tolerance = self._aggregation(metric)
-        merged = merge_judges(named, how, tolerance, several=self.several)
-        return merged.changed(duration_ms=max(run.score.duration_ms for run in runs if run.score))
+        took = max([run.duration_ms for run in runs])
+        return merge_judges(named, how, tolerance, several=self.several, duration_ms=took)
 
     def _aggregation(self, metric: Metric) -> tuple[Aggregate, float]:
         settings, given = metric.settings, metric.given
@@ -207,7 +220,7 @@ def _only(run: Run) -> Score:
     if run.failure is not None:
         raise run.failure
     assert run.score is not None
-    return run.score
+    return run.score.changed(duration_ms=run.duration_ms)
 
 
 def _unscored(error: Exception) -> Score:
@@ -220,7 +233,12 @@ def _unscored(error: Exception) -> Score:
 
 
 def merge_judges(
-    outcomes: Mapping[str, Score | JudgeError], how: Aggregate, tolerance: float, *, several: bool
+    outcomes: Mapping[str, Score | JudgeError],
+    how: Aggregate,
+    tolerance: float,
+    *,
+    several: bool,
+    duration_ms: float = 0.0,
 ) -> Score:
     """One score out of one score (or failure) per judge.
 
@@ -234,8 +252,9 @@ def merge_judges(
         raise _failure(failures, several)
     voted = {name: score.value for name, score in scores.items() if score.value is not None}
     if not voted:
-        return next(iter(scores.values()))
-    merged = scores[next(iter(voted))].changed(model_scores=voted, judge=", ".join(voted))
+        return next(iter(scores.values())).changed(duration_ms=duration_ms)
+    first = scores[next(iter(voted))]
+    merged = first.changed(model_scores=voted, judge=", ".join(voted), duration_ms=duration_ms)
     if several:
         each = "; ".join(f"{name}: {value:.3f}" for name, value in voted.items())
         judges = say("judges.merged", n=len(voted), how=say(f"aggregate.{how}"), each=each)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidFieldError
@@ -39,8 +38,7 @@ MLFLOW_COLUMNS = ("inputs", "outputs", "expectations")
 _READ_ELSEWHERE = frozenset({"messages", "choices", "content", "expected_facts", "expected_retrieved_context"})
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """What a record has for one field: its value (``None``: missing), or why it cannot be read, as a sentence."""
 
     value: Any = None

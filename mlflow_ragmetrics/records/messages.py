@@ -70,6 +70,8 @@ def citations_in(value: object) -> list[Any]:
     """
     for _ in range(_DEEPEST):
         value = _as_mapping(value)
+        if isinstance(value, str):
+            return []
         beside = value.get("citations") if isinstance(value, Mapping) else None
         if isinstance(beside, (list, tuple)) and beside:
             return [_as_mapping(each) for each in beside]
@@ -147,10 +149,12 @@ def messages_of(value: object) -> tuple[Message, ...] | None:
 def messages_in(value: object) -> tuple[Message, ...] | None:
     """The messages inside chain ``inputs``, where the question is found among them; ``None`` if there are none."""
     for _ in range(_DEEPEST):
-        if isinstance(value, (list, tuple)) or (isinstance(value, Mapping) and not is_missing(value.get("messages"))):
+        if isinstance(value, (list, tuple)):
             return messages_of(value)
         if not isinstance(value, Mapping):
             return None
+        if not is_missing(value.get("messages")):
+            return messages_of(value)
         value = next((value[key] for key in _QUESTION_KEYS if not is_missing(value.get(key))), None)
     return None
 
@@ -171,15 +175,15 @@ def turns_before(messages: Sequence[Message], question: str | None, answer: str 
 
 def mapping_of(value: object) -> Mapping[Any, Any]:
     """``value`` where it is a mapping or a string that holds a JSON object, else an empty mapping."""
-    if isinstance(value, Mapping):
-        return value
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
-            parsed = json.loads(value)
-        except (ValueError, RecursionError):
-            return {}
-        return parsed if isinstance(parsed, dict) else {}
-    return {}
+    if not isinstance(value, str):
+        return value if isinstance(value, Mapping) else {}
+    if not value.lstrip().startswith("{"):
+        return {}
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _unwrapped(value: object, keys: Sequence[str], roles: frozenset[str]) -> object:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Generic, TypeVar, Union
 
 from mlflow_ragmetrics.core.options import kind_of
@@ -64,6 +65,7 @@ class Recent(Generic[V]):
 
 
 _NO_COLUMNS: Mapping[str, str] = {}
+_ID_DIGITS = 16
 
 
 def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_id: str | None = None) -> Sample:
@@ -83,30 +85,36 @@ def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_
     if isinstance(record, Sample):
         return record
     row = _mapping(record)
+    columns = columns or _NO_COLUMNS
     if columns:
         check_columns(columns, row)
-    found, rest = _grouped(row, columns or _NO_COLUMNS)
-    readings = {field: read_field(field, entries, field in (columns or ())) for field, entries in found.items()}
-    if mapping_of(rest.get("expectations")):
+    history = row.get("history")
+    keys = tuple(row)
+    names = _names_of(keys, tuple(columns.items()), is_missing(history) or fits("history", history))
+    rest = {keys[place]: row[keys[place]] for place in names.others}
+    readings = {
+        field: read_field(field, {name: row[name] for name in found}, field in columns)
+        for field, found in names.fields.items()
+    }
+    if "expectations" in rest and mapping_of(rest["expectations"]):
         del rest["expectations"]
-    nested = any(name in row for name in MLFLOW_COLUMNS)
-    if nested:
+    if names.nested:
         _add_nested(readings, row)
-    for field in ALIASES_BY_NATURE:
-        if field not in (columns or ()) and readings.get(field, MISSING).empty:
+    for field in names.by_nature:
+        if readings.get(field, MISSING).empty:
             reading = read_by_nature(field, rest)
             if reading is not MISSING:
                 readings[field] = reading
-                names = ALIASES_BY_NATURE[field]
-                rest = {name: value for name, value in rest.items() if name not in names or not fits(field, value)}
-    if messages_of(rest.get("messages")):
+                aliases = ALIASES_BY_NATURE[field]
+                rest = {name: value for name, value in rest.items() if name not in aliases or not fits(field, value)}
+    if "messages" in rest and messages_of(rest["messages"]):
         _add_conversation(readings, rest.pop("messages"))
-    _add_history(readings, row, columns or _NO_COLUMNS)
+    _add_history(readings, [row[name] for name in names.conversations])
     metadata = _metadata(rest)
-    if nested:
+    if names.nested:
         metadata.update(nested_metadata(row))
     _add_retrieved_ids(readings, metadata, row)
-    _add_citations(found, metadata)
+    _add_citations([row[name] for name in names.fields.get("answer", ())], metadata)
     return _sample(readings, metadata, default_id)
 
 
@@ -132,7 +140,7 @@ def check_columns(columns: Mapping[str, str], names: Iterable[str]) -> None:
 
 def content_id(question: str | None, reference: str | None) -> str:
     """The id of a record that has none: the first 16 hex digits of SHA-256 over question and reference."""
-    return hashlib.sha256(json.dumps([question, reference]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([question, reference]).encode()).hexdigest()[:_ID_DIGITS]
 
 
 def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:
@@ -149,24 +157,24 @@ def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterat
     for row, sample in enumerate(samples, start=1):
         if "id" in sample.invalid:
             raise InvalidFieldError(f"Row {row}: {sample.invalid['id']}", field="id")
-        derived = _content_id_of(sample)
-        unique = sample.id or derived
-        if unique == derived:
+        unique = sample.id or _content_id_of(sample.question, sample.references)
+        if earlier := rows.get(unique):
+            derived = _content_id_of(sample.question, sample.references)
+            if unique != derived:
+                raise InvalidFieldError(
+                    f"Rows {earlier} and {row} have the same id {unique!r}; give each row its own `id`, or none.",
+                    field="id",
+                )
             while rows.get(unique):
                 repeated = (repeats.get(derived) or 1) + 1
                 repeats[derived] = repeated
                 unique = f"{derived}-{repeated}"
-        elif earlier := rows.get(unique):
-            raise InvalidFieldError(
-                f"Rows {earlier} and {row} have the same id {unique!r}; give each row its own `id`, or none.",
-                field="id",
-            )
         rows[unique] = row
         yield sample if unique == sample.id else replace(sample, id=unique)
 
 
-def _content_id_of(sample: Sample) -> str:
-    return content_id(sample.question, "\n".join(sample.references) if sample.references is not None else None)
+def _content_id_of(question: str | None, references: Sequence[str] | None) -> str:
+    return content_id(question, None if references is None else "\n".join(references))
 
 
 def _mapping(record: Any) -> Mapping[Any, Any]:
@@ -180,26 +188,50 @@ def _mapping(record: Any) -> Mapping[Any, Any]:
     )
 
 
-def _grouped(row: Mapping[Any, Any], columns: Mapping[str, str]) -> tuple[dict[str, dict[str, Any]], dict[Any, Any]]:
-    """The entries of each field by their names in the row, and the entries that belong to no field."""
-    found: dict[str, dict[str, Any]] = {field: {name: row[name]} for field, name in columns.items()}
-    rest: dict[Any, Any] = {}
-    taken = frozenset(columns.values())
-    for name, value in row.items():
-        if name in taken:
-            continue
+@dataclass(frozen=True)
+class _Names:
+    """What the names of a record say, whatever its values are.
+
+    ``fields`` has the names of each field that is there, ``others`` the places of those that belong to no field, and
+    ``conversations`` those whose values may be messages that end with the question. ``by_nature`` are the fields that
+    may be among the others, ``nested`` says whether there are columns of MLflow.
+    """
+
+    fields: Mapping[str, tuple[str, ...]]
+    others: tuple[int, ...]
+    by_nature: tuple[str, ...]
+    conversations: tuple[str, ...]
+    nested: bool
+
+
+@lru_cache(maxsize=256)
+def _names_of(names: tuple[Any, ...], mapped: tuple[tuple[str, str], ...], is_history: bool) -> _Names:
+    """What is found where in all records with these ``names``; ``is_history``: whether ``history`` may be one."""
+    columns = dict(mapped)
+    fields: dict[str, tuple[str, ...]] = {field: (name,) for field, name in mapped}
+    others: list[int] = []
+    for place, name in enumerate(names):
         field = FIELD_OF.get(name)
-        if field is None or (field == "history" and not (is_missing(value) or fits(field, value))):
-            rest[name] = value
+        if name in columns.values():
+            continue
+        if field is None or (field == "history" and not is_history):
+            others.append(place)
         elif field not in columns:
-            found.setdefault(field, {})[name] = value
-    contexts = found.get("contexts", {})
-    if {
-        "retrieval_context",
-        "retrievalContext",
-    } & contexts.keys() and "context" in contexts:  # deepeval's ``context`` is the ideal one
-        rest["context"] = contexts.pop("context")
-    return found, rest
+            fields[field] = (*fields.get(field, ()), name)
+    contexts = fields.get("contexts", ())
+    if "context" in contexts and not {"retrieval_context", "retrievalContext"}.isdisjoint(contexts):
+        fields["contexts"] = tuple(name for name in contexts if name != "context")  # deepeval's is the ideal one
+        others.append(names.index("context"))
+    left = [names[place] for place in others]
+    by_nature = (field for field, found in ALIASES_BY_NATURE.items() if not set(found).isdisjoint(left))
+    questions = (columns["question"],) if "question" in columns else ("question", *ALIASES["question"])
+    return _Names(
+        fields,
+        tuple(others),
+        tuple(field for field in by_nature if field not in columns),
+        () if "history" in columns else tuple(name for name in questions if name in names),
+        any(name in names for name in MLFLOW_COLUMNS),
+    )
 
 
 def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
@@ -229,12 +261,11 @@ def _add_conversation(readings: dict[str, Reading], messages: Any) -> None:
             readings[field] = Reading(getattr(told, field))
 
 
-def _add_history(readings: dict[str, Reading], row: Mapping[Any, Any], columns: Mapping[str, str]) -> None:
+def _add_history(readings: dict[str, Reading], conversations: Iterable[object]) -> None:
     """The turns before the question: of the history that was given, else of the messages that hold the question."""
     messages = readings.get("history", MISSING).value
-    if messages is None and "history" not in columns:
-        names = [columns["question"]] if "question" in columns else ["question", *ALIASES["question"]]
-        messages = next(filter(None, (messages_in(row.get(name)) for name in names)), None)
+    if messages is None:
+        messages = next(filter(None, map(messages_in, conversations)), None)
     if messages:
         question, answer = (readings.get(field, MISSING).value for field in ("question", "answer"))
         readings["history"] = Reading(turns_before(messages, question, answer) or None)
@@ -258,13 +289,10 @@ def _add_retrieved_ids(readings: dict[str, Reading], metadata: Mapping[str, Any]
             readings["retrieved_doc_ids"] = Reading(problem=str(error))
 
 
-def _add_citations(found: Mapping[str, Mapping[str, Any]], metadata: dict[str, Any]) -> None:
+def _add_citations(answers: Iterable[object], metadata: dict[str, Any]) -> None:
     """The citations that come with the answer, where the record has none of its own."""
-    if "citations" in metadata:
-        return
-    for value in found.get("answer", {}).values():
-        citations = citations_in(value)
-        if citations:
+    if "citations" not in metadata:
+        for citations in filter(None, map(citations_in, answers)):
             metadata["citations"] = citations
 
 
@@ -272,5 +300,5 @@ def _sample(readings: Mapping[str, Reading], metadata: Mapping[str, Any], defaul
     values = {field: reading.value for field, reading in readings.items() if reading.value is not None}
     invalid = {field: reading.problem for field, reading in readings.items() if reading.problem is not None}
     references = values.pop("reference", None)
-    sample = Sample(references=references, metadata=metadata, invalid=invalid, **values)
-    return sample if sample.id else replace(sample, id=default_id or _content_id_of(sample))
+    values["id"] = values.get("id") or default_id or _content_id_of(values.get("question"), references)
+    return Sample(references=references, metadata=metadata, invalid=invalid, **values)

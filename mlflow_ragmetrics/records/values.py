@@ -213,6 +213,8 @@ def _labelled(text: str) -> list[str]:
 
 
 def _chunk_of(element: Any, field: str) -> Chunk | None:
+    if type(element) is str:
+        return Chunk(element) if element and not element.isspace() else None
     if isinstance(element, Chunk):
         return element if element.text.strip() else None
     if isinstance(element, Mapping):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -48,6 +48,8 @@ ITEM = pa.struct(
 )
 
 ITEMS = pa.list_(ITEM)
+_OF_ITEMS = [field for field in ITEM if field.name != "unbacked"]
+_KEPT = 2**20  # bytes
 
 T = TypeVar("T")
 _ABSENT = Score()
@@ -95,6 +97,7 @@ class ScoreColumns:
             [f"{prefix}{name}" for name in ("diagnosis", "diagnosis_reason")] if has_diagnoses(suite.keys) else []
         )
         self._language = suite.language
+        self._items = _Items()
         for metric in suite.metrics:
             key = prefix + metric.key
             self._add(key, metric.definition.scaled, metric.threshold is not None)
@@ -115,18 +118,18 @@ class ScoreColumns:
             self._columns += [coverage, _warning_codes(key)]
 
     def _add(self, key: str, scaled: bool, passing: bool) -> None:
-        self._columns.append(_Column(key, key, pa.float64(), lambda score: score.value))
+        self._columns.append(_Column(key, key, pa.float64(), attrgetter("value")))
         if scaled:
-            self._columns.append(_Column(f"{key}_1to5", key, pa.float64(), lambda score: score.scaled))
+            self._columns.append(_Column(f"{key}_1to5", key, pa.float64(), attrgetter("scaled")))
         if passing:
-            self._columns.append(_Column(f"{key}_passed", key, pa.bool_(), lambda score: score.passed))
-        self._columns.append(_Column(f"{key}_status", key, pa.string(), lambda score: score.status))
+            self._columns.append(_Column(f"{key}_passed", key, pa.bool_(), attrgetter("passed")))
+        self._columns.append(_Column(f"{key}_status", key, pa.string(), attrgetter("status")))
         self._columns.append(_Column(f"{key}_reason", key, pa.string(), lambda score: score.error or score.reason))
-        self._columns.append(_Column(f"{key}_measured", key, pa.bool_(), lambda score: score.measured))
+        self._columns.append(_Column(f"{key}_measured", key, pa.bool_(), attrgetter("measured")))
 
     def _add_judged(self, key: str, looks_at_contexts: bool) -> None:
         support = _Column(f"{key}_support", key, pa.float64(), lambda score: score.details.get("support"))
-        judge = _Column(f"{key}_judge", key, pa.string(), lambda score: score.judge)
+        judge = _Column(f"{key}_judge", key, pa.string(), attrgetter("judge"))
         self._columns += [support, judge, _warning_codes(key)]
         if looks_at_contexts:
             name = f"{key}_no_context"
@@ -145,13 +148,17 @@ class ScoreColumns:
 
     def arrays(self, rows: Sequence[Row]) -> list[pa.Array]:
         """One array per column, in the order of ``schema``."""
-        return [*(self._array(column, rows) for column in self._columns), *self._diagnoses(rows)]
-
-    def _array(self, column: _Column, rows: Sequence[Row]) -> pa.Array:
-        scores = [row.scores.get(column.key, _ABSENT) for row in rows]
-        if column.type != ITEMS:
-            return _array([column.read(score) for score in scores], column.type)
-        return _items([score.items for score in scores], [row.sample for row in rows])
+        scores = {
+            key: [row.scores.get(key, _ABSENT) for row in rows]
+            for key in dict.fromkeys(column.key for column in self._columns)
+        }
+        arrays = [
+            self._items.lists([score.items for score in scores[column.key]], [row.sample for row in rows])
+            if column.type == ITEMS
+            else _array(list(map(column.read, scores[column.key])), column.type)
+            for column in self._columns
+        ]
+        return [*arrays, *self._diagnoses(rows)]
 
     def _diagnoses(self, rows: Sequence[Row]) -> list[pa.Array]:
         if not self._diagnosis:
@@ -244,21 +251,51 @@ def _structs(groups: Sequence[Sequence[Any]], kind: pa.StructType) -> pa.Array:
     return _listed(groups, pa.StructArray.from_arrays(arrays, fields=list(kind)))
 
 
-def _items(groups: Sequence[Sequence[Item]], samples: Sequence[Sample]) -> pa.Array:
-    """Each row's items: one that rows share, such as a frequent token's, is read once."""
-    members = list(chain.from_iterable(groups))
-    addresses = np.fromiter(map(id, members), np.uint64, len(members))
-    _, firsts, places = np.unique(addresses, return_index=True, return_inverse=True)
-    distinct = [members[first] for first in firsts]
-    own = [field for field in ITEM if field.name != "unbacked"]
-    arrays = [_array(list(map(attrgetter(field.name), distinct)), field.type) for field in own]
-    shared = pa.StructArray.from_arrays(arrays, fields=own).take(pa.array(places))
-    unbacked = _empty_lists(len(members), pa.string())
-    if any(item.unbacked_by_chunks for item in distinct):
-        own_samples = chain.from_iterable(map(repeat, samples, map(len, groups)))
-        unbacked = _array([unbacked_in(item, own.texts) for item, own in zip(members, own_samples, strict=True)], TEXTS)
-    columns = [*shared.flatten(), unbacked]
-    return _listed(groups, pa.StructArray.from_arrays(columns, fields=list(ITEM)))
+class _Items:
+    """Lists of items as lists of structs: an item that many rows share, such as a frequent token's, is read once.
+
+    What was read is kept for the lists to come, until it takes a megabyte.
+    """
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        self._places: dict[int, int] = {}
+        self._kept: list[Item] = []  # as long as an item lives, no other has its address
+        self._known = pa.array([], pa.struct(_OF_ITEMS))
+        self._size = 0
+        self._unbacked: set[int] = set()
+
+    def lists(self, groups: Sequence[Sequence[Item]], samples: Sequence[Sample]) -> pa.Array:
+        """The items of each row; ``samples`` hold the passages that those which are not supported were held against."""
+        members = list(chain.from_iterable(groups))
+        if not members:
+            return _empty_lists(len(groups), ITEM)
+        addresses = list(map(id, members))
+        self._read(dict(zip(addresses, members, strict=True)))
+        places = np.fromiter(map(self._places.__getitem__, addresses), np.int32, len(addresses))
+        known = self._known.take(pa.array(places))
+        unbacked = _empty_lists(len(members), pa.string())
+        if self._unbacked and not self._unbacked.isdisjoint(addresses):
+            own = chain.from_iterable(map(repeat, samples, map(len, groups)))
+            unbacked = _array([unbacked_in(item, each.texts) for item, each in zip(members, own, strict=True)], TEXTS)
+        return _listed(groups, pa.StructArray.from_arrays([*known.flatten(), unbacked], fields=list(ITEM)))
+
+    def _read(self, items: Mapping[int, Item]) -> None:
+        """Know these items, by their addresses."""
+        if self._size > _KEPT:
+            self._forget()
+        new = {address: item for address, item in items.items() if address not in self._places}
+        if not new:
+            return
+        self._places.update(zip(new, range(len(self._kept), len(self._kept) + len(new)), strict=True))
+        self._kept += new.values()
+        arrays = [_array(list(map(attrgetter(field.name), new.values())), field.type) for field in _OF_ITEMS]
+        read = pa.StructArray.from_arrays(arrays, fields=_OF_ITEMS)
+        self._known = pa.concat_arrays([self._known, read])
+        self._size += read.nbytes
+        self._unbacked.update(id(item) for item in new.values() if item.evidence and item.unbacked_by_chunks)
 
 
 def _empty_lists(count: int, kind: pa.DataType) -> pa.Array:

@@ -78,11 +78,9 @@ def log_report(
     from mlflow.entities import LoggedModelInput
 
     model = model_id or mlflow.get_active_model_id()
-    with target_run(run_id, run_name or _run_name(report, model)) as target, alone_in(target):
+    with target_run(run_id, run_name or _run_name(report, model)) as target, alone_in(target) as info:
         writer = RunWriter(target)
-        info = mlflow.get_run(target).info
-        writer.tags({"ragmetrics.version": package_version()})
-        writer.params({**description_of(report), **(params or {})})
+        writer.params({**description_of(report), **(params or {})}, {"ragmetrics.version": package_version()})
         name = dataset if isinstance(dataset, str) else None
         datasets = [dataset_input(report.rows, report.questions_digest, info.experiment_id, name)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])
@@ -98,10 +96,11 @@ def log_report(
             log_feedback(report.rows, target, report.diagnoses)
         elif traces:
             log_traces(report.rows, target, model, report.diagnoses)
+        said: dict[str, Any] = {}
         if note and SUMMARY_HEAD in writer.present_tags().get(_NOTE_TAG, SUMMARY_HEAD):  # nobody else's
             named = _names_on_traces(report) if traces and not feedback else ""
-            writer.tags({_NOTE_TAG: redact(f"{note}{named}")})
-        writer.tags({**(tags or {}), STATUS_TAG: status_of(report.incomplete)})
+            said = {_NOTE_TAG: redact(f"{note}{named}")}
+        writer.tags({**said, **(tags or {}), STATUS_TAG: status_of(report.incomplete)})
     return target
 
 

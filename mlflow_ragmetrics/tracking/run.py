@@ -197,18 +197,17 @@ _LONGEST_WAIT, _WAIT_FOR_ELSEWHERE = 600, 60
 
 
 @contextmanager
-def alone_in(run_id: str) -> Iterator[None]:
+def alone_in(run_id: str) -> Iterator[RunInfo]:
     """While this lasts nobody else writes a report into the run: another process, or thread, is waited for.
 
     One that was ended is not; of another machine, of which that cannot be known, it is waited for a minute.
     ``RagMetricsError`` where a process of this machine writes for more than ten.
     """
     with _LOCKS[run_id]:
-        _take(run_id)
-        yield
+        yield _take(run_id)
 
 
-def _take(run_id: str) -> None:
+def _take(run_id: str) -> RunInfo:
     from mlflow import MlflowClient
 
     client, me, began = MlflowClient(), this_process(), time.monotonic()
@@ -216,7 +215,7 @@ def _take(run_id: str) -> None:
         run = client.get_run(run_id)
         writer, status = run.data.tags.get(WRITER_TAG, ""), run.data.tags.get(STATUS_TAG)
         if writer == me and status == WRITING:
-            return
+            return run.info
         waited = time.monotonic() - began
         is_here = writer.partition(" ")[0] == platform.node()
         is_other = status == WRITING and writer != me and is_being_written(run)

@@ -24,7 +24,7 @@ from mlflow_ragmetrics.errors import RagMetricsError
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import DatasetInput, LoggedModelInput, Metric
+    from mlflow.entities import DatasetInput, LoggedModelInput, Metric, RunTag
 
 __all__ = [
     "CLAIMS",
@@ -99,10 +99,7 @@ class RunWriter:
 
     def tags(self, tags: Mapping[str, object]) -> None:
         """Set tags."""
-        from mlflow.entities import RunTag
-
-        entries = [RunTag(name, plain_text(str(value))) for name, value in tags.items()]
-        self._client.log_batch(self.run_id, tags=entries, synchronous=True)
+        self._client.log_batch(self.run_id, tags=_tags(tags), synchronous=True)
 
     def present_tags(self) -> dict[str, str]:
         """The tags of the run as they are in the store."""
@@ -112,22 +109,23 @@ class RunWriter:
         """Take a tag away."""
         self._client.delete_tag(self.run_id, name)
 
-    def params(self, params: Mapping[str, object]) -> None:
-        """Write params; of those that the run has already, see ``new_params``."""
+    def params(self, params: Mapping[str, object], tags: Mapping[str, object] = MappingProxyType({})) -> None:
+        """Write params, and ``tags`` with them; of those that the run has already, see ``new_params``."""
         try:
-            self._write_params(params)
+            self._write_params(params, _tags(tags))
         except write_errors() as error:
             if _WRITTEN_BY_OTHERS.search(str(error)) is None:
                 raise
-            self._write_params(params)
+            self._write_params(params, _tags(tags))
 
-    def _write_params(self, params: Mapping[str, object]) -> None:
+    def _write_params(self, params: Mapping[str, object], tags: Sequence[RunTag]) -> None:
         from mlflow.entities import Param
 
         present = self._client.get_run(self.run_id).data.params
         fresh = [Param(name, value) for name, value in new_params(params_of(params), present).items()]
-        for batch in _batches(fresh, _PARAMS_PER_BATCH):
-            self._client.log_batch(self.run_id, params=batch, synchronous=True)
+        for batch in list(_batches(fresh, _PARAMS_PER_BATCH)) or ([[]] if tags else []):
+            self._client.log_batch(self.run_id, params=batch, tags=tags, synchronous=True)
+            tags = ()
 
     def inputs(self, datasets: Sequence[DatasetInput], models: Sequence[LoggedModelInput]) -> None:
         """Link datasets and models to the run."""
@@ -144,9 +142,7 @@ class RunWriter:
 
     def metrics(self, metrics: Sequence[Metric], tags: Mapping[str, object] = MappingProxyType({})) -> None:
         """Write points of metrics, and ``tags`` with them; a point that the run has already is the same point."""
-        from mlflow.entities import RunTag
-
-        entries = [RunTag(name, plain_text(str(value))) for name, value in tags.items()]
+        entries = _tags(tags)
         for batch in _batches(metrics, _METRICS_PER_BATCH):
             self._client.log_batch(self.run_id, metrics=batch, tags=entries, synchronous=True)
             entries = []
@@ -276,6 +272,12 @@ def new_params(wanted: Mapping[str, str], present: Mapping[str, str]) -> dict[st
         message = f"the run already has other values of the params {names}, which MLflow does not let change"
         warnings.warn(message, stacklevel=2)
     return fresh
+
+
+def _tags(tags: Mapping[str, object]) -> list[RunTag]:
+    from mlflow.entities import RunTag
+
+    return [RunTag(name, plain_text(str(value))) for name, value in tags.items()]
 
 
 def _batches(entries: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -277,6 +277,24 @@ def test_any_mapping_is_a_sample(record: dict[Any, Any]) -> None:
         assert all(isinstance(each, str) for each in getattr(sample, field) or ())
 
 
+def test_records_with_the_same_names_are_read_each_for_itself() -> None:
+    turns = [{"role": "user", "content": "Hi"}]
+    history = [to_sample({"question": "why", "history": value}) for value in (turns, "a note", None, turns)]
+    assert [len(each.history or ()) for each in history] == [1, 0, 0, 1]
+    assert [dict(each.metadata) for each in history] == [{}, {"history": "a note"}, {}, {}]
+    contexts = [to_sample({"answer": "a", "docs": value}) for value in (["It rained all day."], "doc-7", ["It shone."])]
+    assert [each.texts for each in contexts] == [("It rained all day.",), None, ("It shone.",)]
+    assert [dict(to_sample({"answer": "a", name: 7}).metadata) for name in (1, True, 1.0)] == [
+        {"1": 7},
+        {"True": 7},
+        {"1.0": 7},
+    ]
+    row = {"answer": "a", "reference": "b"}
+    turned = to_sample(row, {"answer": "reference"})
+    assert (turned.answer, turned.reference) == ("b", None)
+    assert (to_sample(row).answer, to_sample(row).reference) == ("a", "b")
+
+
 def test_messages_of_our_own_are_a_history() -> None:
     turns = [Message("user", "before"), Message("assistant", "x")]
     assert to_sample({"question": "why", "history": turns}).history == tuple(turns)

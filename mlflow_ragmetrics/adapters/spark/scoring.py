@@ -122,22 +122,23 @@ class Scoring:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Each batch, in parts, with the new columns."""
         suite = suite_of(self.recipe)
+        columns = ScoreColumns(suite)
         parts: deque[pa.RecordBatch] = deque()
         rows = suite.score_samples(self._samples(batches, parts))
         for first in rows:
             part = parts.popleft()
-            added = self.added([first, *islice(rows, part.num_rows - 1)], suite)
+            added = self.added([first, *islice(rows, part.num_rows - 1)], columns)
             arrays, names = [*part.columns, *added.columns], [*part.schema.names, *added.schema.names]
             yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     def score(self, records: Iterable[Mapping[Any, Any]]) -> pa.RecordBatch:
         """The new columns of these records."""
         suite = suite_of(self.recipe)
-        return self.added(list(suite.score_samples(to_sample(record, self.columns) for record in records)), suite)
+        rows = list(suite.score_samples(to_sample(record, self.columns) for record in records))
+        return self.added(rows, ScoreColumns(suite))
 
-    def added(self, rows: Sequence[Row], suite: Suite) -> pa.RecordBatch:
+    def added(self, rows: Sequence[Row], columns: ScoreColumns) -> pa.RecordBatch:
         """The new columns of scored rows."""
-        columns = ScoreColumns(suite)
         ids = [pa.array([row.sample.id for row in rows], pa.string())] if self.adds_id else []
         return pa.RecordBatch.from_arrays([*ids, *columns.arrays(rows)], schema=self.schema(columns))
 

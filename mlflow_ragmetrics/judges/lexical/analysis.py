@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import threading
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, compress
 from typing import Final, Generic, NamedTuple, TypeVar
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from mlflow_ragmetrics.core.text import has_content
-from mlflow_ragmetrics.judges.lexical.terms import NEGATED, Term, Terms, terms_of
+from mlflow_ragmetrics.judges.lexical.terms import IS_CONTENT, ORS, Term, Terms, terms_of
 from mlflow_ragmetrics.judges.lexical.words import (
     ABBREVIATIONS,
     CLOSING_ABBREVIATIONS,
@@ -30,8 +33,12 @@ __all__ = [
     "Analysis",
     "analysed",
     "MOST_PLACES",
-    "Place",
+    "Cells",
+    "CutClaim",
+    "Column",
     "Source",
+    "Sources",
+    "ranges",
     "places_per_word",
     "source_of",
 ]
@@ -129,55 +136,24 @@ _REMARK = re.compile(
 )
 CLAUSE_END = re.compile(r";\s+|,\s+(?:and|but|while|whereas|а|но|и)\s+")
 _CLAUSE = re.compile(rf"{CLAUSE_END.pattern}(?=(\w+)\s)")
-
-
-def split_claims(text: str) -> tuple[str, ...]:
-    """The claims of ``text``: sentences and list items, and clauses that have a subject of their own.
-
-    Citations such as "[2]" and emphasis marks are removed. Questions and lead-ins ("Here are the steps:") state
-    nothing and are left out, as are courtesies ("Let me know if …") and remarks that the passages do not say it, unless
-    there is nothing else. No letter or digit: no claim.
-    """
-    pieces = [_clean(text[start:end]) for start, end in sentence_spans(text)]
-    stated = [piece for piece in pieces if piece and not _states_nothing(piece)]
-    return tuple(claim for piece in stated or pieces if piece for claim in _clauses(piece))
-
-
-def _clean(piece: str) -> str:
-    return _EMPHASIS.sub("", _CITATION.sub("", piece)).strip()
-
-
-def _states_nothing(piece: str) -> bool:
-    return piece.endswith(("?", ":", "？", "：")) or _REMARK.search(piece) is not None
-
-
-def _clauses(sentence: str) -> list[str]:
-    """Cut at a semicolon, or at ", and" and its like where a pronoun or article opens the next clause."""
-    clauses: list[str] = []
-    start = 0
-    for cut in _CLAUSE.finditer(sentence):
-        subject = cut.group(1)
-        if subject is not None and subject.casefold() not in SUBJECTS:
-            continue
-        if not (_has_words(sentence[start : cut.start()]) and _has_words(sentence[cut.end() : cut.end() + _AHEAD])):
-            continue
-        clauses.append(sentence[start : cut.start()])
-        start = cut.end()
-    return [*clauses, sentence[start:]]
-
-
-def _has_words(piece: str) -> bool:
-    return len(piece.split(maxsplit=_FEWEST_WORDS)) >= _FEWEST_WORDS
+_NO_TOKENS: Final = frozenset(" \t\r\"'“”«»‘’*_`•‣◦·-–—…#|/[]<>=+~&")
+# What is read with words further behind, or in another order, or is no sentence where it is all that is left of one.
+_READ_OTHERWISE = re.compile(r"[\n$€£₽]|\d(?:st|nd|rd|th|s)\W*(?:\w+\W*)?$|[.!?…。！？]\W*[%°℃℉]", re.IGNORECASE)
+_PRICED_ORDINAL = re.compile(r"[$€£₽]\W*\d+(?:st|nd|rd|th)", re.IGNORECASE)  # its sign goes to a later number
 
 
 _TEXT_KEPT: Final = 400_000
+_FEWEST_KEPT: Final = 4
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
 class Recent(Generic[Key, Value]):
-    """The values made for the most recently asked keys, kept while their sizes sum to ``capacity`` at most."""
+    """The values made for the most recently asked keys, kept while their sizes sum to ``capacity`` at most.
+
+    The last four are kept whatever their sizes: the texts of one row are asked for again and again.
+    """
 
     def __init__(self, make: Callable[[Key], Value], size: Callable[[Key], int], capacity: int) -> None:
         self._make, self._size, self._capacity = make, size, capacity
@@ -192,45 +168,142 @@ class Recent(Generic[Key, Value]):
                 self._kept.move_to_end(key)
                 return self._kept[key]
         value = self._make(key)
+        self.keep(key, value)
+        return value
+
+    def keep(self, key: Key, value: Value) -> None:
+        """Keep the value of a key that was made elsewhere."""
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = value
                 self._total += self._size(key)
-            while self._total > self._capacity and len(self._kept) > 1:
+            while self._total > self._capacity and len(self._kept) > _FEWEST_KEPT:
                 oldest, _ = self._kept.popitem(last=False)
                 self._total -= self._size(oldest)
-        return value
-
-
-class Sentence(NamedTuple):
-    """A sentence: where it stands in its text, and the places of its terms."""
-
-    start: int
-    end: int
-    terms: range
 
 
 class Analysis:
-    """The sentences of a text and the terms in them; what stands in no sentence, such as a list marker, is left out."""
+    """The sentences of a text and the terms in them; what stands in no sentence, such as a list marker, is left out.
+
+    The terms of a sentence are those from its place in ``borders`` to the next.
+    """
+
+    __slots__ = ("borders", "spans", "terms")
 
     def __init__(self, text: str) -> None:
-        self.terms = terms = terms_of(text)
-        spans = sentence_spans(text)
-        starts = terms.starts
+        self.terms = terms_of(text)
+        self.spans = tuple(sentence_spans(text))
+        starts: Sequence[int] = self.terms.starts
         if any(sign in text for sign in CURRENCY_SIGNS):
             starts = list(accumulate(starts, max))  # a currency sign comes behind its number
         found, place = [], 0
-        for start, end in spans:
+        for start, end in self.spans:
             first = bisect_left(starts, start, place)
             place = bisect_left(starts, end, first)
             found.append(range(first, place))
-        borders = [0, *accumulate(map(len, found))]
-        if borders[-1] < len(terms.keys):
-            terms.keep(found)
-        self.sentences = [Sentence(*span, range(*each)) for span, each in zip(spans, pairwise(borders), strict=True)]
+        self.borders = (0, *accumulate(map(len, found)))
+        if self.borders[-1] < len(starts):
+            self.terms = self.terms.only([*chain.from_iterable(found)])
 
 
 analysed = Recent(Analysis, len, _TEXT_KEPT)
+
+
+class CutClaim(NamedTuple):
+    """A claim of a text, and its terms where those that it has there are those that it has alone."""
+
+    text: str
+    terms: Terms | None
+
+
+def split_claims(text: str) -> list[CutClaim]:
+    """The claims of ``text``: sentences and list items, and clauses that have a subject of their own.
+
+    Citations such as "[2]" and emphasis marks are removed. Questions and lead-ins ("Here are the steps:") state
+    nothing and are left out, as are courtesies ("Let me know if …") and remarks that the passages do not say it, unless
+    there is nothing else. No letter or digit: no claim.
+    """
+    analysis = analysed(text)
+    pieces = [_clean(text[start:end]) for start, end in analysis.spans]
+    stated = [number for number, piece in enumerate(pieces) if piece and not _states_nothing(piece)]
+    chosen = stated or [number for number, piece in enumerate(pieces) if piece]
+    claims = [claim for number in chosen for claim in _claims_of(analysis, number, pieces[number])]
+    return [CutClaim(claim, None) for claim, _ in claims] if _PRICED_ORDINAL.search(text) else claims
+
+
+def _clean(piece: str) -> str:
+    return _EMPHASIS.sub("", _CITATION.sub("", piece)).strip()
+
+
+def _states_nothing(piece: str) -> bool:
+    return piece.endswith(("?", ":", "？", "：")) or _REMARK.search(piece) is not None
+
+
+def _claims_of(analysis: Analysis, number: int, piece: str) -> Iterator[CutClaim]:
+    """The clauses of a sentence of the text; ``piece`` is that sentence without citations and emphasis."""
+    start, end = analysis.spans[number]
+    within = range(analysis.borders[number], analysis.borders[number + 1])
+    as_written = end - start == len(piece)
+    begins = as_written and _begins_alone(analysis.terms.text, start)
+    ends = as_written and _ends_alone(analysis.terms.text, end)
+    for first, last in _clauses(piece):
+        claim = piece[first:last]
+        alone = as_written and (begins or first > 0) and (ends or last < len(piece))
+        alone = alone and _READ_OTHERWISE.search(claim) is None
+        yield CutClaim(claim, _terms_between(analysis.terms, within, start + first, start + last) if alone else None)
+
+
+def _clauses(sentence: str) -> Iterator[Span]:
+    """Cut at a semicolon, or at ", and" and its like where a pronoun or article opens the next clause."""
+    start = 0
+    for cut in _CLAUSE.finditer(sentence):
+        subject = cut.group(1)
+        if subject is not None and subject.casefold() not in SUBJECTS:
+            continue
+        if _has_words(sentence[start : cut.start()]) and _has_words(sentence[cut.end() : cut.end() + _AHEAD]):
+            yield start, cut.start()
+            start = cut.end()
+    yield start, len(sentence)
+
+
+def _has_words(piece: str) -> bool:
+    return len(piece.split(maxsplit=_FEWEST_WORDS)) >= _FEWEST_WORDS
+
+
+def _begins_alone(text: str, start: int) -> bool:
+    """Whether the first words of a sentence are read as if nothing stood before it: behind the end of another."""
+    before = start - 1
+    while before >= 0 and text[before] in _NO_TOKENS:
+        before -= 1
+    return before < 0 or text[before] in "\n!?;:" or (text[before] == "." and not _abbreviates(text, before))
+
+
+def _ends_alone(text: str, end: int) -> bool:
+    """Whether the last words of a sentence are read as if nothing stood behind it: before a break."""
+    last = end - 1
+    while text[last] in _NO_TOKENS:
+        last -= 1
+    if text[last] in "\n!?;:,()":
+        return True
+    if text[last] == ".":
+        return not _abbreviates(text, last)
+    while end < len(text) and text[end] in _NO_TOKENS:
+        end += 1
+    return end == len(text) or text[end] in "\n.!?;:,()"
+
+
+def _abbreviates(text: str, stop: int) -> bool:
+    """Whether a full stop may be part of a word, as in "U.S."."""
+    return stop > 0 and text[stop - 1].isalpha() and not text[max(0, stop - 2) : stop - 1].isalnum()
+
+
+def _terms_between(terms: Terms, within: range, start: int, end: int) -> Terms | None:
+    """The terms from ``start`` to ``end``, unless a text that begins with them would be read in another way."""
+    first = bisect_left(terms.starts, start, within.start, within.stop)
+    last = bisect_left(terms.starts, end, first, within.stop)
+    if MARKER.match(terms.text, start) or (first < last and terms.keys[first] in ORS):
+        return None
+    return terms.part(range(first, last), start, end)
 
 
 _PASSAGES_KEPT: Final = 200_000
@@ -241,122 +314,110 @@ _FEWEST_PLACES: Final = 5
 _WORK: Final = 5_000_000
 MOST_PLACES: Final = 500  # of one key: what a claim costs stays bounded however long the passages are
 
-
-class Place:
-    """One sentence of a passage: the passage's number from 1, its content terms and their keys."""
-
-    def __init__(self, passage: int, within: Terms, start: int, end: int, content: list[int]) -> None:
-        self.passage = passage
-        self._within, self._start, self._end, self._content = within, start, end, content
-        self.keys = list(map(within.keys.__getitem__, content))
-
-    @property
-    def text(self) -> str:
-        """The sentence."""
-        return self._within.text[self._start : self._end]
-
-    @cached_property
-    def terms(self) -> list[Term]:
-        """Its content terms."""
-        return self._within.at(self._content)
-
-    @cached_property
-    def negates(self) -> bool:
-        """Whether any of its terms is negated."""
-        kinds = self._within.kinds
-        return any(map(NEGATED.__and__, map(kinds.__getitem__, self._content)))
+Column = NDArray[np.int64]
 
 
 class Source:
     """Passages, indexed by the keys of their content terms.
 
-    ``places``: their sentences in order; one of more than 60 content terms (a table, a menu) is several places.
-    All content terms stand in one row. Where a key stands there is found when it is asked for: each term knows where
-    its key stood last before it.
+    Their sentences are places, in order; one of more than 60 content terms (a table, a menu) is several places. All
+    content terms stand in one row, of which place ``i`` has those from ``borders[i]`` on. ``ids`` numbers the keys.
+    The places that hold the key of a number, 500 at most, are ``counts[number]`` of ``postings`` from
+    ``starts[number]`` on. ``positions`` has the same of where it stands in ``spread``, the row with a gap of four
+    behind each place, in which terms that are near each other are near.
     """
 
     def __init__(self, passages: tuple[str, ...]) -> None:
-        self.places: list[Place] = []
-        self._starts: list[int] = []  # of the places, in the row
-        self._last: dict[str, int] = {}
-        self._before: list[int] = []
-        self._positions: dict[str, list[int]] = {}
-        self._postings: dict[str, list[int]] = {}
-        for number, passage in enumerate(passages, start=1):
-            analysis = analysed(passage)
-            for sentence in analysis.sentences:
-                content = analysis.terms.content(sentence.terms)
-                if len(content) > _LONGEST:
-                    self._cut(number, analysis.terms, sentence, content)
-                elif content:
-                    self._add(Place(number, analysis.terms, sentence.start, sentence.end, content))
+        analyses = list(map(analysed, passages))
+        self._within = [each.terms for each in analyses]
+        self._spans = [span for each in analyses for span in each.spans]
+        offsets = [0, *accumulate(len(each.keys) for each in self._within)]
+        self._offsets = offsets
+        borders = zip(offsets, analyses, strict=False)
+        ends = np.array([offset + end for offset, each in borders for end in each.borders[1:]], np.int64)
+        kinds = b"".join([each.kinds for each in self._within])
+        is_content = kinds.translate(IS_CONTENT)
+        self._content = content = np.flatnonzero(np.frombuffer(is_content, np.uint8))
+        sentence = np.searchsorted(ends, content, "right")
+        rank = np.arange(len(content)) - np.searchsorted(content, np.append(0, ends))[sentence]
+        opens = rank % _LONGEST == 0
+        begins = np.flatnonzero(opens)
+        self.borders = (*begins.tolist(), len(content))
+        self._sentences = tuple(sentence[begins].tolist())
+        numbers = [number for number, each in enumerate(analyses, start=1) for _ in each.spans]
+        self.numbers = tuple(map(numbers.__getitem__, self._sentences))
+        self.keys = tuple(compress(chain.from_iterable(each.keys for each in self._within), is_content))
+        self.ids = {key: number for number, key in enumerate(dict.fromkeys(self.keys))}
+        self.kinds = bytes(compress(kinds, is_content))
+        self._index(np.cumsum(opens) - 1)
 
-    def _cut(self, number: int, terms: Terms, sentence: Sentence, content: list[int]) -> None:
-        for first in range(0, len(content), _LONGEST):
-            piece = content[first : first + _LONGEST]
-            start = sentence.start if first == 0 else terms.starts[piece[0]]
-            end = sentence.end if first + _LONGEST >= len(content) else terms.ends[piece[-1]]
-            self._add(Place(number, terms, start, end, piece))
+    def _index(self, places: Column) -> None:
+        row = np.fromiter(map(self.ids.__getitem__, self.keys), np.int64, len(self.keys))
+        order = np.argsort(row, kind="stable")
+        row, places = row[order], places[order]
+        totals = np.bincount(row, minlength=len(self.ids))
+        starts = np.cumsum(totals) - totals
+        rank = np.arange(len(row)) - starts[row]
+        fresh = (rank == 0) | (np.diff(places, prepend=-1) != 0)
+        before = np.append(0, np.cumsum(fresh))
+        self.postings = places[fresh]
+        self.starts = before[starts]
+        self.counts = np.minimum(before[starts + totals] - self.starts, MOST_PLACES)
+        self.positions = order + _NEAR * (places + 1)
+        self.position_starts = starts
+        self.position_counts = np.minimum(totals, MOST_PLACES)
+        self.spread = np.full(len(row) + _NEAR * (len(self) + 2), -1)
+        known = rank < MOST_PLACES
+        self.spread[self.positions[known]] = row[known]
 
-    def _add(self, place: Place) -> None:
-        last, before = self._last, self._before
-        self.places.append(place)
-        self._starts.append(len(before))
-        for position, key in enumerate(place.keys, len(before)):
-            before.append(last.get(key, -1))
-            last[key] = position
+    def __len__(self) -> int:
+        return len(self.numbers)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._last
+    def text_of(self, place: int) -> str:
+        """The sentence of a place."""
+        content = self._content[self.borders[place] : self.borders[place + 1]]
+        sentences, sentence, passage = self._sentences, self._sentences[place], self.numbers[place] - 1
+        within, offset = self._within[passage], self._offsets[passage]
+        start, end = self._spans[sentence]
+        if place and sentences[place - 1] == sentence:
+            start = within.starts[content[0] - offset]
+        if place + 1 < len(sentences) and sentences[place + 1] == sentence:
+            end = within.ends[content[-1] - offset]
+        return within.text[start:end]
 
-    def _index(self, key: str) -> None:
-        row, position = [], self._last.get(key, -1)
-        while position >= 0:
-            row.append(position)
-            position = self._before[position]
-        row.reverse()
-        places = [bisect_right(self._starts, position) - 1 for position in row]
-        self._postings[key] = list(dict.fromkeys(places))[:MOST_PLACES]
-        apart = [position + _NEAR * place for position, place in zip(row, places, strict=True)]
-        self._positions[key] = apart[:MOST_PLACES]
+    def terms_of(self, place: int) -> list[Term]:
+        """The content terms of a place."""
+        return self._terms(place, self.borders[place], self.borders[place + 1])
 
-    def postings(self, key: str) -> list[int]:
+    def term_at(self, place: int, number: int) -> Term:
+        """One of the content terms of a place, by its number from 0."""
+        first = self.borders[place] + number
+        return self._terms(place, first, first + 1)[0]
+
+    def _terms(self, place: int, first: int, last: int) -> list[Term]:
+        passage = self.numbers[place] - 1
+        return self._within[passage].at((self._content[first:last] - self._offsets[passage]).tolist())
+
+    def keys_of(self, place: int) -> tuple[str, ...]:
+        """The keys of the content terms of a place."""
+        return self.keys[self.borders[place] : self.borders[place + 1]]
+
+    def kinds_of(self, place: int) -> bytes:
+        """What the content terms of a place are."""
+        return self.kinds[self.borders[place] : self.borders[place + 1]]
+
+    def places_of(self, key: str) -> list[int]:
         """The places that hold a key, the first 500 of them."""
-        if key not in self._postings:
-            self._index(key)
-        return self._postings[key]
-
-    def positions(self, key: str) -> list[int]:
-        """Where a key stands in the row of all terms, up to 500 times; between two sentences, the row has a gap."""
-        if key not in self._positions:
-            self._index(key)
-        return self._positions[key]
-
-    def nearness(self, left: str, right: str, most: int = MOST_PLACES) -> float:
-        """1 where ``right`` follows ``left`` at once, 0.5 where they stand at most four apart, else 0.
-
-        Of ``left``, the first ``most`` places are looked at.
-        """
-        rights = self.positions(right)
-        if not rights:
-            return 0.0
-        best, last = 0.0, rights[-1]
-        for position in self.positions(left)[:most]:
-            if position - _NEAR > last:
-                break
-            place = bisect_left(rights, position - _NEAR)
-            while place < len(rights) and (distance := rights[place] - position) <= _NEAR:
-                if distance == 1:
-                    return 1.0
-                if distance:
-                    best = 0.5
-                place += 1
-        return best
+        number = self.ids.get(key)
+        if number is None:
+            return []
+        start = self.starts[number]
+        return self.postings[start : start + self.counts[number]].tolist()  # type: ignore[no-any-return]
 
     @cached_property
     def _prefixes(self) -> dict[str, list[str]]:
         prefixes: dict[str, list[str]] = {}
-        for key in self._last:
+        for key in self.ids:
             if len(key) > _PREFIX:
                 prefixes.setdefault(key[:_PREFIX], []).append(key)
         return prefixes
@@ -367,6 +428,87 @@ class Source:
 
 
 source_of = Recent(Source, lambda passages: sum(map(len, passages)), _PASSAGES_KEPT)
+
+
+class Sources:
+    """Several sources as one: the columns of all, in which each key and each place has a number of its own.
+
+    Those of a source begin at its ``first_key`` and its ``first_place``; it has so many places (``sizes``).
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sizes = np.array(list(map(len, sources)))
+        self.first_key = _offsets([len(each.ids) for each in sources])
+        self.first_place = _offsets(self.sizes)
+        rows = _offsets([len(each.keys) for each in sources])
+        self.passages = np.array([number for each in sources for number in each.numbers], np.int64)
+        self.postings = _joined([each.postings for each in sources], self.first_place)
+        self.starts = _joined([each.starts for each in sources], _offsets([len(each.postings) for each in sources]))
+        self.counts = np.concatenate([each.counts for each in sources])
+        spread = _offsets([len(each.spread) for each in sources])
+        self.positions = _joined([each.positions for each in sources], spread)
+        self.position_starts = _joined([each.position_starts for each in sources], rows)
+        self.position_counts = np.concatenate([each.position_counts for each in sources])
+        self.spread = _joined([each.spread for each in sources], self.first_key)
+
+
+def _offsets(sizes: ArrayLike) -> Column:
+    return np.cumsum(np.append(0, sizes)[:-1])
+
+
+def _joined(columns: Sequence[Column], offsets: Column) -> Column:
+    return np.concatenate([column + offset for column, offset in zip(columns, offsets.tolist(), strict=True)])
+
+
+def ranges(starts: Column, counts: Column) -> tuple[Column, Column]:
+    """The ``counts[i]`` numbers from ``starts[i]`` on, for each ``i`` in turn: which ``i`` each is of, and they."""
+    of = np.repeat(np.arange(len(counts)), counts)
+    return of, np.arange(len(of)) + (starts - np.cumsum(counts) + counts)[of]
+
+
+class Cells:
+    """Which places share keys with several texts: a cell for each text and each place that shares any, in order.
+
+    ``keys``: the distinct keys of all texts, ``texts`` which text each is of, in order. Of each key, the first
+    ``most[text]`` places are looked at. A cell has its ``text``, its ``place`` and how many keys are shared
+    (``counts``); those of a text begin at its border in ``borders``. ``shared`` are the shared keys, cell by cell and
+    in the texts' order, and ``of`` the cell of each; those of a cell begin at ``begins``.
+    """
+
+    def __init__(self, sources: Sources, keys: Column, texts: Column, most: Column) -> None:
+        size = max(1, int(sources.sizes.sum()))
+        of, at = ranges(sources.starts[keys], np.minimum(sources.counts[keys], most[texts]))
+        slots = texts[of] * size + sources.postings[at]
+        order = np.argsort(slots, kind="stable")
+        slots = slots[order]
+        is_new = np.diff(slots, prepend=-1) != 0
+        self.shared, self.of = of[order], np.cumsum(is_new) - 1
+        self.begins = np.flatnonzero(is_new)
+        self.counts = np.diff(self.begins, append=len(slots))
+        self.text, self.place = np.divmod(slots[self.begins], size)
+        self._first = order[self.begins]
+        ends = np.searchsorted(self.text, np.arange(len(most) + 1))
+        self.borders: list[int] = ends.tolist()
+        self._has_cells = np.flatnonzero(np.diff(ends))
+        self._groups = ends[self._has_cells]
+
+    def largest(self, figures: Column) -> Column:
+        """The largest of its cells' ``figures`` for each text; 0 for one without cells."""
+        found = np.zeros(len(self.borders) - 1, np.int64)
+        if len(self._groups):
+            found[self._has_cells] = np.maximum.reduceat(figures, self._groups)
+        return found
+
+    def first_of_largest(self, figures: Column) -> Column:
+        """The cell with the largest of ``figures`` for each text; of equals the one that a search key by key finds."""
+        found = np.zeros(len(self.borders) - 1, np.int64)
+        if len(self._groups):
+            is_largest = figures == self.largest(figures)[self.text]
+            first = np.where(is_largest, self._first, np.iinfo(np.int64).max)
+            least = np.zeros_like(found)
+            least[self._has_cells] = np.minimum.reduceat(first, self._groups)
+            found[self._has_cells] = np.flatnonzero(first == least[self.text])
+        return found
 
 
 def places_per_word(characters: int) -> int:

@@ -8,7 +8,7 @@ from typing import Final
 
 from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.judges.lexical.analysis import Source, source_of
-from mlflow_ragmetrics.judges.lexical.support import claim_terms, cover, nearest_places
+from mlflow_ragmetrics.judges.lexical.support import Compared, cover, nearest_places, terms_of_claim
 from mlflow_ragmetrics.judges.lexical.terms import Term
 
 __all__ = ["doubted_words", "unbacked_in", "unbacked_spans"]
@@ -27,9 +27,9 @@ def doubted_words(claim: str, passages: Sequence[str]) -> tuple[tuple[int, int, 
     without content ("of", "the") have that of their neighbours.
     """
     source = source_of(tuple(passages))
-    terms = claim_terms(claim)
-    nearest = nearest_places(cover(terms, source), source)
-    near = {key for place in nearest for key in source.places[place].keys}
+    (coverage,) = cover([Compared(terms_of_claim(claim), source)])
+    terms = coverage.claim.at()
+    near = {key for place in nearest_places(coverage) for key in source.keys_of(place)}
     own = [_doubt(term, near, source) if term.content else None for term in terms]
     before, after = _fading(own), _fading(own[::-1])[::-1]
     words = []
@@ -65,7 +65,7 @@ def unbacked_in(item: Item, passages: Sequence[str] | None) -> tuple[str, ...]:
 def _doubt(term: Term, near: set[str], source: Source) -> float:
     if term.key in near:
         return 0.0
-    if term.key in source:
+    if term.key in source.ids:
         return _ELSEWHERE
     return _RELATED if source.related(term.key) else 1.0
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
-from mlflow_ragmetrics.judges.lexical.analysis import Place
-from mlflow_ragmetrics.judges.lexical.terms import CANCELLING, Term, is_negator, stem
+from mlflow_ragmetrics.judges.lexical.analysis import Source
+from mlflow_ragmetrics.judges.lexical.terms import CANCELLING, NAME, NUMBER, Term, Terms, holds, is_negator, stem
 from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, IMPLICIT_NEGATIONS, NEGATORS, OPPOSITES, UNITS
 
-__all__ = ["Disagreement", "find_denial", "find_disagreement", "find_omission"]
+__all__ = ["ComparedTerms", "Disagreement", "find_denial", "find_disagreement", "find_omission"]
 
 _MATCHING: Final = 0.6
 _FEWEST_SHARED: Final = 2
 _REACH: Final = 3
+_REPLACEABLE: Final = NUMBER | NAME
+_NONE: Final = frozenset[str]()
 
 _CLAUSE: Final = 8
 _CONDITIONS = frozenset(("if", "when", "unless", "whether", "once", "если", "когда"))
@@ -24,7 +26,6 @@ _NEGATOR = re.compile(rf"\b(?:{'|'.join(sorted(NEGATORS))})\b|n['’]t\b", re.IG
 _DENYING_PREFIXES = ("unab", "unkn", "uncl", "unlik", "unsaf", "impos", "incap", "illeg", "ineff", "inabil", "non-")
 
 Kind = Literal["number", "name", "negation", "opposite"]
-Fits = Callable[[Term, Term], bool]
 
 
 @dataclass(frozen=True)
@@ -36,55 +37,73 @@ class Disagreement:
     passage: str
 
 
-def find_disagreement(claim: Sequence[Term], sentence: Place) -> Disagreement | None:
-    """The first disagreement of a claim, as content terms, with a sentence; ``None`` where they do not match.
+class ComparedTerms:
+    """Content terms of a claim as they are held against one sentence after another."""
+
+    def __init__(self, terms: Terms, places: Sequence[int]) -> None:
+        self._terms, self._places = terms, places
+        self.ordered = [terms.keys[place] for place in places]
+        self.keys = set(self.ordered)
+        self.kinds = bytes([terms.kinds[place] for place in places])
+        self.measures = _measures(terms.at(places)) if holds(self.kinds, NUMBER) else {}
+
+    def text_at(self, number: int) -> str:
+        """The text of a term."""
+        return self._terms.text_at(self._places[number])
+
+
+def find_disagreement(claim: ComparedTerms, source: Source, sentence: int) -> Disagreement | None:
+    """The first disagreement of a claim with a sentence; ``None`` where they do not match.
 
     A number, name or opposite disagrees where it stands in the same slot: beside the same word, or at the same end.
     At least 60% of the claim's other words must be in the sentence, and two of them.
     """
-    ours = {term.key for term in claim}
-    shared = ours.intersection(sentence.keys)
+    keys = source.keys_of(sentence)
+    shared = claim.keys.intersection(keys)
     if len(shared) < _FEWEST_SHARED:
         return None
-    other_unit = _other_unit(claim, sentence)
+    other_unit = _other_unit(claim.measures, _measures(source.terms_of(sentence))) if claim.measures else None
     if other_unit is not None:
         return other_unit
-    if len(shared) < len(ours) and len(shared) >= _MATCHING * (len(ours) - 1):
-        for kind, mine, other in _same_slots(claim, sentence, shared):
-            return Disagreement(kind, mine.text, other.text)
+    if len(shared) < len(claim.keys) and len(shared) >= _MATCHING * (len(claim.keys) - 1):
+        for kind, mine, other in _same_slots(claim, keys, source.kinds_of(sentence), shared):
+            return Disagreement(kind, claim.text_at(mine), source.term_at(sentence, other).text)
     return None
 
 
-def _same_slots(claim: Sequence[Term], sentence: Place, shared: set[str]) -> Iterator[tuple[Kind, Term, Term]]:
+def _same_slots(
+    claim: ComparedTerms, keys: Sequence[str], kinds: bytes, shared: set[str]
+) -> Iterator[tuple[Kind, int, int]]:
     """Terms of one kind that differ and stand in the same slot, where the claim's is not in the sentence.
 
     A number or an opposite needs one common neighbour, a name both.
     """
-    differing = [
-        place
-        for place, mine in enumerate(claim)
-        if mine.key not in shared and (mine.number or mine.name or mine.key in _OPPOSITE_STEMS)
-    ]
-    if not differing:
-        return
-    others = sentence.terms
-    ours, theirs = [term.key for term in claim], [term.key for term in others]
-    for place in differing:
-        mine = claim[place]
-        for other_place, other in enumerate(others):
-            kind = next((kind for kind, fits in _KINDS if fits(mine, other)), None)
-            if kind is None or (other.key in shared and kind != "name"):
+    for mine, key in enumerate(claim.ordered):
+        opposites = _OPPOSITE_STEMS.get(key, _NONE)
+        is_kind = claim.kinds[mine] & _REPLACEABLE
+        if not (is_kind or opposites) or key in shared:
+            continue
+        for other, other_key in enumerate(keys):
+            kind = _kind_of(key, other_key, is_kind & kinds[other], opposites)
+            if kind is None or (other_key in shared and kind != "name"):
                 continue
-            neighbours = _neighbours(ours, place, shared), _neighbours(theirs, other_place, shared)
+            neighbours = _neighbours(claim.ordered, mine, shared), _neighbours(keys, other, shared)
             common = sum(left == right for left, right in zip(*neighbours, strict=True))
             if common == len(neighbours) or (common and kind != "name"):
                 yield kind, mine, other
 
 
-def _other_unit(claim: Sequence[Term], sentence: Place) -> Disagreement | None:
+def _kind_of(mine: str, other: str, both: int, opposites: Container[str]) -> Kind | None:
+    """As what one term may take the place of another; ``both``: what each of them is."""
+    if both & NUMBER and _shape(mine) == _shape(other):
+        return "number"
+    if other in opposites:
+        return "opposite"
+    return "name" if both & NAME and mine[:4] != other[:4] else None
+
+
+def _other_unit(ours: Mapping[str, Mapping[str, str]], theirs: Mapping[str, Mapping[str, str]]) -> Disagreement | None:
     """The claim's number with another unit of the same kind behind it than that number has in the sentence."""
-    ours = _measures(claim)
-    theirs = _measures(sentence.terms) if ours else {}
     for number, units in ours.items():
         others = theirs.get(number, {})
         if units.keys() & others.keys():
@@ -116,10 +135,6 @@ def _neighbours(keys: Sequence[str], place: int, shared: set[str]) -> tuple[str,
     return keys[before] if before >= 0 else "", keys[after] if after < len(keys) else ""
 
 
-def _other_number(mine: Term, other: Term) -> bool:
-    return mine.number and other.number and _shape(mine.key) == _shape(other.key)
-
-
 def _shape(key: str) -> str:
     """Months, clock times, years and other numbers never take each other's place."""
     if key.startswith("month:"):
@@ -129,15 +144,7 @@ def _shape(key: str) -> str:
     return "year" if len(key) == 5 and key[1] in "12" and key[1:].isdecimal() else "number"
 
 
-def _other_name(mine: Term, other: Term) -> bool:
-    return mine.name and other.name and mine.key[:4] != other.key[:4]
-
-
-def _opposite(mine: Term, other: Term) -> bool:
-    return other.key in _OPPOSITE_STEMS.get(mine.key, ())
-
-
-def find_denial(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreement | None:
+def find_denial(claim: Sequence[Term], source: Source, evidence: Sequence[int]) -> Disagreement | None:
     """A word that the claim denies and the evidence, which holds much of the claim, says without a negation near it.
 
     ``claim`` are all terms, function words too. The evidence agrees where it denies the word, one of the claim's next
@@ -145,10 +152,8 @@ def find_denial(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreemen
     ("if it does not"), manners ("without", "careful not to"), hedges ("may not") and remarks on the passages deny
     nothing.
     """
-    if not any(term.negated for term in claim):
-        return None
     content = [term for term in claim if term.content]
-    sentences = [place.terms for place in evidence]
+    sentences = list(map(source.terms_of, evidence))
     for index, term in enumerate(claim):
         if not term.negated or term.key in ABOUT_PASSAGES or term.key in CANCELLING or _is_qualified(claim, index):
             continue
@@ -160,19 +165,17 @@ def find_denial(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreemen
             continue
         if any(_agrees(sentence, term.key, near) for sentence in sentences):
             continue
-        if not occurrences and any(_NEGATOR.search(place.text) for place in evidence):
+        if not occurrences and any(_NEGATOR.search(source.text_of(place)) for place in evidence):
             continue
         return Disagreement("negation", term.text, occurrences[0].text if occurrences else term.text)
     return None
 
 
-def find_omission(claim: Sequence[Term], evidence: Sequence[Place]) -> Disagreement | None:
+def find_omission(claim: Sequence[Term], source: Source, evidence: Sequence[int]) -> Disagreement | None:
     """A word that the evidence only ever denies, in a claim that denies nothing; the reverse of ``find_denial``."""
-    if not any(place.negates for place in evidence):
-        return None
     if any(is_negator(term.text.lower()) or _denies(term.key) for term in claim):
         return None
-    others = [other for place in evidence for other in place.terms]
+    others = [other for place in evidence for other in source.terms_of(place)]
     affirmed = {other.key for other in others if not other.negated}
     ours = {term.key: term.text for term in claim if term.content and not term.number}
     for other in others:
@@ -227,4 +230,3 @@ _OPPOSITE_STEMS = _opposite_stems()
 _KINDS_OF_UNITS = {
     stem(word): {kind for kind, words in UNITS.items() if word in words} for word in frozenset().union(*UNITS.values())
 }
-_KINDS: tuple[tuple[Kind, Fits], ...] = (("number", _other_number), ("opposite", _opposite), ("name", _other_name))

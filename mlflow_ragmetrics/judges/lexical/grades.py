@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
-from mlflow_ragmetrics.judges.lexical.analysis import CLAUSE_END, Analysis, Place, Source, analysed, places_per_word
+from mlflow_ragmetrics.judges.lexical.analysis import CLAUSE_END, Analysis, Source, analysed, places_per_word
 from mlflow_ragmetrics.judges.lexical.terms import Term
 
 __all__ = ["Overlap", "compare", "content_of", "answers_question", "ToneFound", "tone_of", "related_sentences"]
@@ -133,7 +133,7 @@ _SHARE: Final = 0.5
 _FEWEST: Final = 2
 
 
-def related_sentences(text: str, source: Source) -> list[tuple[Place, list[Term]]]:
+def related_sentences(text: str, source: Source) -> list[tuple[int, list[Term]]]:
     """For each related passage the sentence that shares most with a sentence of ``text``, and the shared terms.
 
     Related: a sentence of the text, or a clause of it behind ", and" or ", but", has at least half of its content
@@ -147,19 +147,18 @@ def related_sentences(text: str, source: Source) -> list[tuple[Place, list[Term]
     for piece in distinct.values():
         unique = {terms.keys[each]: each for each in terms.content(piece)}
         for place, shared in _shared(unique, source, most).items():
-            number, share = source.places[place].passage, len(shared) / len(unique)
+            number, share = source.numbers[place], len(shared) / len(unique)
             if share >= _SHARE and len(shared) >= min(_FEWEST, len(unique)) and share > best.get(number, (0.0,))[0]:
                 best[number] = (share, place, shared)
-    return [(source.places[place], terms.at(shared)) for _, (_, place, shared) in sorted(best.items())]
+    return [(place, terms.at(shared)) for _, (_, place, shared) in sorted(best.items())]
 
 
 def _sentences_and_clauses(analysis: Analysis) -> Iterator[range]:
     """The terms of each sentence, and of its clauses where each of them has two content words at least."""
     terms = analysis.terms
-    for sentence in analysis.sentences:
-        first, last = sentence.terms.start, sentence.terms.stop
-        yield sentence.terms
-        cuts = [cut.end() for cut in CLAUSE_END.finditer(terms.text, sentence.start, sentence.end)]
+    for (start, end), (first, last) in zip(analysis.spans, pairwise(analysis.borders), strict=True):
+        yield range(first, last)
+        cuts = [cut.end() for cut in CLAUSE_END.finditer(terms.text, start, end)]
         if cuts:
             starts = [bisect_left(terms.starts, cut, first, last) for cut in cuts]
             clauses = [range(*each) for each in pairwise([first, *starts, last])]
@@ -171,6 +170,6 @@ def _shared(unique: dict[str, int], source: Source, most: int) -> dict[int, list
     """Which of the terms each place of the source shares."""
     shared: dict[int, list[int]] = {}
     for key, term in unique.items():
-        for place in source.postings(key)[:most]:
+        for place in source.places_of(key)[:most]:
             shared.setdefault(place, []).append(term)
     return shared

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.options import shown
@@ -27,11 +27,19 @@ from mlflow_ragmetrics.core.question import (
 )
 from mlflow_ragmetrics.core.text import check_language, render, say
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
-from mlflow_ragmetrics.judges.lexical.analysis import Source, places_per_word, source_of, split_claims
+from mlflow_ragmetrics.judges.lexical.analysis import Source, places_per_word, source_of
 from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, related_sentences, tone_of
 from mlflow_ragmetrics.judges.lexical.sufficiency import cover_question
-from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, judge_claim, nearest_places
-from mlflow_ragmetrics.judges.lexical.terms import Term, is_longer_than
+from mlflow_ragmetrics.judges.lexical.support import (
+    THRESHOLD,
+    Compared,
+    Judgement,
+    claims_in,
+    claims_of,
+    judge_claims,
+    nearest_places,
+)
+from mlflow_ragmetrics.judges.lexical.terms import Term, Terms, is_longer_than
 
 __all__ = ["LexicalJudge"]
 
@@ -39,6 +47,7 @@ _VERSION: Final = 3
 _LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
+_WORDS_TOGETHER: Final = 100_000
 
 
 class LexicalJudge(Judge):
@@ -74,20 +83,18 @@ class LexicalJudge(Judge):
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         """One outcome for each of ``questions``; an unknown kind of question is a ``JudgeError``."""
-        return [self._answer(question) for question in questions]
+        outcomes = [self._answer(question) for question in questions]
+        verified = iter(self._verify([each for each in outcomes if isinstance(each, _Check)]))
+        return [next(verified) if isinstance(each, _Check) else each for each in outcomes]
 
     def _answer(self, question: Question[Any]) -> Any:
         texts = question.named_texts()
         if is_longer_than(self.longest, chain.from_iterable(texts.values())):
             return self._too_long(list(texts))
         if isinstance(question, Claims):
-            return split_claims(question.text)
+            return claims_in(question.text)
         if isinstance(question, Verify):
-            source = source_of(question.passages)
-            distinct = dict.fromkeys(question.claims)
-            most = places_per_word(sum(map(len, distinct)))
-            findings = {claim: self._verify(claim, source, most, question.against) for claim in distinct}
-            return tuple(findings[claim] for claim in question.claims)
+            return _Check.of(question)
         if isinstance(question, RelatedChunks):
             return self._relate(question)
         if isinstance(question, Grade):
@@ -99,7 +106,7 @@ class LexicalJudge(Judge):
             return self._suffices(question)
         if isinstance(question, Nuggets):
             if question.from_reference:
-                return tuple(Nugget(claim) for text in question.sources for claim in split_claims(text))
+                return tuple(Nugget(claim) for text in question.sources for claim in claims_in(text))
             message = (
                 "the lexical judge cannot tell which facts of passages an answer needs; that needs a language model"
             )
@@ -109,29 +116,42 @@ class LexicalJudge(Judge):
             return Rating(tone.value, self._say(f"lexical_judge.tone.{tone.kind}", words=tone.words))
         return JudgeError(f"the lexical judge does not answer questions of the kind {question.kind!r}")
 
-    def _verify(self, claim: str, source: Source, most: int, against: Against) -> Finding:
-        judgement = judge_claim(claim, source, self.threshold, most)
+    def _verify(self, checks: Sequence[_Check]) -> Iterator[tuple[Finding, ...]]:
+        """The findings on claims, which are compared with their passages many at once."""
+        for some in _batches(checks):
+            asked = [Compared(claim, each.source, each.most) for each in some for claim in each.claims.values()]
+            judgements = judge_claims(asked, self.threshold)
+            for each in some:
+                against = each.question.against
+                findings = {claim: self._finding(next(judgements), against) for claim in each.claims}
+                yield tuple(findings[claim] for claim in each.question.claims)
+
+    def _finding(self, judgement: Judgement, against: Against) -> Finding:
         cited = judgement.quoted
         if judgement.verdict != "CONTRADICTED":
-            nearest = nearest_places(judgement.coverage, source, 1 if cited else 2)
-            cited = tuple(dict.fromkeys((*nearest, *cited)))
-        quoted = [source.places[place] for place in cited]
+            nearest = nearest_places(judgement.coverage, 1 if cited else 2)
+            cited = list(dict.fromkeys((*nearest, *cited)))
+        source = judgement.coverage.source
         return Finding(
             judgement.verdict,
-            self._reason(judgement, source, against),
+            self._reason(judgement, against),
             round(judgement.support, 4),
-            tuple((place.passage, place.text[:_QUOTE]) for place in quoted),
+            tuple([(source.numbers[place], source.text_of(place)[:_QUOTE]) for place in cited]),
         )
 
-    def _reason(self, judgement: Judgement, source: Source, against: Against) -> str:
+    def _reason(self, judgement: Judgement, against: Against) -> str:
         coverage, disagreement = judgement.coverage, judgement.disagreement
-        passage = source.places[coverage.places[0]].passage if coverage.places else 0
+        passage = coverage.source.numbers[coverage.places[0]] if coverage.places else 0
         where = _where(against, passage, self.language)
         if disagreement is not None:
             code = f"lexical_judge.contradicted.{disagreement.kind}"
             return self._say(code, claim=disagreement.claim, other=disagreement.passage, **where)
+        terms = coverage.claim
         counts = {"n": len(coverage.found), "total": len(coverage.found) + len(coverage.missing), **where}
-        words = {"found": _shown(coverage.found), "missing": _shown(coverage.missing)}
+        words = {
+            "found": _listed(map(terms.text_at, coverage.found)),
+            "missing": _listed(map(terms.text_at, coverage.missing)),
+        }
         if judgement.doubt is not None and coverage.support >= self.threshold:
             kind, word = judgement.doubt
             return self._say(
@@ -142,10 +162,11 @@ class LexicalJudge(Judge):
 
     def _relate(self, question: RelatedChunks) -> tuple[Related, ...]:
         source = source_of(question.chunks)
-        return tuple(
-            Related(place.passage, place.text[:_QUOTE], self._say("lexical_judge.related", words=_shown(shared)))
-            for place, shared in related_sentences(question.text, source)
-        )
+        related = []
+        for place, shared in related_sentences(question.text, source):
+            reason = self._say("lexical_judge.related", words=_shown(shared))
+            related.append(Related(source.numbers[place], source.text_of(place)[:_QUOTE], reason))
+        return tuple(related)
 
     def _suffices(self, question: Sufficiency) -> Finding:
         covered = cover_question(question.question, question.history, source_of(question.passages))
@@ -203,5 +224,37 @@ def _where(against: Against, passage: int, language: str) -> Mapping[str, str]:
 
 def _shown(terms: Iterable[Term]) -> str:
     """The first few words, each once."""
-    words = list(dict.fromkeys(term.text for term in terms))
+    return _listed(term.text for term in terms)
+
+
+def _listed(texts: Iterable[str]) -> str:
+    words = list(dict.fromkeys(texts))
     return ", ".join(words[:_WORDS_SHOWN]) + (", …" if len(words) > _WORDS_SHOWN else "")
+
+
+class _Check(NamedTuple):
+    """A question for verdicts: its claims, its passages, and how many places of each word are looked at."""
+
+    question: Verify
+    claims: dict[str, Terms]
+    source: Source
+    most: int
+
+    @classmethod
+    def of(cls, question: Verify) -> _Check:
+        claims = dict(zip(question.claims, claims_of(question.claims), strict=True))
+        return cls(question, claims, source_of(question.passages), places_per_word(sum(map(len, claims))))
+
+
+def _batches(checks: Iterable[_Check]) -> Iterator[list[_Check]]:
+    """The checks in turn, as many together as have some hundred thousand words of passages."""
+    batch: list[_Check] = []
+    words = 0
+    for check in checks:
+        batch.append(check)
+        words += len(check.source.keys)
+        if words >= _WORDS_TOGETHER:
+            yield batch
+            batch, words = [], 0
+    if batch:
+        yield batch

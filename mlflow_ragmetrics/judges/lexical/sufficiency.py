@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from mlflow_ragmetrics.judges.lexical.analysis import Place, Source
+from mlflow_ragmetrics.judges.lexical.analysis import Source
 from mlflow_ragmetrics.judges.lexical.grades import content_of
-from mlflow_ragmetrics.judges.lexical.terms import Term
+from mlflow_ragmetrics.judges.lexical.terms import NAME, NUMBER, Term
 
 __all__ = ["QuestionCoverage", "cover_question"]
 
@@ -44,33 +44,33 @@ def cover_question(question: str, history: tuple[str, ...], source: Source) -> Q
     weights = {term.key: _EARLIER for turn in history[-1:] for term in content_of(turn) if term.content}
     asked = {term.key: term for term in content_of(question)}
     weights.update(dict.fromkeys(asked, 1.0))
-    passages: dict[int, list[Place]] = {}
-    for place in source.places:
-        passages.setdefault(place.passage, []).append(place)
+    passages: dict[int, list[int]] = {}
+    for place, number in enumerate(source.numbers):
+        passages.setdefault(number, []).append(place)
     if not asked or not passages:
         return QuestionCoverage(0.0, missing=tuple(asked.values()))
     shares = {number: _share(weights, asked, places, source) for number, places in passages.items()}
     best = max(shares, key=lambda number: shares[number])
-    keys = {key for place in passages[best] for key in place.keys}
-    sentence = max(passages[best], key=lambda place: len(asked.keys() & set(place.keys)))
+    keys = {key for place in passages[best] for key in source.keys_of(place)}
+    sentence = max(passages[best], key=lambda place: len(asked.keys() & set(source.keys_of(place))))
     return QuestionCoverage(
         1 / (1 + math.exp(-_STEEPNESS * (shares[best] - _MIDDLE))),
         best,
-        sentence.text,
+        source.text_of(sentence),
         tuple(term for key, term in asked.items() if key in keys),
         tuple(term for key, term in asked.items() if key not in keys),
     )
 
 
-def _share(weights: dict[str, float], asked: dict[str, Term], places: list[Place], source: Source) -> float:
-    terms = [term for place in places for term in place.terms]
-    counts = Counter(term.key for term in terms)
-    length = _SATURATION * (1 - _LENGTH + _LENGTH * len(terms) / _USUAL_LENGTH)
+def _share(weights: dict[str, float], asked: dict[str, Term], places: list[int], source: Source) -> float:
+    counts = Counter([key for place in places for key in source.keys_of(place)])
+    kinds = b"".join(map(source.kinds_of, places))
+    length = _SATURATION * (1 - _LENGTH + _LENGTH * len(kinds) / _USUAL_LENGTH)
     total = credit = 0.0
     for key, weight in weights.items():
         count: float = counts[key] or _RELATED * max((counts[each] for each in source.related(key)), default=0)
         if key in asked or count:  # what was said before may be spoken of again, and need not
             total += weight
             credit += weight * count / (count + length)
-    prose = sum(not (term.name or term.number) for term in terms) / len(terms) if terms else 0.0
+    prose = sum(not kind & (NAME | NUMBER) for kind in kinds) / len(kinds) if kinds else 0.0
     return credit / total + _PROSE * prose

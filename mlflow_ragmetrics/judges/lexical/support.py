@@ -4,18 +4,47 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
-from types import MappingProxyType
+from collections.abc import Container, Iterator, Sequence
+from itertools import accumulate, pairwise, repeat
 from typing import Final, Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mlflow_ragmetrics.core.text import has_content
-from mlflow_ragmetrics.judges.lexical.analysis import MOST_PLACES, Source, analysed
-from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_denial, find_disagreement, find_omission
-from mlflow_ragmetrics.judges.lexical.terms import Term
+from mlflow_ragmetrics.judges.lexical.analysis import (
+    MOST_PLACES,
+    Analysis,
+    Cells,
+    Column,
+    Recent,
+    Source,
+    Sources,
+    ranges,
+    split_claims,
+)
+from mlflow_ragmetrics.judges.lexical.contradiction import (
+    ComparedTerms,
+    Disagreement,
+    find_denial,
+    find_disagreement,
+    find_omission,
+)
+from mlflow_ragmetrics.judges.lexical.terms import NAME, NEGATED, NUMBER, Terms, holds
 from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, NUMBERED
 
-__all__ = ["THRESHOLD", "Coverage", "cover", "Judgement", "claim_terms", "judge_claim", "nearest_places"]
+__all__ = [
+    "THRESHOLD",
+    "Compared",
+    "Coverage",
+    "cover",
+    "Judgement",
+    "claims_in",
+    "claims_of",
+    "judge_claims",
+    "nearest_places",
+    "terms_of_claim",
+]
 
 THRESHOLD: Final = 0.65
 
@@ -27,6 +56,8 @@ _MISSING_NUMBERS: Final = 0.10
 _MISSING_NAMES: Final = 0.10
 _RELATED: Final = 0.6
 _LONGEST_CLAIM: Final = 200
+_LONGEST_COMPARED: Final = 100
+_CLAIMS_KEPT: Final = 400_000
 _WIDTH: Final = 3
 _BESIDE: Final = 2
 _NEAREST: Final = 2
@@ -36,161 +67,9 @@ _COMPARED: Final = 3
 _MIDDLE: Final = 0.45
 _STEEPNESS: Final = 12.0
 _NEARLY: Final = 0.8
-
-
-class Coverage(NamedTuple):
-    """What the passages have of a claim.
-
-    ``support``: 0 to 1. ``found`` and ``missing``: the claim's content terms. ``places``: the sentences of the best
-    window that share a term, the best first; ``sentence``: the share of the claim in the first of them.
-    ``stray_numbers``: the claim's numbers that are nowhere in the passages near two other words of the claim.
-    ``content``: the claim's content terms in order. ``masks``: for each sentence which of ``found`` it has, as bits;
-    ``windows``: the same of it and the two sentences behind it in its passage. ``most``: how many places of each term
-    were looked at.
-    """
-
-    support: float
-    found: tuple[Term, ...]
-    missing: tuple[Term, ...]
-    places: tuple[int, ...]
-    sentence: float
-    stray_numbers: tuple[Term, ...] = ()
-    content: Sequence[Term] = ()
-    masks: Mapping[int, int] = MappingProxyType({})
-    windows: Mapping[int, int] = MappingProxyType({})
-    most: int = MOST_PLACES
-
-
-def cover(claim: Sequence[Term], source: Source, most: int = MOST_PLACES) -> Coverage:
-    """Compare a claim's terms with the passages. A claim without content words is covered by nothing: support 0.
-
-    Of each term, the first ``most`` places are looked at.
-    """
-    content = _informative(claim, source)
-    unique = list({term.key: term for term in content}.values())
-    if not unique:
-        return Coverage(0.0, (), (), (), 0.0)
-    found = tuple([term for term in unique if term.key in source])
-    missing = tuple([term for term in unique if term.key not in source])
-    credit = len(found) + sum(_RELATED for term in missing if source.related(term.key))
-    masks = _masks_by_place([term.key for term in found], source, most)
-    windows = _windows(masks, source)
-    sentence, window, places = _best_places(masks, windows)
-    total = len(unique)
-    share = (
-        _ANYWHERE * credit / total
-        + _SENTENCE * sentence / total
-        + _WINDOW * window / total
-        + _TOGETHER * _together(content, source, len(found) / total, most)
-        - _MISSING_NUMBERS * _share_missing([term.key for term in unique if term.number], source)
-        - _MISSING_NAMES * _share_missing([term.key for term in unique if term.name], source)
-    )
-    support = 1 / (1 + math.exp(-_STEEPNESS * (share - _MIDDLE)))
-    stray_numbers = tuple(_stray_numbers(content, found, masks, source, most))
-    return Coverage(support, found, missing, places, sentence / total, stray_numbers, content, masks, windows, most)
-
-
-def _stray_numbers(
-    content: list[Term], found: tuple[Term, ...], masks: dict[int, int], source: Source, most: int
-) -> Iterator[Term]:
-    """The claim's numbers that no sentence and its neighbours hold together with two other words of the claim."""
-    needed = 1 + min(_BESIDE, len(found) - 1)
-    for term in content:
-        if not term.number:
-            continue
-        for place in source.postings(term.key)[:most]:
-            passage = source.places[place].passage
-            near = (each for each in (place - 1, place, place + 1) if each in masks)
-            union = 0
-            for each in near:
-                if source.places[each].passage == passage:
-                    union |= masks[each]
-            if union.bit_count() >= needed:
-                break
-        else:
-            yield term
-
-
-def _masks_by_place(keys: list[str], source: Source, most: int) -> dict[int, int]:
-    """For each sentence that holds any of ``keys``, which of them it holds, as bits."""
-    masks: dict[int, int] = {}
-    bit = 1
-    for key in keys:
-        for place in source.postings(key)[:most]:
-            masks[place] = masks.get(place, 0) | bit
-        bit <<= 1
-    return masks
-
-
-def _windows(masks: dict[int, int], source: Source) -> dict[int, int]:
-    """For each of these sentences what it and those next to it hold, within its passage."""
-    windows = dict(masks)
-    places = source.places
-    for behind in range(1, _WIDTH):
-        for place, mask in masks.items():
-            before = place - behind
-            if before in masks and places[before].passage == places[place].passage:
-                windows[before] |= mask
-    return windows
-
-
-def _best_places(masks: dict[int, int], windows: dict[int, int]) -> tuple[int, int, tuple[int, ...]]:
-    """How many terms the best sentence and the best window of sentences hold, and which sentences they are."""
-    if not masks:
-        return 0, 0, ()
-    sentence = max(map(int.bit_count, masks.values()))
-    held = list(map(int.bit_count, windows.values()))
-    window = max(held)
-    first = list(windows)[held.index(window)]
-    places = [place for place in range(first, first + _WIDTH) if place in masks]
-    return sentence, window, tuple(sorted(places, key=lambda place: -masks[place].bit_count()))
-
-
-def nearest_places(coverage: Coverage, source: Source, wanted: int = _NEAREST) -> tuple[int, ...]:
-    """The sentences of the source that hold most of a claim, nearest first, ``wanted`` of them at most.
-
-    Each shared content word counts by how few sentences hold it (inverse document frequency), and each pair of
-    neighbours that are neighbours there too counts half a word more. Sentences with less than 0.8 times as many of the
-    words as the fullest are not looked at.
-    """
-    masks = coverage.masks
-    if not masks:
-        return ()
-    fewest = _FULL * max(map(int.bit_count, masks.values()))
-    full = {place: mask for place, mask in masks.items() if mask.bit_count() >= fewest}
-    if len(full) < wanted:
-        full = dict(masks)
-    total = len(source.places)
-    weights = [math.log(1 + total / len(source.postings(term.key))) for term in coverage.found]
-    score_of = {mask: _sum_of(weights, mask) for mask in set(full.values())}
-    scores = {place: score_of[mask] for place, mask in full.items()}
-    least = sorted(scores.values(), reverse=True)[: _COMPARED * wanted][-1]
-    best = [place for place, score in scores.items() if score >= least]
-    ranked = sorted(best, key=lambda place: (-scores[place], place))[: _COMPARED * wanted]
-    pairs = set(pairwise([term.key for term in coverage.content]))
-    reach = scores[ranked[min(wanted, len(ranked)) - 1]] - _NEIGHBOURS * len(pairs)
-    for place in ranked:
-        if scores[place] < reach:
-            break
-        scores[place] += _NEIGHBOURS * len(pairs.intersection(pairwise(source.places[place].keys)))
-    return tuple(sorted(ranked, key=lambda place: (-scores[place], place))[:wanted])
-
-
-def _sum_of(weights: Sequence[float], mask: int) -> float:
-    """The sum of the weights at the bits of ``mask``, from the lowest on."""
-    total = 0.0
-    while mask:
-        lowest = mask & -mask
-        total += weights[lowest.bit_length() - 1]
-        mask ^= lowest
-    return total
-
-
-def _informative(claim: Sequence[Term], source: Source) -> list[Term]:
-    """Content terms, without words about the passages themselves ("according to the text") that are not in them."""
-    content = [term for term in claim if term.content][:_LONGEST_CLAIM]
-    informative = [term for term in content if term.key not in ABOUT_PASSAGES or term.key in source]
-    return informative or content
+_NEAR: Final = 4
+_NEAR_BY: Final = 0.5
+_MISSING: Final = -1
 
 
 _LABEL_REACH: Final = 5  # from "passage" to its number, and from one number to the next in "passages 1, 2 and 3"
@@ -210,44 +89,321 @@ _LEAD = re.compile(
 )
 
 
-def claim_terms(claim: str) -> list[Term]:
+def terms_of_claim(claim: str, own: Terms | None = None) -> Terms:
     """The terms of a claim, without a remark on its source in front and without numbers that only count passages.
 
     "Passage 1 states that bread is cheap", "According to the text, bread is cheap (passages 1 and 3)" and "Step 6:
-    bread is cheap" all say that bread is cheap.
+    bread is cheap" all say that bread is cheap. ``own``: all terms of the claim, where they are known.
     """
     lead = _LEAD.match(claim)
-    rest = claim[lead.end() :] if lead else ""
-    terms = analysed(rest if has_content(rest) else claim).terms.at()
-    kept: list[Term] = []
+    if lead and has_content(rest := claim[lead.end() :]):
+        own = Analysis(rest).terms
+    terms = own or Analysis(claim).terms
+    if not terms.has(NUMBER):
+        return terms
+    kept: list[int] = []
     label_end = -_LABEL_REACH - 1
-    for term in terms:
-        if term.number and term.start - label_end <= _LABEL_REACH:
-            if kept and kept[-1].key in NUMBERED:
+    for place, key in enumerate(terms.keys):
+        if terms.kinds[place] & NUMBER and terms.starts[place] - label_end <= _LABEL_REACH:
+            if kept and terms.keys[kept[-1]] in NUMBERED:
                 kept.pop()
-            label_end = term.end
+            label_end = terms.ends[place]
             continue
-        if term.key in NUMBERED:
-            label_end = term.end
-        kept.append(term)
-    return kept
+        if key in NUMBERED:
+            label_end = terms.ends[place]
+        kept.append(place)
+    return terms if len(kept) == len(terms.keys) else terms.only(kept)
 
 
-def _together(content: list[Term], source: Source, otherwise: float, most: int) -> float:
-    """How far neighbouring content words are neighbours in a passage too, 0 to 1; ``otherwise`` without a pair."""
-    if len(content) < 2:
-        return otherwise
-    pairs = pairwise(content)
-    return sum(source.nearness(left.key, right.key, most) for left, right in pairs) / (len(content) - 1)
+claims_of: Recent[tuple[str, ...], list[Terms]] = Recent(
+    lambda claims: list(map(terms_of_claim, claims)), lambda claims: sum(map(len, claims)), _CLAIMS_KEPT
+)
 
 
-def _share_missing(keys: list[str], source: Source) -> float:
-    return sum(key not in source for key in keys) / len(keys) if keys else 0.0
+def claims_in(text: str) -> tuple[str, ...]:
+    """The claims of ``text``, which are not read a second time when they are judged."""
+    found = split_claims(text)
+    claims = tuple([claim.text for claim in found])
+    claims_of.keep(claims, [terms_of_claim(claim, own) for claim, own in found])
+    return claims
+
+
+class Compared(NamedTuple):
+    """A claim, the passages that it is compared with, and how many places of each of its words are looked at."""
+
+    claim: Terms
+    source: Source
+    most: int = MOST_PLACES
+
+
+class Shares(NamedTuple):
+    """What sentences have of claims, a row each: the sentence, how many words of the claim it holds, and their weight.
+
+    ``windows``: how many the sentence and the two behind it in its passage hold; 0 where they lack a number of the
+    claim that the passages have. A word weighs by how few sentences hold it (inverse document frequency).
+    """
+
+    places: list[int]
+    counts: list[int]
+    windows: list[int]
+    weights: list[float]
+
+
+class Coverage(NamedTuple):
+    """What the passages have of a claim.
+
+    ``support``: 0 to 1. ``content``: the claim's content terms, by their places in it; ``found`` and ``missing``: each
+    of them once. ``places``: the sentences of the best window that share a term, the best first. ``stray_number``: the
+    claim's first number that is nowhere in the passages near two other words of the claim. ``own``: the rows of
+    ``shares`` that are this claim's, ``full`` those of sentences that hold nearly as much of it as the fullest.
+    """
+
+    claim: Terms
+    source: Source
+    support: float
+    content: list[int]
+    found: list[int]
+    missing: list[int]
+    places: list[int]
+    stray_number: int | None
+    shares: Shares
+    own: range
+    full: list[int]
+
+
+def _informative(claim: Terms, source: Source) -> list[int]:
+    """Content terms, without words about the passages themselves ("according to the text") that are not in them."""
+    keys, content, ids = claim.keys, claim.content()[:_LONGEST_CLAIM], source.ids
+    return [each for each in content if keys[each] not in ABOUT_PASSAGES or keys[each] in ids] or content
+
+
+class _Words:
+    """The content words of claims in columns, each word once a claim, in order.
+
+    ``keys``, ``claims``, ``is_number``, ``bits`` and ``weights`` are of the words that the passages have: their numbers
+    there, which claim each is of and the how many-th of its found words, and how few sentences hold it. ``credit`` and
+    the two shares are of claims.
+    """
+
+    def __init__(self, asked: Sequence[Compared], sources: Sources, of: Column) -> None:
+        self.contents: list[list[int]] = []
+        self.uniques: list[dict[str, int]] = []
+        content: list[int] = []
+        distinct: list[int] = []
+        kinds: list[int] = []
+        related: list[int] = []
+        for claim, source, _ in asked:
+            keys, ids = claim.keys, source.ids
+            places = _informative(claim, source)
+            ordered = [keys[place] for place in places]
+            unique = dict(zip(ordered, places, strict=True))
+            self.contents.append(places)
+            self.uniques.append(unique)
+            content.extend(map(ids.get, ordered, repeat(_MISSING)))
+            distinct.extend(map(ids.get, unique, repeat(_MISSING)))
+            kinds.extend(map(claim.kinds.__getitem__, unique.values()))
+            related.append(sum(1 for key in unique if key not in ids and source.related(key)))
+        n = len(asked)
+        self.most = np.array([each.most for each in asked])
+        self.lengths = np.array([len(each) for each in self.contents])
+        self.totals = np.array([len(each) for each in self.uniques])
+        self.first_key, self.first_place = sources.first_key[of], sources.first_place[of]
+        self.content = np.array(content, np.int64)
+        ids_of, kinds_of = np.array(distinct, np.int64), np.array(kinds, np.int64)
+        owners = np.repeat(np.arange(n), self.totals)
+        is_found = ids_of != _MISSING
+        found = np.flatnonzero(is_found)
+        self.claims = owners[found]
+        self.ids = ids_of[found]
+        self.keys = self.ids + self.first_key[self.claims]
+        self.is_number = kinds_of[found] & NUMBER != 0
+        self.found = np.bincount(self.claims, minlength=n)
+        self.bits = np.arange(len(found)) - (np.cumsum(self.found) - self.found)[self.claims]
+        self.credit = self.found + np.array([*accumulate(repeat(_RELATED, max(related)), initial=0.0)])[related]
+        ratios = 1 + sources.sizes[of][self.claims] / sources.counts[self.keys]
+        self.weights = np.array(list(map(math.log, ratios.tolist())))
+        is_number, is_name = kinds_of & NUMBER != 0, kinds_of & NAME != 0
+        self.missing_numbers = _shares(owners, is_number, is_number & ~is_found, n)
+        self.missing_names = _shares(owners, is_name, is_name & ~is_found, n)
+
+
+def _shares(owners: Column, among: NDArray[np.bool_], are: NDArray[np.bool_], n: int) -> Figures:
+    """For each of ``n`` owners, which share of those that are ``among`` are it; 0 of none."""
+    shares: Figures = np.bincount(owners[are], minlength=n) / np.maximum(1, np.bincount(owners[among], minlength=n))
+    return shares
+
+
+def _together(words: _Words, sources: Sources) -> Figures:
+    """How far neighbouring content words are neighbours in a passage too, 0 to 1; of one word, whether it is there.
+
+    A pair counts 1 where the one follows the other at once, 0.5 where they stand at most four apart.
+    """
+    n = len(words.lengths)
+    owners = np.repeat(np.arange(n), words.lengths)
+    first, second = words.content[:-1], words.content[1:]
+    pairs = np.flatnonzero((first != _MISSING) & (second != _MISSING) & (owners[:-1] == owners[1:]))
+    owners = owners[pairs]
+    left, right = first[pairs] + words.first_key[owners], second[pairs] + words.first_key[owners]
+    counts = np.minimum(sources.position_counts[left], words.most[owners])
+    pair, at = ranges(sources.position_starts[left], counts)
+    positions = sources.positions[at]
+    follows = np.bincount(pair[sources.spread[positions + 1] == right[pair]], minlength=len(pairs)) > 0
+    rest = np.flatnonzero(~follows[pair])
+    pair, positions = pair[rest], positions[rest]
+    is_near = np.zeros(len(rest), np.bool_)
+    for distance in (*range(-_NEAR, 0), *range(2, _NEAR + 1)):
+        is_near |= sources.spread[positions + distance] == right[pair]
+    near = np.bincount(pair[is_near], minlength=len(pairs)) > 0
+    sums = np.bincount(owners, np.where(follows, 1.0, _NEAR_BY * near), minlength=n)
+    alone: Figures = words.found / np.maximum(1, words.totals)
+    return np.where(words.lengths < 2, alone, sums / np.maximum(1, words.lengths - 1))
+
+
+Figures = NDArray[np.float64]
+
+_BITS: Final = 64
+_BITS_OF: Final = np.array([number.bit_count() for number in range(1 << 16)], np.uint8)
+
+
+class _Masks:
+    """Which found words of its claim each cell holds, as bits, alone and with the sentences beside it.
+
+    ``windows``: how many it and the two sentences behind it hold; ``hold_numbers``: whether all of the claim's numbers
+    that the passages have are among them. ``stray``: the words found that are numbers and stand in no sentence that
+    has, with those before and behind it, two other words of the claim.
+    """
+
+    def __init__(self, words: _Words, cells: Cells, sources: Sources) -> None:
+        wide = int(words.bits.max(initial=0)) // _BITS + 1
+        bits = np.zeros((len(words.bits), wide), np.uint64)
+        bits[np.arange(len(bits)), words.bits // _BITS] = np.uint64(1) << (words.bits % _BITS).astype(np.uint64)
+        masks = np.add.reduceat(bits[cells.shared], cells.begins) if len(cells.begins) else bits[:0]
+        windows, beside = masks.copy(), masks.copy()
+        passages = sources.passages[cells.place]
+        for step in range(1, _WIDTH):
+            gaps = cells.place[step:] - cells.place[:-step]
+            alike = (cells.text[step:] == cells.text[:-step]) & (passages[step:] == passages[:-step])
+            behind = np.flatnonzero(alike & (gaps < _WIDTH))
+            windows[behind] |= masks[behind + step]
+            if step == 1:
+                behind = np.flatnonzero(alike & (gaps == 1))
+                beside[behind] |= masks[behind + 1]
+                beside[behind + 1] |= masks[behind]
+        self.windows = _count_bits(windows)
+        numbers = np.zeros((len(words.found), wide), np.uint64)
+        np.bitwise_or.at(numbers, words.claims[words.is_number], bits[words.is_number])
+        self.hold_numbers = ~(numbers[cells.text] & ~windows).any(axis=1)
+        needed = 1 + np.minimum(_BESIDE, words.found - 1)
+        fits = cells.shared[(_count_bits(beside) >= needed[cells.text])[cells.of]]
+        self.stray = words.is_number & (np.bincount(fits, minlength=len(bits)) == 0)
+
+
+def _count_bits(masks: NDArray[np.uint64]) -> Column:
+    counts: Column = _BITS_OF[masks.view(np.uint16)].sum(axis=1, dtype=np.int64)
+    return counts
+
+
+def cover(asked: Sequence[Compared]) -> Iterator[Coverage]:
+    """Compare claims with their passages, all at once; a claim without content words is covered by nothing: support 0.
+
+    What is compared beside a claim does not change what comes of it.
+    """
+    if not asked:
+        return
+    distinct = {id(each.source): each.source for each in asked}
+    numbers = {each: number for number, each in enumerate(distinct)}
+    sources = Sources(list(distinct.values()))
+    words = _Words(asked, sources, np.array([numbers[id(each.source)] for each in asked]))
+    cells = Cells(sources, words.keys, words.claims, words.most)
+    masks = _Masks(words, cells, sources)
+    total = np.maximum(1, words.totals)
+    fullest = cells.largest(cells.counts)
+    shares = (
+        _ANYWHERE * words.credit / total
+        + _SENTENCE * fullest / total
+        + _WINDOW * cells.largest(masks.windows) / total
+        + _TOGETHER * _together(words, sources)
+        - _MISSING_NUMBERS * words.missing_numbers
+        - _MISSING_NAMES * words.missing_names
+    ).tolist()
+    table = Shares(
+        (cells.place - words.first_place[cells.text]).tolist(),
+        cells.counts.tolist(),
+        np.where(masks.hold_numbers, masks.windows, 0).tolist(),
+        np.bincount(cells.of, words.weights[cells.shared], len(cells.text)).tolist(),
+    )
+    best = cells.first_of_largest(masks.windows).tolist()
+    is_full = cells.counts >= _FULL * fullest[cells.text]
+    full = np.flatnonzero(is_full).tolist()
+    full_borders = np.append(0, np.cumsum(is_full))[cells.borders].tolist()
+    stray: dict[int, set[int]] = {}
+    lone = np.flatnonzero(masks.stray)
+    for number, key in zip(words.claims[lone].tolist(), words.ids[lone].tolist(), strict=True):
+        stray.setdefault(number, set()).add(key)
+    for number, (claim, source, _) in enumerate(asked):
+        own = range(cells.borders[number], cells.borders[number + 1])
+        ids, unique = source.ids, words.uniques[number]
+        yield Coverage(
+            claim,
+            source,
+            1 / (1 + math.exp(-_STEEPNESS * (shares[number] - _MIDDLE))) if unique else 0.0,
+            words.contents[number],
+            [place for key, place in unique.items() if key in ids],
+            [place for key, place in unique.items() if key not in ids],
+            _around(best[number], own, table) if own else [],
+            _stray_number(claim, words.contents[number], source, stray.get(number, ())),
+            table,
+            own,
+            full[full_borders[number] : full_borders[number + 1]],
+        )
+
+
+def _stray_number(claim: Terms, content: list[int], source: Source, stray: Container[int]) -> int | None:
+    """Where the first number stands that the passages lack or have elsewhere only."""
+    if not claim.has(NUMBER):
+        return None
+    keys, kinds = claim.keys, claim.kinds
+    for place in content:
+        if kinds[place] & NUMBER:
+            known = source.ids.get(keys[place])
+            if known is None or known in stray:
+                return place
+    return None
+
+
+def _around(best: int, own: range, shares: Shares) -> list[int]:
+    """The sentences of the window that begins at row ``best``, the fullest first."""
+    last = shares.places[best] + _WIDTH
+    rows = [row for row in range(best, min(best + _WIDTH, own.stop)) if shares.places[row] < last]
+    rows.sort(key=lambda row: -shares.counts[row])
+    return [shares.places[row] for row in rows]
+
+
+def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
+    """The sentences of the source that hold most of a claim, nearest first, ``wanted`` of them at most.
+
+    Words count by their weights, and each pair of neighbours that are neighbours there too counts half a word more.
+    Sentences with less than 0.8 times as many of the words as the fullest are not looked at.
+    """
+    places, weights, source = coverage.shares.places, coverage.shares.weights, coverage.source
+    rows: Sequence[int] = coverage.full if len(coverage.full) >= wanted else coverage.own
+    if len(rows) < 2:
+        return [places[row] for row in rows]
+    least = sorted([weights[row] for row in rows], reverse=True)[: _COMPARED * wanted][-1]
+    ranked = sorted([(-weights[row], row) for row in rows if weights[row] >= least])[: _COMPARED * wanted]
+    keys = coverage.claim.keys
+    pairs = set(pairwise([keys[place] for place in coverage.content]))
+    reach = _NEIGHBOURS * len(pairs) + ranked[min(wanted, len(ranked)) - 1][0]
+    for place, (score, row) in enumerate(ranked):
+        if score > reach:
+            break
+        neighbours = len(pairs.intersection(pairwise(source.keys_of(places[row]))))
+        ranked[place] = (score - _NEIGHBOURS * neighbours, row)
+    return [places[row] for _, row in sorted(ranked)[:wanted]]
 
 
 _CONTRADICTED: Final = 0.5
 _DOUBTED: Final = 0.5
-_LONGEST_COMPARED: Final = 100
 
 
 class Judgement(NamedTuple):
@@ -261,60 +417,60 @@ class Judgement(NamedTuple):
     support: float
     coverage: Coverage
     disagreement: Disagreement | None = None
-    quoted: tuple[int, ...] = ()
+    quoted: Sequence[int] = ()
     doubt: tuple[Literal["number", "negation"], str] | None = None
 
 
-def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_PLACES) -> Judgement:
-    """SUPPORTED from ``threshold`` on, CONTRADICTED where the best matching sentence says otherwise, else NEUTRAL.
+def judge_claims(asked: Sequence[Compared], threshold: float) -> Iterator[Judgement]:
+    """SUPPORTED from ``threshold`` on, CONTRADICTED where the best matching sentence says otherwise, else NEUTRAL."""
+    return (_judged(coverage, threshold) for coverage in cover(asked))
 
-    Of each word, the first ``most`` places are looked at.
-    """
-    terms = claim_terms(claim)
-    coverage = cover(terms, source, most)
-    content = [term for term in terms if term.content][:_LONGEST_COMPARED]
-    evidence = [source.places[place] for place in coverage.places]
-    disagreement = find_disagreement(content, evidence[0]) if evidence else None
-    denial = find_denial(terms, evidence) if evidence and disagreement is None else None
-    if denial is None and disagreement is None and evidence:
-        denial = find_omission(terms, evidence)
+
+def _judged(coverage: Coverage, threshold: float) -> Judgement:
+    claim, source, places = coverage.claim, coverage.source, coverage.places
+    compared = ComparedTerms(claim, claim.content()[:_LONGEST_COMPARED])
+    disagreement = find_disagreement(compared, source, places[0]) if places else None
+    denial = None
+    if disagreement is None and places:
+        denial = find_denial(claim.at(), source, places) if claim.has(NEGATED) else None
+        if denial is None and any(holds(source.kinds_of(place), NEGATED) for place in places):
+            denial = find_omission(claim.at(), source, places)
     if denial is not None and len(coverage.found) >= len(coverage.missing):
         disagreement = denial
     if disagreement is not None:
         support = _CONTRADICTED * coverage.support
-        return Judgement("CONTRADICTED", support, coverage, disagreement, coverage.places[:1])
+        return Judgement("CONTRADICTED", support, coverage, disagreement, places[:1])
     support = coverage.support
     doubt: tuple[Literal["number", "negation"], str] | None = None
     if denial is not None:
         support, doubt = _DOUBTED * support, ("negation", denial.claim)
-    if coverage.stray_numbers:
-        support, doubt = _DOUBTED * support, ("number", coverage.stray_numbers[0].text)
+    if coverage.stray_number is not None:
+        support, doubt = _DOUBTED * support, ("number", claim.text_at(coverage.stray_number))
     if support < threshold:
         return Judgement("NEUTRAL", support, coverage, doubt=doubt)
-    home = [place for place in coverage.places[1:] if source.places[place].passage == evidence[0].passage]
-    others = [*home, *_elsewhere(coverage, source)]
-    agreeing = [place for place in others if find_disagreement(content, source.places[place]) is None]
-    return Judgement("SUPPORTED", support, coverage, quoted=(*coverage.places[:1], *agreeing))
+    home = [place for place in places[1:] if source.numbers[place] == source.numbers[places[0]]]
+    others = [*home, *_elsewhere(coverage)]
+    agreeing = [place for place in others if find_disagreement(compared, source, place) is None]
+    return Judgement("SUPPORTED", support, coverage, quoted=[*places[:1], *agreeing])
 
 
-def _elsewhere(coverage: Coverage, source: Source) -> list[int]:
+def _elsewhere(coverage: Coverage) -> list[int]:
     """The best sentence of each other passage that holds nearly as much of the claim, and all of its numbers."""
-    masks, places = coverage.masks, source.places
-    numbers = sum(1 << bit for bit, term in enumerate(coverage.found) if term.number)
-    counts = {place: held.bit_count() for place, held in coverage.windows.items() if held & numbers == numbers}
-    enough = _NEARLY * max(counts.values(), default=0)
-    windows: dict[int, tuple[int, int]] = {}
-    for place, count in counts.items():
-        if count >= enough:
-            passage = places[place].passage
-            windows[passage] = max(windows.get(passage, (0, 0)), (count, -place))
-    home = places[coverage.places[0]].passage
-    found = [(passage, -start) for passage, (_, start) in sorted(windows.items())]
-    return [
-        max(
-            (each for each in range(start, start + _WIDTH) if each in masks and places[each].passage == passage),
-            key=lambda place: masks[place].bit_count(),
-        )
-        for passage, start in found
-        if passage != home
-    ]
+    own, passages, (places, counts, windows, _) = coverage.own, coverage.source.numbers, coverage.shares
+    enough = _NEARLY * max(windows[own.start : own.stop], default=0)
+    best: dict[int, tuple[int, int]] = {}
+    for row in own:
+        if windows[row] >= enough and windows[row]:
+            passage = passages[places[row]]
+            best[passage] = max(best.get(passage, (0, 0)), (windows[row], -row))
+    best.pop(passages[coverage.places[0]], None)
+    found = []
+    for passage, (_, first) in sorted(best.items()):
+        last = places[-first] + _WIDTH
+        rows = [
+            row
+            for row in range(-first, min(_WIDTH - first, own.stop))
+            if places[row] < last and passages[places[row]] == passage
+        ]
+        found.append(places[max(rows, key=counts.__getitem__)])
+    return found

@@ -28,10 +28,16 @@ from mlflow_ragmetrics.judges.lexical.words import (
 
 __all__ = [
     "CANCELLING",
+    "CONTENT",
+    "IS_CONTENT",
+    "NAME",
     "NEGATED",
+    "NUMBER",
+    "ORS",
     "Term",
     "Terms",
     "canonical_number",
+    "holds",
     "is_longer_than",
     "is_negator",
     "spelled_number",
@@ -61,7 +67,7 @@ _END: Final = ""  # stands behind the last word and before the first
 _BREAKS = frozenset((*".!?;:,()\n", _END))
 _OPENING = _BREAKS.difference(",()")  # what a sentence begins behind
 _UNSTEMMED = frozenset("abfhjkopquvwxz")  # no suffix of the English stemmer ends in them
-_ORS = frozenset(("or", "nor", "или", "ни"))
+ORS = frozenset(("or", "nor", "или", "ни"))
 _DEGREES = frozenset(("degree", "degrees", "°", "градус", "градуса", "градусов"))
 _SCALES_OF_DEGREES = {
     "celsius": "celsius",
@@ -141,13 +147,8 @@ def _synonyms() -> dict[str, str]:
     return table
 
 
-class _Word(NamedTuple):
-    """What a token is wherever it stands: its folded form, its key and flags; no key where its neighbours decide."""
-
-    folded: str
-    key: str
-    flags: int
-
+_Word = tuple[str, str, int]
+"""What a token is wherever it stands: its folded form, its key and flags; no key where its neighbours decide."""
 
 CONTENT, NUMBER, NAME, NEGATED = 1, 2, 4, 8  # what a term is
 _CAPITAL, _SECOND_CAPITAL, _NEGATES, _CANCELS, _READ, _OR = (1 << bit for bit in range(4, 10))  # what a word is besides
@@ -156,22 +157,42 @@ _NO_TERM: Final = -1  # a break, or a token that is part of the term before it
 
 
 class Terms:
-    """The terms of a text in order, as columns: many are compared by their keys, few are looked at."""
+    """The terms of a text in order, as columns: many are compared by their keys, few are looked at.
 
-    def __init__(self, text: str, keys: list[str], starts: list[int], ends: list[int], kinds: list[int]) -> None:
+    Tuples of words or numbers cost the garbage collector nothing, however many texts are kept.
+    """
+
+    __slots__ = ("ends", "keys", "kinds", "starts", "text")
+
+    def __init__(
+        self, text: str, keys: Iterable[str], starts: Iterable[int], ends: Iterable[int], kinds: Iterable[int]
+    ) -> None:
         self.text = text
-        self.keys, self.starts, self.ends, self.kinds = keys, starts, ends, kinds
+        self.keys, self.starts, self.ends, self.kinds = tuple(keys), tuple(starts), tuple(ends), bytes(kinds)
 
-    def keep(self, ranges: Sequence[range]) -> None:
-        """Leave out what stands in none of these ranges of places."""
-        self.keys[:] = [key for each in ranges for key in self.keys[each.start : each.stop]]
-        for column in (self.starts, self.ends, self.kinds):
-            column[:] = [number for each in ranges for number in column[each.start : each.stop]]
+    def only(self, places: Sequence[int]) -> Terms:
+        """The terms at these places alone."""
+        starts, ends = ([column[place] for place in places] for column in (self.starts, self.ends))
+        return Terms(self.text, map(self.keys.__getitem__, places), starts, ends, map(self.kinds.__getitem__, places))
+
+    def part(self, places: range, start: int, end: int) -> Terms:
+        """The terms at these places as those of a text of their own, the part from ``start`` to ``end``."""
+        first, last = places.start, places.stop
+        starts, ends = ([each - start for each in column[first:last]] for column in (self.starts, self.ends))
+        return Terms(self.text[start:end], self.keys[first:last], starts, ends, self.kinds[first:last])
+
+    def has(self, kind: int) -> bool:
+        """Whether any term is of a kind: ``NUMBER``, ``NEGATED``."""
+        return holds(self.kinds, kind)
 
     def content(self, places: range | None = None) -> list[int]:
         """Which of these places, or of all, are those of content terms."""
-        first, last = (places.start, places.stop) if places is not None else (0, None)
-        return [place for place, kind in enumerate(self.kinds[first:last], first) if kind & CONTENT]
+        places = range(len(self.kinds)) if places is None else places
+        return list(compress(places, self.kinds[places.start : places.stop].translate(IS_CONTENT)))
+
+    def text_at(self, place: int) -> str:
+        """The text of a term."""
+        return self.text[self.starts[place] : self.ends[place]]
 
     def at(self, places: Iterable[int] | None = None) -> list[Term]:
         """The terms at these places, or all."""
@@ -183,7 +204,14 @@ class Terms:
         ]
 
 
+_WITHOUT = {kind: bytes(each for each in range(16) if not each & kind) for kind in (CONTENT, NUMBER, NAME, NEGATED)}
+IS_CONTENT = bytes(kind & CONTENT for kind in range(256))
 _FACTS = [tuple(bool(kind & each) for each in (CONTENT, NUMBER, NAME, NEGATED)) for kind in range(16)]
+
+
+def holds(kinds: bytes, kind: int) -> bool:
+    """Whether any of ``kinds`` is ``NUMBER``, ``NEGATED`` or whatever ``kind`` says."""
+    return bool(kinds.translate(None, _WITHOUT[kind]))
 
 
 def terms_of(text: str) -> Terms:
@@ -226,8 +254,8 @@ class _Reading:
     def read(self) -> None:
         """Say what each word is that is a name, a number or a unit, or that belongs to a number."""
         kinds = self._kinds
-        for place, flags in enumerate(self._flags):
-            if flags <= CONTENT or kinds[place] == _NO_TERM:
+        for place, flags in [each for each in enumerate(self._flags) if each[1] > CONTENT]:
+            if kinds[place] == _NO_TERM:
                 continue
             if flags & _JOINS:
                 self._negators.append(place)
@@ -303,7 +331,7 @@ class _Reading:
             order = sorted(range(len(origins)), key=origins.__getitem__)
             columns = [list(map(column.__getitem__, order)) for column in columns]
         kept = list(map(_NO_TERM.__ne__, columns[-1]))
-        return Terms(self._text, *(list(compress(column, kept)) for column in columns))
+        return Terms(self._text, *(compress(column, kept) for column in columns))
 
 
 def is_longer_than(most: int, texts: Iterable[str]) -> bool:
@@ -323,7 +351,7 @@ def is_negator(word: str) -> bool:
 def _word_of(token: str) -> _Word:
     folded = _fold(token)
     if folded in _BREAKS:
-        return _Word(folded, "", _NO_TERM)
+        return folded, "", _NO_TERM
     key = _plain_key(folded)
     contracted = folded.endswith("n't")
     content = folded not in STOP_WORDS and not contracted
@@ -334,9 +362,9 @@ def _word_of(token: str) -> _Word:
         _NEGATES: contracted or folded in NEGATORS,
         _CANCELS: folded in CANCELLING,
         _READ: not key,
-        _OR: folded in _ORS,
+        _OR: folded in ORS,
     }
-    return _Word(folded, key, sum(flag for flag, each in holds.items() if each))
+    return folded, key, sum(flag for flag, each in holds.items() if each)
 
 
 class _Words(dict[str, _Word]):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.judges.lexical.analysis import split_claims
+from mlflow_ragmetrics.judges.lexical.analysis import Analysis, split_claims
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,17 @@ def test_claims_are_sentences_list_items_and_safe_clauses(text, claims):
     assert len(split_claims(text)) == claims
 
 
+def claims_of(text):
+    return [claim.text for claim in split_claims(text)]
+
+
 def test_citations_and_emphasis_are_removed():
-    assert split_claims("**Paris** is the capital [1][2].") == ("Paris is the capital.",)
+    assert claims_of("**Paris** is the capital [1][2].") == ["Paris is the capital."]
 
 
 def test_questions_and_lead_ins_are_not_claims_unless_alone():
-    assert split_claims("It is blue. Do you want more?") == ("It is blue.",)
-    assert split_claims("Do you want more?") == ("Do you want more?",)
+    assert claims_of("It is blue. Do you want more?") == ["It is blue."]
+    assert claims_of("Do you want more?") == ["Do you want more?"]
 
 
 @pytest.mark.parametrize(
@@ -45,9 +49,53 @@ def test_questions_and_lead_ins_are_not_claims_unless_alone():
     ],
 )
 def test_courtesies_and_remarks_about_the_passages_are_not_claims(remark):
-    assert split_claims(f"The sky is blue.\n{remark}") == ("The sky is blue.",)
+    assert claims_of(f"The sky is blue.\n{remark}") == ["The sky is blue."]
 
 
 @given(st.text(alphabet=st.sampled_from("ab A.?!\n;,1-")))
 def test_claims_are_pieces_of_the_text(text):
-    assert all(claim and claim in text for claim in split_claims(text))
+    assert all(claim and claim in text for claim in claims_of(text))
+
+
+PIECES = (
+    "No taste or smell",
+    "Or smell",
+    "in the 1990s",
+    "May was cold",
+    "the 5th",
+    "$5 million",
+    "25 °C",
+    "50 %",
+    "the U.S. Army",
+    "in the U.S",
+    "Is it",
+    "he does not sing, and it rains in March",
+    "e.g",
+    "two hundred",
+    "and five men",
+    "1",
+    "a",
+    "2018-05-19",
+    "1, 045",
+    "**bold**",
+    "cat's",
+    "дом не стоит; он",
+    "нет ни снега",
+    "или дождя",
+    "東京",
+)
+BETWEEN = (". ", ".", " ", "\n", "; ", ", and ", "? ", "! ", ": ", " (", ") ", "。", '." ', " - ", "\n- ", "...", ", ")
+
+
+@given(st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(BETWEEN)), max_size=12))
+def test_the_terms_of_a_claim_in_its_text_are_those_that_it_has_alone(pieces):
+    for claim, terms in split_claims("".join(piece + end for piece, end in pieces)):
+        alone = Analysis(claim).terms
+        assert terms is None or terms.at() == alone.at()
+
+
+def test_most_claims_are_not_taken_apart_again():
+    text = (
+        "Cats sleep in 5 beds. Dogs bark, and they do not sleep; nobody (ever) asks.\n- Bread is cheap\n- Milk is not"
+    )
+    assert [terms is not None for _, terms in split_claims(text)] == [True] * 5
