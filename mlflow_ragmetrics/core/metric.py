@@ -304,7 +304,7 @@ class Metric:
         return number
 
 
-def _finished_items(contexts: tuple[Chunk, ...] | None, language: str, items: Sequence[Item]) -> tuple[Item, ...]:
+def _finished_items(items: Sequence[Item], contexts: tuple[Chunk, ...] | None, language: str) -> tuple[Item, ...]:
     ids = {number: chunk.id for number, chunk in enumerate(contexts or (), 1) if chunk.id is not None}
     finished = [type(item.reason) is str and not (ids and item.evidence) for item in items]
     return tuple(
