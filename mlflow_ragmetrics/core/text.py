@@ -98,9 +98,9 @@ def terms_of_each(texts: Sequence[str]) -> list[list[str]]:
     """``terms`` of each text, in less time than one by one."""
     joined = "\0".join(texts)
     if joined.isascii() and joined.count("\0") == len(texts) - 1:
-        pieces = map(str.split, joined.casefold().translate(_SEPARATORS).split("\0"))
+        pieces = list(map(str.split, joined.casefold().translate(_SEPARATORS).split("\0")))
         if "-" in joined or "_" in joined:
-            pieces = ([piece.strip("-_") for piece in each] for each in pieces)
+            pieces = [[piece.strip("-_") for piece in each] for each in pieces]
         return [[piece for piece in each if len(piece) >= _SHORTEST_TERM] for each in pieces]
     return [list(chain.from_iterable(map(_word_terms.__getitem__, text.split()))) for text in texts]
 
