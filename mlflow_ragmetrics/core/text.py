@@ -9,21 +9,25 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, wraps
 from importlib.resources import files
 from itertools import chain, pairwise
 from operator import add
 from string import Formatter
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 __all__ = [
     "LANGUAGES",
+    "AnswerTerms",
     "Text",
+    "answer_terms",
     "check_language",
     "counted",
+    "distinct_terms",
     "has_content",
     "has_words",
     "normalize",
@@ -31,13 +35,17 @@ __all__ = [
     "render",
     "say",
     "sentences",
+    "term_counts",
     "terms",
     "terms_of_each",
     "words",
 ]
 
+T = TypeVar("T")
+
 _SHORTEST_TERM = 3
 _LONGEST_CACHED = 20_000
+_TEXTS = 8  # the last ones, which are those of one row
 _LONGEST_WORD = 40
 _MOST_WORDS = 1 << 14
 
@@ -136,6 +144,50 @@ def sentences(text: str) -> list[str]:
     ['Version 2.5 is out.', 'He said "Go!"', 'Then he left']
     """
     return list(_cached_sentences(text) if len(text) <= _LONGEST_CACHED else _sentences(text))
+
+
+def _kept(read: Callable[[str], T]) -> Callable[[str], T]:
+    """``read`` that keeps what it read of the last texts, for the other metrics of a row; long texts are not kept."""
+    kept = lru_cache(_TEXTS)(read)
+
+    @wraps(read)
+    def reading(text: str) -> T:
+        return kept(text) if len(text) <= _LONGEST_CACHED else read(text)
+
+    return reading
+
+
+class AnswerTerms(NamedTuple):
+    """The sentences of an answer, the terms of each, and how often each term occurs, in the order of first places."""
+
+    sentences: Sequence[str]
+    terms: Sequence[Sequence[str]]
+    counts: Mapping[str, int]
+
+
+@_kept
+def answer_terms(answer: str) -> AnswerTerms:
+    """What several metrics read of one answer.
+
+    >>> answer_terms("The cat saw. The other cat?").terms
+    [['the', 'cat', 'saw'], ['the', 'other', 'cat']]
+    """
+    found = sentences(answer)
+    each = terms_of_each(found)
+    in_pieces = answer.isascii()  # a piece that is no sentence has no term
+    return AnswerTerms(found, each, Counter(chain.from_iterable(each) if in_pieces else terms(answer)))
+
+
+@_kept
+def term_counts(text: str) -> Mapping[str, int]:
+    """How often each term of ``text`` occurs, in the order of their first places."""
+    return Counter(terms(text))
+
+
+@_kept
+def distinct_terms(text: str) -> frozenset[str]:
+    """The terms of ``text``, each once."""
+    return frozenset(terms(text))
 
 
 class _WordTerms(dict[str, tuple[str, ...]]):

@@ -6,8 +6,7 @@ from functools import lru_cache
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Item, Score, Verdict
-from mlflow_ragmetrics.core.text import Text, has_words, say
-from mlflow_ragmetrics.shared.terms import answer_terms, distinct_terms
+from mlflow_ragmetrics.core.text import Text, answer_terms, distinct_terms, has_words, say
 
 __all__ = ["lexical_factuality"]
 

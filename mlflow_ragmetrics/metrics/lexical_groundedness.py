@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import say
+from mlflow_ragmetrics.core.score import Score, token_items
+from mlflow_ragmetrics.core.text import answer_terms, distinct_terms, say
 from mlflow_ragmetrics.errors import MissingFieldError
-from mlflow_ragmetrics.shared.terms import answer_terms, distinct_terms, token_items
 
 __all__ = ["lexical_groundedness"]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import say
-from mlflow_ragmetrics.shared.terms import answer_terms, term_counts, token_items
+from mlflow_ragmetrics.core.score import Score, token_items
+from mlflow_ragmetrics.core.text import answer_terms, say, term_counts
 
 __all__ = ["lexical_relevance"]
 

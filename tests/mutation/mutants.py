@@ -187,7 +187,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("metrics", "metrics/content_safety.py", "_digits(number)[-10:]", "number"),
     ("metrics", "metrics/lexical_factuality.py", "2 * shared >= n", "2 * shared > n"),
     ("metrics", "metrics/lexical_groundedness.py", "Score(value=1.0", "Score(value=0.0"),
-    ("shared", "shared/terms.py", "if in_pieces else terms(answer)", ""),
+    ("core", "core/text.py", "if in_pieces else terms(answer)", ""),
     # judges
     ("judges/lexical", "judges/lexical/support.py", "THRESHOLD: Final = 0.65", "THRESHOLD: Final = 0.60"),
     ("judges/lexical", "judges/lexical/support.py", "_WINDOW: Final = 0.25", "_WINDOW: Final = 0.15"),

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.text import sentences, terms
-from mlflow_ragmetrics.shared.terms import answer_terms, distinct_terms, term_counts, token_items
+from mlflow_ragmetrics.core.score import token_items
+from mlflow_ragmetrics.core.text import answer_terms, distinct_terms, sentences, term_counts, terms
 
 
 def test_counts_stand_in_the_order_of_first_places() -> None:
