@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Literal, Union
@@ -28,6 +28,7 @@ __all__ = [
     "quality_of",
     "score_of",
     "token_item",
+    "token_items",
     "verdict_name",
 ]
 
@@ -117,6 +118,19 @@ class Item:
 def token_item(text: str, found: bool) -> Item:
     """The item of a token; rows share those of frequent tokens."""
     return Item("token", text, "FOUND" if found else "NOT_FOUND")
+
+
+def token_items(terms: Iterable[str], found: Iterable[bool]) -> Callable[[], tuple[Item, ...]]:
+    """What makes an item of each term when it is asked for, and takes little room until then.
+
+    >>> [(item.text, item.verdict) for item in token_items(["cat", "dog"], [True, False])()]
+    [('cat', 'FOUND'), ('dog', 'NOT_FOUND')]
+    """
+    return partial(_token_items, " ".join(terms), bytes(found))
+
+
+def _token_items(joined: str, found: bytes) -> tuple[Item, ...]:
+    return tuple(map(token_item, joined.split(), map(bool, found)))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Item, Score, Verdict
-from mlflow_ragmetrics.core.text import Text, say, sentences, terms, words
+from mlflow_ragmetrics.core.text import Text, answer_terms, distinct_terms, has_words, say
 
 __all__ = ["lexical_factuality"]
 
@@ -36,14 +36,21 @@ def lexical_factuality(answer: str, reference: str) -> Score:
     '1 of 2 claims of the answer shares at least half of its terms
     with the reference.'
     """
-    known = set(terms(reference))
-    claims = [sentence for sentence in sentences(answer) if len(words(sentence)) >= _SHORTEST_CLAIM]
-    items = tuple(_judged(claim, known) for claim in claims)
-    supported = sum(item.verdict == "SUPPORTED" for item in items)
-    counts = {"supported": supported, "unsupported": len(items) - supported, "total": len(items)}
-    if items:
-        reason = say("lexical_factuality.counts", n=len(items), supported=supported)
-        return Score(value=supported / len(items), reason=reason, items=items, details=counts)
+    known = distinct_terms(reference)
+    found = answer_terms(answer)
+    claims: list[str] = []
+    shares: list[tuple[int, int]] = []  # of each claim, how many distinct terms it has, and how many of them are known
+    for sentence, terms in zip(found.sentences, found.terms, strict=True):
+        if has_words(sentence, _SHORTEST_CLAIM):
+            own = set(terms)
+            claims.append(sentence)
+            shares.append((len(own), len(own & known)))
+    supported = sum([_is_supported(*share) for share in shares])
+    counts = {"supported": supported, "unsupported": len(claims) - supported, "total": len(claims)}
+    if claims:
+        reason = say("lexical_factuality.counts", n=len(claims), supported=supported)
+        score = Score(value=supported / len(claims), reason=reason, details=counts)
+        return score.with_items(lambda: tuple(map(_item, claims, shares)))
     blank = not answer.strip()
     reason = say("lexical_factuality.blank" if blank else "lexical_factuality.no_claims")
     return Score(
@@ -51,11 +58,13 @@ def lexical_factuality(answer: str, reference: str) -> Score:
     )
 
 
-def _judged(claim: str, known: set[str]) -> Item:
-    own = set(terms(claim))
-    shared = len(own & known)
-    verdict: Verdict = "SUPPORTED" if 2 * shared >= len(own) else "NEUTRAL"
-    return Item("sentence", claim, verdict, _reason(len(own), shared), against="reference")
+def _is_supported(n: int, shared: int) -> bool:
+    return 2 * shared >= n
+
+
+def _item(claim: str, share: tuple[int, int]) -> Item:
+    verdict: Verdict = "SUPPORTED" if _is_supported(*share) else "NEUTRAL"
+    return Item("sentence", claim, verdict, _reason(*share), against="reference")
 
 
 @lru_cache(maxsize=256)

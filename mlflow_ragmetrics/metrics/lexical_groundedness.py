@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.score import Score, token_item
-from mlflow_ragmetrics.core.text import say, terms
+from mlflow_ragmetrics.core.score import Score, token_items
+from mlflow_ragmetrics.core.text import answer_terms, distinct_terms, say
 from mlflow_ragmetrics.errors import MissingFieldError
 
 __all__ = ["lexical_groundedness"]
@@ -51,17 +51,15 @@ def lexical_groundedness(
     texts: dict[Source, str | None] = {"question": question, "reference": reference}
     texts["contexts"] = "\n".join(contexts or ())
     known = _known({source: texts[source] for source in grounding})
-    distinct = dict.fromkeys(terms(answer))
-    items = tuple([token_item(term, term in known) for term in distinct])
-    grounded = len(known.intersection(distinct))
-    counts = {"grounded": grounded, "ungrounded": len(items) - grounded, "total": len(items)}
-    reason = say("lexical_groundedness.counts", n=len(items), grounded=grounded)
-    return Score(
-        value=grounded / len(items) if items else 1.0,
-        reason=reason if items else say("lexical_groundedness.no_terms"),
-        items=items,
-        details=counts if items else {**counts, "rule": "no_claims"},
-    )
+    distinct = answer_terms(answer).counts
+    found = list(map(known.__contains__, distinct))
+    grounded = sum(found)
+    counts = {"grounded": grounded, "ungrounded": len(found) - grounded, "total": len(found)}
+    if not found:
+        reason = say("lexical_groundedness.no_terms")
+        return Score(value=1.0, reason=reason, details={**counts, "rule": "no_claims"})
+    reason = say("lexical_groundedness.counts", n=len(found), grounded=grounded)
+    return Score(value=grounded / len(found), reason=reason, details=counts).with_items(token_items(distinct, found))
 
 
 def _known(grounding: Mapping[Source, str | None]) -> set[str]:
@@ -71,4 +69,4 @@ def _known(grounding: Mapping[Source, str | None]) -> set[str]:
         field = "reference" if "reference" in grounding else list(grounding)[-1]
         message = f"lexical_groundedness: {', '.join(grounding)} are all missing or blank; give the field {field!r}"
         raise MissingFieldError(message, field=field, metric="lexical_groundedness")
-    return set().union(*map(terms, texts))
+    return set().union(*map(distinct_terms, texts))

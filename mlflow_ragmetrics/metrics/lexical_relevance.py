@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.score import Score, token_item
-from mlflow_ragmetrics.core.text import say, terms
+from mlflow_ragmetrics.core.score import Score, token_items
+from mlflow_ragmetrics.core.text import answer_terms, say, term_counts
 
 __all__ = ["lexical_relevance"]
 
@@ -32,15 +31,16 @@ def lexical_relevance(question: str, answer: str) -> Score:
     ... ).value
     0.5773502691896258
     """
-    asked, answered = Counter(terms(question)), Counter(terms(answer))
+    asked, answered = term_counts(question), answer_terms(answer).counts
     shared = asked.keys() & answered.keys()
-    dot = sum(asked[term] * answered[term] for term in shared)
+    dot = sum([asked[term] * answered[term] for term in shared])
     length = math.sqrt(sum([n * n for n in asked.values()]) * sum([n * n for n in answered.values()]))
     value = min(1.0, dot / length) if length else 0.0
-    counts = {"question_terms": asked.total(), "answer_terms": answered.total(), "shared_terms": len(shared)}
-    return Score(
-        value=value,
-        reason=say("lexical_relevance.counts", value=value, n=len(shared), question=len(asked), answer=len(answered)),
-        items=tuple([token_item(term, term in answered) for term in asked]),
-        details=counts,
-    )
+    counts = {
+        "question_terms": sum(asked.values()),
+        "answer_terms": sum(answered.values()),
+        "shared_terms": len(shared),
+    }
+    reason = say("lexical_relevance.counts", value=value, n=len(shared), question=len(asked), answer=len(answered))
+    found = [term in shared for term in asked]
+    return Score(value=value, reason=reason, details=counts).with_items(token_items(asked, found))

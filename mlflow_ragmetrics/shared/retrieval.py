@@ -83,9 +83,12 @@ class Match:
         """The ranks, from 1, of the relevant documents among the retrieved ones."""
         return tuple(compress(count(1), map(self.correct.__contains__, self.retrieved)))
 
-    @cached_property
     def items(self) -> tuple[Item, ...]:
         """The retrieved documents in rank order, FOUND among the relevant ones or not, then those that were missed."""
+        return self._items
+
+    @cached_property
+    def _items(self) -> tuple[Item, ...]:
         correct = self.correct
         ranked = (
             Item("document", each, "FOUND" if each in correct else "NOT_FOUND", _at_rank(rank, each in correct))
@@ -121,15 +124,16 @@ def match_documents(retrieved: Sequence[str], gold: Sequence[str], pattern: re.P
 @lru_cache(maxsize=4)  # several metrics look at the same row
 def _matched(retrieved: tuple[str, ...], gold: tuple[str, ...], pattern: re.Pattern[str] | None) -> Match:
     documents, relevant = _distinct(retrieved, pattern), _distinct(gold, pattern)
-    return Match(documents, relevant, frozenset(relevant).intersection(documents))
+    correct = frozenset(filter(documents.__contains__, relevant))
+    return Match(tuple(documents), tuple(relevant), correct)
 
 
-def _distinct(ids: tuple[str, ...], pattern: re.Pattern[str] | None) -> tuple[str, ...]:
+def _distinct(ids: tuple[str, ...], pattern: re.Pattern[str] | None) -> Mapping[str, None]:
     """The documents in order; all ids are searched at once for a mark, as most are documents themselves."""
     text = "\n".join(ids)
     if pattern is not None or "::chunk-" in text or "<urn:uuid:" in text:
-        return tuple(dict.fromkeys([document_id(each, pattern) for each in ids]))
-    return tuple(dict.fromkeys(ids))
+        return dict.fromkeys([document_id(each, pattern) for each in ids])
+    return dict.fromkeys(ids)
 
 
 def gain(match: Match, k: int) -> float:
@@ -170,7 +174,7 @@ def score_documents(
         reason: Text = say("retrieval.no_gold")
     else:
         value, reason = measure(match)
-    return Score(value=value, reason=reason, details=match.counts).with_items(lambda: match.items)
+    return Score(value=value, reason=reason, details=match.counts).with_items(match.items)
 
 
 @lru_cache(maxsize=1024)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.core.text import has_content, normalize, sentences, terms, words
+from mlflow_ragmetrics.core.text import has_content, has_words, normalize, sentences, terms, terms_of_each, words
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,23 @@ def test_terms_are_stable(text: str) -> None:
     found = terms(text)
     assert found == terms(text)
     assert terms(" ".join(term for term in found if term.isascii())) == [term for term in found if term.isascii()]
+
+
+@pytest.mark.parametrize(
+    "texts", [[], [""], ["One two.", "", "-three- a_b"], ["One\0two", "three"], ["Ёлка", "a-b cat"], ["\0", "\0"]]
+)
+def test_terms_of_several_texts_are_those_of_each(texts: list[str]) -> None:
+    assert terms_of_each(texts) == list(map(terms, texts))
+
+
+@given(st.text())
+def test_words_are_terms_on_their_own(text: str) -> None:
+    assert terms(text) == [term for word in text.split() for term in terms(word)]
+
+
+@given(st.text(alphabet=st.characters() | st.sampled_from(" 巴")), st.integers(1, 4))
+def test_has_words(text: str, least: int) -> None:
+    assert has_words(text, least) == (len(words(text)) >= least)
 
 
 def test_a_returned_list_is_the_callers_own() -> None:

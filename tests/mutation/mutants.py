@@ -185,8 +185,9 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("metrics", "metrics/content_safety.py", r"\d{3}-\d{2}-\d{4}(?![\d-])", r"\d{3}-\d{2}-\d{4}"),
     ("metrics", "metrics/content_safety.py", r"(?:\+1[-. ]?)?", ""),
     ("metrics", "metrics/content_safety.py", "_digits(number)[-10:]", "number"),
-    ("metrics", "metrics/lexical_factuality.py", "2 * shared >= len(own)", "2 * shared > len(own)"),
-    ("metrics", "metrics/lexical_groundedness.py", "/ len(items) if items else 1.0", "/ len(items) if items else 0.0"),
+    ("metrics", "metrics/lexical_factuality.py", "2 * shared >= n", "2 * shared > n"),
+    ("metrics", "metrics/lexical_groundedness.py", "Score(value=1.0", "Score(value=0.0"),
+    ("core", "core/text.py", "if in_pieces else terms(answer)", ""),
     # judges
     ("judges/lexical", "judges/lexical/support.py", "THRESHOLD: Final = 0.65", "THRESHOLD: Final = 0.60"),
     ("judges/lexical", "judges/lexical/support.py", "_WINDOW: Final = 0.25", "_WINDOW: Final = 0.15"),
