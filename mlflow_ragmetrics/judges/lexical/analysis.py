@@ -120,10 +120,14 @@ _AHEAD: Final = 100
 # Blanks before a citation go with it; they are tried from the first one only, as the stops above are.
 _CITATION = re.compile(r"(?<!\s)\s*(?:\[\^?\d+(?:\s*[,–-]\s*\d+)*\]|【[^【】]*】)")
 _EMPHASIS = re.compile(r"\*\*|__|`")
+_COURTESY = re.compile(
+    r"(?:please )?(?:let me know|feel free)|i hope|good luck|you['’]re welcome|happy to help|sure[,!.]"
+    r"|надеюсь|удачи|обращайтесь|дайте знать",
+    re.IGNORECASE,
+)
+_IN_REMARKS: Final = ("not", "n't", "n’t", "no ", "unable", "impossible", "difficult", "не")  # one of them is in each
 _REMARK = re.compile(
-    r"^(?:(?:please )?(?:let me know|feel free)|i hope|good luck|you['’]re welcome|happy to help|sure[,!.]"
-    r"|надеюсь|удачи|обращайтесь|дайте знать)"
-    r"|\b(?=[iwptcdsnотк])(?:"  # so that the others are tried at few words
+    r"\b(?=[iwptcdsnотк])(?:"  # so that the others are tried at few words
     r"(?:i|we)(?: am| are|['’]m|['’]re)? (?:unable|cannot|can['’]t|can not) (?:to )?(?:answer|determine|say|tell)\b"
     r"|it(?: is|['’]s) (?:unable|impossible|not possible|difficult) to (?:answer|determine|provide|say|tell)\b"
     r"|(?:passages?|texts?|contexts?|documents?|sources?|information)\b[^.]{0,40}"
@@ -232,11 +236,16 @@ def split_claims(text: str) -> list[CutClaim]:
 
 
 def _clean(piece: str) -> str:
-    return _EMPHASIS.sub("", _CITATION.sub("", piece)).strip()
+    if "[" in piece or "【" in piece:
+        piece = _CITATION.sub("", piece)
+    return _EMPHASIS.sub("", piece).strip()
 
 
 def _states_nothing(piece: str) -> bool:
-    return piece.endswith(("?", ":", "？", "：")) or _REMARK.search(piece) is not None
+    if piece.endswith(("?", ":", "？", "：")) or _COURTESY.match(piece):
+        return True
+    lowered = piece.lower()
+    return any(map(lowered.__contains__, _IN_REMARKS)) and _REMARK.search(piece) is not None
 
 
 def _claims_of(analysis: Analysis, number: int, piece: str) -> Iterator[CutClaim]:

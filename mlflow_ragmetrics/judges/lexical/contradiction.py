@@ -9,7 +9,17 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from mlflow_ragmetrics.judges.lexical.analysis import Source
-from mlflow_ragmetrics.judges.lexical.terms import CANCELLING, NAME, NUMBER, Term, Terms, holds, is_negator, stem
+from mlflow_ragmetrics.judges.lexical.terms import (
+    CANCELLING,
+    NAME,
+    NEGATED,
+    NUMBER,
+    Term,
+    Terms,
+    holds,
+    is_negator,
+    stem,
+)
 from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, IMPLICIT_NEGATIONS, NEGATORS, OPPOSITES, UNITS
 
 __all__ = ["ComparedTerms", "Disagreement", "find_denial", "find_disagreement", "find_omission"]
@@ -45,7 +55,13 @@ class ComparedTerms:
         self.ordered = [terms.keys[place] for place in places]
         self.keys = set(self.ordered)
         self.kinds = bytes([terms.kinds[place] for place in places])
-        self.measures = _measures(terms.at(places)) if holds(self.kinds, NUMBER) else {}
+        self.measures = _measures(terms.at(places)) if self._has_measures() else {}
+
+    def _has_measures(self) -> bool:
+        units = map(_KINDS_OF_UNITS.__contains__, self.ordered[1:])
+        return holds(self.kinds, NUMBER) and any(
+            unit and kind & NUMBER for unit, kind in zip(units, self.kinds, strict=False)
+        )
 
     def text_at(self, number: int) -> str:
         """The text of a term."""
@@ -171,16 +187,19 @@ def find_denial(claim: Sequence[Term], source: Source, evidence: Sequence[int]) 
     return None
 
 
-def find_omission(claim: Sequence[Term], source: Source, evidence: Sequence[int]) -> Disagreement | None:
+def find_omission(claim: Terms, source: Source, evidence: Sequence[int]) -> Disagreement | None:
     """A word that the evidence only ever denies, in a claim that denies nothing; the reverse of ``find_denial``."""
-    if any(is_negator(term.text.lower()) or _denies(term.key) for term in claim):
-        return None
-    others = [other for place in evidence for other in source.terms_of(place)]
-    affirmed = {other.key for other in others if not other.negated}
-    ours = {term.key: term.text for term in claim if term.content and not term.number}
-    for other in others:
-        if other.negated and other.key in ours and other.key not in affirmed and other.key not in ABOUT_PASSAGES:
-            return Disagreement("negation", ours[other.key], other.text)
+    sentences = [(place, source.keys_of(place), source.kinds_of(place)) for place in evidence]
+    affirmed = {
+        key for _, keys, kinds in sentences for key, kind in zip(keys, kinds, strict=True) if not kind & NEGATED
+    }
+    ours = {claim.keys[place]: place for place in claim.content() if not claim.kinds[place] & NUMBER}
+    for place, keys, kinds in sentences:
+        for number, key in enumerate(keys):
+            if kinds[number] & NEGATED and key in ours and key not in affirmed and key not in ABOUT_PASSAGES:
+                if any(is_negator(term.text.lower()) or _denies(term.key) for term in claim.at()):
+                    return None
+                return Disagreement("negation", claim.text_at(ours[key]), source.term_at(place, number).text)
     return None
 
 

@@ -434,7 +434,7 @@ def _judged(coverage: Coverage, threshold: float) -> Judgement:
     if disagreement is None and places:
         denial = find_denial(claim.at(), source, places) if claim.has(NEGATED) else None
         if denial is None and any(holds(source.kinds_of(place), NEGATED) for place in places):
-            denial = find_omission(claim.at(), source, places)
+            denial = find_omission(claim, source, places)
     if denial is not None and len(coverage.found) >= len(coverage.missing):
         disagreement = denial
     if disagreement is not None:
