@@ -318,7 +318,9 @@ def decided(finding: Finding, threshold: float) -> Finding:
     if finding.support is not None:
         below = verdict if verdict == "CONTRADICTED" else "NEUTRAL"
         verdict = "SUPPORTED" if passes(finding.support, threshold) else below
-    return replace(finding, verdict=verdict, unquoted=finding.unquoted and verdict == "SUPPORTED")
+    unquoted = finding.unquoted and verdict == "SUPPORTED"
+    is_so = verdict == finding.verdict and unquoted == finding.unquoted
+    return finding if is_so else replace(finding, verdict=verdict, unquoted=unquoted)
 
 
 def _related(data: Mapping[str, Any], question: RelatedChunks, layout: _Layout) -> tuple[Related, ...] | Problem:

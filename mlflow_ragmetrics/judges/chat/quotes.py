@@ -23,9 +23,8 @@ def found_in(passage: str, quote: str) -> bool:
     >>> found_in("It opens at 9 – on weekdays, that is – and closes at 5.", "“opens at 9 - on weekdays … closes at 5”")
     True
     """
-    text = _plain(passage)
     parts = [part for each in _ELLIPSIS.split(quote) if has_content(part := _plain(each).strip(_EDGES))]
-    place = 0
+    text, place = _plain(passage) if parts else "", 0
     for part in parts:
         found = text.find(part, place)
         if found < 0:
