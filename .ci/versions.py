@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 LOWEST, HIGHEST = RESOLUTIONS = ("lowest-direct", "highest")
 COMPILED: tuple[str, ...] = ("matplotlib", "numpy", "pandas", "psycopg2-binary", "pyarrow", "pydantic-core")
-COMPILED += ("pytrec-eval-terrier", "pyyaml", "rouge-score-rs", "scikit-learn", "scipy")
+COMPILED += ("pytrec-eval-terrier", "pyyaml", "rapidfuzz", "scikit-learn", "scipy")
 _SHOWN = ("mlflow", "langchain-core", "pandas", "numpy", "pydantic", "pyarrow")
 _UV = (sys.executable, "-m", "uv", "--quiet", "--no-python-downloads")
 

@@ -57,7 +57,7 @@ PRINTED = """Python 3.12.1, 2 cores, load 0.1
 
 ROUGE, four types, 100 pairs   (target: 14 ×)
                0.039 s     47 MB   ours: the metric, with reasons
-    0.28 ×     0.011 s     32 MB   ours: the same with the extra fast   equal numbers
+    0.28 ×     0.011 s     32 MB   ours: a table of numbers   equal numbers
                 failed             rouge_score: it is not there
 """
 

@@ -254,7 +254,7 @@ class Metric:
             reason=render(score.reason, language),
             warnings=tuple([(code, render(text, language)) for code, text in warnings]) if warnings else (),
             details=self._marked(score),
-        ).with_items_through(partial(_finished_items, contexts=sample.contexts, language=language))
+        ).with_items_through(partial(_finished_items, sample.contexts, language))
 
     def _warnings(self, score: Score, sample: Sample) -> Sequence[tuple[str, str]]:
         """The score's own, and one where it holds the answer against contexts that nobody saw the model read."""
@@ -304,7 +304,7 @@ class Metric:
         return number
 
 
-def _finished_items(items: Sequence[Item], contexts: tuple[Chunk, ...] | None, language: str) -> tuple[Item, ...]:
+def _finished_items(contexts: tuple[Chunk, ...] | None, language: str, items: Sequence[Item]) -> tuple[Item, ...]:
     ids = {number: chunk.id for number, chunk in enumerate(contexts or (), 1) if chunk.id is not None}
     finished = [type(item.reason) is str and not (ids and item.evidence) for item in items]
     return tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, Union
 
 from mlflow_ragmetrics.core.html import render, usable_in_templates
@@ -206,7 +206,11 @@ class Score:
 
     def with_items_through(self, change: Callable[[tuple[Item, ...]], tuple[Item, ...]]) -> Score:
         """The same score with what ``change`` makes of its items, if it has any, when they are read."""
-        return self.with_items(lambda: change(self.items)) if _unread(self) or self.items else self
+        own = vars(self)
+        make = None if "items" in own else own["_make_items"]
+        if make is None:
+            return self.with_items(partial(change, self.items)) if self.items else self
+        return self.with_items(partial(_made_through, make, change))  # and not this score, which nobody needs
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "items": self.items, "_make_items": None} if _unread(self) else vars(self)
@@ -217,6 +221,12 @@ class Score:
     def with_details(self, **counts: Any) -> Score:
         """The same score with more entries in ``details``."""
         return self.changed(details={**self.details, **counts})
+
+
+def _made_through(
+    make: Callable[[], tuple[Item, ...]], change: Callable[[tuple[Item, ...]], tuple[Item, ...]]
+) -> tuple[Item, ...]:
+    return change(make())
 
 
 def _unread(score: Score) -> bool:

@@ -235,14 +235,15 @@ def _wordings(language: str) -> dict[str, str]:
 
 
 @cache
-def _template(language: str, code: str) -> tuple[str, tuple[tuple[str, str, list[str]], ...]]:
-    """What ``format_map`` takes, and for each form of a word in it a name, the name of the number, and all forms."""
+def _template(language: str, code: str) -> tuple[str, tuple[tuple[str, str, str, list[str]], ...]]:
+    """What ``format_map`` takes, and for each form of a word its name, those of number and total, and all forms."""
     template = ""
-    forms: list[tuple[str, str, list[str]]] = []
+    forms: list[tuple[str, str, str, list[str]]] = []
     for literal, name, spec, _ in Formatter().parse(_wordings(language)[code]):
         template += literal.replace("{", "{{").replace("}", "}}")
         if name is not None and "|" in (spec or ""):
-            forms.append((f"form {len(forms)}", name, (spec or "").split("|")))
+            number, _, total = name.partition("/")
+            forms.append((f"form {len(forms)}", number, total, (spec or "").split("|")))
             name, spec = forms[-1][0], ""
         template += "" if name is None else f"{{{name}:{spec}}}"
     return template, tuple(forms)
@@ -257,11 +258,9 @@ def _filled(code: str, language: str, values: dict[str, Any]) -> str:
     if language != "en":  # in which a ``Text`` is what it says
         values = {name: render(value, language) if type(value) is Text else value for name, value in values.items()}
     if forms:
-        chosen = {}
-        for name, of, words in forms:
-            number, _, total = of.partition("/")
-            chosen[name] = words[plural_form(int(values[number] or values.get(total, 0)), language)]
-        values = values | chosen
+        values = dict(values)
+        for name, number, total, words in forms:
+            values[name] = words[plural_form(int(values[number] or values.get(total, 0)), language)]
     return template.format_map(values)
 
 

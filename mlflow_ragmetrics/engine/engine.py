@@ -58,7 +58,7 @@ class Engine:
         self._unread: BaseException | None = None
         self._own: dict[Judge, JudgeSession] = {}
         self._all_sessions = [*self.sessions.values(), self.embedder]
-        self._batches: dict[str, list[tuple[Call, JudgeSession]]] = {}
+        self._batches: dict[JudgeSession, list[Question[Any]]] = {}
         self._workers: Workers[_Finished] = Workers(slots or Slots(_CALLS))
         self._window = max(_BATCH, _SAMPLES_A_WORKER * self._workers.limit)
         self._finished: dict[int, Row] = {}
@@ -160,17 +160,20 @@ class Engine:
     def _register(self, job: Job, run: Run) -> bool:
         """Note what the run asks; False when all of it is known already."""
         waits = False
-        for question in run.wanted:
+        for place, question in enumerate(run.asked):
             session = self._session_for(run, question)
             known = session.known(question)
             if known is not None:
-                run.fill(question, known[0])
+                run.fill(place, known[0])
                 continue
             waits = True
             waiting = session.waiting.setdefault(question, [])
             fresh = not waiting
-            waiting.append((job, run))
-            (job.pending if fresh else job.in_flight).setdefault(session.name, {}).setdefault(question)
+            waiting.append((job, run, place))
+            if not session.local:
+                (job.pending if fresh else job.in_flight).setdefault(session.name, {})[question] = None
+            elif fresh:  # in batches over many samples, so that none is grouped
+                self._batches.setdefault(session, []).append(question)
         return waits
 
     def _session_for(self, run: Run, question: Question[Any]) -> JudgeSession:
@@ -188,37 +191,34 @@ class Engine:
         return self._own[judge]
 
     def _dispatch(self, job: Job) -> None:
-        for session in self._all_sessions:
-            pending = job.pending.get(session.name)
+        for session in self._all_sessions if job.pending else ():
+            pending = job.pending.pop(session.name, None)
             if not pending:
                 continue
             in_flight = job.in_flight.setdefault(session.name, {})
-            for call in session.calls(tuple(pending), tuple(q for q in in_flight if q not in pending)):
+            for call in session.calls(tuple(pending), tuple([q for q in in_flight if q not in pending])):
                 for question in call:
-                    pending.pop(question)
+                    del pending[question]
                     in_flight[question] = None
-                self._send(session, call, job.index)
-
-    def _send(self, session: JudgeSession, call: Call, index: int) -> None:
-        if session.local:
-            self._batches.setdefault(session.name, []).append((call, session))
-        else:
-            # rows begun first end first
-            self._workers.submit(partial(_ask, session, call), index, idle=lambda: session.closed is not None)
+                # rows begun first end first
+                self._workers.submit(partial(_ask, session, call), job.index, idle=session.is_closed)
+            if pending:
+                job.pending[session.name] = pending
 
     def _ask_local(self) -> None:
-        for batch in [self._batches.pop(name) for name in list(self._batches)]:
-            session = batch[0][1]
-            questions = tuple(question for call, _ in batch for question in call)
-            self._deliver(session, questions, session.ask(questions))
+        batches, self._batches = self._batches, {}
+        for session, questions in batches.items():
+            call = tuple(questions)
+            self._deliver(session, call, session.ask(call))
 
     def _deliver(self, session: JudgeSession, call: Call, outcomes: Sequence[Outcome]) -> None:
         touched: dict[Job, None] = {}
         for question, outcome in zip(call, outcomes, strict=True):
-            for job, run in session.settle(question, outcome):
-                job.in_flight.get(session.name, {}).pop(question, None)
+            for job, run, place in session.settle(question, outcome):
+                if not session.local:
+                    job.in_flight[session.name].pop(question, None)
                 touched[job] = None
-                if run.fill(question, outcome):
+                if run.fill(place, outcome):
                     self._advance(job, run)
         for job in touched:
             if job.open_runs:

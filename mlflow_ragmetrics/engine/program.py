@@ -84,37 +84,39 @@ class Row:
 
 
 class Run:
-    """Drives one program: holds what it asked until all of it is answered."""
+    """Drives one program: holds what was answered of what it asked until all of it is."""
+
+    __slots__ = ("_began", "_open", "_outcomes", "_program", "asked", "failure", "has_asked", "judge", "score")
 
     def __init__(self, metric: Metric, sample: Sample, judge: str | None) -> None:
-        self.metric = metric
         self.judge = judge
         self.asked: tuple[Question[Any], ...] = ()
-        self.wanted: dict[Question[Any], None] = {}
         self.has_asked = False
         self.score: Score | None = None
         self.failure: Exception | None = None
-        self.began = time.perf_counter()
-        self._answers: dict[Question[Any], Outcome] = {}
+        self._began = time.perf_counter()
+        self._outcomes: list[Outcome] = []
+        self._open = 0
         self._program: Steps[Score] = start(metric, sample)
 
     def advance(self) -> None:
         """Go on to the next questions, or to the end: then ``score`` or ``failure`` is set."""
-        outcomes = tuple([self._answers[question] for question in self.asked])
         try:
-            self.asked = self._program.send(outcomes if self.has_asked else None)  # type: ignore[arg-type]
-            self.has_asked, self._answers, self.wanted = True, {}, dict.fromkeys(self.asked)
+            self.asked = self._program.send(tuple(self._outcomes) if self.has_asked else None)  # type: ignore[arg-type]
+            self.has_asked, self._open = True, len(self.asked)
+            self._outcomes = [None] * self._open
         except StopIteration as end:
             score: Score = end.value
-            took = 1000.0 * (time.perf_counter() - self.began)
+            took = 1000.0 * (time.perf_counter() - self._began)
             self.score, self.asked = score.changed(duration_ms=took), ()
         except Exception as error:  # a metric's own bug fails its one score; the other scores go on
             self.failure, self.asked = error, ()
 
-    def fill(self, question: Question[Any], outcome: Outcome) -> bool:
-        """Take an outcome; True when everything that was asked is now answered."""
-        self._answers[question] = outcome
-        return len(self._answers) == len(self.wanted)
+    def fill(self, place: int, outcome: Outcome) -> bool:
+        """Take the outcome of the question at this place; True when everything that was asked is now answered."""
+        self._outcomes[place] = outcome
+        self._open -= 1
+        return not self._open
 
     @property
     def done(self) -> bool:
@@ -126,9 +128,9 @@ Computed = Union[Score, Exception]
 """What a metric that asks nobody gave for one sample: its score, or what it failed with."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Job:
-    """One sample: by metric its runs, or what was computed; by judge which questions wait or are in flight."""
+    """One sample: by metric its runs, or what was computed; which questions wait or are in flight to remote judges."""
 
     index: int
     sample: Sample

@@ -83,6 +83,10 @@ class Store(Protocol):
         """Keep an answer at once."""
 
 
+Waiting = tuple[Job, Run, int]
+"""A run that waits for an answer, and the place of the question among those that it asked."""
+
+
 class JudgeSession:
     """A judge with what it was asked, what it answered and who is waiting.
 
@@ -93,7 +97,7 @@ class JudgeSession:
         self.judge = judge
         self.name = judge.name
         self.local = judge.local
-        self.waiting: dict[Question[Any], list[tuple[Job, Run]]] = {}
+        self.waiting: dict[Question[Any], list[Waiting]] = {}
         self.closed: JudgeError | None = None
         self._expenses = _CALLER.get() or Expenses()
         self._before = self._metered()
@@ -120,11 +124,8 @@ class JudgeSession:
     def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> Sequence[Call]:
         """The judge's calls for the pending questions of one sample.
 
-        A judge in this process gets its questions in batches over many samples, so none is grouped. One that holds
-        everything back with nothing in flight is asked each question alone: no sample may hang.
+        One that holds everything back with nothing in flight is asked each question alone: no sample may hang.
         """
-        if self.local:
-            return [(question,) for question in pending]
         calls = self.judge.calls(pending, in_flight)
         return calls if calls or in_flight else [(question,) for question in pending]
 
@@ -141,6 +142,10 @@ class JudgeSession:
                     self._store.put(self._fingerprint, question, outcome)
         return outcomes
 
+    def is_closed(self) -> bool:
+        """Whether the judge is not asked any more."""
+        return self.closed is not None
+
     def end(self) -> None:
         """Charge what a meter that knows no callers advanced by meanwhile."""
         self._expenses.update(self._metered() - self._before)
@@ -149,7 +154,7 @@ class JudgeSession:
         meter = self.judge.usage
         return Counter() if meter is None or isinstance(meter, ChargesCaller) else Counter(meter.snapshot())
 
-    def settle(self, question: Question[Any], outcome: Outcome) -> list[tuple[Job, Run]]:
+    def settle(self, question: Question[Any], outcome: Outcome) -> list[Waiting]:
         """Note an outcome; returns who waited for it."""
         if not isinstance(outcome, JudgeError):
             self._remember(question, outcome)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Related, RelatedChunks, Role, Steps, ask
@@ -68,9 +69,8 @@ def _compared(text: str, chunks: tuple[str, ...], role: Role, states: States) ->
     return Score(
         value=len(related) / len(chunks),
         reason=say(f"chunk_precision.{role}", n=len(chunks), related=len(related)),
-        items=_items(chunks, related),
         details=states.details(f"on_{role}", _counts(related, chunks), no_context=False),
-    )
+    ).with_items(partial(_items, chunks, related))
 
 
 def _counts(related: Mapping[int, Related], chunks: Sequence[str]) -> dict[str, int]:

@@ -83,16 +83,15 @@ def fact_recall(
 
 
 def _covered(verified: Verified, role: Role, states: States, target: Role) -> Score:
-    counts = say(f"fact_recall.{role}", n=len(verified.items), **verified.counts)
+    counts = say(f"fact_recall.{role}", n=len(verified.claims), **verified.counts)
     reason = joined(counts, to_do("not_retrieved", verified.of("NEUTRAL", "CONTRADICTED")))
-    rule = f"on_{role}" if verified.items else "no_claims"
+    rule = f"on_{role}" if verified.claims else "no_claims"
     return Score(
         value=verified.share(empty=1.0),
-        reason=reason if verified.items else say("fact_recall.no_claims"),
-        items=verified.items,
+        reason=reason if verified.claims else say("fact_recall.no_claims"),
         details=states.details(rule, verified.details, target=target, no_context=False),
         warnings=verified.warnings,
-    )
+    ).with_items(verified.made)
 
 
 def _role(states: States, target: Role) -> Role | None:

@@ -78,7 +78,6 @@ def factual_correctness(
     return Score(
         value=value,
         reason=say("factual_correctness.blank") if blank else reason,
-        items=found.items,
         details=counts,
         warnings=found.warnings,
-    )
+    ).with_items(found.made)

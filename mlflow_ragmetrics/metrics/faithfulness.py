@@ -56,16 +56,15 @@ def faithfulness(
 
 
 def _supported(verified: Verified, states: States) -> Score:
-    rule = "judged" if verified.items else "no_claims"
+    rule = "judged" if verified.claims else "no_claims"
     reason = joined(
-        say("faithfulness.counts", n=len(verified.items), **verified.counts),
+        say("faithfulness.counts", n=len(verified.claims), **verified.counts),
         to_do("contradicted", verified.of("CONTRADICTED")),
         to_do("not_covered", verified.of("NEUTRAL")),
     )
     return Score(
         value=verified.share(empty=1.0),
-        reason=reason if verified.items else say("faithfulness.no_claims"),
-        items=verified.items,
+        reason=reason if verified.claims else say("faithfulness.no_claims"),
         details=states.details(rule, verified.details, no_context=False),
         warnings=verified.warnings,
-    )
+    ).with_items(verified.made)

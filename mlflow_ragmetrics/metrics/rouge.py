@@ -12,8 +12,8 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.text import say
-from mlflow_ragmetrics.shared.rouge.batch import overlaps
-from mlflow_ragmetrics.shared.rouge.overlap import Overlap, RougeKind, Tokenizer, harmonic_mean, overlap
+from mlflow_ragmetrics.shared.rouge.batch import overlaps, shares_of
+from mlflow_ragmetrics.shared.rouge.overlap import Overlap, RougeKind, Tokenizer, overlap
 
 __all__ = ["rouge"]
 
@@ -42,23 +42,24 @@ def _scores(
     tokenizer: Tokenizer | None,
     stemmer: bool,
 ) -> list[Score]:
-    counted = overlaps(answers, references, rouge_type, *_mode(tokenizer, stemmer))
-    return [_score(each, rouge_type, measure) for each in counted]
+    counts = overlaps(answers, references, rouge_type, *_mode(tokenizer, stemmer))
+    names = (*Overlap._fields, "precision", "recall", "f1")
+    columns = [*counts.tolist(), *(column.tolist() for column in shares_of(counts).values())]
+    return [_score(dict(zip(names, each, strict=True)), rouge_type, measure) for each in zip(*columns, strict=True)]
 
 
 def _mode(tokenizer: Tokenizer | None, stemmer: bool) -> tuple[Tokenizer, bool]:
     return tokenizer or ("rouge_score" if stemmer else "whitespace"), stemmer
 
 
-def _score(counted: Overlap, rouge_type: RougeKind, measure: Measure) -> Score:
-    precision, recall = counted.precision, counted.recall
-    shares = {"precision": precision, "recall": recall, "f1": harmonic_mean(precision, recall)}
-    details = {**counted._asdict(), **shares}
-    value = shares[measure]
-    reason = say("rouge.counts", type=rouge_type, measure=_named(measure), value=value, n=counted.matched, **details)
-    return Score(value=value, reason=reason, details=details)
+def _score(details: dict[str, float], rouge_type: RougeKind, measure: Measure) -> Score:
+    value = details[measure]
+    named = _named(measure)
+    reason = say("rouge.counts", type=rouge_type, measure=named, value=value, n=details["matched"], **details)
+    return _ZERO.changed(value=value, reason=reason, details=details)
 
 
+_ZERO = Score(value=0.0)
 _named = lru_cache(lambda measure: say(f"rouge.{measure}"))
 
 
@@ -97,4 +98,6 @@ def rouge(
     >>> rm.score("rouge", record, measure="recall").value
     0.5
     """
-    return _score(overlap(answer, reference, rouge_type, *_mode(tokenizer, stemmer)), rouge_type, measure)
+    counted = overlap(answer, reference, rouge_type, *_mode(tokenizer, stemmer))
+    shares = {"precision": counted.precision, "recall": counted.recall, "f1": counted.f1}
+    return _score({**counted._asdict(), **shares}, rouge_type, measure)

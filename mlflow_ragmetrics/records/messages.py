@@ -70,7 +70,7 @@ def citations_in(value: object) -> list[Any]:
     """
     for _ in range(_DEEPEST):
         value = _as_mapping(value)
-        if type(value) is str:
+        if isinstance(value, str):
             return []
         beside = value.get("citations") if isinstance(value, Mapping) else None
         if isinstance(beside, (list, tuple)) and beside:

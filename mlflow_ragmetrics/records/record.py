@@ -65,7 +65,6 @@ class Recent(Generic[V]):
 
 
 _NO_COLUMNS: Mapping[str, str] = {}
-_ID_DIGITS = 16
 
 
 def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_id: str | None = None) -> Sample:
@@ -140,7 +139,7 @@ def check_columns(columns: Mapping[str, str], names: Iterable[str]) -> None:
 
 def content_id(question: str | None, reference: str | None) -> str:
     """The id of a record that has none: the first 16 hex digits of SHA-256 over question and reference."""
-    return hashlib.sha256(json.dumps([question, reference]).encode()).hexdigest()[:_ID_DIGITS]
+    return hashlib.sha256(json.dumps([question, reference]).encode()).hexdigest()[:16]
 
 
 def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:
@@ -157,19 +156,18 @@ def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterat
     for row, sample in enumerate(samples, start=1):
         if "id" in sample.invalid:
             raise InvalidFieldError(f"Row {row}: {sample.invalid['id']}", field="id")
-        may_be_derived = len(sample.id) in (0, _ID_DIGITS)
-        derived = _content_id_of(sample.question, sample.references) if may_be_derived else ""
-        unique = sample.id or derived
-        if unique == derived:
+        unique = sample.id or _content_id_of(sample.question, sample.references)
+        if earlier := rows.get(unique):
+            derived = _content_id_of(sample.question, sample.references)
+            if unique != derived:
+                raise InvalidFieldError(
+                    f"Rows {earlier} and {row} have the same id {unique!r}; give each row its own `id`, or none.",
+                    field="id",
+                )
             while rows.get(unique):
                 repeated = (repeats.get(derived) or 1) + 1
                 repeats[derived] = repeated
                 unique = f"{derived}-{repeated}"
-        elif earlier := rows.get(unique):
-            raise InvalidFieldError(
-                f"Rows {earlier} and {row} have the same id {unique!r}; give each row its own `id`, or none.",
-                field="id",
-            )
         rows[unique] = row
         yield sample if unique == sample.id else replace(sample, id=unique)
 

@@ -85,7 +85,7 @@ class Layout:
         for row in rows:
             for key, score in row.scores.items():
                 self._keys.setdefault(key, _Traits()).add(score)
-            self._fields.update(dict.fromkeys((*_fields_of(row.sample), *row.sample.metadata)))
+            self._fields |= dict.fromkeys((*_ALWAYS, *_optional_of(row.sample), *row.sample.metadata))
 
     def frame(self, rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
         """The table of these rows, all of which were noted; ``more`` as in ``rows_frame``."""
@@ -94,15 +94,15 @@ class Layout:
         by_rank = sorted(self._keys, key=lambda key: not self._keys[key].is_composite)
         scores = {key: [row.scores.get(key, _ABSENT) for row in rows] for key in by_rank}
         values = {n: column for key in by_rank for n, column in self._keys[key].values(key, scores[key]).items()}
-        reasons = {f"{key}_reason": [plain_text(each.error or each.reason) for each in scores[key]] for key in by_rank}
+        reasons = {f"{key}_reason": plain_texts(each.error or each.reason for each in scores[key]) for key in by_rank}
         origins = {n: column for key in by_rank for n, column in self._keys[key].origins(key, scores[key]).items()}
         named = dict(more or {})
         taken = {f"{key}{suffix}" for key in self._keys for suffix in _SUFFIXES} | values.keys() | origins.keys()
         records = [{**row.sample.metadata, **_fields_of(row.sample)} for row in rows]
         fields = {
-            plain_text(f"{name}_given" if name in taken else str(name)): [
-                _plain(name, each.get(name)) for each in records
-            ]
+            plain_text(f"{name}_given" if name in taken else str(name)): _plain_column(
+                name, [each.get(name) for each in records]
+            )
             for name in self._fields
         }
         others = {name: column for name, column in fields.items() if name not in _FIRST and name not in named}
@@ -257,23 +257,30 @@ def _evidence(item: Item) -> list[dict[str, Any]]:
     return [plain({"chunk": each.chunk, "id": each.id, "quote": each.quote}) for each in item.evidence]
 
 
+_ALWAYS = (*_FIRST, "reference")
+_OPTIONAL = ("contexts", "retrieved_doc_ids", "gold_doc_ids", "history")
+
+
+def _optional_of(sample: Sample) -> list[str]:
+    return [name for name in _OPTIONAL if getattr(sample, name) is not None]
+
+
 def _fields_of(sample: Sample) -> dict[str, Any]:
     references = list(sample.references or ())
-    fields: dict[str, Any] = {
-        "id": sample.id,
-        "question": sample.question,
-        "answer": sample.answer,
-        "reference": references if len(references) > 1 else sample.reference,
-    }
-    if sample.contexts is not None:
-        fields["contexts"] = [chunk.text for chunk in sample.contexts]
-    for name in ("retrieved_doc_ids", "gold_doc_ids"):
-        ids = getattr(sample, name)
-        if ids is not None:
-            fields[name] = list(ids)
-    if sample.history is not None:
-        fields["history"] = json.dumps([asdict(message) for message in sample.history], ensure_ascii=False)
+    reference = references if len(references) > 1 else sample.reference
+    fields: dict[str, Any] = dict(zip(_ALWAYS, (sample.id, sample.question, sample.answer, reference), strict=True))
+    for name in _optional_of(sample):
+        if name == "contexts":
+            fields[name] = [chunk.text for chunk in sample.contexts or ()]
+        elif name == "history":
+            fields[name] = json.dumps([asdict(message) for message in sample.history or ()], ensure_ascii=False)
+        else:
+            fields[name] = list(getattr(sample, name))
     return fields
+
+
+def _plain_column(name: str, values: list[Any]) -> list[Any]:
+    return plain_texts(values) if set(map(type, values)) == {str} else [_plain(name, value) for value in values]
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -283,4 +290,4 @@ def _plain(name: str, value: Any) -> Any:
     return plain_text(json.dumps(value, ensure_ascii=False, default=str))
 
 
-_FIELDS = frozenset({*_FIRST, "reference", "contexts", "retrieved_doc_ids", "gold_doc_ids", "history"})
+_FIELDS = frozenset({*_ALWAYS, *_OPTIONAL})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlflow_ragmetrics.core.question import Role, Steps, together
+from mlflow_ragmetrics.core.question import Finding, Role, Steps, together
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.core.text import Text, say
@@ -190,7 +190,7 @@ def reference_facts(texts: Texts) -> Steps[CheckedClaims]:
     """The facts of the reference, with the answer's verdicts; an answer that states nothing is not asked about."""
     if texts.states.answer == "indistinct":
         by_passages = yield from texts.by_passages("reference")
-        unstated = tuple(item.changed(verdict="NEUTRAL", support=None, reason="") for item in by_passages.items)
-        return CheckedClaims.of("reference", Verified(unstated), by_passages)
+        unstated = Verified(by_passages.claims, (Finding("NEUTRAL"),) * len(by_passages.claims))
+        return CheckedClaims.of("reference", unstated, by_passages)
     sides = yield from together(texts.by_passages("reference"), texts.against("reference", texts.answer))
     return CheckedClaims.of("reference", sides[1], sides[0])

@@ -58,25 +58,48 @@ _CLAIM_VERDICTS: dict[str, Verdict] = {word: word for word in get_args(Verdict)[
 
 @dataclass(frozen=True)
 class Verified:
-    """The claims of one text with their verdicts, and warnings about what the judge left out."""
+    """The claims of one text with a finding on each, and warnings about what the judge left out.
 
-    items: tuple[Item, ...] = ()
+    ``passages`` is the number of chunks that evidence may point to, where claims are held ``against`` these.
+    """
+
+    claims: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    passages: int = 0
+    against: Against = "contexts"
     warnings: Warnings = ()
     unclaimed: tuple[str, ...] = ()
-    unquoted: int = 0
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdict on each claim; one that is missing or unknown is NEUTRAL."""
+        return tuple([_verdict_in(finding) or "NEUTRAL" for finding in self.findings])
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """One item per claim."""
+        return self.made()
+
+    def made(self) -> tuple[Item, ...]:
+        """The items, made anew: a score that is seldom looked at keeps this in place of them."""
+        return tuple(map(_item, self.claims, self.findings, self.verdicts, repeat(self.passages), repeat(self.against)))
 
     @cached_property
     def counts(self) -> dict[str, int]:
         """How many claims are supported, contradicted and neutral, and the total."""
-        verdicts = [item.verdict for item in self.items]
-        names = {"supported": "SUPPORTED", "contradicted": "CONTRADICTED", "neutral": "NEUTRAL"}
-        return {**{name: verdicts.count(verdict) for name, verdict in names.items()}, "total": len(verdicts)}  # type: ignore[arg-type]
+        count = self.verdicts.count
+        return {
+            "supported": count("SUPPORTED"),
+            "contradicted": count("CONTRADICTED"),
+            "neutral": count("NEUTRAL"),
+            "total": len(self.claims),
+        }
 
     @property
     def details(self) -> dict[str, Any]:
         """The counts, the mean graded support where the judge grades, and what is doubtful where anything is."""
-        graded = [item.support for item in self.items if item.support is not None]
-        doubts = {"unclaimed": len(self.unclaimed), "unquoted": self.unquoted}
+        graded = [support for support in map(_support_in, self.findings) if support is not None]
+        doubts = {"unclaimed": len(self.unclaimed), "unquoted": sum([each.unquoted for each in self.findings])}
         return {
             **self.counts,
             **({"support": statistics.fmean(graded)} if graded else {}),
@@ -90,11 +113,12 @@ class Verified:
 
     def of(self, *verdicts: Verdict) -> list[Item]:
         """The claims with one of these verdicts."""
-        return [item for item in self.items if item.verdict in verdicts]
+        found = not set(verdicts).isdisjoint(self.verdicts)
+        return [item for item in self.items if item.verdict in verdicts] if found else []
 
     def share(self, empty: float) -> float:
         """Supported claims over all claims; ``empty`` where there are none."""
-        return self.counts["supported"] / len(self.items) if self.items else empty
+        return self.counts["supported"] / len(self.claims) if self.claims else empty
 
 
 def support_of(item: Item) -> float:
@@ -148,13 +172,12 @@ def verified_claims(
         quoted = " ".join(f"“{sentence}”" for sentence in found.unclaimed)
         warnings = (("claims_missing", say("reading.claims_missing", n=len(found.unclaimed), sentences=quoted)),)
     if not found.claims:
-        return Verified((), warnings, found.unclaimed)
+        return Verified(warnings=warnings, unclaimed=found.unclaimed)
     findings = found.findings_on(sources)
     if findings is None:
         findings = yield from ask(Verify(found.claims, sources, against, role, question))
-    items, doubts = read_findings(found.claims, findings, len(sources), against)
-    unquoted = sum(finding.unquoted for finding in findings[: len(found.claims)])
-    return Verified(items, (*warnings, *doubts), found.unclaimed, unquoted)
+    padded, doubts = _padded(found.claims, findings)
+    return Verified(found.claims, padded, len(sources), against, (*warnings, *doubts), found.unclaimed)
 
 
 def read_findings(
@@ -163,35 +186,49 @@ def read_findings(
     """One item per claim, and warnings about what the judge left out.
 
     Verdicts are read in any case; a missing or an unknown one is NEUTRAL, with a warning; extra ones are ignored.
-    ``passages`` is the number of chunks that evidence may point to, where claims are held ``against`` these.
+    ``passages`` and ``against`` as in ``Verified``.
     """
+    padded, warnings = _padded(claims, findings)
+    return Verified(tuple(claims), padded, passages, against).made(), warnings
+
+
+_MISSING = Finding("")
+
+
+def _padded(claims: Sequence[str], findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], Warnings]:
+    """A finding for each claim, and warnings about what the judge left out."""
     missing = max(0, len(claims) - len(findings))
-    padded = [*findings[: len(claims)], *[Finding("")] * missing]
-    verdicts = [_CLAIM_VERDICTS.get(str(f.verdict).strip().rstrip(".").upper()) for f in padded]
-    unknown = [f.verdict for f, verdict in zip(findings, verdicts, strict=False) if verdict is None]
-    items = tuple(map(_item, claims, padded, verdicts, repeat(passages), repeat(against)))
+    given = tuple(findings[: len(claims)])
+    unknown = [finding.verdict for finding in given if _verdict_in(finding) is None]
     warnings: list[tuple[str, Text]] = []
     if missing:
         warnings.append(("verdict_missing", say("reading.missing", n=missing)))
     if unknown:
         named = ", ".join(repr(str(word)) for word in dict.fromkeys(unknown))
         warnings.append(("verdict_unknown", say("reading.unknown", n=len(unknown), named=named)))
-    unquoted = sum(finding.unquoted for finding in padded)
+    unquoted = sum([finding.unquoted for finding in given])
     if unquoted:
         warnings.append(("quote_not_found", say("reading.unquoted", n=unquoted)))
-    return items, tuple(warnings)
+    return given + (_MISSING,) * missing, tuple(warnings)
 
 
-def _item(claim: str, finding: Finding, verdict: Verdict | None, passages: int, against: Against) -> Item:
+def _verdict_in(finding: Finding) -> Verdict | None:
+    return _CLAIM_VERDICTS.get(finding.verdict) or _CLAIM_VERDICTS.get(str(finding.verdict).strip().rstrip(".").upper())
+
+
+def _support_in(finding: Finding) -> float | None:
+    graded = finding.support is not None and 0 <= finding.support <= 1
+    return finding.support if graded else None
+
+
+def _item(claim: str, finding: Finding, verdict: Verdict, passages: int, against: Against) -> Item:
     text = None if against == "contexts" else against
     evidence = [
         Evidence(None if text else number, None, quote)
         for number, quote in finding.quotes
         if text or 1 <= number <= passages
     ]
-    graded = finding.support is not None and 0 <= finding.support <= 1
-    support = finding.support if graded else None
-    return Item("claim", claim, verdict or "NEUTRAL", finding.reason, support, tuple(evidence), against=text)
+    return Item("claim", claim, verdict, finding.reason, _support_in(finding), tuple(evidence), against=text)
 
 
 @dataclass(frozen=True)
@@ -217,10 +254,9 @@ class Correspondence:
         total = self.precision + self.recall
         return 2 * self.precision * self.recall / total if total else 0.0
 
-    @property
-    def items(self) -> tuple[Item, ...]:
+    def made(self) -> tuple[Item, ...]:
         """The claims of both texts; each item's reason says whose it is."""
-        return (*_of("answer", self.answer.items), *_of("reference", self.reference.items))
+        return (*_of("answer", self.answer.made()), *_of("reference", self.reference.made()))
 
     @property
     def warnings(self) -> Warnings:

@@ -20,8 +20,7 @@ SHORT = 150
 _OURS = (
     ("ours: the metric row by row, with reasons", "ours"),
     ("ours: the metric on all rows, with reasons", "batch"),
-    ("ours: a table of numbers", "table_alone"),
-    ("ours: the same with the extra fast", "table"),
+    ("ours: a table of numbers", "table"),
     ("ours: through a suite with its table", "suite"),
 )
 _PEERS = (
@@ -73,13 +72,6 @@ def table(size: int) -> Callable[[], Any]:
         return checksum(value for row in zip(*(found[f"{kind}_f1"] for kind in TYPES), strict=True) for value in row)
 
     return run
-
-
-def table_alone(size: int) -> Callable[[], Any]:
-    from mlflow_ragmetrics.shared.rouge import table as rouge_table
-
-    rouge_table.find_spec = lambda name: None  # as without the extra
-    return table(size)
 
 
 def suite(size: int) -> Callable[[], Any]:
@@ -155,7 +147,6 @@ WORKS = {
     "ours": ours,
     "batch": batch,
     "table": table,
-    "table_alone": table_alone,
     "suite": suite,
     "google": google,
     "rust": rust,

@@ -31,7 +31,7 @@ from tests.judges.fake_models import dutiful
 suite = rm.Suite(METRICS, judge=dutiful(latency=0.005), cache=sys.argv[1])
 sys.stdin.read()
 report = suite.evaluate(ROWS)
-print(json.dumps([report.usage["calls"], report.usage["cached"], repr(values(report))]))
+print(json.dumps([report.usage.get("calls", 0), report.usage["cached"], repr(values(report))]))
 """
 
 

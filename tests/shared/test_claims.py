@@ -6,7 +6,6 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Finding, Verify
-from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.shared.claims import Verified, verified_claims
 
@@ -36,9 +35,9 @@ def test_a_blank_text_asks_nothing() -> None:
 
 
 def test_support_is_there_where_it_is_graded() -> None:
-    graded = Verified((Item("claim", "a", "SUPPORTED", support=0.9), Item("claim", "b", "NEUTRAL", support=0.3)))
+    graded = Verified(("a", "b"), (Finding("SUPPORTED", support=0.9), Finding("NEUTRAL", support=0.3)))
     assert graded.details["support"] == pytest.approx(0.6)
-    assert "support" not in Verified((Item("claim", "a", "SUPPORTED"),)).details
+    assert "support" not in Verified(("a",), (Finding("SUPPORTED"),)).details
     assert (Verified().share(empty=1.0), graded.share(empty=1.0)) == (1.0, 0.5)
 
 

@@ -17,7 +17,7 @@ def test_two_rounds() -> None:
     except StopIteration as end:
         found: Correspondence = end.value
     assert (found.precision, found.recall, found.f1) == (1.0, 0.5, 2 / 3)
-    assert [item.reason for item in found.items] == ["Claim of the answer. as said"] + ["Claim of the reference."] * 2
+    assert [item.reason for item in found.made()] == ["Claim of the answer. as said"] + ["Claim of the reference."] * 2
 
 
 def test_a_side_without_claims_is_not_verified() -> None:

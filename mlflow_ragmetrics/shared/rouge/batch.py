@@ -1,34 +1,38 @@
-"""ROUGE of many pairs at once: token ids in arrays, and common subsequences of all pairs in a few long integers.
+"""ROUGE of many pairs at once, in arrays.
 
-What ``overlap`` counts for one pair is counted here for many together, with the same numbers. The steps of a common
-subsequence are those of ``lcs``; but the tokens of hundreds of references stand side by side in one integer, each with
-an answer, or a line of one, so that a step of the interpreter moves them all.
+What ``overlap`` counts for one pair is counted here for many together, with the same numbers. The steps of
+``rougeLsum`` are those of ``lcs.Lines``, taken in thousands of references at once, each beside a line of its answer.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from itertools import chain, count
-from typing import Any, NamedTuple
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
+from rapidfuzz.distance import LCSseq
 
 from mlflow_ragmetrics.core.text import normalize
-from mlflow_ragmetrics.shared.rouge.overlap import Overlap, RougeKind, Tokenizer, overlap, stemmed
+from mlflow_ragmetrics.shared.rouge.overlap import RougeKind, Tokenizer, overlap, stemmed
 
-__all__ = ["overlaps"]
+__all__ = ["Counts", "Shares", "overlaps", "shares_of"]
 
 Ints = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
-Bits = NDArray[np.uint8]
+Bools = NDArray[np.bool_]
+Words = NDArray[np.uint64]
+Counts = Ints
+"""Matched units, units of the answers and units of the references (rows), by pair (columns)."""
+Shares = NDArray[np.float64]
 
 _FEW = 16  # pairs: fewer are counted faster one by one
 _LONG = 5000  # characters: tables of longer texts are too large to be kept together
+_TOGETHER = 1_500_000  # characters: two numbers of tokens and a place among them fit into 63 bits
 _LINE, _TEXT = 0, 1  # the ids of what ends a line and a text
-_BLOCK = 1 << 16  # bytes of one integer: some of them fit into the processor's cache
+_LANES = 1 << 12  # lines that are worked on together: some arrays of them fit into the processor's cache
+_TABLE = 1 << 20  # words that are kept of them
 _TO_TOKENS = bytearray(b" " * 256)  # what becomes of each byte
 _TO_TOKENS[ord("0") : ord("9") + 1] = b"0123456789"
 _TO_TOKENS[ord("a") : ord("z") + 1] = b"abcdefghijklmnopqrstuvwxyz"
@@ -38,220 +42,245 @@ _TO_TOKENS[0xFF] = ord("#")  # no byte of UTF-8
 
 def overlaps(
     answers: Sequence[str], references: Sequence[str], kind: RougeKind, tokenizer: Tokenizer, stemmer: bool
-) -> list[Overlap]:
-    """``overlap`` of each answer with its reference; the tokens of the same texts are found once for all kinds.
+) -> Counts:
+    """The ``overlap`` of each answer with its reference; the tokens of the same texts are found once for all kinds.
 
-    >>> overlaps(["the cat sat"], ["the cat lay down"], "rouge2", "whitespace", False)
-    [Overlap(matched=1, answer_units=2, reference_units=3)]
+    >>> overlaps(["the cat sat"], ["the cat lay down"], "rouge2", "whitespace", False).tolist()
+    [[1], [2], [3]]
     """
-    pairs = list(zip(answers, references, strict=True))
-    short = [place for place, texts in enumerate(pairs) if max(map(len, texts)) <= _LONG]
-    found: dict[int, Overlap] = {}
-    if len(short) >= _FEW:
-        sides = tuple(answers[place] for place in short), tuple(references[place] for place in short)
-        found = dict(zip(short, _pairs_of(*sides, tokenizer, stemmer).overlaps(kind), strict=True))
-    return [
-        found[place] if place in found else overlap(*texts, kind, tokenizer, stemmer)
-        for place, texts in enumerate(pairs)
-    ]
+    answers, references = tuple(answers), tuple(references)
+    found = np.zeros((3, len(answers)), np.int64)
+    alone = set(range(len(answers)))
+    for places, pairs in _blocks_of(answers, references, tokenizer, stemmer):
+        found[:, places] = pairs.overlaps(kind)
+        alone.difference_update(places)
+    for place in alone:
+        found[:, place] = overlap(answers[place], references[place], kind, tokenizer, stemmer)
+    return found
+
+
+def shares_of(counts: Counts) -> dict[str, Shares]:
+    """Precision, recall and f1 by pair, as those of an ``Overlap``."""
+    matched, own, others = counts
+    precision, recall = matched / np.maximum(own, 1), matched / np.maximum(others, 1)
+    f1 = 2 * precision * recall / np.where(matched, precision + recall, 1.0)
+    return {"precision": precision, "recall": recall, "f1": f1}
 
 
 @lru_cache(maxsize=2)
-def _pairs_of(answers: tuple[str, ...], references: tuple[str, ...], tokenizer: Tokenizer, stemmer: bool) -> _Pairs:
-    """The last ones are cached, as many variants score the same rows."""
-    return _Pairs(answers, references, tokenizer, stemmer)
-
-
-class _Entries(NamedTuple):
-    """What is read step by step beside a reference: where its tokens start, how many they are, and of which pair."""
-
-    starts: Ints
-    sizes: Ints
-    pairs: Ints
+def _blocks_of(
+    answers: tuple[str, ...], references: tuple[str, ...], tokenizer: Tokenizer, stemmer: bool
+) -> list[tuple[list[int], _Pairs]]:
+    """The pairs that are counted together, and their places; cached, as many variants score the same rows."""
+    lengths = np.array([list(map(len, answers)), list(map(len, references))])
+    short = np.flatnonzero(lengths.max(axis=0) <= _LONG)
+    numbers = np.cumsum(lengths.sum(axis=0)[short]) // _TOGETHER
+    blocks = []
+    for part in np.split(short, np.flatnonzero(np.diff(numbers)) + 1):
+        places = part.tolist()
+        if len(places) >= _FEW:
+            try:
+                pairs = _Pairs([side[place] for side in (answers, references) for place in places], tokenizer, stemmer)
+            except UnicodeEncodeError:  # a lone surrogate, which only Python's own strings have
+                continue
+            blocks.append((places, pairs))
+    return blocks
 
 
 class _Pairs:
-    """Answers and references, tokenised once for all kinds of ROUGE.
+    """Answers, and as many references after them, tokenised once for all kinds of ROUGE.
 
-    Inside, pairs are sorted by the lengths of their answers, so that those of one block take equally many steps. The
-    tokens of all answers come first, then those of all references. ``slots``: equal for equal tokens of one pair, and
-    in the order of the pairs.
+    ``slots``: equal for equal tokens of one pair, and in the order of the pairs. ``shared``: the tokens that stand on
+    both sides of their pair; no others match.
     """
 
-    def __init__(self, answers: Sequence[str], references: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> None:
-        size = self._size = len(answers)
-        self._order = np.array(sorted(range(size), key=lambda pair: len(answers[pair])), dtype=np.int64)
-        marked = _ids_of([side[pair] for side in (answers, references) for pair in self._order], tokenizer, stemmer)
-        is_token = marked > _TEXT
-        ids = marked[is_token]
-        self._text = np.cumsum(marked == _TEXT)[is_token]
-        self._is_first = np.diff(np.cumsum(~is_token)[is_token], prepend=-1) != 0  # of its line
-        self._sizes = np.bincount(self._text, minlength=2 * size)
-        self._starts = np.cumsum(self._sizes) - self._sizes
-        self._answered = int(self._sizes[:size].sum())
-        self._pair = self._text % max(1, size)
-        self._slots = _slots(self._pair * (int(ids.max(initial=0)) + 1) + ids)
+    def __init__(self, texts: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> None:
+        self._size = len(texts) // 2
+        marked = _ids_of(texts, tokenizer, stemmer)
+        ends = np.flatnonzero(marked <= _TEXT)
+        sizes = np.diff(ends, prepend=-1) - 1
+        ends_text = marked[ends] == _TEXT
+        self._line_texts = (np.cumsum(ends_text) - ends_text)[sizes > 0]
+        self._lines = np.repeat(np.arange(len(self._line_texts)), sizes[sizes > 0])
+        self._texts = self._line_texts[self._lines]
+        self._sizes = np.bincount(self._texts, minlength=len(texts))
+        self._answered = int(self._sizes[: self._size].sum())
+        ids = marked[marked > _TEXT]
+        pairs = self._texts % self._size
+        self._slots = _slots(pairs * (int(ids.max(initial=0)) + 1) + ids)
+        self._slot_pairs = _pair_of(self._slots, pairs)
+        self._first_slots = np.searchsorted(self._slot_pairs, np.arange(self._size + 1))
+        self._counts = _counts(self._slots, self._answered, len(self._slot_pairs))
+        self._on_both: Bools = self._counts.min(axis=0) > 0
+        self._shared = self._on_both[self._slots]
 
-    def overlaps(self, kind: RougeKind) -> list[Overlap]:
-        matched = {"rouge1": self._unigrams, "rouge2": self._bigrams, "rougeL": self._common}.get(kind, self._summary)()
+    def overlaps(self, kind: RougeKind) -> Counts:
+        count_matched = {"rouge1": self._unigrams, "rouge2": self._bigrams, "rougeLsum": self._summary}.get(kind)
+        matched = count_matched() if count_matched else self._common_lengths
         units = np.maximum(self._sizes - (kind == "rouge2"), 0)
-        found = np.empty((3, self._size), np.int64)
-        found[:, self._order] = matched, units[: self._size], units[self._size :]
-        return list(map(Overlap, *found.tolist()))
+        return np.stack([matched, units[: self._size], units[self._size :]])
 
     def _unigrams(self) -> Ints:
-        return self._clipped(self._slots[: self._answered], self._slots[self._answered :], self._slots, self._pair)
+        return self._by_pair(self._counts.min(axis=0), self._slot_pairs)
 
     def _bigrams(self) -> Ints:
-        inside = np.flatnonzero(self._text[1:] == self._text[:-1])
-        slots = _slots(self._slots[inside] * (len(self._slots) + 1) + self._slots[inside + 1])
-        answered = int(np.searchsorted(inside, self._answered - 1))
-        return self._clipped(slots[:answered], slots[answered:], slots, self._pair[inside])
+        firsts = np.flatnonzero(self._shared[1:] & self._shared[:-1] & (np.diff(self._texts) == 0))
+        slots = _slots(self._slots[firsts] * len(self._slot_pairs) + self._slots[firsts + 1])
+        pairs = _pair_of(slots, self._texts[firsts] % self._size)
+        answered = int(np.searchsorted(firsts, self._answered))
+        return self._by_pair(_counts(slots, answered, len(pairs)).min(axis=0), pairs)
 
-    def _clipped(self, own: Ints, others: Ints, slots: Ints, pairs: Ints) -> Ints:
-        """By pair, how many of its ``own`` units find a partner among ``others``; ``pairs`` are those of ``slots``."""
-        of_slot = _pair_of(slots, pairs)
-        matched = np.minimum(np.bincount(own, minlength=len(of_slot)), np.bincount(others, minlength=len(of_slot)))
-        return np.bincount(of_slot, matched, self._size).astype(np.int64)
-
-    def _common(self) -> Ints:
-        return self._common_lengths
+    def _by_pair(self, counts: Ints, pairs: Ints) -> Ints:
+        return np.bincount(pairs, counts, self._size).astype(np.int64)
 
     @cached_property
     def _common_lengths(self) -> Ints:
-        found = np.zeros(self._size, np.int64)
-        answers = _Entries(self._starts[: self._size], self._sizes[: self._size], np.arange(self._size))
-        places = np.arange(len(self._text)) - self._starts[self._text]
-        for block in self._blocks(answers, places):
-            found[block.pairs] = block.common().sum(axis=1)
-        return found
+        """Of strings in which a character stands for each shared token."""
+        texts = self._texts[self._shared]
+        codes = self._slots[self._shared] - self._first_slots[texts % self._size]
+        characters = codes.astype("<u4").tobytes().decode("utf-32-le")
+        ends = np.cumsum(np.bincount(texts, minlength=2 * self._size)).tolist()
+        sides = [characters[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        return np.array(list(map(LCSseq.similarity, sides[: self._size], sides[self._size :])), np.int64)
 
     def _summary(self) -> Ints:
         """Tokens of the references' lines that the answers' lines match, each at most as often as it occurs there."""
-        starts = np.flatnonzero(self._is_first)
-        sizes = np.diff(starts, append=len(self._text))
-        text = self._text[starts]
-        lines = np.bincount(text, minlength=2 * self._size)
-        is_single = (lines[: self._size] == 1) & (lines[self._size :] == 1)
-        chosen = np.flatnonzero((text < self._size) & ~is_single[text % max(1, self._size)])
-        places = np.arange(len(self._text)) - self._starts[self._text]  # and a free bit after each line
-        places += np.cumsum(self._is_first) - np.cumsum(self._is_first)[self._starts[self._text]]
-        is_matched = np.zeros(len(self._text), bool)
-        for block in self._blocks(_Entries(starts[chosen], sizes[chosen], text[chosen]), places):
-            firsts = np.flatnonzero(np.diff(block.pairs, prepend=-1))
-            union = np.bitwise_or.reduceat(block.matched(), firsts, axis=0)
-            references = block.pairs[firsts] + self._size
-            tokens = _ranges(self._starts[references], self._sizes[references])
-            own = np.repeat(np.arange(len(firsts)), self._sizes[references])
-            is_matched[tokens] |= union[own, places[tokens]].astype(bool)
-        others = self._slots[self._answered :][is_matched[self._answered :]]
-        found = self._clipped(others, self._slots[: self._answered], self._slots, self._pair)
-        return np.where(is_single, self._common_lengths, found) if is_single.any() else found
+        lines, size = self._lines, self._size
+        is_single = (np.bincount(self._line_texts, minlength=2 * size).reshape(2, -1) == 1).all(axis=0)
+        kept = self._shared & ~is_single[self._texts % size]
+        follows = kept[:-1] & (np.diff(lines) == 0)
+        kept[1 : self._answered] |= follows[: max(0, self._answered - 1)]  # as in ``lcs.Lines``: the first foreign one
+        own, others = np.split(np.flatnonzero(kept), [np.count_nonzero(kept[: self._answered])])
+        others = others[self._is_matched(own, others)]
+        found = np.bincount(self._slots[others], minlength=len(self._slot_pairs))
+        matched = self._by_pair(np.minimum(found, self._counts[0]), self._slot_pairs)
+        return np.where(is_single, self._common_lengths, matched) if is_single.any() else matched
 
-    def _blocks(self, entries: _Entries, places: Ints) -> Iterator[_Block]:
-        """The entries, some at a time, with their references; ``places``: the bit of each token of these."""
-        last = np.zeros(self._size, np.int64)
-        np.maximum.at(last, self._pair[self._answered :], places[self._answered :])
-        widths = (last + 2 + 7) // 8  # bytes, a free bit at the end
-        first_slots = np.searchsorted(_pair_of(self._slots, self._pair), np.arange(self._size + 1))
-        ends = self._starts + self._sizes
-        begin = 0
-        while begin < len(entries.pairs):
-            end = begin + max(1, _BLOCK // int(widths[entries.pairs[begin]]))
-            first = int(entries.pairs[begin])
-            width = int(widths[first : entries.pairs[:end][-1] + 1].max())
-            end = min(end, begin + max(1, _BLOCK // width))
-            part = _Entries(*(column[begin:end] for column in entries))
-            after = int(part.pairs[-1]) + 1
-            tokens = slice(self._starts[first + self._size], ends[after - 1 + self._size])
-            where, bits = places[tokens] >> 3, np.left_shift(1, places[tokens] & 7).astype(np.uint8)
-            slots = int(first_slots[after] - first_slots[first])
-            masks = np.zeros((slots + 1, width), np.uint8)  # the last one is that of no token
-            np.bitwise_or.at(masks.ravel(), (self._slots[tokens] - first_slots[first]) * width + where, bits)
-            full = np.zeros((after - first, width), np.uint8)
-            np.bitwise_or.at(full.ravel(), (self._pair[tokens] - first) * width + where, bits)
-            steps = np.full((len(part.pairs), int(part.sizes.max())), slots)  # their last tokens are read together
-            read = self._slots[_ranges(part.starts, part.sizes)] - first_slots[first]
-            steps[np.arange(steps.shape[1]) >= (steps.shape[1] - part.sizes)[:, None]] = read
-            yield _Block(part.pairs, masks, steps.T.copy(), full[part.pairs - first])
-            begin = end
+    def _is_matched(self, own: Ints, others: Ints) -> Bools:
+        """Which of the references' tokens ``others`` some line of the answers' tokens ``own`` matches.
+
+        The tokens of a reference are bits, with a free one after each line, in as many words as that takes.
+        """
+        pairs = self._texts[others] - self._size
+        bits = np.arange(len(others)) + np.cumsum(np.diff(self._lines[others], prepend=-1) != 0)
+        bits -= bits[np.searchsorted(pairs, pairs)]
+        words, bits = bits >> 6, np.left_shift(np.uint64(1), (bits & 63).astype(np.uint64))
+        many = np.zeros(self._size, np.int64)
+        np.maximum.at(many, pairs, words + 1)
+        places = (np.cumsum(many) - many)[pairs] + words
+        full = _joined(places, bits, int(many.sum()))
+        widths = np.where(self._on_both, many[self._slot_pairs], 0)
+        end = int(widths.sum())  # the words of foreign tokens
+        masks_of = np.where(widths, np.cumsum(widths) - widths, end)
+        masks = _joined(masks_of[self._slots[others]] + words, bits, end + int(many.max(initial=0)))
+
+        starts = np.flatnonzero(np.diff(self._lines[own], prepend=-1))
+        sizes, of_pair = np.diff(starts, append=len(own)), self._texts[own[starts]]
+        reads, union = masks_of[self._slots[own]], np.zeros_like(full)
+        order = np.lexsort((-sizes, many[of_pair]))
+        for group in np.split(order, np.flatnonzero(np.diff(many[of_pair[order]])) + 1):
+            width = np.arange(many[of_pair[group[:1]]].sum())[:, None]
+            begin = 0
+            while begin < len(group):
+                most = _TABLE // (len(width) * int(sizes[group[begin]]))
+                lanes = group[begin : begin + min(_LANES, max(1, most))]
+                begin += len(lanes)
+                lengths = np.searchsorted(-sizes[lanes], -np.arange(sizes[lanes[0]]))
+                steps = [masks[reads[starts[lanes[:n]] + step] + width] for step, n in enumerate(lengths)]
+                at = (np.cumsum(many) - many)[of_pair[lanes]] + width
+                np.bitwise_or.at(union, at, _matched(full[at], steps))
+        found: Bools = (union[places] & bits) != 0
+        return found
 
 
-class _Block:
-    """Entries side by side in one integer: all places of their references, and for each step where its tokens stand."""
+def _joined(places: Ints, bits: Words, size: int) -> Words:
+    """The words of so many places, with all bits that belong there."""
+    words = np.zeros(size, np.uint64)
+    np.bitwise_or.at(words, places, bits)
+    return words
 
-    def __init__(self, pairs: Ints, masks: Bytes, steps: Ints, full: Bytes) -> None:
-        self.pairs = pairs
-        self.full = int.from_bytes(full.tobytes(), "little")
-        self._shape = full.shape
-        self._masks, self._steps = masks, steps
 
-    def common(self) -> Bits:
-        """By entry, where its longest common subsequence grows."""
-        *_, (_, row) = chain([(0, self.full)], self._rows())
-        return self._bits(self.full ^ row)
+def _matched(full: Words, steps: Sequence[Words]) -> Words:
+    """By lane (a column of words), the places of one longest common subsequence with each line, as ``lcs.Lines``.
 
-    def matched(self) -> Bits:
-        """By entry, the places of one longest common subsequence of each line of the reference, as ``lcs.Lines``."""
-        inner = within = self.full & self.full >> 1  # places that are not the last ones of their lines
-        shifts: list[tuple[int, int]] = []
-        while within:
-            shift = 1 << len(shifts)
-            shifts.append((shift, within))
-            within &= within >> shift
-        matched, left = 0, self.full
-        for bits, row in reversed(list(self._rows())):
-            reached = left & (bits | self.full ^ row)
-            for shift, mask in shifts:
-                reached |= reached >> shift & mask
-            hit = (reached ^ (reached >> 1 & inner)) & bits  # the highest place reached in each line, where it matches
-            matched |= hit
-            left = reached ^ hit
-        return self._bits(matched)
+    ``full``: all places of the reference; ``steps``: where each token of the answer's line stands, for those lanes, the
+    first ones, whose lines have it.
+    """
+    row, grown = full.copy(), []
+    for bits in steps:
+        before = row[:, : bits.shape[1]]
+        before[:] = (_sum(before, before & bits) | (before & ~bits)) & full[:, : bits.shape[1]]
+        grown.append(full[:, : bits.shape[1]] ^ before)
+    inner = within = full & _shifted(full, 1)  # places that are not the last ones of their lines
+    shifts: list[tuple[int, Words]] = []
+    while within.any():
+        shift = 1 << len(shifts)
+        shifts.append((shift, within))
+        within = within & _shifted(within, shift)
+    matched, left = np.zeros_like(full), full
+    for bits, places in zip(reversed(steps), reversed(grown), strict=True):
+        some = (slice(None), slice(bits.shape[1]))
+        reached = left[some] & (bits | places)
+        for shift, mask in shifts:
+            reached |= _shifted(reached, shift) & mask[some]
+        hit = (reached ^ (_shifted(reached, 1) & inner[some])) & bits  # the highest reached of each line, if it matches
+        matched[some] |= hit
+        left[some] = reached ^ hit
+    return matched
 
-    def _rows(self) -> Iterator[tuple[int, int]]:
-        """For each step where its tokens stand, and where the table has not grown once they are read."""
-        full = row = self.full
-        for step in self._steps:
-            bits = int.from_bytes(self._masks[step].tobytes(), "little")
-            grown = row & bits
-            row = ((row + grown) | (row - grown)) & full
-            yield bits, row
 
-    def _bits(self, places: int) -> Bits:
-        found = np.frombuffer(places.to_bytes(self._shape[0] * self._shape[1], "little"), np.uint8)
-        return np.unpackbits(found.reshape(self._shape), axis=1, bitorder="little")
+def _sum(one: Words, other: Words) -> Words:
+    total = one + other
+    carry = total < one
+    for above in range(1, len(total)):
+        total[above] += carry[above - 1]
+        carry[above] |= carry[above - 1] & (total[above] == 0)
+    return total
+
+
+def _shifted(words: Words, bits: int) -> Words:
+    """Each column's number, shifted to the right."""
+    whole, rest = divmod(bits, 64)
+    moved: Words = words >> np.uint64(rest)
+    if len(words) == 1:
+        return moved
+    moved[: len(words) - whole], moved[len(words) - whole :] = moved[whole:].copy(), 0
+    if rest:
+        moved[: len(words) - whole - 1] |= words[whole + 1 :] << np.uint64(64 - rest)
+    return moved
 
 
 def _ids_of(texts: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> Ints:
     """The tokens of all texts as ids from 2, with ``_LINE`` where a line ends and ``_TEXT`` where a text does."""
-    tokens: list[Any]
-    line: str | bytes
-    end: str | bytes
+    import pyarrow as pa
+    from pyarrow import compute
+
     if tokenizer == "whitespace":
         normal = [normalize("NFC", text) for text in texts]
-        mark = "\0"
-        while any(mark in text for text in normal):
-            mark += "\0"
-        line, end = mark, mark + mark
-        tokens = f" {end} ".join(normal).replace("\n", f" {line} ").split()
+        line = "\0"
+        while any(line in text for text in normal):
+            line += "\0"
+        joined = f" {line}\0 ".join(["", *normal, ""]).replace("\n", f" {line} ")
+        tokens = compute.utf8_split_whitespace(pa.array([line + joined.rstrip(" ")]))
     else:
-        line, end = b"|", b"#"
-        encoded = b"\xff".join([text.lower().encode("utf-8", "surrogatepass") for text in texts])
-        tokens = encoded.translate(_TO_TOKENS).replace(b"|", b" | ").replace(b"#", b" # ").split()
-    known: defaultdict[Any, int] = defaultdict(count(2).__next__, {line: _LINE, end: _TEXT})
-    ids = np.fromiter(map(known.__getitem__, tokens), np.int64, len(tokens))
+        encoded = b"\xff".join([b"", *[text.lower().encode("utf-8", "surrogatepass") for text in texts], b""])
+        joined = encoded.translate(_TO_TOKENS).replace(b"|", b" | ").replace(b"#", b" # ").decode("ascii")
+        tokens = compute.ascii_split_whitespace(pa.array(["|" + joined.rstrip(" ")]))
+    found = tokens.values.dictionary_encode()
+    ids: Ints = found.indices.to_numpy()[2:]  # without the two with which it begins, that they have their ids
     if not stemmer:
         return ids
     stems: defaultdict[str, int] = defaultdict(count(2).__next__)
-    return np.array([_LINE, _TEXT, *(stems[stemmed(token.decode())] for token in list(known)[2:])])[ids]
+    return np.array([_LINE, _TEXT, *(stems[stemmed(token)] for token in found.dictionary.to_pylist()[2:])])[ids]
 
 
 def _slots(keys: Ints) -> Ints:
     """The same number for equal keys, from 0, in the order of the keys."""
-    order = np.argsort(keys)
+    bits = len(keys).bit_length()
+    ordered = np.sort(keys << bits | np.arange(len(keys)))  # several times as fast as to sort only their places
+    ranks = np.cumsum(np.diff(ordered >> bits, prepend=ordered[:1] >> bits) != 0)
     slots = np.empty(len(keys), np.int64)
-    slots[order] = np.cumsum(np.diff(keys[order], prepend=keys[order[:1]]) != 0)
+    slots[ordered & ((1 << bits) - 1)] = ranks
     return slots
 
 
@@ -262,6 +291,6 @@ def _pair_of(slots: Ints, pairs: Ints) -> Ints:
     return found
 
 
-def _ranges(starts: Ints, sizes: Ints) -> Ints:
-    """The numbers from each start on, so many of them, one range after another."""
-    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
+def _counts(slots: Ints, answered: int, size: int) -> Ints:
+    """How often each slot occurs among the answers' units, which come first, and among the references'."""
+    return np.stack([np.bincount(side, minlength=size) for side in (slots[:answered], slots[answered:])])

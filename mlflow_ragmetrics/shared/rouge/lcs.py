@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from math import isqrt
 
-__all__ = ["common_length", "common_places", "places_of", "Lines", "clipped_matches"]
+__all__ = ["common_places", "places_of", "Lines", "clipped_matches"]
 
 _LARGEST_TABLE = 1 << 28  # bits of rows kept at once: 32 MiB
 
@@ -26,34 +26,6 @@ def places_of(tokens: Sequence[Hashable]) -> dict[Hashable, int]:
         places[token] = places.get(token, 0) | bit
         bit <<= 1
     return places
-
-
-def common_length(tokens: Sequence[Hashable], other: Sequence[Hashable]) -> int:
-    """The length of the longest common subsequence.
-
-    >>> common_length("ABCBDAB", "BDCABA")
-    4
-    """
-    start = _shared(tokens, other)
-    tokens, other = tokens[start:][::-1], other[start:][::-1]
-    end = _shared(tokens, other)
-    tokens, other = tokens[end:], other[end:]
-    if len(tokens) < len(other):  # fewer steps over longer integers: the bit work is equal, the interpreter's is less
-        tokens, other = other, tokens
-    row = full = (1 << len(tokens)) - 1
-    for bits in map(places_of(tokens).get, other):
-        if bits:
-            grown = row & bits
-            row = ((row + grown) | (row - grown)) & full
-    return start + end + len(tokens) - row.bit_count()
-
-
-def _shared(tokens: Sequence[Hashable], other: Sequence[Hashable]) -> int:
-    """How many tokens at the start are equal."""
-    for count, (left, right) in enumerate(zip(tokens, other, strict=False)):
-        if left != right:
-            return count
-    return min(len(tokens), len(other))
 
 
 def common_places(tokens: Sequence[Hashable], places: Mapping[Hashable, int], other: Sequence[Hashable]) -> list[int]:

@@ -9,8 +9,10 @@ from functools import lru_cache
 from itertools import chain
 from typing import Literal, NamedTuple
 
+from rapidfuzz.distance import LCSseq
+
 from mlflow_ragmetrics.core.text import normalize
-from mlflow_ragmetrics.shared.rouge.lcs import clipped_matches, common_length
+from mlflow_ragmetrics.shared.rouge.lcs import clipped_matches
 from mlflow_ragmetrics.shared.rouge.porter import stem
 
 __all__ = [
@@ -109,12 +111,12 @@ def _ngrams(tokens: Tokens, n: int) -> Counter[Hashable]:
 
 @lru_cache(maxsize=8)
 def _common(tokens: Tokens, others: Tokens) -> int:
-    return common_length(tokens, others)
+    return LCSseq.similarity(tokens, others)
 
 
 @lru_cache(maxsize=8)
 def _summary_hits(lines: tuple[Tokens, ...], accepted: tuple[Tokens, ...]) -> int:
     """Tokens of the reference's lines that the answer's lines match, each at most as often as it occurs there."""
     if len(lines) == len(accepted) == 1:
-        return common_length(lines[0], accepted[0])
+        return LCSseq.similarity(lines[0], accepted[0])
     return clipped_matches(accepted, lines)

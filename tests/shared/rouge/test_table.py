@@ -1,8 +1,6 @@
-"""ROUGE of many pairs equals the metric, with and without native code."""
+"""ROUGE of many pairs equals the metric."""
 
 from __future__ import annotations
-
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -11,22 +9,12 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.shared.rouge import table as module
 from mlflow_ragmetrics.shared.rouge.table import rouge_table
 
 KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 WORDS = ["Running", "runners", "skies", "dying", "generally", "Straße", "naïve", "東京", "3.5", "it's", "İ", "\ud800"]
 TEXT = st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=4)), max_size=20).map(" \n".join)
 TIES = st.text("abc \n", max_size=40)
-
-
-@pytest.fixture(params=["native", "python"])
-def counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "python":
-        monkeypatch.setattr(module, "find_spec", lambda name: None)
-    elif find_spec("rouge_score_rs") is None:
-        pytest.skip("needs the extra `fast`")
-    return str(request.param)
 
 
 def assert_equal(pairs: list[tuple[str, str]], stemmer: bool) -> None:
@@ -41,17 +29,12 @@ def assert_equal(pairs: list[tuple[str, str]], stemmer: bool) -> None:
                 assert found == pytest.approx(details[measure], abs=1e-9, rel=0), (kind, measure, answer, reference)
 
 
-@pytest.mark.usefixtures("counting")
-def test_any_texts() -> None:
-    @settings(max_examples=150, deadline=None)
-    @given(st.lists(st.tuples(TEXT, TEXT) | st.tuples(TIES, TIES), max_size=5), st.booleans())
-    def check(pairs: list[tuple[str, str]], stemmer: bool) -> None:
-        assert_equal(pairs, stemmer)
-
-    check()
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(TEXT, TEXT) | st.tuples(TIES, TIES), max_size=5), st.booleans())
+def test_any_texts(pairs: list[tuple[str, str]], stemmer: bool) -> None:
+    assert_equal(pairs, stemmer)
 
 
-@pytest.mark.usefixtures("counting")
 def test_long_texts_beside_short_ones() -> None:
     generator = np.random.default_rng(0)
     long = ["\n".join(" ".join(generator.choice(list("abcdefgh"), 12)) for _ in range(250)) for _ in range(2)]
