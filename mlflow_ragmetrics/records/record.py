@@ -65,7 +65,6 @@ class Recent(Generic[V]):
 
 
 _NO_COLUMNS: Mapping[str, str] = {}
-_ID_DIGITS = 16
 
 
 def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_id: str | None = None) -> Sample:
@@ -140,7 +139,7 @@ def check_columns(columns: Mapping[str, str], names: Iterable[str]) -> None:
 
 def content_id(question: str | None, reference: str | None) -> str:
     """The id of a record that has none: the first 16 hex digits of SHA-256 over question and reference."""
-    return hashlib.sha256(json.dumps([question, reference]).encode()).hexdigest()[:_ID_DIGITS]
+    return hashlib.sha256(json.dumps([question, reference]).encode()).hexdigest()[:16]
 
 
 def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -49,7 +49,7 @@ ITEM = pa.struct(
 
 ITEMS = pa.list_(ITEM)
 _OF_ITEMS = [field for field in ITEM if field.name != "unbacked"]
-_KEPT = 2**20  # bytes
+_MOST_TOKENS = 1 << 14
 
 T = TypeVar("T")
 _ABSENT = Score()
@@ -252,50 +252,42 @@ def _structs(groups: Sequence[Sequence[Any]], kind: pa.StructType) -> pa.Array:
 
 
 class _Items:
-    """Lists of items as lists of structs: an item that many rows share, such as a frequent token's, is read once.
-
-    What was read is kept for the lists to come, until it takes a megabyte.
-    """
+    """Items as lists of structs: one that rows share is read once, and that of a token kept for the lists to come."""
 
     def __init__(self) -> None:
         self._forget()
 
     def _forget(self) -> None:
+        self._tokens: list[Item] = []  # as long as an item lives, no other has its address
         self._places: dict[int, int] = {}
-        self._kept: list[Item] = []  # as long as an item lives, no other has its address
         self._known = pa.array([], pa.struct(_OF_ITEMS))
-        self._size = 0
-        self._unbacked: set[int] = set()
 
     def lists(self, groups: Sequence[Sequence[Item]], samples: Sequence[Sample]) -> pa.Array:
         """The items of each row; ``samples`` hold the passages that those which are not supported were held against."""
         members = list(chain.from_iterable(groups))
         if not members:
             return _empty_lists(len(groups), ITEM)
+        if len(self._tokens) > _MOST_TOKENS:
+            self._forget()
         addresses = list(map(id, members))
-        self._read(dict(zip(addresses, members, strict=True)))
+        distinct = dict(zip(addresses, members, strict=True))
+        new = [item for address, item in distinct.items() if address not in self._places]
+        tokens = [item for item in new if item.kind == "token"]
+        others = [item for item in new if item.kind != "token"]
+        arrays = [_array(list(map(attrgetter(each.name), tokens + others)), each.type) for each in _OF_ITEMS]
+        read = pa.concat_arrays([self._known, pa.StructArray.from_arrays(arrays, fields=_OF_ITEMS)])
+        self._tokens += tokens
+        self._places.update(zip(map(id, tokens + others), range(len(self._known), len(read)), strict=True))
         places = np.fromiter(map(self._places.__getitem__, addresses), np.int32, len(addresses))
-        known = self._known.take(pa.array(places))
+        for item in others:
+            del self._places[id(item)]
+        self._known = read[: len(self._tokens)]
         unbacked = _empty_lists(len(members), pa.string())
-        if self._unbacked and not self._unbacked.isdisjoint(addresses):
+        if any(item.evidence and item.unbacked_by_chunks for item in others):
             own = chain.from_iterable(map(repeat, samples, map(len, groups)))
             unbacked = _array([unbacked_in(item, each.texts) for item, each in zip(members, own, strict=True)], TEXTS)
-        return _listed(groups, pa.StructArray.from_arrays([*known.flatten(), unbacked], fields=list(ITEM)))
-
-    def _read(self, items: Mapping[int, Item]) -> None:
-        """Know these items, by their addresses."""
-        if self._size > _KEPT:
-            self._forget()
-        new = {address: item for address, item in items.items() if address not in self._places}
-        if not new:
-            return
-        self._places.update(zip(new, range(len(self._kept), len(self._kept) + len(new)), strict=True))
-        self._kept += new.values()
-        arrays = [_array(list(map(attrgetter(field.name), new.values())), field.type) for field in _OF_ITEMS]
-        read = pa.StructArray.from_arrays(arrays, fields=_OF_ITEMS)
-        self._known = pa.concat_arrays([self._known, read])
-        self._size += read.nbytes
-        self._unbacked.update(id(item) for item in new.values() if item.evidence and item.unbacked_by_chunks)
+        columns = [*read.take(pa.array(places)).flatten(), unbacked]
+        return _listed(groups, pa.StructArray.from_arrays(columns, fields=list(ITEM)))
 
 
 def _empty_lists(count: int, kind: pa.DataType) -> pa.Array:

@@ -13,6 +13,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
+from mlflow_ragmetrics.report import arrow
 from mlflow_ragmetrics.report.arrow import ITEM, ScoreColumns, write_parquet
 
 RECORDS: list[dict[str, Any]] = [
@@ -58,6 +59,19 @@ def test_an_item_that_rows_share_is_held_against_the_passages_of_each() -> None:
     expected = [list(unbacked_in(shared, [text])) for text in texts]
     assert expected[0] != expected[1]
     assert [[item["unbacked"] for item in items] for items in found] == [[[], each, []] for each in expected]
+
+
+def test_tokens_that_come_again_are_the_same_in_later_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow, "_MOST_TOKENS", 8)
+    columns = ScoreColumns(rm.Suite(["lexical_groundedness"]))
+    tokens = [rm.Item("token", f"t{number}", "FOUND" if number % 2 else "NOT_FOUND") for number in range(24)]
+    for batch in range(60):
+        own = rm.Item("sentence", f"of batch {batch}", "NEUTRAL", reason="no")
+        kept = tokens[batch % 7 :: 1 + batch % 5]
+        rows = [Row(rm.Sample(), {"lexical_groundedness": rm.Score(1.0, items=(*kept[n:], own))}) for n in range(3)]
+        found = pa.RecordBatch.from_arrays(columns.arrays(rows), schema=columns.schema)
+        texts = [[item["text"] for item in items] for items in found["lexical_groundedness_items"].to_pylist()]
+        assert texts == [[item.text for item in row.scores["lexical_groundedness"].items] for row in rows]
 
 
 def test_types_follow_from_the_suite(tmp_path: Path) -> None:
