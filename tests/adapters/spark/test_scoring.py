@@ -25,8 +25,8 @@ def test_scores_equal_those_of_a_suite_and_columns_are_typed(frame: Any) -> None
     assert (types["rank"], types["faithfulness"], types["faithfulness_1to5"]) == ("int", "double", "double")
     assert types["lexical_groundedness_passed"] == "boolean"
     assert types["faithfulness_items"] == (
-        "array<struct<kind:string,text:string,verdict:string,reason:string,support:double,"
-        "judge:string,evidence:array<struct<chunk:int,id:string,quote:string>>>>"
+        "array<struct<kind:string,text:string,verdict:string,against:string,reason:string,support:double,"
+        "judge:string,evidence:array<struct<chunk:int,id:string,quote:string>>,unbacked:array<string>>>"
     )
     found = {row["id"]: row for row in scored.collect()}
     expected = {row.sample.id: row for row in rm.Suite(METRICS).stream(RECORDS)}
