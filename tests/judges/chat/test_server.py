@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -115,6 +116,17 @@ def test_structured_output_is_asked_for_with_a_strict_schema_and_usage_is_read()
     counts = judge.usage.snapshot()
     assert (counts["prompt_tokens"], counts["completion_tokens"], counts["cached_tokens"]) == (100, 20, 64)
     assert counts["estimated_calls"] == 0
+
+
+def test_replies_of_two_forms_with_the_same_names_have_a_schema_each() -> None:
+    with misbehaving_server() as server:
+        judge = judge_at(server, calls="single")
+        judge.answer([CLAIMS])
+        judge.answer([Claims("One. Two.", passages=("Passage.",))])
+    alone, judged = (request["response_format"]["json_schema"]["schema"] for request in server.requests)
+    assert list(alone["properties"]) == list(judged["properties"]) == ["texts"]
+    assert "verdict" not in json.dumps(alone)
+    assert "verdict" in json.dumps(judged)
 
 
 @pytest.mark.parametrize("fault", [Fault(refusal="I will not."), Fault(content=None, finish_reason="content_filter")])
