@@ -24,11 +24,12 @@ def doubted_words(claim: str, passages: Sequence[str]) -> tuple[tuple[int, int, 
 
     A word that only stands elsewhere in the passages counts 0.5, one that a related word stands for 0.7. A word's
     doubt is the mean over it and its neighbours, which count less by a factor of e with each word between; words
-    without content ("of", "the") have that of their neighbours.
+    without content ("of", "the") have that of their neighbours. A remark on the source in front has no words here.
     """
     source = source_of(tuple(passages))
     (coverage,) = cover([Compared(terms_of_claim(claim), source)])
     terms = coverage.claim.at()
+    lead = len(claim) - len(coverage.claim.text)
     near = {key for place in nearest_places(coverage) for key in source.keys_of(place)}
     own = [_doubt(term, near, source) if term.content else None for term in terms]
     before, after = _fading(own), _fading(own[::-1])[::-1]
@@ -36,7 +37,7 @@ def doubted_words(claim: str, passages: Sequence[str]) -> tuple[tuple[int, int, 
     for term, doubt, (left, left_weight), (right, right_weight) in zip(terms, own, before, after, strict=True):
         weight = left_weight + right_weight - (doubt is not None)
         total = left + right - (doubt or 0.0)
-        words.append((term.start, term.end, total / weight if weight else 0.0))
+        words.append((lead + term.start, lead + term.end, total / weight if weight else 0.0))
     return tuple(words)
 
 

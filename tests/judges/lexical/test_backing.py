@@ -38,6 +38,7 @@ def test_a_claim_that_shares_nothing_has_no_evidence() -> None:
     [
         ("The tower of Paris was built in 1889.", []),
         ("The tower of Paris was built by Belgian workers.", ["by Belgian workers"]),
+        ("According to the text, the tower of Paris was built by Belgian workers.", ["by Belgian workers"]),
         ("Whales sing.", ["Whales sing"]),
         ("", []),
     ],
