@@ -19,8 +19,8 @@ from pydantic import BaseModel
 from mlflow_ragmetrics.core.description import described
 from mlflow_ragmetrics.core.options import Settings, check_options, options_model
 from mlflow_ragmetrics.core.question import Steps
-from mlflow_ragmetrics.core.sample import FIELDS, Chunk, Sample
-from mlflow_ragmetrics.core.score import Better, Evidence, Item, Score, passes
+from mlflow_ragmetrics.core.sample import FIELDS, Sample
+from mlflow_ragmetrics.core.score import Better, Score, passes
 from mlflow_ragmetrics.core.text import render, say
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
 
@@ -57,7 +57,7 @@ class Definition:
     key_pattern: str | None = None
     batch: Callable[..., Sequence[Score]] | None = None
 
-    @property
+    @cached_property
     def is_computed(self) -> bool:
         """Whether nobody is asked: the function itself gives the score."""
         return not self.asks and not inspect.isgeneratorfunction(self.function)
@@ -241,28 +241,27 @@ class Metric:
     def _result(self, sample: Sample) -> Any:
         return self.definition.function(*[self._field(sample, name) for name in self._fields], **self._given_options)
 
-    def finish(self, score: Score, sample: Sample, language: str) -> Score:
-        """``score`` with threshold, 1–5 value, chunk ids and sentences in ``language``."""
+    def finish(self, score: Score, sample: Sample, language: str, duration_ms: float | None = None) -> Score:
+        """``score`` with threshold, 1–5 value, chunk ids and sentences in ``language``, and how long it took."""
         language = self.settings.language or language
-        value, better = score.value, self.definition.higher_is_better
+        value, better, threshold = score.value, self.definition.higher_is_better, self.threshold
         warnings = self._warnings(score, sample)
-        return score.changed(
-            threshold=self.threshold,
-            passed=None if value is None or self.threshold is None else passes(value, self.threshold, better),
+        return score.finished(
+            language,
+            sample.contexts,
+            threshold=threshold,
+            passed=None if value is None or threshold is None else passes(value, threshold, better),
             higher_is_better=better,
             scaled=1.0 + 4.0 * value if self.definition.scaled and value is not None else None,
             warnings=tuple([(code, render(text, language)) for code, text in warnings]) if warnings else (),
             details=self._marked(score),
-            **score.reason_in(language),
-        ).with_items_through(_finished_items, sample.contexts, language)
+            duration_ms=score.duration_ms if duration_ms is None else duration_ms,
+        )
 
     def _warnings(self, score: Score, sample: Sample) -> Sequence[tuple[str, str]]:
         """The score's own, and one where it holds the answer against contexts that nobody saw the model read."""
-        why = sample.contexts_assumed
-        uses = "contexts" in self.definition.required or "contexts" in self.definition.optional
-        if why is None or not uses or score.value is None:
-            return score.warnings
-        return (*score.warnings, ("contexts_assumed", say(f"assumed.{why}")))
+        why = sample.contexts_assumed if "contexts" in self._fields and score.value is not None else None
+        return (*score.warnings, ("contexts_assumed", say(f"assumed.{why}"))) if why else score.warnings
 
     def _marked(self, score: Score) -> Mapping[str, Any]:
         """The details, with ``unmeasured`` where a rule gave the value and nobody asked for that rule."""
@@ -302,22 +301,6 @@ class Metric:
             message = f"{self.name} returned {result!r}; a metric returns a finite number, a Score or None"
             raise RagMetricsError(message, metric=self.name)
         return number
-
-
-def _finished_items(items: Sequence[Item], contexts: tuple[Chunk, ...] | None, language: str) -> tuple[Item, ...]:
-    ids = {number: chunk.id for number, chunk in enumerate(contexts or (), 1) if chunk.id is not None}
-    finished = [type(item.reason) is str and not (ids and item.evidence) for item in items]
-    return tuple(
-        [item if done else _finished_item(item, ids, language) for item, done in zip(items, finished, strict=True)]
-    )
-
-
-def _finished_item(item: Item, ids: Mapping[int, str], language: str) -> Item:
-    reason = render(item.reason, language)
-    if not (ids and item.evidence):
-        return item.changed(reason=reason)
-    evidence = tuple(Evidence(each.chunk, each.id or ids.get(each.chunk or 0), each.quote) for each in item.evidence)
-    return item.changed(reason=reason, evidence=evidence)
 
 
 class _Documentation:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Literal, Union
 
 from mlflow_ragmetrics.core.html import render, usable_in_templates
 from mlflow_ragmetrics.core.options import kind_of
+from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.core.text import render as rendered
 from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import InvalidFieldError
@@ -209,9 +210,7 @@ class Score:
 
     def changed(self, **fields: Any) -> Score:
         """The same score with other values in some fields, unchecked: ``replace`` checks, at ten times the cost."""
-        copy = object.__new__(Score)
-        vars(copy).update(vars(self), **fields)
-        return copy
+        return _score_with(vars(self) | fields)
 
     def with_items(self, make: Callable[[], tuple[Item, ...]]) -> Score:
         """The same score with the items that ``make`` gives, which is called when they are first read."""
@@ -219,23 +218,28 @@ class Score:
         vars(copy).pop("items", None)
         return copy
 
-    def with_items_through(self, change: Callable[..., tuple[Item, ...]], *more: Any) -> Score:
-        """The same score with what ``change`` makes of its items and of ``more``, if it has any, when they are read."""
-        own = vars(self)
-        make = None if "items" in own else own["_make_items"]
-        if make is not None:
-            return self.with_items(partial(_made_through, make, change, *more))  # without this score, which may go
-        return self.with_items(partial(change, self.items, *more)) if self.items else self
-
     def with_reason(self, make: Callable[[Score], str]) -> Score:
         """The same score with the reason that ``make`` gives of it, each time it is read: one maker for many scores."""
         copy = self.changed(_make_reason=make)
         vars(copy).pop("reason", None)
         return copy
 
-    def reason_in(self, language: str) -> dict[str, str]:
-        """What ``changed`` takes so that the reason is in ``language``, also one that is made when it is read."""
-        return {"reason": rendered(self.reason, language)} if "reason" in vars(self) else {"_language": language}
+    def finished(self, language: str, contexts: Sequence[Chunk] | None, **fields: Any) -> Score:
+        """The same score with other values in some fields, sentences in ``language``, evidence with the contexts' ids.
+
+        A reason or items that are made when they are read are finished then.
+        """
+        own = vars(self) | fields
+        if "items" not in own and "_language" in own:  # finished before, by a metric that evaluates
+            own["items"] = self.items
+        own["_language"] = language
+        if "reason" in own:
+            own["reason"] = rendered(own["reason"], language)
+        if own.get("items"):
+            own["_make_items"] = partial(tuple, own.pop("items"))
+        if "items" not in own:
+            own["_contexts"] = contexts
+        return _score_with(own)
 
     def __getstate__(self) -> dict[str, Any]:
         unread = {name: getattr(self, name) for name in ("items", "reason") if name not in vars(self)}
@@ -249,10 +253,23 @@ class Score:
         return self.changed(details={**self.details, **counts})
 
 
-def _made_through(
-    make: Callable[[], tuple[Item, ...]], change: Callable[..., tuple[Item, ...]], *more: Any
-) -> tuple[Item, ...]:
-    return change(make(), *more)
+def _score_with(own: dict[str, Any]) -> Score:
+    score = object.__new__(Score)
+    object.__setattr__(score, "__dict__", own)  # in place of the one that would be filled with the same
+    return score
+
+
+def _finished_items(items: tuple[Item, ...], contexts: Sequence[Chunk] | None, language: str) -> tuple[Item, ...]:
+    ids = {number: chunk.id for number, chunk in enumerate(contexts or (), 1) if chunk.id is not None}
+    unfinished = [item for item in items if type(item.reason) is not str or (ids and item.evidence)]
+    return items if not unfinished else tuple([_finished_item(item, ids, language) for item in items])
+
+
+def _finished_item(item: Item, ids: Mapping[int, str], language: str) -> Item:
+    if not (ids and item.evidence):
+        return item if type(item.reason) is str else item.changed(reason=rendered(item.reason, language))
+    evidence = tuple(Evidence(each.chunk, each.id or ids.get(each.chunk or 0), each.quote) for each in item.evidence)
+    return item.changed(reason=rendered(item.reason, language), evidence=evidence)
 
 
 class _ItemsWhenRead:
@@ -263,8 +280,11 @@ class _ItemsWhenRead:
             return ()  # the field's default
         own = vars(score)
         make = own.get("_make_items")  # another thread may be through already
-        items: tuple[Item, ...] = own.setdefault("items", make() if make else ())
-        own["_make_items"] = None
+        items: tuple[Item, ...] = make() if make else ()
+        if "_language" in own:
+            items = _finished_items(items, own.get("_contexts"), own["_language"])
+        items = own.setdefault("items", items)
+        own["_make_items"] = own["_contexts"] = None
         return items
 
 

@@ -15,7 +15,6 @@ from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.question import Embed, Outcome, Question
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Computed, Job, Row, Run, ScoringRules
 from mlflow_ragmetrics.engine.questions import Embedder, JudgeSession, Store
 from mlflow_ragmetrics.engine.threads import Slots, Workers, check_awaited
@@ -53,8 +52,9 @@ class Engine:
         self.sessions = {judge.name: JudgeSession(judge, store) for judge in judges}
         self.embedder = JudgeSession(Embedder(embeddings))
         self._asked = [(metric, self._judges_of(metric)) for metric in metrics]
-        computed = [metric.definition.is_computed for metric in metrics]
-        self._chunk_size = 1 if not any(computed) else _CHUNK if all(computed) else _BATCH
+        self._batched = [number for number, metric in enumerate(metrics) if metric.definition.batch is not None]
+        alone = all(metric.definition.is_computed for metric in metrics)
+        self._chunk_size = 1 if not self._batched else _CHUNK if alone else _BATCH
         self._unread: BaseException | None = None
         self._own: dict[Judge, JudgeSession] = {}
         self._all_sessions = [*self.sessions.values(), self.embedder]
@@ -104,15 +104,15 @@ class Engine:
             if not following:
                 return True
             samples = [sample for _, sample in following]
-            together = [_computed_together(metric, samples) for metric in self.metrics]
+            together = [(number, _computed_together(self.metrics[number], samples)) for number in self._batched]
             for place, (index, sample) in enumerate(following):
-                self._begin(index, sample, [scores.get(place) for scores in together])
+                self._begin(index, sample, {number: scores.get(place) for number, scores in together})
             if not self._active and self._finished:
                 return False
         return False
 
     def _chunk(self, source: Iterator[tuple[int, Sample]]) -> list[tuple[int, Sample]]:
-        """The next samples, several where some metric is computed; what reading them raises is raised after them."""
+        """The next samples, several where a metric takes many; what reading them raises is raised after them."""
         if self._unread is not None:
             raise self._unread
         began = time.perf_counter()
@@ -128,12 +128,12 @@ class Engine:
             self._unread = error
         return samples
 
-    def _begin(self, index: int, sample: Sample, computed: Sequence[Score | None]) -> None:
+    def _begin(self, index: int, sample: Sample, computed: Mapping[int, Computed | None]) -> None:
         runs = [
-            known or _computed(metric, sample) or [Run(metric, sample, judge) for judge in judges]
-            for (metric, judges), known in zip(self._asked, computed, strict=True)
+            computed.get(number) or _computed(metric, sample) or [Run(metric, sample, judge) for judge in judges]
+            for number, (metric, judges) in enumerate(self._asked)
         ]
-        started = [run for each in runs if isinstance(each, list) for run in each]
+        started = [run for each in runs if not isinstance(each, Computed) for run in each]
         job = Job(index, sample, runs, open_runs=len(started))
         self._active += 1
         for run in started:
@@ -231,14 +231,14 @@ class Engine:
         self._finished[job.index] = Row(job.sample, self.rules.scores(job), job.index)
 
 
-def _computed_together(metric: Metric, samples: Sequence[Sample]) -> Mapping[int, Score]:
+def _computed_together(metric: Metric, samples: Sequence[Sample]) -> Mapping[int, Computed]:
     """The scores that the metric's batch function gives, by the places of their samples; each took as long."""
-    if metric.definition.batch is None or len(samples) < 2:
+    if len(samples) < 2:
         return {}
     began = time.perf_counter()
     found = metric.computed_together(samples)
     took = 1000.0 * (time.perf_counter() - began) / len(samples)
-    return {place: score.changed(duration_ms=took) for place, score in found.items()}
+    return {place: Computed(score, took) for place, score in found.items()}
 
 
 def _computed(metric: Metric, sample: Sample) -> Computed | None:
@@ -247,7 +247,7 @@ def _computed(metric: Metric, sample: Sample) -> Computed | None:
         return None
     began = time.perf_counter()
     found = metric.computed(sample)
-    return found.changed(duration_ms=1000.0 * (time.perf_counter() - began)) if isinstance(found, Score) else found
+    return None if found is None else Computed(found, 1000.0 * (time.perf_counter() - began))
 
 
 def _ask(session: JudgeSession, call: Call) -> _Finished:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Union
+from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.core.composite import Composite, aggregate, agreement
 from mlflow_ragmetrics.core.html import render as html
@@ -135,8 +135,11 @@ class Run:
         return self.score is not None or self.failure is not None
 
 
-Computed = Union[Score, Exception]
-"""What a metric that asks nobody gave for one sample: its score, or what it failed with."""
+class Computed(NamedTuple):
+    """What a metric that asks nobody gave for one sample, its score or what it failed with, and how long it took."""
+
+    outcome: Score | Exception
+    duration_ms: float
 
 
 @dataclass(eq=False, slots=True)
@@ -180,18 +183,20 @@ class ScoringRules:
         return {metric.key: metric.definition.range for metric in self.metrics}
 
     def _score(self, metric: Metric, runs: list[Run] | Computed, job: Job) -> Score:
+        took = None
         try:
-            score = runs if isinstance(runs, Score) else self._merged(metric, runs)
+            if isinstance(runs, Computed):
+                score, took = _scored(runs.outcome), runs.duration_ms
+            else:
+                score = self._merged(metric, runs)
         except Exception as error:  # raised again in strict mode; else it is the score's own, the other scores go on
             if self._raises(metric, error):
                 raise
             score = _unscored(error)
             error.__traceback__ = None  # its frames hold the run that holds it: memory that only the collector frees
-        return metric.finish(score, job.sample, self.language)
+        return metric.finish(score, job.sample, self.language, took)
 
-    def _merged(self, metric: Metric, runs: list[Run] | Exception) -> Score:
-        if isinstance(runs, Exception):
-            raise runs
+    def _merged(self, metric: Metric, runs: list[Run]) -> Score:
         for run in runs:
             if run.failure is not None and not isinstance(run.failure, JudgeError):
                 raise run.failure
@@ -214,6 +219,12 @@ class ScoringRules:
         if isinstance(error, MissingFieldError) and on_missing is not None:
             return on_missing == "raise"
         return self.strict and on_missing != "skip"
+
+
+def _scored(outcome: Score | Exception) -> Score:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 def _only(run: Run) -> Score:

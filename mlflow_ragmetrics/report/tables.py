@@ -84,7 +84,10 @@ class Layout:
         """Note which columns these rows take."""
         for row in rows:
             for key, score in row.scores.items():
-                self._keys.setdefault(key, _Traits()).add(score)
+                traits = self._keys.get(key)
+                if traits is None:
+                    traits = self._keys[key] = _Traits()
+                traits.add(score)
             self._fields |= dict.fromkeys((*_ALWAYS, *_optional_of(row.sample), *row.sample.metadata))
 
     def frame(self, rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:

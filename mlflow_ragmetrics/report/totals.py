@@ -126,22 +126,26 @@ class RunningTotals:
 
     def add(self, score: Score, group: str | None = None) -> None:
         """Take one more score, of a row of this group."""
-        self._counts["n_scored"] += score.scored
-        self._counts["n_measured"] += score.measured
-        if "no_context" in score.details:
-            self._counts["n_no_context"] += 0  # where a metric looks at contexts, the count stands there though it is 0
-        self._counts.update(score.marks)
-        averaged = {"1to5": score.scaled, "coverage": score.details.get("coverage")}
-        averaged["pass_rate"] = None if score.value is None else score.passed
-        for name, number in averaged.items():
-            if number is not None:
-                total, count = self._sums.get(name, (0.0, 0))
-                self._sums[name] = total + float(number), count + 1
-        if score.value is not None:
-            self._take(score.value)
+        counts, details, value = self._counts, score.details, score.value
+        counts["n_scored"] += score.scored
+        counts["n_measured"] += score.measured
+        if "no_context" in details:
+            counts["n_no_context"] += 0  # where a metric looks at contexts, the count stands there though it is 0
+        for mark in score.marks:
+            counts[mark] += 1
+        self._average("1to5", score.scaled)
+        self._average("coverage", details.get("coverage"))
+        self._average("pass_rate", None if value is None else score.passed)
+        if value is not None:
+            self._take(value)
             if group is not None:
                 rows, total = self._groups.get(group, (0, 0.0))
-                self._groups[group] = rows + 1, total + score.value
+                self._groups[group] = rows + 1, total + value
+
+    def _average(self, name: str, number: float | None) -> None:
+        if number is not None:
+            total, count = self._sums.get(name, (0.0, 0))
+            self._sums[name] = total + float(number), count + 1
 
     def _take(self, value: float) -> None:
         """Pébay (2008): mean and the sums of the second and third powers around it, one value at a time."""
@@ -152,7 +156,9 @@ class RunningTotals:
         term = change * step * (count - 1)
         cubes += term * step * (count - 2) - 3 * step * squares
         self._moments = count, mean + step, squares + term, cubes
-        self._range = min(self._range[0], value), max(self._range[1], value)
+        least, most = self._range
+        if not least <= value <= most:
+            self._range = min(least, value), max(most, value)
         self._counts["n_between"] += value not in (0.0, 1.0)
         if self._values is not None:
             self._values.append(value)

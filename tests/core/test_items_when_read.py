@@ -6,8 +6,9 @@ import copy
 import pickle
 from dataclasses import asdict, replace
 
-from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.core.text import Text, say
+from mlflow_ragmetrics.core.sample import Chunk
+from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.core.text import Text, render, say
 from mlflow_ragmetrics.suite import Suite
 
 ITEMS = (Item("document", "a", "FOUND"), Item("document", "b", "NOT_FOUND"))
@@ -17,12 +18,13 @@ AT_ONCE = Score(value=0.5, items=ITEMS)
 class Maker:
     """Gives the items and counts how often."""
 
-    def __init__(self) -> None:
+    def __init__(self, items: tuple[Item, ...] = ITEMS) -> None:
+        self.items = items
         self.calls = 0
 
     def __call__(self) -> tuple[Item, ...]:
         self.calls += 1
-        return ITEMS
+        return self.items
 
 
 def test_items_are_made_once_and_only_when_they_are_read():
@@ -47,11 +49,27 @@ def test_items_that_are_set_win_over_those_that_were_to_be_made():
     assert Score().items == ()
 
 
-def test_a_change_of_items_waits_for_those_that_are_not_made():
-    make = Maker()
-    changed = Score(value=0.5).with_items(make).with_items_through(lambda items: items[::-1])
+def test_items_that_are_not_made_are_finished_when_they_are_read():
+    made = (Item("chunk", "a", reason=say("retrieval.missed"), evidence=(Evidence(1, quote="a"),)),)
+    make = Maker(made)
+    finished = Score(value=0.5).with_items(make).finished("ru", [Chunk("a", id="doc-1")])
     assert make.calls == 0
-    assert changed.items == ITEMS[::-1] == AT_ONCE.with_items_through(lambda items: items[::-1]).items
+    (item,) = finished.items
+    assert (type(item.reason), item.reason) == (str, render(say("retrieval.missed"), "ru"))
+    assert item.evidence == (Evidence(1, "doc-1", "a"),)
+    assert Score(value=0.5, items=made).finished("ru", [Chunk("a", id="doc-1")]).items == (item,)
+    assert Score(value=0.5).finished("ru", [Chunk("a", id="doc-1")]).items == ()
+
+
+def test_items_that_were_finished_stay_as_they_are_when_the_score_is_finished_again():
+    made = (Item("chunk", "a", reason=say("retrieval.missed"), evidence=(Evidence(1),)),)
+    for score in (Score(value=0.5, items=made), Score(value=0.5).with_items(lambda: made)):
+        again = score.finished("ru", [Chunk("a", id="doc-1")]).finished("en", [Chunk("b", id="doc-2")])
+        assert again.items == score.finished("ru", [Chunk("a", id="doc-1")]).items
+
+
+def test_items_with_nothing_to_finish_are_the_same_tuple():
+    assert Score(value=0.5).with_items(lambda: ITEMS).finished("ru", [Chunk("a", id="doc-1")]).items is ITEMS
 
 
 def test_retrieved_documents_are_no_items_before_somebody_looks():
@@ -87,8 +105,8 @@ def test_a_score_whose_reason_is_made_is_equal_copied_and_pickled_like_any_other
 
 def test_a_made_reason_is_said_in_the_language_that_was_asked_for_last():
     made = Score(value=0.5, details=COUNTED).with_reason(of_the_measure)
-    russian = made.changed(**made.reason_in("ru"))
+    russian = made.finished("ru", None)
     assert type(russian.reason) is str
     assert "совпали 2 единицы" in russian.reason
     assert pickle.loads(pickle.dumps(russian)).reason == russian.reason
-    assert made.changed(**made.reason_in("en")).reason == SAID.reason
+    assert made.finished("en", None).reason == SAID.reason
