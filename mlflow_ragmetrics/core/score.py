@@ -301,6 +301,9 @@ class _ReasonWhenRead:
 
 Score.items = _ItemsWhenRead()  # type: ignore[assignment]
 Score.reason = _ReasonWhenRead()  # type: ignore[assignment]
+# Python keeps the names of attributes once for all objects of a class, as long as the first ones have had them: with
+# these a score takes a quarter of the memory that it takes without.
+vars(Score()).update(_make_items=None, _make_reason=None, _language="en", _contexts=None)
 
 
 def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:
