@@ -21,7 +21,9 @@ def plain_text(text: str) -> str:
 
 def plain_texts(texts: Iterable[str]) -> list[str]:
     """``plain_text`` of each; all texts are searched at once, as they rarely need a replacement."""
-    column = [text if type(text) is str else str(text) for text in texts]
+    column = list(texts)
+    if set(map(type, column)) != {str}:
+        column = list(map(str, column))
     return column if _is_storable("".join(column)) else list(map(plain_text, column))
 
 

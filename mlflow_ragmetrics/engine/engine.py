@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Union
 
 from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
 from mlflow_ragmetrics.core.metric import Metric
@@ -28,6 +28,7 @@ _PATIENCE = 0.05  # seconds that the first of them waits for the others
 _CALLS = 8
 _SAMPLES_A_WORKER = 4
 _Finished = tuple[JudgeSession, Call, list[Outcome]]
+_Prepared = tuple[int, Sample, Mapping[int, Union[Computed, None]]]
 
 
 class Engine:
@@ -66,12 +67,12 @@ class Engine:
 
     def rows(self, samples: Iterable[Sample]) -> Iterator[Row]:
         """One ``Row`` per sample, in order, as soon as it and all before it are done."""
-        source = enumerate(samples)
+        prepared = self._prepared(enumerate(samples))
         following = 0
         try:
             while True:
                 check_awaited()
-                exhausted = self._admit(source)
+                exhausted = self._admit(prepared)
                 while following in self._finished:
                     yield self._finished.pop(following)
                     following += 1
@@ -98,18 +99,23 @@ class Engine:
         """The rows that are done and not yielded, as one before them is not done."""
         return [self._finished[index] for index in sorted(self._finished)]
 
-    def _admit(self, source: Iterator[tuple[int, Sample]]) -> bool:
+    def _admit(self, prepared: Iterator[_Prepared]) -> bool:
         while self._active < self._window and len(self._finished) < 4 * self._window:
-            following = self._chunk(source)
-            if not following:
+            following = next(prepared, None)
+            if following is None:
                 return True
+            self._begin(*following)
+            if not self._active:
+                return False
+        return False
+
+    def _prepared(self, source: Iterator[tuple[int, Sample]]) -> Iterator[_Prepared]:
+        """Each sample with its place in the data and, by the places of their metrics, what batch functions gave."""
+        while following := self._chunk(source):
             samples = [sample for _, sample in following]
             together = [(number, _computed_together(self.metrics[number], samples)) for number in self._batched]
             for place, (index, sample) in enumerate(following):
-                self._begin(index, sample, {number: scores.get(place) for number, scores in together})
-            if not self._active and self._finished:
-                return False
-        return False
+                yield index, sample, {number: scores.get(place) for number, scores in together}
 
     def _chunk(self, source: Iterator[tuple[int, Sample]]) -> list[tuple[int, Sample]]:
         """The next samples, several where a metric takes many; what reading them raises is raised after them."""

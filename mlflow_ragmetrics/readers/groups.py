@@ -130,10 +130,11 @@ def _shared_field(values_of: Callable[[str], list[Any]]) -> Union[str, None]:
 
 def sample_value(sample: Sample, name: str) -> Any:
     """The sample's field or metadata field ``name``; ``None`` where it has none."""
-    if name in sample.metadata:
-        return sample.metadata[name]
-    for nested in _NESTED:
-        inner = sample.metadata.get(nested)
+    metadata = sample.metadata
+    if name in metadata:
+        return metadata[name]
+    for nested in _NESTED if metadata else ():
+        inner = metadata.get(nested)
         if isinstance(inner, Mapping) and name in inner:
             return inner[name]
     field = FIELD_OF.get(name)

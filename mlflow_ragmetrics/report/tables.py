@@ -201,10 +201,10 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
         "id": _repeated(plain_texts(sample.id for sample, _, _ in scored), sizes),
         "metric": _repeated([key for _, key, _ in scored], sizes),
         "kind": [item.kind for item in members],
-        "text": plain_texts(item.text for item in members),
+        "text": plain_texts([item.text for item in members]),
         "verdict": [item.verdict for item in members],
         "against": [item.against for item in members],
-        "reason": plain_texts(item.reason for item in members),
+        "reason": plain_texts([item.reason for item in members]),
         "support": [item.support for item in members],
         "evidence": [_evidence(item) if item.evidence else no_evidence for item in members],
         "unbacked": [

@@ -133,19 +133,21 @@ class RunningTotals:
             counts["n_no_context"] += 0  # where a metric looks at contexts, the count stands there though it is 0
         for mark in score.marks:
             counts[mark] += 1
-        self._average("1to5", score.scaled)
-        self._average("coverage", details.get("coverage"))
-        self._average("pass_rate", None if value is None else score.passed)
+        if score.scaled is not None:
+            self._average("1to5", score.scaled)
+        if details.get("coverage") is not None:
+            self._average("coverage", details["coverage"])
+        if value is not None and score.passed is not None:
+            self._average("pass_rate", score.passed)
         if value is not None:
             self._take(value)
             if group is not None:
                 rows, total = self._groups.get(group, (0, 0.0))
                 self._groups[group] = rows + 1, total + value
 
-    def _average(self, name: str, number: float | None) -> None:
-        if number is not None:
-            total, count = self._sums.get(name, (0.0, 0))
-            self._sums[name] = total + float(number), count + 1
+    def _average(self, name: str, number: float) -> None:
+        total, count = self._sums.get(name, (0.0, 0))
+        self._sums[name] = total + float(number), count + 1
 
     def _take(self, value: float) -> None:
         """Pébay (2008): mean and the sums of the second and third powers around it, one value at a time."""
@@ -159,7 +161,8 @@ class RunningTotals:
         least, most = self._range
         if not least <= value <= most:
             self._range = min(least, value), max(most, value)
-        self._counts["n_between"] += value not in (0.0, 1.0)
+        if value not in (0.0, 1.0):
+            self._counts["n_between"] += 1
         if self._values is not None:
             self._values.append(value)
             if len(self._values) > MANY_ROWS:

@@ -70,6 +70,10 @@ def test_items_that_were_finished_stay_as_they_are_when_the_score_is_finished_ag
 
 def test_items_with_nothing_to_finish_are_the_same_tuple():
     assert Score(value=0.5).with_items(lambda: ITEMS).finished("ru", [Chunk("a", id="doc-1")]).items is ITEMS
+    cited = (*ITEMS, Item("chunk", "a", evidence=(Evidence(1),)))
+    assert Score(value=0.5).with_items(lambda: cited).finished("ru", [Chunk("a")]).items is cited
+    *others, item = Score(value=0.5).with_items(lambda: cited).finished("ru", [Chunk("a", id="doc-1")]).items
+    assert (tuple(others), item.evidence) == (ITEMS, (Evidence(1, "doc-1"),))
 
 
 def test_retrieved_documents_are_no_items_before_somebody_looks():

@@ -122,6 +122,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("core", "core/composite.py", "all(verdicts) if verdicts", "any(verdicts) if verdicts"),
     ("core", "core/composite.py", "(value - max(0.0, low))", "(value - low)"),
     ("core", "core/score.py", "value >= threshold - _TOLERANCE", "value >= threshold"),
+    ("core", "core/score.py", 'if "items" not in own and "_language" in own', "if False"),
+    ("core", "core/score.py", "or (ids and item.evidence)]", "]"),
     ("core", "core/metric.py", "1.0 + 4.0 * value if", "5.0 * value if"),
     ("core", "core/metric.py", 'levels[self.settings.preset or "balanced"]', 'levels["balanced"]'),
     ("core", "core/metric.py", "not low - 1e-9 <= score.value <= high + 1e-9", "not low <= score.value <= high"),
@@ -216,7 +218,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # contexts of which nobody knows that the model saw them; where calls are read, kept and awaited
     ("adapters", "adapters/langchain/seen.py", "assumed=assumed if retrieved else None", "assumed=None"),
     ("adapters", "adapters/langchain/seen.py", '"no_call_matches" if asked_of_models', '"no_call_matches" if True'),
-    ("adapters", "core/metric.py", "if why is None or not uses or score", "if why is None or score"),
+    ("adapters", "core/metric.py", 'contexts_assumed if "contexts" in self._fields and', "contexts_assumed if"),
     ("adapters", "adapters/langchain/chain.py", "data, suite, loop, **options)", "data, suite, None, **options)"),
     (
         "adapters",
