@@ -31,6 +31,7 @@ def test_char_ngram_ranks_inflected_above_unrelated():
     assert abs(cosine(model, "The blue cats were sleeping", "quarterly tax report")) < 0.2
     assert cosine(model, "Кошка спит на диване", "Кошки спали на диванах") > 0.3
     assert cosine(model, "東京は日本の首都", "日本の首都は東京") > 0.9
+    assert cosine(model, "CATS IN PARIS", "cats in Paris") > 0.999
 
 
 @given(st.lists(st.text(max_size=40), max_size=6))

@@ -142,7 +142,7 @@ CLAUSE_END = re.compile(r";\s+|,\s+(?:and|but|while|whereas|а|но|и)\s+")
 _CLAUSE = re.compile(rf"{CLAUSE_END.pattern}(?=(\w+)\s)")
 _NO_TOKENS: Final = frozenset(" \t\r\"'“”«»‘’*_`•‣◦·-–—…#|/[]<>=+~&")
 # What is read with words further behind, or in another order, or is no sentence where it is all that is left of one.
-_READ_OTHERWISE = re.compile(r"[\n$€£₽]|\d(?:st|nd|rd|th|s)\W*(?:\w+\W*)?$|[.!?…。！？]\W*[%°℃℉]", re.IGNORECASE)
+_READ_OTHERWISE = re.compile(r"[\n$€£₽]|\d(?:st|nd|rd|th|s)\W*(?:\w+\W*)?$|(?:^|[.!?…。！？])\W*[%°℃℉]", re.IGNORECASE)
 _PRICED_ORDINAL = re.compile(r"[$€£₽]\W*\d+(?:st|nd|rd|th)", re.IGNORECASE)  # its sign goes to a later number
 
 

@@ -94,6 +94,12 @@ def test_the_terms_of_a_claim_in_its_text_are_those_that_it_has_alone(pieces):
         assert terms is None or terms.at() == alone.at()
 
 
+@pytest.mark.parametrize("text", ["See x.y. Mr. Smith came.", "th: U.S. * is ", "It is 3.; ) % ) -"])
+def test_what_stands_beside_a_claim_is_not_read_into_it(text):
+    for claim, terms in split_claims(text):
+        assert terms is None or terms.at() == Analysis(claim).terms.at()
+
+
 def test_most_claims_are_not_taken_apart_again():
     text = (
         "Cats sleep in 5 beds. Dogs bark, and they do not sleep; nobody (ever) asks.\n- Bread is cheap\n- Milk is not"
