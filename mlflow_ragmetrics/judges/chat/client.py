@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from functools import cached_property, partial
 from typing import Any
 
-from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.capabilities import (
@@ -162,7 +162,7 @@ class ModelClient:
         return awaited(model.ainvoke(messages, config=config, **arguments))
 
     def _model_for(self, manner: Manner, schema: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
-        key = (as_json(schema) if manner.structured else "", manner, *settings.items())
+        key = (json.dumps(schema) if manner.structured else "", manner, *settings.items())
         if key not in self._made:
             model = self._model if manner.temperature else without(self._model, "temperature")
             model = model.model_copy(update=settings) if settings else model
