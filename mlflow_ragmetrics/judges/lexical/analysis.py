@@ -142,8 +142,10 @@ CLAUSE_END = re.compile(r";\s+|,\s+(?:and|but|while|whereas|а|но|и)\s+")
 _CLAUSE = re.compile(rf"{CLAUSE_END.pattern}(?=(\w+)\s)")
 _NO_TOKENS: Final = frozenset(" \t\r\"'“”«»‘’*_`•‣◦·-–—…#|/[]<>=+~&")
 # What is read with words further behind, or in another order, or is no sentence where it is all that is left of one.
-_READ_OTHERWISE = re.compile(r"[\n$€£₽]|\d(?:st|nd|rd|th|s)\W*(?:\w+\W*)?$|(?:^|[.!?…。！？])\W*[%°℃℉]", re.IGNORECASE)
-_PRICED_ORDINAL = re.compile(r"[$€£₽]\W*\d+(?:st|nd|rd|th)", re.IGNORECASE)  # its sign goes to a later number
+_READ_OTHERWISE = re.compile(r"[\n$€£₽]|(?:^|[.!?…。！？])[^\w.!?…。！？%°℃℉]*[%°℃℉]")
+_ORDINAL = re.compile(r"\d(?:st|nd|rd|th|s)", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
+_PRICED_ORDINAL = re.compile(r"[$€£₽][^\w$€£₽]*\d+(?:st|nd|rd|th)", re.IGNORECASE)  # its sign goes to a later number
 
 
 _TEXT_KEPT: Final = 400_000
@@ -258,8 +260,15 @@ def _claims_of(analysis: Analysis, number: int, piece: str) -> Iterator[CutClaim
     for first, last in _clauses(piece):
         claim = piece[first:last]
         alone = as_written and (begins or first > 0) and (ends or last < len(piece))
-        alone = alone and _READ_OTHERWISE.search(claim) is None
+        alone = alone and not _is_read_otherwise(claim)
         yield CutClaim(claim, _terms_between(analysis.terms, within, start + first, start + last) if alone else None)
+
+
+def _is_read_otherwise(claim: str) -> bool:
+    """Whether a claim may be read in another way than in its text, also between breaks: signs, ordinals at its end."""
+    if _READ_OTHERWISE.search(claim):
+        return True
+    return bool(_ORDINAL.search(claim)) and any(map(_ORDINAL.search, _WORD.findall(claim)[-2:]))
 
 
 def _clauses(sentence: str) -> Iterator[Span]:
