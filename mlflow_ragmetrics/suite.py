@@ -436,7 +436,8 @@ class Suite:
 
         def plans(claims: int) -> dict[str, Plan]:
             planned = [PlanJudge(judge, claims) if isinstance(judge, ChatJudge) else judge for judge in self.judges]
-            deque(self._engine(selection, judges=planned, stored=False).rows(samples), maxlen=0)
+            # one at a time: how replies that would be cut are divided does not hang on what is in flight then
+            deque(self._engine(selection, judges=planned, stored=False, slots=Slots(1)).rows(samples), maxlen=0)
             return {judge.name: judge.plan for judge in planned if isinstance(judge, PlanJudge)}
 
         most = plans(MOST_CLAIMS) if any(isinstance(judge, ChatJudge) for judge in self.judges) else {}
@@ -471,7 +472,13 @@ class Suite:
         return given
 
     def _engine(
-        self, selection: Selection, *, judges: list[Judge] | None = None, strict: bool = False, stored: bool = True
+        self,
+        selection: Selection,
+        *,
+        judges: list[Judge] | None = None,
+        strict: bool = False,
+        stored: bool = True,
+        slots: Slots | None = None,
     ) -> Engine:
         rules = ScoringRules(
             selection.metrics,
@@ -488,7 +495,7 @@ class Suite:
             judges or self.judges,
             self.embeddings,
             rules=rules,
-            slots=self._slots,
+            slots=slots or self._slots,
             store=open_store(self.cache) if stored and self.cache is not None else None,
         )
 

@@ -40,10 +40,17 @@ class Room:
             round(known_task(each).reply(each, self.calls) * self._lengths.get(type(each), 1.0)) for each in questions
         )
 
-    def was_cut(self, questions: _Questions) -> None:
-        """Note that the reply to these questions did not fit."""
+    def lengths(self) -> dict[type[Question[Any]], float]:
+        """By kind of question, how many times as long as usual its reply is expected to be, where it is longer."""
+        return dict(self._lengths)
+
+    def was_cut(self, questions: _Questions, expected: Mapping[type[Question[Any]], float]) -> None:
+        """Note that the reply to these questions, asked with these ``lengths``, did not fit.
+
+        Twice as much is expected from now on; several replies that are cut at the same time teach no more than one.
+        """
         for kind in {type(each) for each in questions if known_task(each).divide is not None}:
-            self._lengths[kind] = min(_LONGEST, 2 * self._lengths.get(kind, 1.0))
+            self._lengths[kind] = max(self._lengths.get(kind, 1.0), min(_LONGEST, 2 * expected.get(kind, 1.0)))
 
     def was_too_long(self, prompt: int) -> None:
         """Note that a prompt of so many tokens was refused for its length; short ones are never taken for too long."""
@@ -58,9 +65,10 @@ def answers_in_calls(questions: _Questions, room: Room, measure: Measure, ask: A
     whole = list(questions)
     pieces, calls = _calls(whole, room, measure)
     if _is_whole(calls, whole):
+        expected = room.lengths()
         outcomes = ask(whole)
         if any(map(_is_cut, outcomes.values())):
-            room.was_cut(whole)
+            room.was_cut(whole, expected)
             pieces, calls = _calls(whole, room, measure, least=2)
         elif any(isinstance(each, JudgeError) and each.code == "too_long" for each in outcomes.values()):
             room.was_too_long(measure(whole))

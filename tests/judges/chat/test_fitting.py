@@ -24,6 +24,7 @@ from mlflow_ragmetrics.core.question import (
     RelatedChunks,
     Verify,
 )
+from mlflow_ragmetrics.judges.chat.fitting import Room
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.plan import PlanJudge
 from mlflow_ragmetrics.judges.chat.tasks import known_task
@@ -252,3 +253,14 @@ def test_a_plan_takes_the_calls_that_pieces_take() -> None:
     planned = PlanJudge(ChatJudge(Writer()))
     planned.answer([question, Grade("answer_relevance", "a", "q")])
     assert [kinds for kinds, _ in planned.calls_made] == [("verify", "grade"), *[("verify",)] * 3]
+
+
+def test_replies_that_are_cut_at_the_same_time_teach_no_more_than_one() -> None:
+    room = Room("compact", 1000)
+    asked = [Claims("One. Two.")]
+    expected = room.lengths()
+    for _ in range(3):
+        room.was_cut(asked, expected)
+    assert room.lengths() == {Claims: 2.0}
+    room.was_cut(asked, room.lengths())
+    assert room.lengths() == {Claims: 4.0}
