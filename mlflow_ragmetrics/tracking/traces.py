@@ -70,7 +70,7 @@ def log_traces(
         for written in write(rows):
             ids += written
     except (MlflowException, NotImplementedError) as error:
-        if ids:
+        if ids or isinstance(error.__cause__ or error.__context__, OSError):  # of a connection that broke
             raise
         remove_traces(client, experiment_id, run_id)
         client.delete_tag(run_id, RUN_TYPE)

@@ -77,6 +77,23 @@ def test_traces_that_are_refused_are_a_warning_and_the_figures_are_written(mlflo
     assert mlflow.search_traces(return_type="list") == []
 
 
+def test_a_connection_that_breaks_before_the_first_trace_is_no_refusal(
+    mlflow_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        try:
+            raise ConnectionResetError("reset by peer")
+        except OSError:
+            raise MlflowException("API request failed with exception")  # noqa: B904 -- as MLflow raises it
+
+    monkeypatch.setattr("mlflow_ragmetrics.tracking.traces._write_traces", broken)
+    with pytest.raises(rm.RagMetricsError, match="API request failed"):
+        report().log()
+    (run,) = mlflow.search_runs(output_format="list")
+    assert run.info.status == "FAILED"
+    assert run.data.tags["ragmetrics.status"] != "complete"
+
+
 @needs_datasets
 def test_feedback_that_is_refused_or_cannot_be_removed_is_no_success(mlflow_store: str) -> None:
     with mlflow.start_span("answer") as span:
