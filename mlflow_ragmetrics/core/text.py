@@ -23,6 +23,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 __all__ = [
     "LANGUAGES",
     "AnswerTerms",
+    "ByWord",
     "Text",
     "answer_terms",
     "check_language",
@@ -47,7 +48,7 @@ _SHORTEST_TERM = 3
 _LONGEST_CACHED = 20_000
 _TEXTS = 8  # the last ones, which are those of one row
 _LONGEST_WORD = 40
-_MOST_WORDS = 1 << 14
+_MOST_WORDS = 50_000
 
 _CJK = (
     "\u3005\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
@@ -190,11 +191,18 @@ def distinct_terms(text: str) -> frozenset[str]:
     return frozenset(terms(text))
 
 
-class _WordTerms(dict[str, tuple[str, ...]]):
-    """The terms of each word: most words of a text have been in an earlier one, and no term reaches over whitespace."""
+class ByWord(dict[str, T]):
+    """What ``read`` makes of each word, made when it is first asked for: most words have been in an earlier text.
 
-    def __missing__(self, word: str) -> tuple[str, ...]:
-        found = tuple(_terms_of_word(word))
+    Words of more than 40 characters are not kept, and all are forgotten when they have become many.
+    """
+
+    def __init__(self, read: Callable[[str], T]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, word: str) -> T:
+        found = self._read(word)
         if len(word) <= _LONGEST_WORD:
             if len(self) >= _MOST_WORDS:
                 self.clear()
@@ -202,14 +210,15 @@ class _WordTerms(dict[str, tuple[str, ...]]):
         return found
 
 
-_word_terms = _WordTerms()
-
-
 def _terms_of_word(word: str) -> Iterable[str]:
+    """No term reaches over whitespace."""
     folded = normalize("NFKC", word).casefold()
     if any(map(_is_mark, folded)):
         return _marked_terms(folded)
     return _mixed_terms(folded) if _CJK_CHARACTER.search(folded) else _TERM.findall(folded)
+
+
+_word_terms = ByWord(lambda word: tuple(_terms_of_word(word)))
 
 
 def _mixed_terms(folded: str) -> list[str]:

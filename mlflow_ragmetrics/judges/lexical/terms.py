@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import snowballstemmer
 
+from mlflow_ragmetrics.core.text import ByWord
 from mlflow_ragmetrics.judges.lexical.words import (
     CURRENCY_SIGNS,
     MONTHS,
@@ -367,19 +368,7 @@ def _word_of(token: str) -> _Word:
     return folded, key, sum(flag for flag, each in holds.items() if each)
 
 
-class _Words(dict[str, _Word]):
-    """The words of tokens, each made when it is first asked for; all are forgotten when they have become many."""
-
-    def __missing__(self, token: str) -> _Word:
-        word = _word_of(token)
-        if len(token) <= _LONGEST_STEMMED:
-            if len(self) >= _WORDS_KEPT:
-                self.clear()
-            self[token] = word
-        return word
-
-
-_WORDS = _Words()
+_WORDS = ByWord(_word_of)
 
 
 def _plain_key(word: str) -> str:
