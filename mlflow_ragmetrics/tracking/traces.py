@@ -32,6 +32,7 @@ from mlflow_ragmetrics.tracking.trace_store import (
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Assessment, TraceInfo
+    from mlflow.exceptions import MlflowException
 
     from mlflow_ragmetrics.core.score import Score
 
@@ -70,7 +71,7 @@ def log_traces(
         for written in write(rows):
             ids += written
     except (MlflowException, NotImplementedError) as error:
-        if ids or isinstance(error.__cause__ or error.__context__, OSError):  # of a connection that broke
+        if ids or _is_down(error):
             raise
         remove_traces(client, experiment_id, run_id)
         client.delete_tag(run_id, RUN_TYPE)
@@ -78,6 +79,12 @@ def log_traces(
         return []
     link_traces(ids, run_id)
     return ids
+
+
+def _is_down(error: MlflowException | NotImplementedError) -> bool:
+    """Whether the connection broke or the database could not be reached, which says nothing of what the store takes."""
+    unavailable = getattr(error, "error_code", None) == "TEMPORARILY_UNAVAILABLE"
+    return unavailable or isinstance(error.__cause__ or error.__context__, OSError)
 
 
 def _write_traces(rows: Sequence[Row], target: TraceTarget) -> Iterator[list[str]]:

@@ -95,6 +95,19 @@ def test_a_connection_that_breaks_before_the_first_trace_is_no_refusal(
 
 
 @needs_datasets
+def test_a_database_that_fails_before_the_first_trace_is_no_refusal(mlflow_store: str) -> None:
+    evaluated = report()
+    with sqlite3.connect(mlflow_store.removeprefix("sqlite:///")) as connection:
+        connection.execute("ALTER TABLE trace_info RENAME TO elsewhere")
+    connection.close()
+    with pytest.raises(rm.RagMetricsError, match="trace_info"):
+        evaluated.log()
+    (run,) = mlflow.search_runs(output_format="list")
+    assert run.info.status == "FAILED"
+    assert run.data.tags["ragmetrics.status"] != "complete"
+
+
+@needs_datasets
 def test_feedback_that_is_refused_or_cannot_be_removed_is_no_success(mlflow_store: str) -> None:
     with mlflow.start_span("answer") as span:
         span.set_outputs("yes")
