@@ -176,7 +176,7 @@ def _has_fewer_judges(score: Score) -> bool:
     return len(score.model_scores) < int(score.details.get("judges_asked", 0))
 
 
-def write_parquet(rows: Iterable[Row], path: Union[str, Path], suite: Suite, *, batch_size: int = 1000) -> int:
+def write_parquet(rows: Iterable[Row], path: Union[str, Path], suite: Suite, *, batch_size: int = 250) -> int:
     """Write ``rows``, as ``suite.stream`` yields them, to a Parquet file; returns how many there were.
 
     At most ``batch_size`` rows and some megabytes of columns are in memory; the file holds the sample's fields

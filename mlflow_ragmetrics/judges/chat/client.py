@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from functools import cached_property, partial
 from typing import Any
+
+from pydantic_core import to_json
 
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
@@ -104,7 +105,7 @@ class ModelClient:
         prompt = sum(tokens_in(text) for _, text in said)
         self._wait_for_turn(prompt)
         # written in other alphabets a token has fewer characters, and the schema is paid for too
-        priced = sum(len(text.encode()) for _, text in said) // 3 + tokens_in(str(schema))
+        priced = sum(len(text.encode()) for _, text in said) // 3 + tokens_in(to_json(schema).decode())
         most = _limit_in(arguments) or self.longest_reply or _USUAL_MOST_TOKENS
         begin = partial(self.usage.begin_call, self._budget, priced, most)
         request, context = begin(), copy_context()
@@ -162,7 +163,7 @@ class ModelClient:
         return awaited(model.ainvoke(messages, config=config, **arguments))
 
     def _model_for(self, manner: Manner, schema: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
-        key = (json.dumps(schema) if manner.structured else "", manner, *settings.items())
+        key = (to_json(schema) if manner.structured else b"", manner, *settings.items())
         if key not in self._made:
             model = self._model if manner.temperature else without(self._model, "temperature")
             model = model.model_copy(update=settings) if settings else model
