@@ -38,7 +38,8 @@ class Definition:
     ``levels`` maps conservative, balanced and lenient to thresholds; ``scaled`` adds the 1–5 value;
     ``higher_is_better`` is ``False`` where lower is better and ``None`` where neither is; ``key`` is a
     template over the options (or a function of them), and ``key_pattern`` reads such a key back. ``source`` cites where
-    the metric comes from. ``batch`` is the function for many samples at once: it takes a list per field.
+    the metric comes from. ``batch`` is the function for many samples at once: it takes a list per field, and gives
+    ``None`` for those that are to be scored one by one.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Definition:
     aliases: tuple[str, ...] = ()
     key: Key | None = None
     key_pattern: str | None = None
-    batch: Callable[..., Sequence[Score]] | None = None
+    batch: Callable[..., Sequence[Score | None]] | None = None
 
     @cached_property
     def is_computed(self) -> bool:
@@ -218,15 +219,17 @@ class Metric:
     def computed_together(self, samples: Sequence[Sample]) -> Mapping[int, Score]:
         """By place, the raw scores of those samples that have all fields; none where the batch function fails."""
         assert self.definition.batch is not None
-        rows = {}
-        for place, sample in enumerate(samples):
-            if not sample.invalid and not self.is_best_of(sample):
-                fields = [sample.texts if name == "contexts" else getattr(sample, name) for name in self._fields]
-                if None not in fields:
-                    rows[place] = fields
+        together = {
+            place: sample
+            for place, sample in enumerate(samples)
+            if not sample.invalid and not self.is_best_of(sample)
+            if None not in [getattr(sample, name) for name in self.definition.required]
+        }
+        names = ["texts" if name == "contexts" else name for name in self._fields]
         try:
-            scores = self.definition.batch(*map(list, zip(*rows.values(), strict=True)), **self._given_options)
-            return {place: self._read(score) for place, score in zip(rows, scores, strict=True)}
+            columns = [[getattr(sample, name) for sample in together.values()] for name in names]
+            found = zip(together, self.definition.batch(*columns, **self._given_options), strict=True)
+            return {place: self._read(score) for place, score in found if score is not None}
         except Exception:  # said by the one whose fault it is, when each is scored alone
             return {}
 
@@ -331,7 +334,7 @@ def metric(
     higher_is_better: Better = True,
     source: str = "",
     aliases: tuple[str, ...] = (),
-    batch: Callable[..., Sequence[Score]] | None = None,
+    batch: Callable[..., Sequence[Score | None]] | None = None,
 ) -> Callable[[Callable[..., Any]], Metric]: ...
 def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     """Make a metric out of a function of a sample's fields.
