@@ -90,8 +90,12 @@ def _held_terms(pairs: tuple[Pair, ...]) -> tuple[dict[str, int], Callable[[str]
     terms = [_folded(term) for pair in pairs for term in pair]
     distinct = dict.fromkeys([*terms, *chain.from_iterable(map(str.split, terms))])
     bits = {term: 1 << place for place, term in enumerate(distinct)}
+    are_plain = all(term.replace(" ", "a").isalnum() for term in distinct)
 
     def held(word: str) -> int:
+        bare = word.rstrip(".,:;!?")
+        if are_plain and bare.isascii() and bare.isalpha():
+            return bits.get(bare.casefold(), 0)
         plain = _folded(_plain(word))
         return sum(bit for term, bit in bits.items() if term in plain and _whole(term).search(plain))
 

@@ -43,9 +43,13 @@ def _scores(answers: Sequence[str], *, additional_blocklist: tuple[str, ...], pe
 
 @lru_cache(maxsize=4)
 def _suspicions(additional: tuple[str, ...]) -> Callable[[str], int]:
-    starts = [start for _, start in _blocklist(additional)]
+    starts = {start for _, start in _blocklist(additional)}
+    are_plain = all(map(str.isalnum, starts))
 
     def suspicion(word: str) -> int:
+        bare = word.rstrip(".,:;!?")
+        if are_plain and bare.isascii() and bare.isalpha():
+            return _SUSPECT * (bare.casefold() in starts)
         text = _normal(word)
         folded = text.casefold()
         is_suspect = (

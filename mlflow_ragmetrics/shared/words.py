@@ -21,10 +21,11 @@ from mlflow_ragmetrics.core.text import ENDS_SENTENCE, HAS_CONTENT, READ_WHOLE, 
 
 __all__ = ["Sentences", "Terms", "Words", "token_items_of_each", "words_of"]
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.integer]
 Bools = NDArray[np.bool_]
 
-_LONG = 5000  # characters: the tables of longer texts are too large to be kept together
+_LONG = 3000  # characters: the tables of longer texts are too large to be kept together
+_MANY, _MOSTLY = 2000, 0.3  # words that were never seen, and their share: where there are more, arrays are slower
 _COLUMNS = 4  # the last ones: answers, questions, references and contexts of the same rows
 _TABLE = 1 << 22  # counts that are kept of them
 _MOST_WORDS, _MOST_CHARACTERS, _MOST_FACTS = 50_000, 1_000_000, 16
@@ -88,18 +89,21 @@ class _Numbered:
 
     def since(self, start: int) -> list[str]:
         """All but the first ``start``."""
-        return list(islice(self._numbers, start, None))
+        return list(islice(self._numbers, start, None)) if start < len(self._numbers) else []
+
+    def count_new(self, texts: Sequence[str]) -> int:
+        return len(texts) - sum(map(self._numbers.__contains__, texts))
 
 
 class _Lexicon:
-    """Words by number, and what is known of each, found out once."""
+    """Words by number, and what is known of each, found out once; for several threads."""
 
     def __init__(self) -> None:
         self._lock = RLock()
         self._words, self._terms = _Numbered(), _Numbered()
         self._characters = 0
         self._facts: dict[Callable[[str], int], Ints] = {}
-        self._of_words: tuple[Ints, Ints] = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._of_words: tuple[Ints, Ints] = np.zeros(0, np.int64), np.zeros(0, np.int32)
 
     @property
     def is_full(self) -> bool:
@@ -107,7 +111,12 @@ class _Lexicon:
         sizes = (len(self._words), _MOST_WORDS), (self._characters, _MOST_CHARACTERS), (len(self._facts), _MOST_FACTS)
         return any(size > most for size, most in sizes)
 
+    def count_new(self, words: Sequence[str]) -> int:
+        """How many of these words were never seen."""
+        return self._words.count_new(words)
+
     def numbers(self, words: Sequence[str]) -> Ints:
+        """The number of each word, which it has from now on."""
         with self._lock:
             known = len(self._words)
             found = self._words.numbers(words)
@@ -128,12 +137,14 @@ class _Lexicon:
             sizes, terms = self._of_words
             if new := list(map(terms_of_word, self._words.since(len(sizes)))):
                 sizes = np.append(sizes, np.fromiter(map(len, new), np.int64))
-                self._of_words = sizes, np.append(terms, self._terms.numbers(chain.from_iterable(new)))
+                terms = np.append(terms, self._terms.numbers(chain.from_iterable(new)).astype(np.int32))
+                self._of_words = sizes, terms
             return self._of_words
 
     def names(self) -> list[str]:
         """What the terms are."""
-        return self._terms.since(0)
+        with self._lock:
+            return self._terms.since(0)
 
 
 class Words:
@@ -143,20 +154,17 @@ class Words:
     """
 
     def __init__(self, texts: Sequence[str], lexicon: _Lexicon) -> None:
-        import pyarrow as pa
-        from pyarrow import compute
-
         self.alone: Bools = np.array([len(text) > _LONG or not _is_whole(text) for text in texts], bool)
         stripped = ["" if alone else text.strip() for text, alone in zip(texts, self.alone.tolist(), strict=True)]
-        split = compute.utf8_split_whitespace(pa.array(stripped, pa.string()))
-        found = split.values.dictionary_encode()
-        ends = split.offsets.to_numpy()
-        self.size = len(texts)
         self.blank: Bools = np.array([not text for text in stripped], bool)
-        self.lexicon = lexicon
-        self.ids = lexicon.numbers(found.dictionary.to_pylist())[found.indices.to_numpy()]
-        self.firsts: Ints = ends[:-1]
-        self.texts: Ints = np.repeat(np.arange(len(texts)), np.diff(ends))
+        vocabulary, words, firsts = _split(stripped)
+        most = max(_MANY, _MOSTLY * len(words))
+        if len(vocabulary) > most and lexicon.count_new(vocabulary) > most:
+            self.alone[:] = True
+            vocabulary, words, firsts = _split([""] * len(texts))
+        self.size, self.lexicon, self.firsts = len(texts), lexicon, firsts
+        self.ids: Ints = lexicon.numbers(vocabulary).astype(np.int32)[words]
+        self.texts: Ints = np.repeat(np.arange(len(texts), dtype=np.int32), np.diff(firsts, append=len(words)))
 
     def read(self, facts: Callable[[str], int]) -> Ints:
         """What ``facts``, always the same function, says of each word."""
@@ -182,7 +190,7 @@ class Words:
         """Each term of a text where it first stands, with how often it occurs there."""
         ids, texts, _ = self.terms[0]
         bits = len(ids).bit_length()
-        ordered = np.sort((texts * (ids.max(initial=0) + 1) + ids) << bits | np.arange(len(ids)))
+        ordered = np.sort((texts.astype(np.int64) * (int(ids.max(initial=0)) + 1) + ids) << bits | np.arange(len(ids)))
         begins = np.flatnonzero(np.diff(ordered >> bits, prepend=-1))
         counts = np.zeros(len(ids), np.int64)
         counts[ordered[begins] & ((1 << bits) - 1)] = np.diff(begins, append=len(ordered))
@@ -204,6 +212,16 @@ class Words:
         alone = self.alone.copy()
         alone[self.texts[facts & READ_WHOLE > 0]] = True
         return Sentences(self.texts[first], first, sizes, numbers, alone)
+
+
+def _split(texts: Sequence[str]) -> tuple[list[str], Ints, Ints]:
+    """The distinct words of the texts, all words as places among them, and the place of each text's first word."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    split = compute.utf8_split_whitespace(pa.array(texts, pa.string()))
+    found = split.values.dictionary_encode()
+    return found.dictionary.to_pylist(), found.indices.to_numpy(), split.offsets.to_numpy()[:-1]
 
 
 def words_of(*columns: Iterable[str]) -> list[Words]:

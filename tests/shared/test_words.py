@@ -105,3 +105,12 @@ def assert_same(metric: Metric, samples: Sequence[Sample]) -> dict[int, Any]:
         assert list(score.details.items()) == list(alone.details.items())
         assert type(score.value) is float
     return found
+
+
+def test_texts_of_mostly_new_words_are_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words, "_MANY", 3)
+    known, new = "One new word.", "Quite other ones follow now."
+    words_of([known])
+    assert [words_of([each])[0].alone.tolist() for each in (f"{known} {known}", new)] == [[False], [True]]
+    for metric in METRICS:
+        assert_same(metric, [_sample(new, known, new)] * 2)
