@@ -56,6 +56,26 @@ def test_rows_without_anything_special_are_scored_together(metric: Metric) -> No
     assert len(assert_same(metric, samples)) == 3
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "This is one house.)garden and it goes on here.",  # a sentence ends within a word
+        "Call 555 123 4567 for more of it.",
+        "It stands there. Is it a house? It stands there!",
+        "All of them can see it. None of them cannot.",
+        "It isn't here. It is there again.",
+    ],
+)
+def test_what_stands_in_several_words_or_within_one(answer: str) -> None:
+    for metric in METRICS:
+        assert_same(metric, [_sample(answer, "Which house?", "A house.")] * 2)
+
+
+def test_terms_beside_all_sentences() -> None:
+    samples = [_sample("The house stands. \u0301\u0301\u0301 . It is there now.", "Which house?", "A house.")] * 2
+    assert len(assert_same(rm.lexical_factuality, samples)) == 2
+
+
 @pytest.mark.parametrize("odd", ["\ud800 red", "red " * 2000, "", "...", "東京。Tower"])
 def test_rows_that_arrays_do_not_serve_do_not_hold_up_the_others(odd: str) -> None:
     usual = _sample("The house stands there.", "Which house?", "A house.")
