@@ -217,7 +217,7 @@ class Metric:
             return error
 
     def computed_together(self, samples: Sequence[Sample]) -> Mapping[int, Score]:
-        """By place, the raw scores of those samples that have all fields; none where the batch function fails."""
+        """By place, the raw scores that the batch function gives; none where it fails."""
         assert self.definition.batch is not None
         together = {
             place: sample
@@ -344,7 +344,8 @@ def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     where ``higher_is_better=False``; ``None`` says that neither side is better. Where ``key``
     is made of options, ``key_pattern`` reads a key back into them. ``source``: the paper or project that it comes from,
     as `ragmetrics list` shows it. ``batch``: what gives the same scores for many samples at once, from a list per field
-    and the options; it is given samples that have all fields.
+    and the options, with ``None`` for those that it leaves to the function; it is given samples that have all fields
+    without a default.
 
     >>> @metric
     ... def brevity(answer: str, *, limit: int = 20) -> float:
