@@ -217,7 +217,7 @@ class Metric:
             return error
 
     def computed_together(self, samples: Sequence[Sample]) -> Mapping[int, Score]:
-        """By place, the raw scores that the batch function gives; none where it fails."""
+        """By place, the raw scores that the batch function gives of the samples; none where it fails."""
         assert self.definition.batch is not None
         together = {
             place: sample
