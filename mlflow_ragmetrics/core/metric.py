@@ -38,7 +38,8 @@ class Definition:
     ``levels`` maps conservative, balanced and lenient to thresholds; ``scaled`` adds the 1–5 value;
     ``higher_is_better`` is ``False`` where lower is better and ``None`` where neither is; ``key`` is a
     template over the options (or a function of them), and ``key_pattern`` reads such a key back. ``source`` cites where
-    the metric comes from. ``batch`` is the function for many samples at once: it takes a list per field.
+    the metric comes from. ``batch`` is the function for many samples at once: it takes a list per field, and gives
+    ``None`` for those that are to be scored one by one.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Definition:
     aliases: tuple[str, ...] = ()
     key: Key | None = None
     key_pattern: str | None = None
-    batch: Callable[..., Sequence[Score]] | None = None
+    batch: Callable[..., Sequence[Score | None]] | None = None
 
     @cached_property
     def is_computed(self) -> bool:
@@ -216,17 +217,19 @@ class Metric:
             return error
 
     def computed_together(self, samples: Sequence[Sample]) -> Mapping[int, Score]:
-        """By place, the raw scores of those samples that have all fields; none where the batch function fails."""
+        """By place, the raw scores that the batch function gives of the samples; none where it fails."""
         assert self.definition.batch is not None
-        rows = {}
-        for place, sample in enumerate(samples):
-            if not sample.invalid and not self.is_best_of(sample):
-                fields = [sample.texts if name == "contexts" else getattr(sample, name) for name in self._fields]
-                if None not in fields:
-                    rows[place] = fields
+        together = {
+            place: sample
+            for place, sample in enumerate(samples)
+            if not sample.invalid and not self.is_best_of(sample)
+            if None not in [getattr(sample, name) for name in self.definition.required]
+        }
+        names = ["texts" if name == "contexts" else name for name in self._fields]
         try:
-            scores = self.definition.batch(*map(list, zip(*rows.values(), strict=True)), **self._given_options)
-            return {place: self._read(score) for place, score in zip(rows, scores, strict=True)}
+            columns = [[getattr(sample, name) for sample in together.values()] for name in names]
+            found = zip(together, self.definition.batch(*columns, **self._given_options), strict=True)
+            return {place: self._read(score) for place, score in found if score is not None}
         except Exception:  # said by the one whose fault it is, when each is scored alone
             return {}
 
@@ -331,7 +334,7 @@ def metric(
     higher_is_better: Better = True,
     source: str = "",
     aliases: tuple[str, ...] = (),
-    batch: Callable[..., Sequence[Score]] | None = None,
+    batch: Callable[..., Sequence[Score | None]] | None = None,
 ) -> Callable[[Callable[..., Any]], Metric]: ...
 def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     """Make a metric out of a function of a sample's fields.
@@ -341,7 +344,8 @@ def metric(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     where ``higher_is_better=False``; ``None`` says that neither side is better. Where ``key``
     is made of options, ``key_pattern`` reads a key back into them. ``source``: the paper or project that it comes from,
     as `ragmetrics list` shows it. ``batch``: what gives the same scores for many samples at once, from a list per field
-    and the options; it is given samples that have all fields.
+    and the options, with ``None`` for those that it leaves to the function; it is given samples that have all fields
+    without a default.
 
     >>> @metric
     ... def brevity(answer: str, *, limit: int = 20) -> float:

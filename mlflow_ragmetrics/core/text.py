@@ -10,7 +10,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, wraps
 from importlib.resources import files
 from itertools import chain, pairwise
@@ -21,7 +21,10 @@ from typing import Any, NamedTuple, TypeVar
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 __all__ = [
+    "ENDS_SENTENCE",
+    "HAS_CONTENT",
     "LANGUAGES",
+    "READ_WHOLE",
     "AnswerTerms",
     "ByWord",
     "Text",
@@ -31,6 +34,7 @@ __all__ = [
     "distinct_terms",
     "has_content",
     "has_words",
+    "in_sentence",
     "normalize",
     "plural_form",
     "render",
@@ -39,6 +43,7 @@ __all__ = [
     "term_counts",
     "terms",
     "terms_of_each",
+    "terms_of_word",
     "words",
 ]
 
@@ -210,15 +215,35 @@ class ByWord(dict[str, T]):
         return found
 
 
-def _terms_of_word(word: str) -> Iterable[str]:
-    """No term reaches over whitespace."""
+def terms_of_word(word: str) -> tuple[str, ...]:
+    """``terms`` of a word without whitespace, over which no term reaches."""
     folded = normalize("NFKC", word).casefold()
+    if folded.isalnum() and folded.isascii():
+        return (folded,) if len(folded) >= _SHORTEST_TERM else ()
     if any(map(_is_mark, folded)):
-        return _marked_terms(folded)
-    return _mixed_terms(folded) if _CJK_CHARACTER.search(folded) else _TERM.findall(folded)
+        return tuple(_marked_terms(folded))
+    return tuple(_mixed_terms(folded) if _CJK_CHARACTER.search(folded) else _TERM.findall(folded))
 
 
-_word_terms = ByWord(lambda word: tuple(_terms_of_word(word)))
+_word_terms = ByWord(terms_of_word)
+HAS_CONTENT, ENDS_SENTENCE, READ_WHOLE = 1, 2, 4
+
+
+def in_sentence(word: str) -> int:
+    """What a word without whitespace is in its sentence.
+
+    ``HAS_CONTENT`` (a letter or digit) and ``ENDS_SENTENCE``; ``READ_WHOLE`` where the words of its text do not say
+    where sentences end and how many words they have.
+    """
+    if word.isalnum() and word.isascii():
+        return HAS_CONTENT
+    ends = [match.end() for match in _SENTENCE_END.finditer(word)]
+    is_inside = ends[:-1] or ends not in ([], [len(word)])
+    return (
+        HAS_CONTENT * has_content(word)
+        | ENDS_SENTENCE * bool(ends)
+        | READ_WHOLE * bool(is_inside or _CJK_CHARACTER.search(word))
+    )
 
 
 def _mixed_terms(folded: str) -> list[str]:

@@ -24,6 +24,7 @@ __all__ = ["Engine"]
 
 _BATCH = 128
 _CHUNK = 512  # samples that are computed together
+_FEW = 16  # fewer are computed faster one by one
 _PATIENCE = 0.05  # seconds that the first of them waits for the others
 _CALLS = 8
 _SAMPLES_A_WORKER = 4
@@ -239,7 +240,7 @@ class Engine:
 
 def _computed_together(metric: Metric, samples: Sequence[Sample]) -> Mapping[int, Computed]:
     """The scores that the metric's batch function gives, by the places of their samples; each took as long."""
-    if len(samples) < 2:
+    if len(samples) < _FEW:
         return {}
     began = time.perf_counter()
     found = metric.computed_together(samples)

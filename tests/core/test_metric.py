@@ -194,3 +194,20 @@ def test_finish_renders_ids_and_sentences() -> None:
     score = rm.score("chunk_precision", {"answer": "Red.", "contexts": chunks}, judge=judge, language="ru")
     assert score.items[0].evidence[0].id == "doc-a"
     assert score.reason.startswith("С ответом связан 1 из 1")
+
+
+def test_a_batch_function_may_leave_samples_to_the_function_and_sees_missing_optional_fields() -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    def together(answers: list[str], questions: list[str | None]) -> list[rm.Score | None]:
+        seen.extend(zip(answers, questions, strict=True))
+        return [None if answer == "alone" else rm.Score(value=0.25) for answer in answers]
+
+    @rm.metric(batch=together)
+    def batched(answer: str, question: str | None = None) -> float:
+        return 0.5
+
+    answers = ["alone", None, *["together"] * 20]
+    rows = rm.Suite([batched]).evaluate([{"answer": answer} for answer in answers], progress=False).rows
+    assert [row.scores["batched"].value for row in rows] == [0.5, None, *[0.25] * 20]
+    assert seen == [(answer, None) for answer in answers if answer]
