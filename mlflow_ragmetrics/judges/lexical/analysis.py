@@ -6,7 +6,7 @@ import re
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, compress
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -451,10 +451,14 @@ source_of = Recent(Source, lambda passages: sum(map(len, passages)), _PASSAGES_K
 class Sources:
     """Several sources as one: the columns of all, in which each key and each place has a number of its own.
 
-    Those of a source begin at its ``first_key`` and its ``first_place``; it has so many places (``sizes``).
+    Those of a source begin at its ``first_key`` and its ``first_place``; it has so many places (``sizes``). A source
+    that is ``asked`` several times is there once; ``of`` says for each time where.
     """
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, asked: Iterable[Source]) -> None:
+        distinct: dict[Source, int] = {}
+        self.of = np.array([distinct.setdefault(each, len(distinct)) for each in asked])
+        sources = list(distinct)
         self.sizes = np.array(list(map(len, sources)))
         self.first_key = _offsets([len(each.ids) for each in sources])
         self.first_place = _offsets(self.sizes)
@@ -504,7 +508,7 @@ class Cells:
         self.begins = np.flatnonzero(is_new)
         self.counts = np.diff(self.begins, append=len(slots))
         self.text, self.place = np.divmod(slots[self.begins], size)
-        self._first = order[self.begins]
+        self.firsts = order[self.begins]
         ends = np.searchsorted(self.text, np.arange(len(most) + 1))
         self.borders: list[int] = ends.tolist()
         self._has_cells = np.flatnonzero(np.diff(ends))
@@ -522,7 +526,7 @@ class Cells:
         found = np.zeros(len(self.borders) - 1, np.int64)
         if len(self._groups):
             is_largest = figures == self.largest(figures)[self.text]
-            first = np.where(is_largest, self._first, np.iinfo(np.int64).max)
+            first = np.where(is_largest, self.firsts, np.iinfo(np.int64).max)
             least = np.zeros_like(found)
             least[self._has_cells] = np.minimum.reduceat(first, self._groups)
             found[self._has_cells] = np.flatnonzero(first == least[self.text])

@@ -5,15 +5,26 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Final, Literal
+from itertools import islice, pairwise, repeat
+from typing import Final, Literal, NamedTuple
 
-from mlflow_ragmetrics.judges.lexical.analysis import CLAUSE_END, Analysis, Source, analysed, places_per_word
+import numpy as np
+
+from mlflow_ragmetrics.judges.lexical.analysis import (
+    CLAUSE_END,
+    Analysis,
+    Cells,
+    Source,
+    Sources,
+    analysed,
+    places_per_word,
+    ranges,
+)
 from mlflow_ragmetrics.judges.lexical.terms import Term
 
-__all__ = ["Overlap", "compare", "content_of", "answers_question", "ToneFound", "tone_of", "related_sentences"]
+__all__ = ["Overlap", "compare", "content_of", "answers_question", "ToneFound", "tone_of", "RelatedSentence", "Searched", "related_sentences"]
 
 _SHORT: Final = 12
 _ASKED: Final = 0.25
@@ -131,26 +142,72 @@ def tone_of(answer: str) -> ToneFound:
 
 _SHARE: Final = 0.5
 _FEWEST: Final = 2
+_MISSING: Final = -1
 
 
-def related_sentences(text: str, source: Source) -> list[tuple[int, list[Term]]]:
-    """For each related passage the sentence that shares most with a sentence of ``text``, and the shared terms.
+class Searched(NamedTuple):
+    """A text, and the passages that are searched for what it says."""
+
+    text: str
+    source: Source
+
+
+class RelatedSentence(NamedTuple):
+    """The place of a sentence in its source, and the words that a text shares with it."""
+
+    place: int
+    words: list[str]
+
+
+def related_sentences(asked: Sequence[Searched]) -> list[list[RelatedSentence]]:
+    """For each text, of each related passage the sentence that shares most with a sentence of the text.
 
     Related: a sentence of the text, or a clause of it behind ", and" or ", but", has at least half of its content
-    words, and two of them (or all), in it.
+    words, and two of them (or all), in it. All texts are looked at together, which changes nothing for any of them.
     """
-    most = places_per_word(len(text))
+    related: list[list[RelatedSentence]] = [[] for _ in asked]
+    if not asked:
+        return related
+    sources = Sources([each.source for each in asked])
+    columns: tuple[list[int], ...] = ([], [], [], [])
+    owners, sizes, numbers, terms = columns
+    for number, (text, source) in enumerate(asked):
+        for words in _pieces_of(text):
+            owners.append(number)
+            sizes.append(len(words))
+            numbers.extend(map(source.ids.get, words, repeat(_MISSING)))
+            terms.extend(words.values())
+    owner, total, ids, term = (np.array(column, np.int64) for column in columns)
+    most = np.array([places_per_word(len(text)) for text, _ in asked])
+    found = np.flatnonzero(ids != _MISSING)
+    piece = np.repeat(np.arange(len(total)), total)[found]
+    first_key, first_place = sources.first_key[sources.of], sources.first_place[sources.of]
+    cells = Cells(sources, ids[found] + first_key[owner[piece]], piece, most[owner])
+    shares = cells.counts / total[cells.text]
+    rows = np.flatnonzero((shares >= _SHARE) & (cells.counts >= np.minimum(_FEWEST, total[cells.text])))
+    text, passage = owner[cells.text[rows]], sources.passages[cells.place[rows]]
+    order = np.lexsort((cells.firsts[rows], -shares[rows], passage, text))
+    is_best = (np.diff(text[order], prepend=-1) != 0) | (np.diff(passage[order], prepend=-1) != 0)
+    best = rows[order[is_best]]
+    _, at = ranges(cells.begins[best], cells.counts[best])
+    shared = iter(term[found[cells.shared[at]]].tolist())
+    for number, place, count in zip(
+        owner[cells.text[best]].tolist(), cells.place[best].tolist(), cells.counts[best].tolist(), strict=True
+    ):
+        written = analysed(asked[number].text).terms.text_at
+        place -= int(first_place[number])
+        related[number].append(RelatedSentence(place, list(map(written, islice(shared, count)))))
+    return related
+
+
+def _pieces_of(text: str) -> Iterator[dict[str, int]]:
+    """The content words of each sentence and clause, each piece once, by their keys: where they stand in the text."""
     analysis = analysed(text)
     terms = analysis.terms
-    best: dict[int, tuple[float, int, list[int]]] = {}
-    distinct = {tuple(terms.keys[each.start : each.stop]): each for each in _sentences_and_clauses(analysis)}
+    distinct = {terms.keys[each.start : each.stop]: each for each in _sentences_and_clauses(analysis)}
     for piece in distinct.values():
-        unique = {terms.keys[each]: each for each in terms.content(piece)}
-        for place, shared in _shared(unique, source, most).items():
-            number, share = source.numbers[place], len(shared) / len(unique)
-            if share >= _SHARE and len(shared) >= min(_FEWEST, len(unique)) and share > best.get(number, (0.0,))[0]:
-                best[number] = (share, place, shared)
-    return [(place, terms.at(shared)) for _, (_, place, shared) in sorted(best.items())]
+        content = terms.content(piece)
+        yield dict(zip(map(terms.keys.__getitem__, content), content, strict=True))
 
 
 def _sentences_and_clauses(analysis: Analysis) -> Iterator[range]:
@@ -164,12 +221,3 @@ def _sentences_and_clauses(analysis: Analysis) -> Iterator[range]:
             clauses = [range(*each) for each in pairwise([first, *starts, last])]
             if all(len(terms.content(clause)) >= _FEWEST for clause in clauses):
                 yield from clauses
-
-
-def _shared(unique: dict[str, int], source: Source, most: int) -> dict[int, list[int]]:
-    """Which of the terms each place of the source shares."""
-    shared: dict[int, list[int]] = {}
-    for key, term in unique.items():
-        for place in source.places_of(key)[:most]:
-            shared.setdefault(place, []).append(term)
-    return shared

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.options import shown
@@ -28,7 +28,14 @@ from mlflow_ragmetrics.core.question import (
 from mlflow_ragmetrics.core.text import check_language, render, say
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.lexical.analysis import Source, places_per_word, source_of
-from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, related_sentences, tone_of
+from mlflow_ragmetrics.judges.lexical.grades import (
+    RelatedSentence,
+    Searched,
+    answers_question,
+    compare,
+    related_sentences,
+    tone_of,
+)
 from mlflow_ragmetrics.judges.lexical.sufficiency import cover_question
 from mlflow_ragmetrics.judges.lexical.support import (
     THRESHOLD,
@@ -84,8 +91,10 @@ class LexicalJudge(Judge):
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         """One outcome for each of ``questions``; an unknown kind of question is a ``JudgeError``."""
         outcomes = [self._answer(question) for question in questions]
-        verified = iter(self._verify([each for each in outcomes if isinstance(each, _Check)]))
-        return [next(verified) if isinstance(each, _Check) else each for each in outcomes]
+        verified = self._verify([each for each in outcomes if isinstance(each, _Check)])
+        related = self._relate([each for each in outcomes if isinstance(each, Searched)])
+        together: dict[type, Iterator[Outcome]] = {_Check: verified, Searched: related}
+        return [next(together[type(each)]) if type(each) in together else each for each in outcomes]
 
     def _answer(self, question: Question[Any]) -> Any:
         texts = question.named_texts()
@@ -96,7 +105,7 @@ class LexicalJudge(Judge):
         if isinstance(question, Verify):
             return _Check.of(question)
         if isinstance(question, RelatedChunks):
-            return self._relate(question)
+            return Searched(question.text, source_of(question.chunks))
         if isinstance(question, Grade):
             if question.rubric is not None:
                 message = f"the lexical judge cannot grade {question.aspect} by a rubric; that needs a language model"
@@ -160,13 +169,15 @@ class LexicalJudge(Judge):
         grade = judgement.verdict.lower() + ("" if coverage.missing else ".all") + ("" if coverage.found else ".none")
         return self._say(f"lexical_judge.{grade}", support=f"{judgement.support:.2f}", **counts, **words)
 
-    def _relate(self, question: RelatedChunks) -> tuple[Related, ...]:
-        source = source_of(question.chunks)
-        related = []
-        for place, shared in related_sentences(question.text, source):
-            reason = self._say("lexical_judge.related", words=_shown(shared))
-            related.append(Related(source.numbers[place], source.text_of(place)[:_QUOTE], reason))
-        return tuple(related)
+    def _relate(self, asked: Sequence[Searched]) -> Iterator[tuple[Related, ...]]:
+        """The related chunks of texts, which are searched many at once."""
+        for some in _batches(asked):
+            for each, found in zip(some, related_sentences(some), strict=True):
+                yield tuple([self._related(sentence, each.source) for sentence in found])
+
+    def _related(self, sentence: RelatedSentence, source: Source) -> Related:
+        reason = self._say("lexical_judge.related", words=_listed(sentence.words))
+        return Related(source.numbers[sentence.place], source.text_of(sentence.place)[:_QUOTE], reason)
 
     def _suffices(self, question: Sufficiency) -> Finding:
         covered = cover_question(question.question, question.history, source_of(question.passages))
@@ -246,13 +257,21 @@ class _Check(NamedTuple):
         return cls(question, claims, source_of(question.passages), places_per_word(sum(map(len, claims))))
 
 
-def _batches(checks: Iterable[_Check]) -> Iterator[list[_Check]]:
-    """The checks in turn, as many together as have some hundred thousand words of passages."""
-    batch: list[_Check] = []
+class _WithSource(Protocol):
+    @property
+    def source(self) -> Source: ...
+
+
+Asked = TypeVar("Asked", bound=_WithSource)
+
+
+def _batches(asked: Iterable[Asked]) -> Iterator[list[Asked]]:
+    """What was asked in turn, as much together as has some hundred thousand words of passages."""
+    batch: list[Asked] = []
     words = 0
-    for check in checks:
-        batch.append(check)
-        words += len(check.source.keys)
+    for each in asked:
+        batch.append(each)
+        words += len(each.source.keys)
         if words >= _WORDS_TOGETHER:
             yield batch
             batch, words = [], 0

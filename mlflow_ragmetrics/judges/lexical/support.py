@@ -185,7 +185,7 @@ class _Words:
     the two shares are of claims.
     """
 
-    def __init__(self, asked: Sequence[Compared], sources: Sources, of: Column) -> None:
+    def __init__(self, asked: Sequence[Compared], sources: Sources) -> None:
         self.contents: list[list[int]] = []
         self.uniques: list[dict[str, int]] = []
         content: list[int] = []
@@ -207,7 +207,7 @@ class _Words:
         self.most = np.array([each.most for each in asked])
         self.lengths = np.array([len(each) for each in self.contents])
         self.totals = np.array([len(each) for each in self.uniques])
-        self.first_key, self.first_place = sources.first_key[of], sources.first_place[of]
+        self.first_key, self.first_place = sources.first_key[sources.of], sources.first_place[sources.of]
         self.content = np.array(content, np.int64)
         ids_of, kinds_of = np.array(distinct, np.int64), np.array(kinds, np.int64)
         owners = np.repeat(np.arange(n), self.totals)
@@ -220,7 +220,7 @@ class _Words:
         self.found = np.bincount(self.claims, minlength=n)
         self.bits = np.arange(len(found)) - (np.cumsum(self.found) - self.found)[self.claims]
         self.credit = self.found + np.array([*accumulate(repeat(_RELATED, max(related)), initial=0.0)])[related]
-        ratios = 1 + sources.sizes[of][self.claims] / sources.counts[self.keys]
+        ratios = 1 + sources.sizes[sources.of][self.claims] / sources.counts[self.keys]
         self.weights = np.array(list(map(math.log, ratios.tolist())))
         is_number, is_name = kinds_of & NUMBER != 0, kinds_of & NAME != 0
         self.missing_numbers = _shares(owners, is_number, is_number & ~is_found, n)
@@ -310,10 +310,8 @@ def cover(asked: Sequence[Compared]) -> Iterator[Coverage]:
     """
     if not asked:
         return
-    distinct = {id(each.source): each.source for each in asked}
-    numbers = {each: number for number, each in enumerate(distinct)}
-    sources = Sources(list(distinct.values()))
-    words = _Words(asked, sources, np.array([numbers[id(each.source)] for each in asked]))
+    sources = Sources([each.source for each in asked])
+    words = _Words(asked, sources)
     cells = Cells(sources, words.keys, words.claims, words.most)
     masks = _Masks(words, cells, sources)
     total = np.maximum(1, words.totals)
