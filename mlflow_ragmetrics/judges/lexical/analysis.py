@@ -144,6 +144,7 @@ _NO_TOKENS: Final = frozenset(" \t\r\"'“”«»‘’*_`•‣◦·-–—…#
 # What is read with words further behind, or in another order, or is no sentence where it is all that is left of one.
 _READ_OTHERWISE = re.compile(r"[\n$€£₽]|(?:^|[.!?…。！？])[^\w.!?…。！？%°℃℉]*[%°℃℉]")
 _ORDINAL = re.compile(r"\d(?:st|nd|rd|th|s)", re.IGNORECASE)
+_UNUSUAL = re.compile(r"[\n$€£₽%°℃℉\d]")  # one of them is in whatever these two find, and this is fast
 _WORD = re.compile(r"\w+")
 _PRICED_ORDINAL = re.compile(r"[$€£₽][^\w$€£₽]*\d+(?:st|nd|rd|th)", re.IGNORECASE)  # its sign goes to a later number
 
@@ -266,6 +267,8 @@ def _claims_of(analysis: Analysis, number: int, piece: str) -> Iterator[CutClaim
 
 def _is_read_otherwise(claim: str) -> bool:
     """Whether a claim may be read in another way than in its text, also between breaks: signs, ordinals at its end."""
+    if not _UNUSUAL.search(claim):
+        return False
     if _READ_OTHERWISE.search(claim):
         return True
     return bool(_ORDINAL.search(claim)) and any(map(_ORDINAL.search, _WORD.findall(claim)[-2:]))
@@ -393,14 +396,13 @@ class Source:
 
     def text_of(self, place: int) -> str:
         """The sentence of a place."""
-        content = self._content[self.borders[place] : self.borders[place + 1]]
         sentences, sentence, passage = self._sentences, self._sentences[place], self.numbers[place] - 1
         within, offset = self._within[passage], self._offsets[passage]
         start, end = self._spans[sentence]
         if place and sentences[place - 1] == sentence:
-            start = within.starts[content[0] - offset]
+            start = within.starts[self._content[self.borders[place]] - offset]
         if place + 1 < len(sentences) and sentences[place + 1] == sentence:
-            end = within.ends[content[-1] - offset]
+            end = within.ends[self._content[self.borders[place + 1] - 1] - offset]
         return within.text[start:end]
 
     def terms_of(self, place: int) -> list[Term]:

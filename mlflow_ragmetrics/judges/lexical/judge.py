@@ -239,8 +239,12 @@ def _shown(terms: Iterable[Term]) -> str:
 
 
 def _listed(texts: Iterable[str]) -> str:
-    words = list(dict.fromkeys(texts))
-    return ", ".join(words[:_WORDS_SHOWN]) + (", …" if len(words) > _WORDS_SHOWN else "")
+    words: dict[str, None] = {}
+    for text in texts:
+        if len(words) == _WORDS_SHOWN and text not in words:
+            return ", ".join(words) + ", …"
+        words[text] = None
+    return ", ".join(words)
 
 
 class _Check(NamedTuple):

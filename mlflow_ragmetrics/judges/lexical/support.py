@@ -99,7 +99,7 @@ def terms_of_claim(claim: str, own: Terms | None = None) -> Terms:
     if lead and has_content(rest := claim[lead.end() :]):
         own = Analysis(rest).terms
     terms = own or Analysis(claim).terms
-    if not terms.has(NUMBER):
+    if not terms.has(NUMBER) or NUMBERED.isdisjoint(terms.keys):
         return terms
     kept: list[int] = []
     label_end = -_LABEL_REACH - 1
@@ -174,6 +174,8 @@ class Coverage(NamedTuple):
 def _informative(claim: Terms, source: Source) -> list[int]:
     """Content terms, without words about the passages themselves ("according to the text") that are not in them."""
     keys, content, ids = claim.keys, claim.content()[:_LONGEST_CLAIM], source.ids
+    if ABOUT_PASSAGES.isdisjoint(keys):
+        return content
     return [each for each in content if keys[each] not in ABOUT_PASSAGES or keys[each] in ids] or content
 
 
@@ -199,10 +201,12 @@ class _Words:
             unique = dict(zip(ordered, places, strict=True))
             self.contents.append(places)
             self.uniques.append(unique)
+            numbers = list(map(ids.get, unique, repeat(_MISSING)))
             content.extend(map(ids.get, ordered, repeat(_MISSING)))
-            distinct.extend(map(ids.get, unique, repeat(_MISSING)))
+            distinct.extend(numbers)
             kinds.extend(map(claim.kinds.__getitem__, unique.values()))
-            related.append(sum(1 for key in unique if key not in ids and source.related(key)))
+            is_covered = _MISSING not in numbers
+            related.append(0 if is_covered else sum([key not in ids and bool(source.related(key)) for key in unique]))
         n = len(asked)
         self.most = np.array([each.most for each in asked])
         self.lengths = np.array([len(each) for each in self.contents])
@@ -389,9 +393,11 @@ def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
         return [places[row] for row in rows]
     least = sorted([weights[row] for row in rows], reverse=True)[: _COMPARED * wanted][-1]
     ranked = sorted([(-weights[row], row) for row in rows if weights[row] >= least])[: _COMPARED * wanted]
+    reach = _NEIGHBOURS * (len(coverage.content) - 1) + ranked[min(wanted, len(ranked)) - 1][0]
+    if wanted == 1 and (len(ranked) == 1 or ranked[1][0] > reach):
+        return [places[ranked[0][1]]]
     keys = coverage.claim.keys
     pairs = set(pairwise([keys[place] for place in coverage.content]))
-    reach = _NEIGHBOURS * len(pairs) + ranked[min(wanted, len(ranked)) - 1][0]
     for place, (score, row) in enumerate(ranked):
         if score > reach:
             break
