@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from mlflow_ragmetrics.core.judge import Judge
@@ -25,7 +25,7 @@ from mlflow_ragmetrics.core.question import (
     Tone,
     Verify,
 )
-from mlflow_ragmetrics.core.text import check_language, render, say
+from mlflow_ragmetrics.core.text import check_language, said
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.lexical.analysis import Source, places_per_word, source_of
 from mlflow_ragmetrics.judges.lexical.grades import (
@@ -91,7 +91,7 @@ class LexicalJudge(Judge):
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         """One outcome for each of ``questions``; an unknown kind of question is a ``JudgeError``."""
         outcomes = [self._answer(question) for question in questions]
-        verified = self._verify([each for each in outcomes if isinstance(each, _Check)])
+        verified = iter(self._verify([each for each in outcomes if isinstance(each, _Check)]))
         related = self._relate([each for each in outcomes if isinstance(each, Searched)])
         together: dict[type, Iterator[Outcome]] = {_Check: verified, Searched: related}
         return [next(together[type(each)]) if type(each) in together else each for each in outcomes]
@@ -125,28 +125,26 @@ class LexicalJudge(Judge):
             return Rating(tone.value, self._say(f"lexical_judge.tone.{tone.kind}", words=tone.words))
         return JudgeError(f"the lexical judge does not answer questions of the kind {question.kind!r}")
 
-    def _verify(self, checks: Sequence[_Check]) -> Iterator[tuple[Finding, ...]]:
-        """The findings on claims, which are compared with their passages many at once."""
-        for some in _batches(checks):
+    def _verify(self, checks: Sequence[_Check]) -> list[tuple[Finding, ...]]:
+        """The findings on claims, which are compared many at once; the same ones with the same passages only once."""
+        alike: dict[tuple[Source, tuple[str, ...]], list[int]] = {}
+        for number, each in enumerate(checks):
+            alike.setdefault((each.source, each.question.claims), []).append(number)
+        outcomes: list[tuple[Finding, ...]] = [()] * len(checks)
+        for some in _batches([checks[first] for first, *_ in alike.values()]):
             asked = [Compared(claim, each.source, each.most) for each in some for claim in each.claims.values()]
             judgements = judge_claims(asked, self.threshold)
             for each in some:
-                against = each.question.against
-                findings = {claim: self._finding(next(judgements), against) for claim in each.claims}
-                yield tuple(findings[claim] for claim in each.question.claims)
-
-    def _finding(self, judgement: Judgement, against: Against) -> Finding:
-        cited = judgement.quoted
-        if judgement.verdict != "CONTRADICTED":
-            nearest = nearest_places(judgement.coverage, 1 if cited else 2)
-            cited = list(dict.fromkeys((*nearest, *cited)))
-        source = judgement.coverage.source
-        return Finding(
-            judgement.verdict,
-            self._reason(judgement, against),
-            round(judgement.support, 4),
-            tuple([(source.numbers[place], source.text_of(place)[:_QUOTE]) for place in cited]),
-        )
+                found: dict[int, list[Finding]] = {number: [] for number in alike[each.source, each.question.claims]}
+                for judgement in islice(judgements, len(each.claims)):
+                    support, quotes = round(judgement.support, 4), _quotes(judgement)
+                    for number, findings in found.items():
+                        reason = self._reason(judgement, checks[number].question.against)
+                        findings.append(Finding(judgement.verdict, reason, support, quotes))
+                for number, findings in found.items():
+                    finding = dict(zip(each.claims, findings, strict=True))
+                    outcomes[number] = tuple([finding[claim] for claim in each.question.claims])
+        return outcomes
 
     def _reason(self, judgement: Judgement, against: Against) -> str:
         coverage, disagreement = judgement.coverage, judgement.disagreement
@@ -221,7 +219,16 @@ class LexicalJudge(Judge):
         )
 
     def _say(self, code: str, **values: Any) -> str:
-        return render(say(code, **values), self.language)
+        return said(code, self.language, **values)
+
+
+def _quotes(judgement: Judgement) -> tuple[tuple[int, str], ...]:
+    """What decided, with the numbers of the passages: the sentences that judge a claim, or that are nearest to it."""
+    cited, source = judgement.quoted, judgement.coverage.source
+    if judgement.verdict != "CONTRADICTED":
+        nearest = nearest_places(judgement.coverage, 1 if cited else 2)
+        cited = list(dict.fromkeys((*nearest, *cited)))
+    return tuple([(source.numbers[place], source.text_of(place)[:_QUOTE]) for place in cited])
 
 
 @lru_cache(maxsize=1 << 10)
@@ -229,7 +236,7 @@ def _where(against: Against, passage: int, language: str) -> Mapping[str, str]:
     """How a reason calls what a claim was held against: the passages, of them the best, the reference or the answer."""
     names = {"there": "in", "best": "best", "at": "at", "of": "of"}
     return {
-        name: render(say(f"lexical_judge.{code}.{against}", passage=passage), language) for name, code in names.items()
+        name: said(f"lexical_judge.{code}.{against}", language, passage=passage) for name, code in names.items()
     }
 
 

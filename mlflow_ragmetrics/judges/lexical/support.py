@@ -342,7 +342,7 @@ def cover(asked: Sequence[Compared]) -> Iterator[Coverage]:
     lone = np.flatnonzero(masks.stray)
     for number, key in zip(words.claims[lone].tolist(), words.ids[lone].tolist(), strict=True):
         stray.setdefault(number, set()).add(key)
-    for number, (claim, source, _) in enumerate(asked):
+    for number, ((claim, source, _), held) in enumerate(zip(asked, words.found.tolist(), strict=True)):
         own = range(cells.borders[number], cells.borders[number + 1])
         ids, unique = source.ids, words.uniques[number]
         yield Coverage(
@@ -350,8 +350,8 @@ def cover(asked: Sequence[Compared]) -> Iterator[Coverage]:
             source,
             1 / (1 + math.exp(-_STEEPNESS * (shares[number] - _MIDDLE))) if unique else 0.0,
             words.contents[number],
-            [place for key, place in unique.items() if key in ids],
-            [place for key, place in unique.items() if key not in ids],
+            [place for key, place in unique.items() if key in ids] if held < len(unique) else list(unique.values()),
+            [place for key, place in unique.items() if key not in ids] if held < len(unique) else [],
             _around(best[number], own, table) if own else [],
             _stray_number(claim, words.contents[number], source, stray.get(number, ())),
             table,
@@ -436,7 +436,7 @@ def _judged(coverage: Coverage, threshold: float) -> Judgement:
     disagreement = find_disagreement(compared, source, places[0]) if places else None
     denial = None
     if disagreement is None and places:
-        denial = find_denial(claim.at(), source, places) if claim.has(NEGATED) else None
+        denial = find_denial(claim, source, places) if claim.has(NEGATED) else None
         if denial is None and any(holds(source.kinds_of(place), NEGATED) for place in places):
             denial = find_omission(claim, source, places)
     if denial is not None and len(coverage.found) >= len(coverage.missing):
