@@ -223,7 +223,7 @@ class CutClaim(NamedTuple):
     terms: Terms | None
 
 
-def split_claims(text: str) -> list[CutClaim]:
+def split_claims(text: str) -> Iterator[CutClaim]:
     """The claims of ``text``: sentences and list items, and clauses that have a subject of their own.
 
     Citations such as "[2]" and emphasis marks are removed. Questions and lead-ins ("Here are the steps:") state
@@ -234,8 +234,8 @@ def split_claims(text: str) -> list[CutClaim]:
     pieces = [_clean(text[start:end]) for start, end in analysis.spans]
     stated = [number for number, piece in enumerate(pieces) if piece and not _states_nothing(piece)]
     chosen = stated or [number for number, piece in enumerate(pieces) if piece]
-    claims = [claim for number in chosen for claim in _claims_of(analysis, number, pieces[number])]
-    return [CutClaim(claim, None) for claim, _ in claims] if _PRICED_ORDINAL.search(text) else claims
+    claims = chain.from_iterable(_claims_of(analysis, number, pieces[number]) for number in chosen)
+    return (CutClaim(claim, None) for claim, _ in claims) if _PRICED_ORDINAL.search(text) else claims
 
 
 def _clean(piece: str) -> str:

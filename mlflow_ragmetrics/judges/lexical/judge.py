@@ -132,7 +132,7 @@ class LexicalJudge(Judge):
             alike.setdefault((each.source, each.question.claims), []).append(number)
         outcomes: list[tuple[Finding, ...]] = [()] * len(checks)
         for some in _batches([checks[first] for first, *_ in alike.values()]):
-            asked = [Compared(claim, each.source, each.most) for each in some for claim in each.claims.values()]
+            asked = [Compared([*each.claims.values()], each.source, each.most) for each in some]
             judgements = judge_claims(asked, self.threshold)
             for each in some:
                 found: dict[int, list[Finding]] = {number: [] for number in alike[each.source, each.question.claims]}
