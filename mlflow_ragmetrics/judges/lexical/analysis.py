@@ -210,7 +210,7 @@ class Analysis:
             found.append(range(first, place))
         self.borders = (0, *accumulate(map(len, found)))
         if self.borders[-1] < len(starts):
-            self.terms = self.terms.only([*chain.from_iterable(found)])
+            self.terms = self.terms.within(found)
 
 
 analysed = Recent(Analysis, len, _TEXT_KEPT)
