@@ -135,37 +135,43 @@ class LexicalJudge(Judge):
             asked = [Compared([*each.claims.values()], each.source, each.most) for each in some]
             judgements = judge_claims(asked, self.threshold)
             for each in some:
-                found: dict[int, list[Finding]] = {number: [] for number in alike[each.source, each.question.claims]}
+                same = alike[each.source, each.question.claims]
+                sides = [checks[number].question.against for number in same]
+                found: list[list[Finding]] = [[] for _ in same]
                 for judgement in islice(judgements, len(each.claims)):
                     support, quotes = round(judgement.support, 4), _quotes(judgement)
-                    for number, findings in found.items():
-                        reason = self._reason(judgement, checks[number].question.against)
+                    for findings, reason in zip(found, self._reasons(judgement, sides), strict=True):
                         findings.append(Finding(judgement.verdict, reason, support, quotes))
-                for number, findings in found.items():
+                for number, findings in zip(same, found, strict=True):
                     finding = dict(zip(each.claims, findings, strict=True))
                     outcomes[number] = tuple([finding[claim] for claim in each.question.claims])
         return outcomes
 
-    def _reason(self, judgement: Judgement, against: Against) -> str:
-        coverage, disagreement = judgement.coverage, judgement.disagreement
+    def _reasons(self, judgement: Judgement, sides: Iterable[Against]) -> list[str]:
+        """The reason of a judgement, for each side that its claim may have been held against."""
+        coverage = judgement.coverage
+        code, values = self._reason(judgement)
         passage = coverage.source.numbers[coverage.places[0]] if coverage.places else 0
-        where = _where(against, passage, self.language)
+        return [self._say(code, **values, **_where(side, passage, self.language)) for side in sides]
+
+    def _reason(self, judgement: Judgement) -> tuple[str, dict[str, Any]]:
+        coverage, disagreement = judgement.coverage, judgement.disagreement
         if disagreement is not None:
-            code = f"lexical_judge.contradicted.{disagreement.kind}"
-            return self._say(code, claim=disagreement.claim, other=disagreement.passage, **where)
-        terms = coverage.claim
-        counts = {"n": len(coverage.found), "total": len(coverage.found) + len(coverage.missing), **where}
-        words = {
-            "found": _listed(map(terms.text_at, coverage.found)),
-            "missing": _listed(map(terms.text_at, coverage.missing)),
+            said = {"claim": disagreement.claim, "other": disagreement.passage}
+            return f"lexical_judge.contradicted.{disagreement.kind}", said
+        written = coverage.claim.text_at
+        values = {
+            "n": len(coverage.found),
+            "total": len(coverage.found) + len(coverage.missing),
+            "support": f"{judgement.support:.2f}",
+            "found": _listed(map(written, coverage.found)),
+            "missing": _listed(map(written, coverage.missing)),
         }
         if judgement.doubt is not None and coverage.support >= self.threshold:
             kind, word = judgement.doubt
-            return self._say(
-                f"lexical_judge.neutral.{kind}", claim=word, support=f"{judgement.support:.2f}", **counts, **words
-            )
+            return f"lexical_judge.neutral.{kind}", {**values, "claim": word}
         grade = judgement.verdict.lower() + ("" if coverage.missing else ".all") + ("" if coverage.found else ".none")
-        return self._say(f"lexical_judge.{grade}", support=f"{judgement.support:.2f}", **counts, **words)
+        return f"lexical_judge.{grade}", values
 
     def _relate(self, asked: Sequence[Searched]) -> Iterator[tuple[Related, ...]]:
         """The related chunks of texts, which are searched many at once."""

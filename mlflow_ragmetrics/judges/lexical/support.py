@@ -409,8 +409,8 @@ def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
     rows: Sequence[int] = coverage.full if len(coverage.full) >= wanted else coverage.own
     if len(rows) < 2:
         return [places[row] for row in rows]
-    least = sorted([weights[row] for row in rows], reverse=True)[: _COMPARED * wanted][-1]
-    ranked = sorted([(-weights[row], row) for row in rows if weights[row] >= least])[: _COMPARED * wanted]
+    heaviest = sorted(rows, key=weights.__getitem__, reverse=True)[: _COMPARED * wanted]
+    ranked = [(-weights[row], row) for row in heaviest]
     reach = _NEIGHBOURS * (len(coverage.content) - 1) + ranked[min(wanted, len(ranked)) - 1][0]
     if wanted == 1 and (len(ranked) == 1 or ranked[1][0] > reach):
         return [places[ranked[0][1]]]
