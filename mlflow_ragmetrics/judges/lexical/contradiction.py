@@ -17,7 +17,6 @@ from mlflow_ragmetrics.judges.lexical.terms import (
     NUMBER,
     Term,
     Terms,
-    holds,
     is_negator,
     stem,
 )
@@ -113,7 +112,8 @@ def _same_slots(
         if not (is_kind or opposites) or key in shared:
             continue
         for other, other_key in enumerate(keys):
-            kind = _kind_of(key, other_key, is_kind & kinds[other], opposites)
+            both = is_kind & kinds[other]
+            kind = _kind_of(key, other_key, both, opposites) if both or opposites else None
             if kind is None or (other_key in shared and kind != "name"):
                 continue
             neighbours = _neighbours(claim.ordered, mine, shared), _neighbours(keys, other, shared)

@@ -24,7 +24,17 @@ from mlflow_ragmetrics.judges.lexical.analysis import (
 )
 from mlflow_ragmetrics.judges.lexical.terms import Term
 
-__all__ = ["Overlap", "compare", "content_of", "answers_question", "ToneFound", "tone_of", "RelatedSentence", "Searched", "related_sentences"]
+__all__ = [
+    "Overlap",
+    "compare",
+    "content_of",
+    "answers_question",
+    "ToneFound",
+    "tone_of",
+    "RelatedSentence",
+    "Searched",
+    "related_sentences",
+]
 
 _SHORT: Final = 12
 _ASKED: Final = 0.25

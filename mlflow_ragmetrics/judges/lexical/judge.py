@@ -241,9 +241,7 @@ def _quotes(judgement: Judgement) -> tuple[tuple[int, str], ...]:
 def _where(against: Against, passage: int, language: str) -> Mapping[str, str]:
     """How a reason calls what a claim was held against: the passages, of them the best, the reference or the answer."""
     names = {"there": "in", "best": "best", "at": "at", "of": "of"}
-    return {
-        name: said(f"lexical_judge.{code}.{against}", language, passage=passage) for name, code in names.items()
-    }
+    return {name: said(f"lexical_judge.{code}.{against}", language, passage=passage) for name, code in names.items()}
 
 
 def _shown(terms: Iterable[Term]) -> str:
