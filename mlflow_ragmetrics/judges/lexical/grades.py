@@ -179,40 +179,54 @@ def related_sentences(asked: Sequence[Searched]) -> list[list[RelatedSentence]]:
     if not asked:
         return related
     sources = Sources([each.source for each in asked])
-    columns: tuple[list[int], ...] = ([], [], [], [])
-    owners, sizes, numbers, terms = columns
-    for number, (text, source) in enumerate(asked):
-        for words in _pieces_of(text):
-            owners.append(number)
-            sizes.append(len(words))
-            numbers.extend(map(source.ids.get, words, repeat(_MISSING)))
-            terms.extend(words.values())
-    owner, total, ids, term = (np.array(column, np.int64) for column in columns)
-    most = np.array([places_per_word(len(text)) for text, _ in asked])
-    found = np.flatnonzero(ids != _MISSING)
-    piece = np.repeat(np.arange(len(total)), total)[found]
-    first_key, first_place = sources.first_key[sources.of], sources.first_place[sources.of]
-    cells = Cells(sources, ids[found] + first_key[owner[piece]], piece, most[owner])
-    shares = cells.counts / total[cells.text]
-    rows = np.flatnonzero((shares >= _SHARE) & (cells.counts >= np.minimum(_FEWEST, total[cells.text])))
-    text, passage = owner[cells.text[rows]], sources.passages[cells.place[rows]]
-    order = np.lexsort((cells.firsts[rows], -shares[rows], passage, text))
-    is_best = (np.diff(text[order], prepend=-1) != 0) | (np.diff(passage[order], prepend=-1) != 0)
-    best = rows[order[is_best]]
-    _, at = ranges(cells.begins[best], cells.counts[best])
-    shared = iter(term[found[cells.shared[at]]].tolist())
-    for number, place, count in zip(
-        owner[cells.text[best]].tolist(), cells.place[best].tolist(), cells.counts[best].tolist(), strict=True
-    ):
-        written = analysed(asked[number].text).terms.text_at
-        place -= int(first_place[number])
-        related[number].append(RelatedSentence(place, list(map(written, islice(shared, count)))))
+    analyses = [analysed(each.text) for each in asked]
+    pieces = _Pieces(analyses, asked, sources)
+    cells = Cells(sources, pieces.keys, pieces.of, pieces.most)
+    texts, totals = pieces.texts[cells.text], pieces.totals[cells.text]
+    shares, passages = cells.counts / totals, sources.passages[cells.place]
+    rows = np.flatnonzero((shares >= _SHARE) & (cells.counts >= np.minimum(_FEWEST, totals)))
+    rows = rows[np.lexsort((cells.firsts[rows], -shares[rows], passages[rows], texts[rows]))]
+    is_other = (np.diff(texts[rows], prepend=-1) != 0) | (np.diff(passages[rows], prepend=-1) != 0)
+    best = rows[is_other]  # the first, which is the best, of each passage for each text
+    places = cells.place[best] - sources.first_place[sources.of][texts[best]]
+    counts = cells.counts[best]
+    _, at = ranges(cells.begins[best], counts)
+    shared = iter(pieces.terms[cells.shared[at]].tolist())
+    for number, place, count in zip(texts[best].tolist(), places.tolist(), counts.tolist(), strict=True):
+        words = map(analyses[number].terms.text_at, islice(shared, count))
+        related[number].append(RelatedSentence(place, list(words)))
     return related
 
 
-def _pieces_of(text: str) -> Iterator[dict[str, int]]:
-    """The content words of each sentence and clause, each piece once, by their keys: where they stand in the text."""
-    analysis = analysed(text)
+class _Pieces:
+    """The sentences and clauses of texts, each once a text, and those of their content words that the passages have.
+
+    Which of the ``texts`` each piece is of, how many words it has (``totals``) and how many places of each are looked
+    at (``most``). Of each word, which piece it is ``of``, its number in the sources (``keys``), and where it stands
+    among the ``terms`` of the text.
+    """
+
+    def __init__(self, analyses: Sequence[Analysis], asked: Sequence[Searched], sources: Sources) -> None:
+        texts: list[int] = []
+        totals: list[int] = []
+        ids: list[int] = []
+        terms: list[int] = []
+        for number, (analysis, each) in enumerate(zip(analyses, asked, strict=True)):
+            for words in _words_of_pieces(analysis):
+                texts.append(number)
+                totals.append(len(words))
+                ids.extend(map(each.source.ids.get, words, repeat(_MISSING)))
+                terms.extend(words.values())
+        self.texts, self.totals = np.array(texts, np.int64), np.array(totals, np.int64)
+        self.most = np.array([places_per_word(len(each.text)) for each in asked])[self.texts]
+        found = np.flatnonzero(np.array(ids, np.int64) != _MISSING)
+        self.of = np.repeat(np.arange(len(totals)), totals)[found]
+        self.keys = np.array(ids, np.int64)[found] + sources.first_key[sources.of][self.texts[self.of]]
+        self.terms = np.array(terms, np.int64)[found]
+
+
+def _words_of_pieces(analysis: Analysis) -> Iterator[dict[str, int]]:
+    """The content words of each sentence and clause, by their keys, and where they stand among the terms."""
     terms = analysis.terms
     distinct = {terms.keys[each.start : each.stop]: each for each in _sentences_and_clauses(analysis)}
     for piece in distinct.values():
