@@ -46,5 +46,5 @@ def test_claims_are_split_in_linear_time(piece: str) -> None:
     text = f"It is{piece * (100_000 // len(piece))}red [1]."
     start = time.process_time()
     sentence_spans(text)
-    split_claims(text)
+    list(split_claims(text))
     assert time.process_time() - start < SECONDS

@@ -193,8 +193,7 @@ class Composite:
         units = {key: _on_unit(score, spans.get(key, (0.0, 1.0))) for key, score in present.items()}
         score = self._marked(combine(units, self.weights), present)
         value = score.value
-        return replace(
-            score,
+        return score.changed(
             scaled=1.0 + 4.0 * value if self.scaled and value is not None else None,
             threshold=self.threshold,
             passed=score.passed if self.threshold is None or value is None else passes(value, self.threshold),
@@ -207,16 +206,16 @@ class Composite:
         coverage = score.details["coverage"]
         if score.value is not None and coverage < self.min_coverage - 1e-9:
             reason = say("combine.coverage", share=100 * coverage, least=100 * self.min_coverage)
-            return replace(score, value=None, status="skipped", passed=None, reason=reason)
+            return score.changed(value=None, status="skipped", passed=None, reason=reason)
         weighed = {key: each for key, each in present.items() if self.weights[key] > 0}
         vain = [key for key, each in weighed.items() if each.status == "error" or (each.scored and not each.measured)]
         doubts = {code: text for each in weighed.values() for code, text in each.warnings if code in DOUBTS}
-        score = replace(score, warnings=(*score.warnings, *doubts.items())) if doubts else score
+        score = score.changed(warnings=(*score.warnings, *doubts.items())) if doubts else score
         return score.with_details(unmeasured=", ".join(vain)) if vain else score
 
 
 def _on_unit(score: Score, span: Span) -> Score:
-    return score if score.value is None else replace(score, value=to_unit(score.value, span))
+    return score if score.value is None else score.changed(value=to_unit(score.value, span))
 
 
 def composite(name: str, weights: Weights, *, threshold: float | None = None, min_coverage: float = 0.5) -> Composite:

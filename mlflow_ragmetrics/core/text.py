@@ -38,6 +38,7 @@ __all__ = [
     "normalize",
     "plural_form",
     "render",
+    "said",
     "say",
     "sentences",
     "term_counts",
@@ -395,6 +396,11 @@ class Text(str):
 def say(code: str, **values: Any) -> Text:
     """The sentence ``code`` of ``locales/`` with these values."""
     return Text(code, values)
+
+
+def said(code: str, language: str, **values: Any) -> str:
+    """The sentence ``code`` of ``locales/`` with these values in one language, as a plain string."""
+    return _filled(code, language, values)
 
 
 def render(text: str, language: str) -> str:

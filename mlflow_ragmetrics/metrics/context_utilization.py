@@ -64,7 +64,7 @@ def context_utilization(
         value=stated / len(held),
         reason=joined(
             say("checked.context_utilization", n=len(held), stated=stated),
-            to_do("not_in_answer", [item for item in held if not is_right(item)]),
+            to_do("not_in_answer", [item.text for item in held if not is_right(item)]),
         ),
         items=facts.items,
         details=texts.states.details("judged", counts, no_context=False),

@@ -178,7 +178,7 @@ def rate_of_answer(
         value=number / len(checked.items),
         reason=joined(
             say(f"checked.{code}", n=len(checked.items), counted=number),
-            to_do("not_in_reference", found_claims) if faults else None,
+            to_do("not_in_reference", [item.text for item in found_claims]) if faults else None,
         ),
         items=checked.items,
         details=texts.states.details("judged", counts, no_context=False),

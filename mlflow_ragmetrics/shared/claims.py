@@ -111,10 +111,9 @@ class Verified:
         """The claim with the least support, the first of equals; ``None`` without claims."""
         return min(self.items, key=support_of, default=None)
 
-    def of(self, *verdicts: Verdict) -> list[Item]:
+    def of(self, *verdicts: Verdict) -> list[str]:
         """The claims with one of these verdicts."""
-        found = not set(verdicts).isdisjoint(self.verdicts)
-        return [item for item in self.items if item.verdict in verdicts] if found else []
+        return [claim for claim, verdict in zip(self.claims, self.verdicts, strict=True) if verdict in verdicts]
 
     def share(self, empty: float) -> float:
         """Supported claims over all claims; ``empty`` where there are none."""
@@ -129,13 +128,12 @@ def support_of(item: Item) -> float:
 _MOST_NAMED = 5
 
 
-def to_do(code: str, items: Iterable[Item]) -> Text | None:
-    """What to do about ``items``, naming up to five of them: ``claims.<code>``; ``None`` where there are none."""
-    texts = [f"“{item.text}”" for item in items]
-    if not texts:
+def to_do(code: str, claims: Sequence[str]) -> Text | None:
+    """What to do about ``claims``, naming up to five of them: ``claims.<code>``; ``None`` where there are none."""
+    if not claims:
         return None
-    named = " ".join(texts[:_MOST_NAMED])
-    more = len(texts) - _MOST_NAMED
+    named = " ".join([f"“{claim}”" for claim in claims[:_MOST_NAMED]])
+    more = len(claims) - _MOST_NAMED
     return say(f"claims.{code}", claims=say("claims.more", claims=named, n=more) if more > 0 else named)
 
 

@@ -6,7 +6,7 @@ import re
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, compress
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -144,6 +144,7 @@ _NO_TOKENS: Final = frozenset(" \t\r\"'“”«»‘’*_`•‣◦·-–—…#
 # What is read with words further behind, or in another order, or is no sentence where it is all that is left of one.
 _READ_OTHERWISE = re.compile(r"[\n$€£₽]|(?:^|[.!?…。！？])[^\w.!?…。！？%°℃℉]*[%°℃℉]")
 _ORDINAL = re.compile(r"\d(?:st|nd|rd|th|s)", re.IGNORECASE)
+_UNUSUAL = re.compile(r"[\n$€£₽%°℃℉\d]")  # one of them is in whatever these two find, and this is fast
 _WORD = re.compile(r"\w+")
 _PRICED_ORDINAL = re.compile(r"[$€£₽][^\w$€£₽]*\d+(?:st|nd|rd|th)", re.IGNORECASE)  # its sign goes to a later number
 
@@ -209,7 +210,7 @@ class Analysis:
             found.append(range(first, place))
         self.borders = (0, *accumulate(map(len, found)))
         if self.borders[-1] < len(starts):
-            self.terms = self.terms.only([*chain.from_iterable(found)])
+            self.terms = self.terms.within(found)
 
 
 analysed = Recent(Analysis, len, _TEXT_KEPT)
@@ -222,7 +223,7 @@ class CutClaim(NamedTuple):
     terms: Terms | None
 
 
-def split_claims(text: str) -> list[CutClaim]:
+def split_claims(text: str) -> Iterator[CutClaim]:
     """The claims of ``text``: sentences and list items, and clauses that have a subject of their own.
 
     Citations such as "[2]" and emphasis marks are removed. Questions and lead-ins ("Here are the steps:") state
@@ -233,8 +234,8 @@ def split_claims(text: str) -> list[CutClaim]:
     pieces = [_clean(text[start:end]) for start, end in analysis.spans]
     stated = [number for number, piece in enumerate(pieces) if piece and not _states_nothing(piece)]
     chosen = stated or [number for number, piece in enumerate(pieces) if piece]
-    claims = [claim for number in chosen for claim in _claims_of(analysis, number, pieces[number])]
-    return [CutClaim(claim, None) for claim, _ in claims] if _PRICED_ORDINAL.search(text) else claims
+    claims = chain.from_iterable(_claims_of(analysis, number, pieces[number]) for number in chosen)
+    return (CutClaim(claim, None) for claim, _ in claims) if _PRICED_ORDINAL.search(text) else claims
 
 
 def _clean(piece: str) -> str:
@@ -266,6 +267,8 @@ def _claims_of(analysis: Analysis, number: int, piece: str) -> Iterator[CutClaim
 
 def _is_read_otherwise(claim: str) -> bool:
     """Whether a claim may be read in another way than in its text, also between breaks: signs, ordinals at its end."""
+    if not _UNUSUAL.search(claim):
+        return False
     if _READ_OTHERWISE.search(claim):
         return True
     return bool(_ORDINAL.search(claim)) and any(map(_ORDINAL.search, _WORD.findall(claim)[-2:]))
@@ -393,14 +396,13 @@ class Source:
 
     def text_of(self, place: int) -> str:
         """The sentence of a place."""
-        content = self._content[self.borders[place] : self.borders[place + 1]]
         sentences, sentence, passage = self._sentences, self._sentences[place], self.numbers[place] - 1
         within, offset = self._within[passage], self._offsets[passage]
         start, end = self._spans[sentence]
         if place and sentences[place - 1] == sentence:
-            start = within.starts[content[0] - offset]
+            start = within.starts[self._content[self.borders[place]] - offset]
         if place + 1 < len(sentences) and sentences[place + 1] == sentence:
-            end = within.ends[content[-1] - offset]
+            end = within.ends[self._content[self.borders[place + 1] - 1] - offset]
         return within.text[start:end]
 
     def terms_of(self, place: int) -> list[Term]:
@@ -451,10 +453,14 @@ source_of = Recent(Source, lambda passages: sum(map(len, passages)), _PASSAGES_K
 class Sources:
     """Several sources as one: the columns of all, in which each key and each place has a number of its own.
 
-    Those of a source begin at its ``first_key`` and its ``first_place``; it has so many places (``sizes``).
+    Those of a source begin at its ``first_key`` and its ``first_place``; it has so many places (``sizes``). A source
+    that is ``asked`` several times is there once; ``of`` says for each time where.
     """
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, asked: Iterable[Source]) -> None:
+        distinct: dict[Source, int] = {}
+        self.of = np.array([distinct.setdefault(each, len(distinct)) for each in asked])
+        sources = list(distinct)
         self.sizes = np.array(list(map(len, sources)))
         self.first_key = _offsets([len(each.ids) for each in sources])
         self.first_place = _offsets(self.sizes)
@@ -504,7 +510,7 @@ class Cells:
         self.begins = np.flatnonzero(is_new)
         self.counts = np.diff(self.begins, append=len(slots))
         self.text, self.place = np.divmod(slots[self.begins], size)
-        self._first = order[self.begins]
+        self.firsts = order[self.begins]
         ends = np.searchsorted(self.text, np.arange(len(most) + 1))
         self.borders: list[int] = ends.tolist()
         self._has_cells = np.flatnonzero(np.diff(ends))
@@ -522,7 +528,7 @@ class Cells:
         found = np.zeros(len(self.borders) - 1, np.int64)
         if len(self._groups):
             is_largest = figures == self.largest(figures)[self.text]
-            first = np.where(is_largest, self._first, np.iinfo(np.int64).max)
+            first = np.where(is_largest, self.firsts, np.iinfo(np.int64).max)
             least = np.zeros_like(found)
             least[self._has_cells] = np.minimum.reduceat(first, self._groups)
             found[self._has_cells] = np.flatnonzero(first == least[self.text])

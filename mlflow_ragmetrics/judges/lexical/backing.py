@@ -27,7 +27,7 @@ def doubted_words(claim: str, passages: Sequence[str]) -> tuple[tuple[int, int, 
     without content ("of", "the") have that of their neighbours. A remark on the source in front has no words here.
     """
     source = source_of(tuple(passages))
-    (coverage,) = cover([Compared(terms_of_claim(claim), source)])
+    (coverage,) = cover([Compared((terms_of_claim(claim),), source)])
     terms = coverage.claim.at()
     lead = len(claim) - len(coverage.claim.text)
     near = {key for place in nearest_places(coverage) for key in source.keys_of(place)}

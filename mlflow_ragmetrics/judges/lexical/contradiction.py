@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -16,7 +17,6 @@ from mlflow_ragmetrics.judges.lexical.terms import (
     NUMBER,
     Term,
     Terms,
-    holds,
     is_negator,
     stem,
 )
@@ -52,16 +52,26 @@ class ComparedTerms:
 
     def __init__(self, terms: Terms, places: Sequence[int]) -> None:
         self._terms, self._places = terms, places
-        self.ordered = [terms.keys[place] for place in places]
-        self.keys = set(self.ordered)
-        self.kinds = bytes([terms.kinds[place] for place in places])
-        self.measures = _measures(terms.at(places)) if self._has_measures() else {}
+        self.ordered = tuple([terms.keys[place] for place in places])
 
-    def _has_measures(self) -> bool:
+    @cached_property
+    def keys(self) -> set[str]:
+        """The keys of the terms."""
+        return set(self.ordered)
+
+    @cached_property
+    def kinds(self) -> bytes:
+        """What each of the terms is."""
+        return bytes([self._terms.kinds[place] for place in self._places])
+
+    @cached_property
+    def measures(self) -> dict[str, dict[str, str]]:
+        """For each number its units, and how number and unit are written."""
         units = map(_KINDS_OF_UNITS.__contains__, self.ordered[1:])
-        return holds(self.kinds, NUMBER) and any(
+        has_any = self._terms.has(NUMBER) and any(
             unit and kind & NUMBER for unit, kind in zip(units, self.kinds, strict=False)
         )
+        return _measures(self._terms.at(self._places)) if has_any else {}
 
     def text_at(self, number: int) -> str:
         """The text of a term."""
@@ -75,6 +85,8 @@ def find_disagreement(claim: ComparedTerms, source: Source, sentence: int) -> Di
     At least 60% of the claim's other words must be in the sentence, and two of them.
     """
     keys = source.keys_of(sentence)
+    if keys == claim.ordered:
+        return None
     shared = claim.keys.intersection(keys)
     if len(shared) < _FEWEST_SHARED:
         return None
@@ -100,7 +112,8 @@ def _same_slots(
         if not (is_kind or opposites) or key in shared:
             continue
         for other, other_key in enumerate(keys):
-            kind = _kind_of(key, other_key, is_kind & kinds[other], opposites)
+            both = is_kind & kinds[other]
+            kind = _kind_of(key, other_key, both, opposites) if both or opposites else None
             if kind is None or (other_key in shared and kind != "name"):
                 continue
             neighbours = _neighbours(claim.ordered, mine, shared), _neighbours(keys, other, shared)
@@ -160,30 +173,34 @@ def _shape(key: str) -> str:
     return "year" if len(key) == 5 and key[1] in "12" and key[1:].isdecimal() else "number"
 
 
-def find_denial(claim: Sequence[Term], source: Source, evidence: Sequence[int]) -> Disagreement | None:
+def find_denial(claim: Terms, source: Source, evidence: Sequence[int]) -> Disagreement | None:
     """A word that the claim denies and the evidence, which holds much of the claim, says without a negation near it.
 
-    ``claim`` are all terms, function words too. The evidence agrees where it denies the word, one of the claim's next
+    The evidence agrees where it denies the word, one of the claim's next
     words or a word shortly before it, says its opposite, or denies anything while the word is not in it. Conditions
     ("if it does not"), manners ("without", "careful not to"), hedges ("may not") and remarks on the passages deny
     nothing.
     """
-    content = [term for term in claim if term.content]
-    sentences = list(map(source.terms_of, evidence))
-    for index, term in enumerate(claim):
-        if not term.negated or term.key in ABOUT_PASSAGES or term.key in CANCELLING or _is_qualified(claim, index):
+    keys, content = claim.keys, claim.content()
+    sentences = [(source.keys_of(place), source.kinds_of(place)) for place in evidence]
+    for number, term in enumerate(content):
+        key = keys[term]
+        if not claim.kinds[term] & NEGATED or key in ABOUT_PASSAGES or key in CANCELLING or _is_qualified(claim, term):
             continue
-        occurrences = [other for sentence in sentences for other in sentence if other.key == term.key]
-        place = content.index(term)
-        near = {each.key for each in content[max(place - 1, 0) : place + _REACH + 1]}
-        opposites = _OPPOSITE_STEMS.get(term.key, set())
-        if any(other.key in opposites for sentence in sentences for other in sentence):
+        near = {keys[each] for each in content[max(number - 1, 0) : number + _REACH + 1]}
+        opposites = _OPPOSITE_STEMS.get(key, _NONE)
+        if not all(opposites.isdisjoint(others) for others, _ in sentences):
             continue
-        if any(_agrees(sentence, term.key, near) for sentence in sentences):
+        if any(_agrees(*sentence, key, near) for sentence in sentences):
             continue
-        if not occurrences and any(_NEGATOR.search(source.text_of(place)) for place in evidence):
+        said = next((place for place, (others, _) in zip(evidence, sentences, strict=True) if key in others), None)
+        if said is not None:
+            other = source.term_at(said, source.keys_of(said).index(key)).text
+        elif any(_NEGATOR.search(source.text_of(place)) for place in evidence):
             continue
-        return Disagreement("negation", term.text, occurrences[0].text if occurrences else term.text)
+        else:
+            other = claim.text_at(term)
+        return Disagreement("negation", claim.text_at(term), other)
     return None
 
 
@@ -197,15 +214,19 @@ def find_omission(claim: Terms, source: Source, evidence: Sequence[int]) -> Disa
     for place, keys, kinds in sentences:
         for number, key in enumerate(keys):
             if kinds[number] & NEGATED and key in ours and key not in affirmed and key not in ABOUT_PASSAGES:
-                if any(is_negator(term.text.lower()) or _denies(term.key) for term in claim.at()):
+                if any(map(_denies, claim.keys)) or any(map(is_negator, _lowered(claim, range(len(claim.keys))))):
                     return None
                 return Disagreement("negation", claim.text_at(ours[key]), source.term_at(place, number).text)
     return None
 
 
-def _is_qualified(claim: Sequence[Term], index: int) -> bool:
+def _lowered(claim: Terms, places: range) -> list[str]:
+    return [claim.text_at(place).lower() for place in places]
+
+
+def _is_qualified(claim: Terms, index: int) -> bool:
     """Whether the negation of the term at ``index`` states no fact: a condition, a manner, a hedge."""
-    before = [term.text.lower() for term in claim[max(index - _CLAUSE, 0) : index]]
+    before = _lowered(claim, range(max(index - _CLAUSE, 0), index))
     negator = next((place for place in range(len(before) - 1, -1, -1) if is_negator(before[place])), None)
     if negator is None:
         return False
@@ -218,16 +239,17 @@ def _is_qualified(claim: Sequence[Term], index: int) -> bool:
     )
 
 
-def _agrees(sentence: Sequence[Term], key: str, near: set[str]) -> bool:
+def _agrees(keys: Sequence[str], kinds: bytes, key: str, near: set[str]) -> bool:
     """Whether a sentence denies a word too: within three words of it, or one of the ``near`` words in its place."""
-    places = [place for place, other in enumerate(sentence) if other.key == key]
-    for place, other in enumerate(sentence):
-        if other.negated or (_denies(other.key) and other.key not in near):
-            if not places and (other.key in near or not other.negated):
+    places = [place for place, other in enumerate(keys) if other == key]
+    for place, other in enumerate(keys):
+        negated = kinds[place] & NEGATED
+        if negated or (_denies(other) and other not in near):
+            if not places and (other in near or not negated):
                 return True
             if any(0 <= each - place <= _REACH for each in places):
                 return True
-            if other.key in near and any(0 < place - each <= _REACH for each in places):
+            if other in near and any(0 < place - each <= _REACH for each in places):
                 return True
     return False
 
@@ -237,12 +259,12 @@ def _denies(key: str) -> bool:
     return key in IMPLICIT_NEGATIONS or key.startswith(_DENYING_PREFIXES)
 
 
-def _opposite_stems() -> dict[str, set[str]]:
+def _opposite_stems() -> dict[str, frozenset[str]]:
     opposites: dict[str, set[str]] = {}
     for left, right in OPPOSITES:
         opposites.setdefault(stem(left), set()).add(stem(right))
         opposites.setdefault(stem(right), set()).add(stem(left))
-    return opposites
+    return {key: frozenset(others) for key, others in opposites.items()}
 
 
 _OPPOSITE_STEMS = _opposite_stems()

@@ -5,15 +5,36 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Final, Literal
+from itertools import islice, pairwise, repeat
+from typing import Final, Literal, NamedTuple
 
-from mlflow_ragmetrics.judges.lexical.analysis import CLAUSE_END, Analysis, Source, analysed, places_per_word
+import numpy as np
+
+from mlflow_ragmetrics.judges.lexical.analysis import (
+    CLAUSE_END,
+    Analysis,
+    Cells,
+    Source,
+    Sources,
+    analysed,
+    places_per_word,
+    ranges,
+)
 from mlflow_ragmetrics.judges.lexical.terms import Term
 
-__all__ = ["Overlap", "compare", "content_of", "answers_question", "ToneFound", "tone_of", "related_sentences"]
+__all__ = [
+    "Overlap",
+    "compare",
+    "content_of",
+    "answers_question",
+    "ToneFound",
+    "tone_of",
+    "RelatedSentence",
+    "Searched",
+    "related_sentences",
+]
 
 _SHORT: Final = 12
 _ASKED: Final = 0.25
@@ -131,26 +152,86 @@ def tone_of(answer: str) -> ToneFound:
 
 _SHARE: Final = 0.5
 _FEWEST: Final = 2
+_MISSING: Final = -1
 
 
-def related_sentences(text: str, source: Source) -> list[tuple[int, list[Term]]]:
-    """For each related passage the sentence that shares most with a sentence of ``text``, and the shared terms.
+class Searched(NamedTuple):
+    """A text, and the passages that are searched for what it says."""
+
+    text: str
+    source: Source
+
+
+class RelatedSentence(NamedTuple):
+    """The place of a sentence in its source, and the words that a text shares with it."""
+
+    place: int
+    words: list[str]
+
+
+def related_sentences(asked: Sequence[Searched]) -> list[list[RelatedSentence]]:
+    """For each text, of each related passage the sentence that shares most with a sentence of the text.
 
     Related: a sentence of the text, or a clause of it behind ", and" or ", but", has at least half of its content
-    words, and two of them (or all), in it.
+    words, and two of them (or all), in it. All texts are looked at together, which changes nothing for any of them.
     """
-    most = places_per_word(len(text))
-    analysis = analysed(text)
+    related: list[list[RelatedSentence]] = [[] for _ in asked]
+    if not asked:
+        return related
+    sources = Sources([each.source for each in asked])
+    analyses = [analysed(each.text) for each in asked]
+    pieces = _Pieces(analyses, asked, sources)
+    cells = Cells(sources, pieces.keys, pieces.of, pieces.most)
+    texts, totals = pieces.texts[cells.text], pieces.totals[cells.text]
+    shares, passages = cells.counts / totals, sources.passages[cells.place]
+    rows = np.flatnonzero((shares >= _SHARE) & (cells.counts >= np.minimum(_FEWEST, totals)))
+    rows = rows[np.lexsort((cells.firsts[rows], -shares[rows], passages[rows], texts[rows]))]
+    is_other = (np.diff(texts[rows], prepend=-1) != 0) | (np.diff(passages[rows], prepend=-1) != 0)
+    best = rows[is_other]  # the first, which is the best, of each passage for each text
+    places = cells.place[best] - sources.first_place[sources.of][texts[best]]
+    counts = cells.counts[best]
+    _, at = ranges(cells.begins[best], counts)
+    shared = iter(pieces.terms[cells.shared[at]].tolist())
+    for number, place, count in zip(texts[best].tolist(), places.tolist(), counts.tolist(), strict=True):
+        words = map(analyses[number].terms.text_at, islice(shared, count))
+        related[number].append(RelatedSentence(place, list(words)))
+    return related
+
+
+class _Pieces:
+    """The sentences and clauses of texts, each once a text, and those of their content words that the passages have.
+
+    Which of the ``texts`` each piece is of, how many words it has (``totals``) and how many places of each are looked
+    at (``most``). Of each word, which piece it is ``of``, its number in the sources (``keys``), and where it stands
+    among the ``terms`` of the text.
+    """
+
+    def __init__(self, analyses: Sequence[Analysis], asked: Sequence[Searched], sources: Sources) -> None:
+        texts: list[int] = []
+        totals: list[int] = []
+        ids: list[int] = []
+        terms: list[int] = []
+        for number, (analysis, each) in enumerate(zip(analyses, asked, strict=True)):
+            for words in _words_of_pieces(analysis):
+                texts.append(number)
+                totals.append(len(words))
+                ids.extend(map(each.source.ids.get, words, repeat(_MISSING)))
+                terms.extend(words.values())
+        self.texts, self.totals = np.array(texts, np.int64), np.array(totals, np.int64)
+        self.most = np.array([places_per_word(len(each.text)) for each in asked])[self.texts]
+        found = np.flatnonzero(np.array(ids, np.int64) != _MISSING)
+        self.of = np.repeat(np.arange(len(totals)), totals)[found]
+        self.keys = np.array(ids, np.int64)[found] + sources.first_key[sources.of][self.texts[self.of]]
+        self.terms = np.array(terms, np.int64)[found]
+
+
+def _words_of_pieces(analysis: Analysis) -> Iterator[dict[str, int]]:
+    """The content words of each sentence and clause, by their keys, and where they stand among the terms."""
     terms = analysis.terms
-    best: dict[int, tuple[float, int, list[int]]] = {}
-    distinct = {tuple(terms.keys[each.start : each.stop]): each for each in _sentences_and_clauses(analysis)}
+    distinct = {terms.keys[each.start : each.stop]: each for each in _sentences_and_clauses(analysis)}
     for piece in distinct.values():
-        unique = {terms.keys[each]: each for each in terms.content(piece)}
-        for place, shared in _shared(unique, source, most).items():
-            number, share = source.numbers[place], len(shared) / len(unique)
-            if share >= _SHARE and len(shared) >= min(_FEWEST, len(unique)) and share > best.get(number, (0.0,))[0]:
-                best[number] = (share, place, shared)
-    return [(place, terms.at(shared)) for _, (_, place, shared) in sorted(best.items())]
+        content = terms.content(piece)
+        yield dict(zip(map(terms.keys.__getitem__, content), content, strict=True))
 
 
 def _sentences_and_clauses(analysis: Analysis) -> Iterator[range]:
@@ -164,12 +245,3 @@ def _sentences_and_clauses(analysis: Analysis) -> Iterator[range]:
             clauses = [range(*each) for each in pairwise([first, *starts, last])]
             if all(len(terms.content(clause)) >= _FEWEST for clause in clauses):
                 yield from clauses
-
-
-def _shared(unique: dict[str, int], source: Source, most: int) -> dict[int, list[int]]:
-    """Which of the terms each place of the source shares."""
-    shared: dict[int, list[int]] = {}
-    for key, term in unique.items():
-        for place in source.places_of(key)[:most]:
-            shared.setdefault(place, []).append(term)
-    return shared

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
-from typing import Any, Final, NamedTuple
+from itertools import chain, islice
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.options import shown
@@ -25,10 +25,17 @@ from mlflow_ragmetrics.core.question import (
     Tone,
     Verify,
 )
-from mlflow_ragmetrics.core.text import check_language, render, say
+from mlflow_ragmetrics.core.text import check_language, said
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.lexical.analysis import Source, places_per_word, source_of
-from mlflow_ragmetrics.judges.lexical.grades import answers_question, compare, related_sentences, tone_of
+from mlflow_ragmetrics.judges.lexical.grades import (
+    RelatedSentence,
+    Searched,
+    answers_question,
+    compare,
+    related_sentences,
+    tone_of,
+)
 from mlflow_ragmetrics.judges.lexical.sufficiency import cover_question
 from mlflow_ragmetrics.judges.lexical.support import (
     THRESHOLD,
@@ -85,7 +92,9 @@ class LexicalJudge(Judge):
         """One outcome for each of ``questions``; an unknown kind of question is a ``JudgeError``."""
         outcomes = [self._answer(question) for question in questions]
         verified = iter(self._verify([each for each in outcomes if isinstance(each, _Check)]))
-        return [next(verified) if isinstance(each, _Check) else each for each in outcomes]
+        related = self._relate([each for each in outcomes if isinstance(each, Searched)])
+        together: dict[type, Iterator[Outcome]] = {_Check: verified, Searched: related}
+        return [next(together[type(each)]) if type(each) in together else each for each in outcomes]
 
     def _answer(self, question: Question[Any]) -> Any:
         texts = question.named_texts()
@@ -96,7 +105,7 @@ class LexicalJudge(Judge):
         if isinstance(question, Verify):
             return _Check.of(question)
         if isinstance(question, RelatedChunks):
-            return self._relate(question)
+            return Searched(question.text, source_of(question.chunks))
         if isinstance(question, Grade):
             if question.rubric is not None:
                 message = f"the lexical judge cannot grade {question.aspect} by a rubric; that needs a language model"
@@ -116,57 +125,63 @@ class LexicalJudge(Judge):
             return Rating(tone.value, self._say(f"lexical_judge.tone.{tone.kind}", words=tone.words))
         return JudgeError(f"the lexical judge does not answer questions of the kind {question.kind!r}")
 
-    def _verify(self, checks: Sequence[_Check]) -> Iterator[tuple[Finding, ...]]:
-        """The findings on claims, which are compared with their passages many at once."""
-        for some in _batches(checks):
-            asked = [Compared(claim, each.source, each.most) for each in some for claim in each.claims.values()]
+    def _verify(self, checks: Sequence[_Check]) -> list[tuple[Finding, ...]]:
+        """The findings on claims, which are compared many at once; the same ones with the same passages only once."""
+        alike: dict[tuple[Source, tuple[str, ...]], list[int]] = {}
+        for number, each in enumerate(checks):
+            alike.setdefault((each.source, each.question.claims), []).append(number)
+        outcomes: list[tuple[Finding, ...]] = [()] * len(checks)
+        for some in _batches([checks[first] for first, *_ in alike.values()]):
+            asked = [Compared([*each.claims.values()], each.source, each.most) for each in some]
             judgements = judge_claims(asked, self.threshold)
             for each in some:
-                against = each.question.against
-                findings = {claim: self._finding(next(judgements), against) for claim in each.claims}
-                yield tuple(findings[claim] for claim in each.question.claims)
+                same = alike[each.source, each.question.claims]
+                sides = [checks[number].question.against for number in same]
+                found: list[list[Finding]] = [[] for _ in same]
+                for judgement in islice(judgements, len(each.claims)):
+                    support, quotes = round(judgement.support, 4), _quotes(judgement)
+                    for findings, reason in zip(found, self._reasons(judgement, sides), strict=True):
+                        findings.append(Finding(judgement.verdict, reason, support, quotes))
+                for number, findings in zip(same, found, strict=True):
+                    finding = dict(zip(each.claims, findings, strict=True))
+                    outcomes[number] = tuple([finding[claim] for claim in each.question.claims])
+        return outcomes
 
-    def _finding(self, judgement: Judgement, against: Against) -> Finding:
-        cited = judgement.quoted
-        if judgement.verdict != "CONTRADICTED":
-            nearest = nearest_places(judgement.coverage, 1 if cited else 2)
-            cited = list(dict.fromkeys((*nearest, *cited)))
-        source = judgement.coverage.source
-        return Finding(
-            judgement.verdict,
-            self._reason(judgement, against),
-            round(judgement.support, 4),
-            tuple([(source.numbers[place], source.text_of(place)[:_QUOTE]) for place in cited]),
-        )
-
-    def _reason(self, judgement: Judgement, against: Against) -> str:
-        coverage, disagreement = judgement.coverage, judgement.disagreement
+    def _reasons(self, judgement: Judgement, sides: Iterable[Against]) -> list[str]:
+        """The reason of a judgement, for each side that its claim may have been held against."""
+        coverage = judgement.coverage
+        code, values = self._reason(judgement)
         passage = coverage.source.numbers[coverage.places[0]] if coverage.places else 0
-        where = _where(against, passage, self.language)
+        return [self._say(code, **values, **_where(side, passage, self.language)) for side in sides]
+
+    def _reason(self, judgement: Judgement) -> tuple[str, dict[str, Any]]:
+        coverage, disagreement = judgement.coverage, judgement.disagreement
         if disagreement is not None:
-            code = f"lexical_judge.contradicted.{disagreement.kind}"
-            return self._say(code, claim=disagreement.claim, other=disagreement.passage, **where)
-        terms = coverage.claim
-        counts = {"n": len(coverage.found), "total": len(coverage.found) + len(coverage.missing), **where}
-        words = {
-            "found": _listed(map(terms.text_at, coverage.found)),
-            "missing": _listed(map(terms.text_at, coverage.missing)),
+            said = {"claim": disagreement.claim, "other": disagreement.passage}
+            return f"lexical_judge.contradicted.{disagreement.kind}", said
+        written = coverage.claim.text_at
+        values = {
+            "n": len(coverage.found),
+            "total": len(coverage.found) + len(coverage.missing),
+            "support": f"{judgement.support:.2f}",
+            "found": _listed(map(written, coverage.found)),
+            "missing": _listed(map(written, coverage.missing)),
         }
         if judgement.doubt is not None and coverage.support >= self.threshold:
             kind, word = judgement.doubt
-            return self._say(
-                f"lexical_judge.neutral.{kind}", claim=word, support=f"{judgement.support:.2f}", **counts, **words
-            )
+            return f"lexical_judge.neutral.{kind}", {**values, "claim": word}
         grade = judgement.verdict.lower() + ("" if coverage.missing else ".all") + ("" if coverage.found else ".none")
-        return self._say(f"lexical_judge.{grade}", support=f"{judgement.support:.2f}", **counts, **words)
+        return f"lexical_judge.{grade}", values
 
-    def _relate(self, question: RelatedChunks) -> tuple[Related, ...]:
-        source = source_of(question.chunks)
-        related = []
-        for place, shared in related_sentences(question.text, source):
-            reason = self._say("lexical_judge.related", words=_shown(shared))
-            related.append(Related(source.numbers[place], source.text_of(place)[:_QUOTE], reason))
-        return tuple(related)
+    def _relate(self, asked: Sequence[Searched]) -> Iterator[tuple[Related, ...]]:
+        """The related chunks of texts, which are searched many at once."""
+        for some in _batches(asked):
+            for each, found in zip(some, related_sentences(some), strict=True):
+                yield tuple([self._related(sentence, each.source) for sentence in found])
+
+    def _related(self, sentence: RelatedSentence, source: Source) -> Related:
+        reason = self._say("lexical_judge.related", words=_listed(sentence.words))
+        return Related(source.numbers[sentence.place], source.text_of(sentence.place)[:_QUOTE], reason)
 
     def _suffices(self, question: Sufficiency) -> Finding:
         covered = cover_question(question.question, question.history, source_of(question.passages))
@@ -210,16 +225,23 @@ class LexicalJudge(Judge):
         )
 
     def _say(self, code: str, **values: Any) -> str:
-        return render(say(code, **values), self.language)
+        return said(code, self.language, **values)
+
+
+def _quotes(judgement: Judgement) -> tuple[tuple[int, str], ...]:
+    """What decided, with the numbers of the passages: the sentences that judge a claim, or that are nearest to it."""
+    cited, source = judgement.quoted, judgement.coverage.source
+    if judgement.verdict != "CONTRADICTED":
+        nearest = nearest_places(judgement.coverage, 1 if cited else 2)
+        cited = list(dict.fromkeys((*nearest, *cited)))
+    return tuple([(source.numbers[place], source.text_of(place)[:_QUOTE]) for place in cited])
 
 
 @lru_cache(maxsize=1 << 10)
 def _where(against: Against, passage: int, language: str) -> Mapping[str, str]:
     """How a reason calls what a claim was held against: the passages, of them the best, the reference or the answer."""
     names = {"there": "in", "best": "best", "at": "at", "of": "of"}
-    return {
-        name: render(say(f"lexical_judge.{code}.{against}", passage=passage), language) for name, code in names.items()
-    }
+    return {name: said(f"lexical_judge.{code}.{against}", language, passage=passage) for name, code in names.items()}
 
 
 def _shown(terms: Iterable[Term]) -> str:
@@ -228,8 +250,12 @@ def _shown(terms: Iterable[Term]) -> str:
 
 
 def _listed(texts: Iterable[str]) -> str:
-    words = list(dict.fromkeys(texts))
-    return ", ".join(words[:_WORDS_SHOWN]) + (", …" if len(words) > _WORDS_SHOWN else "")
+    words: dict[str, None] = {}
+    for text in texts:
+        if len(words) == _WORDS_SHOWN and text not in words:
+            return ", ".join(words) + ", …"
+        words[text] = None
+    return ", ".join(words)
 
 
 class _Check(NamedTuple):
@@ -246,13 +272,21 @@ class _Check(NamedTuple):
         return cls(question, claims, source_of(question.passages), places_per_word(sum(map(len, claims))))
 
 
-def _batches(checks: Iterable[_Check]) -> Iterator[list[_Check]]:
-    """The checks in turn, as many together as have some hundred thousand words of passages."""
-    batch: list[_Check] = []
+class _WithSource(Protocol):
+    @property
+    def source(self) -> Source: ...
+
+
+Asked = TypeVar("Asked", bound=_WithSource)
+
+
+def _batches(asked: Iterable[Asked]) -> Iterator[list[Asked]]:
+    """What was asked in turn, as much together as has some hundred thousand words of passages."""
+    batch: list[Asked] = []
     words = 0
-    for check in checks:
-        batch.append(check)
-        words += len(check.source.keys)
+    for each in asked:
+        batch.append(each)
+        words += len(each.source.keys)
         if words >= _WORDS_TOGETHER:
             yield batch
             batch, words = [], 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Container, Iterator, Sequence
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, compress, pairwise, repeat
+from operator import not_
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -99,7 +100,7 @@ def terms_of_claim(claim: str, own: Terms | None = None) -> Terms:
     if lead and has_content(rest := claim[lead.end() :]):
         own = Analysis(rest).terms
     terms = own or Analysis(claim).terms
-    if not terms.has(NUMBER):
+    if not terms.has(NUMBER) or NUMBERED.isdisjoint(terms.keys):
         return terms
     kept: list[int] = []
     label_end = -_LABEL_REACH - 1
@@ -122,16 +123,19 @@ claims_of: Recent[tuple[str, ...], list[Terms]] = Recent(
 
 def claims_in(text: str) -> tuple[str, ...]:
     """The claims of ``text``, which are not read a second time when they are judged."""
-    found = split_claims(text)
-    claims = tuple([claim.text for claim in found])
-    claims_of.keep(claims, [terms_of_claim(claim, own) for claim, own in found])
+    texts, terms = [], []
+    for claim, own in split_claims(text):
+        texts.append(claim)
+        terms.append(terms_of_claim(claim, own))
+    claims = tuple(texts)
+    claims_of.keep(claims, terms)
     return claims
 
 
 class Compared(NamedTuple):
-    """A claim, the passages that it is compared with, and how many places of each of its words are looked at."""
+    """Claims, the passages that they are compared with, and how many places of each of their words are looked at."""
 
-    claim: Terms
+    claims: Sequence[Terms]
     source: Source
     most: int = MOST_PLACES
 
@@ -174,39 +178,50 @@ class Coverage(NamedTuple):
 def _informative(claim: Terms, source: Source) -> list[int]:
     """Content terms, without words about the passages themselves ("according to the text") that are not in them."""
     keys, content, ids = claim.keys, claim.content()[:_LONGEST_CLAIM], source.ids
+    if ABOUT_PASSAGES.isdisjoint(keys):
+        return content
     return [each for each in content if keys[each] not in ABOUT_PASSAGES or keys[each] in ids] or content
 
 
 class _Words:
     """The content words of claims in columns, each word once a claim, in order.
 
-    ``keys``, ``claims``, ``is_number``, ``bits`` and ``weights`` are of the words that the passages have: their numbers
-    there, which claim each is of and the how many-th of its found words, and how few sentences hold it. ``credit`` and
-    the two shares are of claims.
+    ``places`` and ``content`` are of all words with repeats: where each stands in its claim, and its number in the
+    passages. ``keys``, ``claims``, ``is_number``, ``bits`` and ``weights`` are of the words that the passages have:
+    their numbers there, which claim each is of and the how many-th of its found words, and how few sentences hold it.
+    ``lengths``, ``totals``, ``found``, ``credit`` and the two shares are of claims.
     """
 
-    def __init__(self, asked: Sequence[Compared], sources: Sources, of: Column) -> None:
-        self.contents: list[list[int]] = []
-        self.uniques: list[dict[str, int]] = []
+    def __init__(self, asked: Sequence[Compared], sources: Sources) -> None:
+        self.places: list[int] = []
+        self.unique: list[int] = []
         content: list[int] = []
         distinct: list[int] = []
         kinds: list[int] = []
+        lengths: list[int] = []
+        totals: list[int] = []
         related: list[int] = []
-        for claim, source, _ in asked:
-            keys, ids = claim.keys, source.ids
-            places = _informative(claim, source)
-            ordered = [keys[place] for place in places]
-            unique = dict(zip(ordered, places, strict=True))
-            self.contents.append(places)
-            self.uniques.append(unique)
-            content.extend(map(ids.get, ordered, repeat(_MISSING)))
-            distinct.extend(map(ids.get, unique, repeat(_MISSING)))
-            kinds.extend(map(claim.kinds.__getitem__, unique.values()))
-            related.append(sum(1 for key in unique if key not in ids and source.related(key)))
-        n = len(asked)
-        self.most = np.array([each.most for each in asked])
-        self.lengths = np.array([len(each) for each in self.contents])
-        self.totals = np.array([len(each) for each in self.uniques])
+        for claims, source, _ in asked:
+            ids = source.ids
+            for claim in claims:
+                places = _informative(claim, source)
+                ordered = list(map(claim.keys.__getitem__, places))
+                unique = dict(zip(ordered, places, strict=True))
+                numbers = list(map(ids.get, unique, repeat(_MISSING)))
+                self.places.extend(places)
+                self.unique.extend(unique.values())
+                lengths.append(len(places))
+                totals.append(len(unique))
+                has_repeats = len(unique) < len(places)
+                content.extend(map(ids.get, ordered, repeat(_MISSING)) if has_repeats else numbers)
+                distinct.extend(numbers)
+                kinds.extend(map(claim.kinds.__getitem__, unique.values()))
+                absent = compress(unique, map(_MISSING.__eq__, numbers)) if _MISSING in numbers else ()
+                related.append(sum([bool(source.related(key)) for key in absent]))
+        n = len(totals)
+        sizes = [len(each.claims) for each in asked]
+        of, self.most = np.repeat(sources.of, sizes), np.repeat([each.most for each in asked], sizes)
+        self.lengths, self.totals = np.array(lengths), np.array(totals)
         self.first_key, self.first_place = sources.first_key[of], sources.first_place[of]
         self.content = np.array(content, np.int64)
         ids_of, kinds_of = np.array(distinct, np.int64), np.array(kinds, np.int64)
@@ -223,6 +238,7 @@ class _Words:
         ratios = 1 + sources.sizes[of][self.claims] / sources.counts[self.keys]
         self.weights = np.array(list(map(math.log, ratios.tolist())))
         is_number, is_name = kinds_of & NUMBER != 0, kinds_of & NAME != 0
+        self.is_found = is_found.tolist()
         self.missing_numbers = _shares(owners, is_number, is_number & ~is_found, n)
         self.missing_names = _shares(owners, is_name, is_name & ~is_found, n)
 
@@ -308,12 +324,11 @@ def cover(asked: Sequence[Compared]) -> Iterator[Coverage]:
 
     What is compared beside a claim does not change what comes of it.
     """
+    asked = [each for each in asked if each.claims]
     if not asked:
         return
-    distinct = {id(each.source): each.source for each in asked}
-    numbers = {each: number for number, each in enumerate(distinct)}
-    sources = Sources(list(distinct.values()))
-    words = _Words(asked, sources, np.array([numbers[id(each.source)] for each in asked]))
+    sources = Sources([each.source for each in asked])
+    words = _Words(asked, sources)
     cells = Cells(sources, words.keys, words.claims, words.most)
     masks = _Masks(words, cells, sources)
     total = np.maximum(1, words.totals)
@@ -340,18 +355,23 @@ def cover(asked: Sequence[Compared]) -> Iterator[Coverage]:
     lone = np.flatnonzero(masks.stray)
     for number, key in zip(words.claims[lone].tolist(), words.ids[lone].tolist(), strict=True):
         stray.setdefault(number, set()).add(key)
-    for number, (claim, source, _) in enumerate(asked):
+    found, lengths, totals = words.found.tolist(), words.lengths.tolist(), words.totals.tolist()
+    first = last = first_unique = last_unique = 0
+    for number, (claim, source) in enumerate((claim, each.source) for each in asked for claim in each.claims):
         own = range(cells.borders[number], cells.borders[number + 1])
-        ids, unique = source.ids, words.uniques[number]
+        first, last = last, last + lengths[number]
+        first_unique, last_unique = last_unique, last_unique + totals[number]
+        content, unique = words.places[first:last], words.unique[first_unique:last_unique]
+        is_found = words.is_found[first_unique:last_unique] if found[number] < len(unique) else None
         yield Coverage(
             claim,
             source,
             1 / (1 + math.exp(-_STEEPNESS * (shares[number] - _MIDDLE))) if unique else 0.0,
-            words.contents[number],
-            [place for key, place in unique.items() if key in ids],
-            [place for key, place in unique.items() if key not in ids],
+            content,
+            unique if is_found is None else list(compress(unique, is_found)),
+            [] if is_found is None else list(compress(unique, map(not_, is_found))),
             _around(best[number], own, table) if own else [],
-            _stray_number(claim, words.contents[number], source, stray.get(number, ())),
+            _stray_number(claim, content, source, stray.get(number, ())),
             table,
             own,
             full[full_borders[number] : full_borders[number + 1]],
@@ -389,11 +409,13 @@ def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
     rows: Sequence[int] = coverage.full if len(coverage.full) >= wanted else coverage.own
     if len(rows) < 2:
         return [places[row] for row in rows]
-    least = sorted([weights[row] for row in rows], reverse=True)[: _COMPARED * wanted][-1]
-    ranked = sorted([(-weights[row], row) for row in rows if weights[row] >= least])[: _COMPARED * wanted]
+    heaviest = sorted(rows, key=weights.__getitem__, reverse=True)[: _COMPARED * wanted]
+    ranked = [(-weights[row], row) for row in heaviest]
+    reach = _NEIGHBOURS * (len(coverage.content) - 1) + ranked[min(wanted, len(ranked)) - 1][0]
+    if wanted == 1 and (len(ranked) == 1 or ranked[1][0] > reach):
+        return [places[ranked[0][1]]]
     keys = coverage.claim.keys
     pairs = set(pairwise([keys[place] for place in coverage.content]))
-    reach = _NEIGHBOURS * len(pairs) + ranked[min(wanted, len(ranked)) - 1][0]
     for place, (score, row) in enumerate(ranked):
         if score > reach:
             break
@@ -432,7 +454,7 @@ def _judged(coverage: Coverage, threshold: float) -> Judgement:
     disagreement = find_disagreement(compared, source, places[0]) if places else None
     denial = None
     if disagreement is None and places:
-        denial = find_denial(claim.at(), source, places) if claim.has(NEGATED) else None
+        denial = find_denial(claim, source, places) if claim.has(NEGATED) else None
         if denial is None and any(holds(source.kinds_of(place), NEGATED) for place in places):
             denial = find_omission(claim, source, places)
     if denial is not None and len(coverage.found) >= len(coverage.missing):

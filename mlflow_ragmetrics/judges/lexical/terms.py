@@ -6,7 +6,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, chain, compress, islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -152,9 +152,10 @@ _Word = tuple[str, str, int]
 """What a token is wherever it stands: its folded form, its key and flags; no key where its neighbours decide."""
 
 CONTENT, NUMBER, NAME, NEGATED = 1, 2, 4, 8  # what a term is
-_CAPITAL, _SECOND_CAPITAL, _NEGATES, _CANCELS, _READ, _OR = (1 << bit for bit in range(4, 10))  # what a word is besides
+_CAPITAL, _SECOND_CAPITAL, _NEGATES, _CANCELS, _READ, _OR, _VERB = (1 << bit for bit in range(4, 11))  # what else
 _JOINS, _STOPS = _NEGATES | _OR, _NEGATES | _CANCELS
 _NO_TERM: Final = -1  # a break, or a token that is part of the term before it
+_OPENS: Final = -2  # a break behind which a sentence begins
 
 
 class Terms:
@@ -175,6 +176,12 @@ class Terms:
         """The terms at these places alone."""
         starts, ends = ([column[place] for place in places] for column in (self.starts, self.ends))
         return Terms(self.text, map(self.keys.__getitem__, places), starts, ends, map(self.kinds.__getitem__, places))
+
+    def within(self, places: Sequence[range]) -> Terms:
+        """The terms in these ranges of places alone."""
+        columns: tuple[Sequence[Any], ...] = (self.keys, self.starts, self.ends, self.kinds)
+        kept = (chain.from_iterable([column[each.start : each.stop] for each in places]) for column in columns)
+        return Terms(self.text, *kept)
 
     def part(self, places: range, start: int, end: int) -> Terms:
         """The terms at these places as those of a text of their own, the part from ``start`` to ``end``."""
@@ -244,8 +251,8 @@ class _Reading:
         parts = _TOKEN.split(text)  # what lies before each token, and the token, in turn
         borders = list(accumulate(map(len, parts)))
         self._starts, self._ends = borders[::2], [*borders[1::2], len(text)]
-        found = list(map(_WORDS.__getitem__, [*parts[1::2], _END]))
-        self._words, self._keys, self._flags = (list(map(itemgetter(field), found)) for field in range(3))
+        self._found = list(map(_WORDS.__getitem__, [*parts[1::2], _END]))
+        self._keys, self._flags = (list(map(itemgetter(field), self._found)) for field in (1, 2))
         self._kinds = self._flags.copy()
         self._gaps = parts[::2]
         self._sign: tuple[str, int, int] | None = None
@@ -254,22 +261,27 @@ class _Reading:
 
     def read(self) -> None:
         """Say what each word is that is a name, a number or a unit, or that belongs to a number."""
-        kinds = self._kinds
-        for place, flags in [each for each in enumerate(self._flags) if each[1] > CONTENT]:
-            if kinds[place] == _NO_TERM:
+        kinds, columns = self._kinds, self._flags
+        for place in compress(range(len(columns)), map(CONTENT.__lt__, columns)):
+            flags = columns[place]
+            if kinds[place] < 0:
                 continue
             if flags & _JOINS:
                 self._negators.append(place)
             if flags & _READ:
                 self._read(place, flags)
-                continue
-            kinds[place] = flags & CONTENT
-            if flags & _CAPITAL and self._is_name(place, place + 1, flags):
-                kinds[place] |= NAME
+            elif flags & _CAPITAL and (columns[place - 1] != _OPENS or self._is_name(place + 1, flags)):
+                kinds[place] = CONTENT | NAME
+            else:
+                kinds[place] = flags & CONTENT
 
-    def _is_name(self, place: int, following: int, flags: int) -> bool:
-        opening = self._words[place - 1] in _OPENING
-        return not opening or flags & _SECOND_CAPITAL != 0 or self._words[following] in _VERBS
+    def _is_name(self, following: int, flags: int) -> bool:
+        """Whether a capital at the beginning of a sentence is that of a name."""
+        return flags & _SECOND_CAPITAL != 0 or (self._flags[following] > 0 and self._flags[following] & _VERB != 0)
+
+    @cached_property
+    def _words(self) -> list[str]:
+        return list(map(itemgetter(0), self._found))
 
     def _read(self, place: int, flags: int) -> None:
         words, kinds = self._words, self._kinds
@@ -280,13 +292,15 @@ class _Reading:
             return
         keys, taken, number = _read(words, self._gaps, place)
         following = place + taken
-        kinds[place + 1 : following] = [_NO_TERM] * (taken - 1)
         self._keys[place] = keys[0]
-        self._ends[place] = self._ends[following - 1]
-        self._added += [_Added(place, key, self._starts[place], self._ends[place], False) for key in keys[1:]]
+        if taken > 1:
+            kinds[place + 1 : following] = [_NO_TERM] * (taken - 1)
+            self._ends[place] = self._ends[following - 1]
+        if len(keys) > 1:
+            self._added += [_Added(place, key, self._starts[place], self._ends[place], False) for key in keys[1:]]
         if not number:
             kinds[place] = flags & CONTENT
-            if flags & _CAPITAL and self._is_name(place, following, flags):
+            if flags & _CAPITAL and (self._flags[place - 1] != _OPENS or self._is_name(following, flags)):
                 kinds[place] |= NAME
             return
         kinds[place] = CONTENT | NUMBER
@@ -306,14 +320,14 @@ class _Reading:
     def _follows_negated(self, place: int, signed: set[int]) -> bool:
         """Whether the term before is negated: "no taste or smell"."""
         before = place - 1
-        while before >= 0 and self._kinds[before] == _NO_TERM:
+        while before >= 0 and self._kinds[before] < 0:
             before -= 1
         return before >= 0 and self._kinds[before] & NEGATED != 0 and before not in signed
 
     def _negate_behind(self, place: int) -> None:
-        while self._words[place] not in _BREAKS:
+        while self._flags[place] >= 0:
             kind, flags = self._kinds[place], self._flags[place]
-            if kind != _NO_TERM:
+            if kind >= 0:
                 if kind & CONTENT:
                     self._kinds[place] |= NEGATED
                 if kind & CONTENT or flags & _STOPS:
@@ -324,15 +338,21 @@ class _Reading:
         """The terms, once all is read."""
         columns: list[list[Any]] = [self._keys, self._starts, self._ends, self._kinds]
         if self._added:
-            origins = [*range(len(self._kinds)), *(each.place for each in self._added)]
-            for place, key, start, end, sign in self._added:
-                kind = CONTENT if sign else self._kinds[place]
-                for column, value in zip(columns, (key, start, end, kind), strict=True):
-                    column.append(value)
-            order = sorted(range(len(origins)), key=origins.__getitem__)
-            columns = [list(map(column.__getitem__, order)) for column in columns]
-        kept = list(map(_NO_TERM.__ne__, columns[-1]))
+            kinds = [CONTENT if each.sign else self._kinds[each.place] for each in self._added]
+            values = [*([each[field] for each in self._added] for field in (1, 2, 3)), kinds]
+            columns = list(map(self._with_added, columns, values))
+        kept = list(map((0).__le__, columns[-1]))
         return Terms(self._text, *(compress(column, kept) for column in columns))
+
+    def _with_added(self, column: list[Any], values: Iterable[Any]) -> list[Any]:
+        """A column with the values of what was added, each behind its place."""
+        merged: list[Any] = []
+        begin = 0
+        for each, value in zip(self._added, values, strict=True):
+            merged += column[begin : each.place + 1]
+            merged.append(value)
+            begin = each.place + 1
+        return merged + column[begin:]
 
 
 def is_longer_than(most: int, texts: Iterable[str]) -> bool:
@@ -352,7 +372,7 @@ def is_negator(word: str) -> bool:
 def _word_of(token: str) -> _Word:
     folded = _fold(token)
     if folded in _BREAKS:
-        return folded, "", _NO_TERM
+        return folded, "", _OPENS if folded in _OPENING else _NO_TERM
     key = _plain_key(folded)
     contracted = folded.endswith("n't")
     content = folded not in STOP_WORDS and not contracted
@@ -364,6 +384,7 @@ def _word_of(token: str) -> _Word:
         _CANCELS: folded in CANCELLING,
         _READ: not key,
         _OR: folded in ORS,
+        _VERB: folded in _VERBS,
     }
     return folded, key, sum(flag for flag, each in holds.items() if each)
 

@@ -23,7 +23,7 @@ from mlflow_ragmetrics.judges.lexical.analysis import Analysis, split_claims
     ],
 )
 def test_claims_are_sentences_list_items_and_safe_clauses(text, claims):
-    assert len(split_claims(text)) == claims
+    assert len(claims_of(text)) == claims
 
 
 def claims_of(text):
