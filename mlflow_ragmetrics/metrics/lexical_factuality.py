@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from itertools import starmap
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.score import Item, Score, Verdict
+from mlflow_ragmetrics.core.score import ItemColumns, Score, Verdict
 from mlflow_ragmetrics.core.text import Text, answer_terms, distinct_terms, has_words, say
 
 __all__ = ["lexical_factuality"]
@@ -50,7 +52,7 @@ def lexical_factuality(answer: str, reference: str) -> Score:
     if claims:
         reason = say("lexical_factuality.counts", n=len(claims), supported=supported)
         score = Score(value=supported / len(claims), reason=reason, details=counts)
-        return score.with_items(lambda: tuple(map(_item, claims, shares)))
+        return score.with_items(partial(_items, tuple(claims), tuple(shares)))
     blank = not answer.strip()
     reason = say("lexical_factuality.blank" if blank else "lexical_factuality.no_claims")
     return Score(
@@ -62,9 +64,9 @@ def _is_supported(n: int, shared: int) -> bool:
     return 2 * shared >= n
 
 
-def _item(claim: str, share: tuple[int, int]) -> Item:
-    verdict: Verdict = "SUPPORTED" if _is_supported(*share) else "NEUTRAL"
-    return Item("sentence", claim, verdict, _reason(*share), against="reference")
+def _items(claims: Sequence[str], shares: Sequence[tuple[int, int]]) -> ItemColumns:
+    verdicts: list[Verdict] = ["SUPPORTED" if _is_supported(*share) else "NEUTRAL" for share in shares]
+    return ItemColumns("sentence", claims, verdicts, list(starmap(_reason, shares)), against="reference")
 
 
 @lru_cache(maxsize=256)
