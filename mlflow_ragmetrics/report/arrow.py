@@ -265,14 +265,17 @@ def _items(scores: Sequence[Score], samples: Sequence[Sample]) -> pa.Array:
         "evidence": _empty_lists(size, EVIDENCE),
         "unbacked": _empty_lists(size, pa.string()),
     }
-    if found.single:
-        of_all = [found.single.get(place) for place in range(size)]
-        for name in ("support", "judge"):
-            values = [each and getattr(each[0], name) for each in of_all]
-            columns[name] = _array(values, ITEM.field(name).type)
-        columns["evidence"] = _structs([each[0].evidence if each else () for each in of_all], EVIDENCE)
-        unbacked = [unbacked_in(each[0], each[1].texts) if each and each[0].evidence else () for each in of_all]
-        columns["unbacked"] = _array(unbacked, TEXTS)
+    if found.given:
+        blank: dict[str, Any] = {"support": None, "judge": None, "evidence": (), "unbacked": ()}
+        values = {name: [value] * size for name, value in blank.items()}
+        for start, items, sample in found.given:
+            places = slice(start, start + len(items))
+            for name in ("support", "judge", "evidence"):
+                values[name][places] = map(attrgetter(name), items)
+            values["unbacked"][places] = [
+                unbacked_in(item, sample.texts) if item.unbacked_by_chunks else () for item in items
+            ]
+        columns |= {name: _array(column, ITEM.field(name).type) for name, column in values.items()}
     members = pa.StructArray.from_arrays([columns[field.name] for field in ITEM], fields=list(ITEM))
     return _lists(found.sizes, members)
 

@@ -201,13 +201,16 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
     evidence, unbacked = [none] * len(found.texts), [none] * len(found.texts)
     judges: list[str | None] = [None] * len(found.texts)
     support = FloatingArray(np.zeros(len(found.texts)), np.ones(len(found.texts), bool))
-    if found.single:
-        graded = pd.array([item.support for item, _ in found.single.values()], dtype="Float64")
-        support[np.array(list(found.single))] = graded
-    for place, (item, sample) in found.single.items():
-        judges[place] = item.judge
-        if item.evidence:
-            evidence[place], unbacked[place] = _evidence(item), plain(list(unbacked_in(item, sample.texts)))
+    graded = [(place, item.support) for start, items, _ in found.given for place, item in enumerate(items, start)]
+    if graded:
+        support[np.array([place for place, _ in graded])] = pd.array([value for _, value in graded], dtype="Float64")
+    for start, items, sample in found.given:
+        places = slice(start, start + len(items))
+        judges[places] = [item.judge for item in items]
+        evidence[places] = [_evidence(item) if item.evidence else none for item in items]
+        unbacked[places] = [
+            plain(list(unbacked_in(item, sample.texts))) if item.unbacked_by_chunks else none for item in items
+        ]
     columns = {
         "id": np.repeat(_objects(plain_texts(sample.id for sample, _, _ in scored)), found.sizes),
         "metric": np.repeat(_objects([key for _, key, _ in scored]), found.sizes),
@@ -229,8 +232,8 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
 class GatheredItems:
     """The items of many scores, field by field; ``sizes`` says how many each score has.
 
-    ``single`` has those that were made one by one, with their samples, by their places: no other has support, a judge
-    or evidence.
+    ``given`` has those of the scores that have no columns, each with the place of the first and the score's sample: no
+    other item has support, a judge or evidence.
     """
 
     def __init__(self, scored: Iterable[tuple[Score, Sample]]) -> None:
@@ -240,7 +243,7 @@ class GatheredItems:
         self.verdicts: list[str | None] = []
         self.against: list[str | None] = []
         self.reasons: list[str] = []
-        self.single: dict[int, tuple[Item, Sample]] = {}
+        self.given: list[tuple[int, Sequence[Item], Sample]] = []
         for score, sample in scored:
             columns = score.item_columns()
             if columns is None:
@@ -257,7 +260,7 @@ class GatheredItems:
     def _add(self, items: Sequence[Item], sample: Sample) -> None:
         self.sizes.append(len(items))
         if items:
-            self.single.update(enumerate([(item, sample) for item in items], len(self.texts)))
+            self.given.append((len(self.texts), items, sample))
             self.kinds += [item.kind for item in items]
             self.texts += [item.text for item in items]
             self.verdicts += [item.verdict for item in items]
