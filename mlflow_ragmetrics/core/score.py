@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, Literal, Union
+from itertools import repeat
+from typing import Any, Literal, NamedTuple, Union
 
 from mlflow_ragmetrics.core.html import render, usable_in_templates
 from mlflow_ragmetrics.core.options import kind_of
@@ -22,13 +23,13 @@ __all__ = [
     "Better",
     "Evidence",
     "Item",
+    "ItemColumns",
     "Score",
     "Status",
     "Verdict",
     "passes",
     "quality_of",
     "score_of",
-    "token_item",
     "token_items",
     "verdict_name",
 ]
@@ -115,16 +116,35 @@ class Item:
         return copy
 
 
-@lru_cache(maxsize=1 << 14)
-def token_item(text: str, found: bool) -> Item:
-    """The item of a token; rows share those of frequent tokens."""
-    return Item("token", text, "FOUND" if found else "NOT_FOUND")
+class ItemColumns(NamedTuple):
+    """Items that differ in text, verdict and reason alone, column by column.
+
+    A table takes the columns as they are; an ``Item`` of each is made where a score's ``items`` are read. Those without
+    ``reasons`` were held ``against`` nothing.
+    """
+
+    kind: Kind
+    texts: Sequence[str]
+    verdicts: Sequence[Verdict]
+    reasons: Sequence[str] | None = None
+    against: Literal["answer", "reference"] | None = None
+
+    def items(self) -> tuple[Item, ...]:
+        """One item for each text."""
+        if self.reasons is None:
+            return tuple(map(_bare_item, repeat(self.kind), self.texts, self.verdicts))
+        each = zip(self.texts, self.verdicts, self.reasons, strict=True)
+        return tuple([Item(self.kind, *fields, against=self.against) for fields in each])
 
 
-def token_items(terms: Iterable[str], found: Iterable[bool]) -> Callable[[], tuple[Item, ...]]:
+_bare_item = lru_cache(maxsize=1 << 14)(Item)
+"""The item without a reason; rows share those of frequent tokens."""
+
+
+def token_items(terms: Iterable[str], found: Iterable[bool]) -> Callable[[], ItemColumns]:
     """What makes an item of each term when it is asked for, and takes little room until then.
 
-    >>> [(item.text, item.verdict) for item in token_items(["cat", "dog"], [True, False])()]
+    >>> [(item.text, item.verdict) for item in token_items(["cat", "dog"], [True, False])().items()]
     [('cat', 'FOUND'), ('dog', 'NOT_FOUND')]
     """
     return _TokenItems(" ".join(terms), bytes(found))
@@ -136,8 +156,11 @@ class _TokenItems:  # one object for the garbage collector, where a ``partial`` 
     def __init__(self, joined: str, found: bytes) -> None:
         self.joined, self.found = joined, found
 
-    def __call__(self) -> tuple[Item, ...]:
-        return tuple(map(token_item, self.joined.split(), map(bool, self.found)))
+    def __call__(self) -> ItemColumns:
+        return ItemColumns("token", self.joined.split(), list(map(_FOUND.__getitem__, self.found)))
+
+
+_FOUND: tuple[Verdict, Verdict] = ("NOT_FOUND", "FOUND")
 
 
 @dataclass(frozen=True)
@@ -218,11 +241,22 @@ class Score:
         """The same score with other values in some fields, unchecked: ``replace`` checks, at ten times the cost."""
         return _score_with(vars(self) | fields)
 
-    def with_items(self, make: Callable[[], tuple[Item, ...]]) -> Score:
+    def with_items(self, make: Callable[[], tuple[Item, ...] | ItemColumns]) -> Score:
         """The same score with the items that ``make`` gives, which is called when they are first read."""
         copy = self.changed(_make_items=make)
         vars(copy).pop("items", None)
         return copy
+
+    def item_columns(self) -> ItemColumns | None:
+        """The items as columns, where that is how they are made and nobody has read them; else ``None``."""
+        own = vars(self)
+        make = None if "items" in own else own["_make_items"]
+        made = make() if make else ()
+        if isinstance(made, ItemColumns):
+            return _in_language(made, own)
+        if make:
+            _keep_items(self, made)
+        return None
 
     def with_reason(self, make: Callable[[Score], str]) -> Score:
         """The same score with the reason that ``make`` gives of it, each time it is read: one maker for many scores."""
@@ -284,14 +318,25 @@ class _ItemsWhenRead:
     def __get__(self, score: Score | None, owner: type[Score]) -> tuple[Item, ...]:
         if score is None:
             return ()  # the field's default
-        own = vars(score)
-        make = own.get("_make_items")  # another thread may be through already
-        items: tuple[Item, ...] = make() if make else ()
-        if "_language" in own:
-            items = _finished_items(items, own.get("_contexts"), own["_language"])
-        items = own.setdefault("items", items)
-        own["_make_items"] = own["_contexts"] = None
-        return items
+        make = vars(score).get("_make_items")  # another thread may be through already
+        return _keep_items(score, make() if make else ())
+
+
+def _keep_items(score: Score, made: tuple[Item, ...] | ItemColumns) -> tuple[Item, ...]:
+    own = vars(score)
+    if isinstance(made, ItemColumns):
+        items = _in_language(made, own).items()
+    else:
+        items = _finished_items(made, own.get("_contexts"), own["_language"]) if "_language" in own else made
+    kept: tuple[Item, ...] = own.setdefault("items", items)
+    own["_make_items"] = own["_contexts"] = None
+    return kept
+
+
+def _in_language(columns: ItemColumns, own: Mapping[str, Any]) -> ItemColumns:
+    if columns.reasons is None or "_language" not in own:
+        return columns
+    return columns._replace(reasons=[rendered(reason, own["_language"]) for reason in columns.reasons])
 
 
 class _ReasonWhenRead:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.score import Item, Score, Verdict
+from mlflow_ragmetrics.core.score import ItemColumns, Score, Verdict
 from mlflow_ragmetrics.core.text import Text, answer_terms, distinct_terms, has_words, say, sentences
 from mlflow_ragmetrics.shared.words import words_of
 
@@ -55,7 +55,7 @@ class _Claims:
     def __init__(self, answer: str, shares: bytes) -> None:
         self.answer, self.shares = answer, shares
 
-    def __call__(self) -> tuple[Item, ...]:
+    def __call__(self) -> ItemColumns:
         claims = [sentence for sentence in sentences(self.answer) if has_words(sentence, _SHORTEST_CLAIM)]
         shares = memoryview(self.shares).cast("i").tolist()
         return _items(claims, list(zip(shares[::2], shares[1::2], strict=True)))
@@ -118,10 +118,9 @@ def _is_supported(n: Any, shared: Any) -> Any:  # numbers or arrays of them
     return 2 * shared >= n
 
 
-def _items(claims: Sequence[str], shares: Sequence[tuple[int, int]]) -> tuple[Item, ...]:
+def _items(claims: Sequence[str], shares: Sequence[tuple[int, int]]) -> ItemColumns:
     verdicts: list[Verdict] = ["SUPPORTED" if _is_supported(*share) else "NEUTRAL" for share in shares]
-    each = zip(claims, verdicts, starmap(_reason, shares), strict=True)
-    return tuple([Item("sentence", *fields, against="reference") for fields in each])
+    return ItemColumns("sentence", claims, verdicts, list(starmap(_reason, shares)), against="reference")
 
 
 @lru_cache(maxsize=256)

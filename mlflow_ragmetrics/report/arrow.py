@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import accumulate, chain, islice, repeat
+from itertools import accumulate, chain, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 
 from mlflow_ragmetrics.core.json_text import as_json, plain_text
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, RagMetricsError
 from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
 from mlflow_ragmetrics.readers.results import BETTER
 from mlflow_ragmetrics.report.diagnosis import diagnose
-from mlflow_ragmetrics.report.tables import has_diagnoses
+from mlflow_ragmetrics.report.tables import GatheredItems, has_diagnoses
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.suite import Suite
@@ -48,8 +48,6 @@ ITEM = pa.struct(
 )
 
 ITEMS = pa.list_(ITEM)
-_OF_ITEMS = [field for field in ITEM if field.name != "unbacked"]
-_MOST_TOKENS = 1 << 14
 
 T = TypeVar("T")
 _ABSENT = Score()
@@ -97,7 +95,6 @@ class ScoreColumns:
             [f"{prefix}{name}" for name in ("diagnosis", "diagnosis_reason")] if has_diagnoses(suite.keys) else []
         )
         self._language = suite.language
-        self._items = _Items()
         for metric in suite.metrics:
             key = prefix + metric.key
             self._add(key, metric.definition.scaled, metric.threshold is not None)
@@ -153,7 +150,7 @@ class ScoreColumns:
             for key in dict.fromkeys(column.key for column in self._columns)
         }
         arrays = [
-            self._items.lists([score.items for score in scores[column.key]], [row.sample for row in rows])
+            _items(scores[column.key], [row.sample for row in rows])
             if column.type == ITEMS
             else _array(list(map(column.read, scores[column.key])), column.type)
             for column in self._columns
@@ -248,55 +245,48 @@ def _structs(groups: Sequence[Sequence[Any]], kind: pa.StructType) -> pa.Array:
     if not members:
         return _empty_lists(len(groups), kind)
     arrays = [_array(list(map(attrgetter(field.name), members)), field.type) for field in kind]
-    return _listed(groups, pa.StructArray.from_arrays(arrays, fields=list(kind)))
+    return _lists(map(len, groups), pa.StructArray.from_arrays(arrays, fields=list(kind)))
 
 
-class _Items:
-    """Items as lists of structs: one that rows share is read once, and that of a token kept for the lists to come."""
-
-    def __init__(self) -> None:
-        self._forget()
-
-    def _forget(self) -> None:
-        self._tokens: list[Item] = []  # as long as an item lives, no other has its address
-        self._places: dict[int, int] = {}
-        self._known = pa.array([], pa.struct(_OF_ITEMS))
-
-    def lists(self, groups: Sequence[Sequence[Item]], samples: Sequence[Sample]) -> pa.Array:
-        """The items of each row; ``samples`` hold the passages that those which are not supported were held against."""
-        members = list(chain.from_iterable(groups))
-        if not members:
-            return _empty_lists(len(groups), ITEM)
-        if len(self._tokens) > _MOST_TOKENS:
-            self._forget()
-        addresses = list(map(id, members))
-        distinct = dict(zip(addresses, members, strict=True))
-        new = [item for address, item in distinct.items() if address not in self._places]
-        tokens = [item for item in new if item.kind == "token"]
-        others = [item for item in new if item.kind != "token"]
-        arrays = [_array(list(map(attrgetter(each.name), tokens + others)), each.type) for each in _OF_ITEMS]
-        read = pa.concat_arrays([self._known, pa.StructArray.from_arrays(arrays, fields=_OF_ITEMS)])
-        self._tokens += tokens
-        self._places.update(zip(map(id, tokens + others), range(len(self._known), len(read)), strict=True))
-        places = np.fromiter(map(self._places.__getitem__, addresses), np.int32, len(addresses))
-        for item in others:
-            del self._places[id(item)]
-        self._known = read[: len(self._tokens)]
-        unbacked = _empty_lists(len(members), pa.string())
-        if any(item.evidence and item.unbacked_by_chunks for item in others):
-            own = chain.from_iterable(map(repeat, samples, map(len, groups)))
-            unbacked = _array([unbacked_in(item, each.texts) for item, each in zip(members, own, strict=True)], TEXTS)
-        columns = [*read.take(pa.array(places)).flatten(), unbacked]
-        return _listed(groups, pa.StructArray.from_arrays(columns, fields=list(ITEM)))
+def _items(scores: Sequence[Score], samples: Sequence[Sample]) -> pa.Array:
+    """The items of each score; ``samples`` hold the passages that those which are not supported were held against."""
+    found = GatheredItems(zip(scores, samples, strict=True))
+    size = len(found.texts)
+    if not size:
+        return _empty_lists(len(scores), ITEM)
+    columns = {
+        "kind": _array(found.kinds, pa.string()),
+        "text": _array(found.texts, pa.string()),
+        "verdict": _array(found.verdicts, pa.string()),
+        "against": _array(found.against, pa.string()),
+        "reason": _array(found.reasons, pa.string()),
+        "support": pa.nulls(size, pa.float64()),
+        "judge": pa.nulls(size, pa.string()),
+        "evidence": _empty_lists(size, EVIDENCE),
+        "unbacked": _empty_lists(size, pa.string()),
+    }
+    if found.given:
+        blank: dict[str, Any] = {"support": None, "judge": None, "evidence": (), "unbacked": ()}
+        values = {name: [value] * size for name, value in blank.items()}
+        for start, items, sample in found.given:
+            places = slice(start, start + len(items))
+            for name in ("support", "judge", "evidence"):
+                values[name][places] = map(attrgetter(name), items)
+            values["unbacked"][places] = [
+                unbacked_in(item, sample.texts) if item.unbacked_by_chunks else () for item in items
+            ]
+        columns |= {name: _array(column, ITEM.field(name).type) for name, column in values.items()}
+    members = pa.StructArray.from_arrays([columns[field.name] for field in ITEM], fields=list(ITEM))
+    return _lists(found.sizes, members)
 
 
 def _empty_lists(count: int, kind: pa.DataType) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), pa.array([], kind))
 
 
-def _listed(groups: Sequence[Sequence[Any]], members: pa.Array) -> pa.Array:
-    """``members``, which stand one group after another, as one list a group."""
-    return pa.ListArray.from_arrays(pa.array(accumulate(map(len, groups), initial=0), pa.int32()), members)
+def _lists(sizes: Iterable[int], members: pa.Array) -> pa.Array:
+    """``members``, which stand one group after another, as lists of so many each."""
+    return pa.ListArray.from_arrays(pa.array(accumulate(sizes, initial=0), pa.int32()), members)
 
 
 def _storable(value: Any) -> Any:

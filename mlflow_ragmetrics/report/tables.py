@@ -6,8 +6,10 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.sample import Sample
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ITEM_COLUMNS",
+    "GatheredItems",
     "Layout",
     "TELLING",
     "has_diagnoses",
@@ -32,8 +35,6 @@ __all__ = [
 
 ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "against", "reason", "support", "evidence", "unbacked")
 
-
-T = TypeVar("T")
 _FIRST = ("id", "question", "answer")
 _UNSAFE = re.compile(r"[^\w\-.]+", re.ASCII)
 
@@ -192,36 +193,83 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
     who look at the table.
     """
     import pandas as pd
+    from pandas.arrays import FloatingArray
 
-    scored = [(row.sample, key, score.items) for row in rows for key, score in row.scores.items() if score.items]
-    members = [item for _, _, items in scored for item in items]
-    sizes = [len(items) for _, _, items in scored]
-    no_evidence: list[Any] = []  # one for all: a list per item would keep the garbage collector busy
-    columns: dict[str, list[Any]] = {
-        "id": _repeated(plain_texts(sample.id for sample, _, _ in scored), sizes),
-        "metric": _repeated([key for _, key, _ in scored], sizes),
-        "kind": [item.kind for item in members],
-        "text": plain_texts([item.text for item in members]),
-        "verdict": [item.verdict for item in members],
-        "against": [item.against for item in members],
-        "reason": plain_texts([item.reason for item in members]),
-        "support": [item.support for item in members],
-        "evidence": [_evidence(item) if item.evidence else no_evidence for item in members],
-        "unbacked": [
-            plain(list(unbacked_in(item, row.texts))) if item.evidence and item.unbacked_by_chunks else no_evidence
-            for item, row in zip(members, _repeated([sample for sample, _, _ in scored], sizes), strict=True)
-        ],
+    scored = [(row.sample, key, score) for row in rows for key, score in row.scores.items()]
+    found = GatheredItems((score, sample) for sample, _, score in scored)
+    none: list[Any] = []  # one for all: a list per item would keep the garbage collector busy
+    evidence, unbacked = [none] * len(found.texts), [none] * len(found.texts)
+    judges: list[str | None] = [None] * len(found.texts)
+    support = FloatingArray(np.zeros(len(found.texts)), np.ones(len(found.texts), bool))
+    graded = [(place, item.support) for start, items, _ in found.given for place, item in enumerate(items, start)]
+    if graded:
+        support[np.array([place for place, _ in graded])] = pd.array([value for _, value in graded], dtype="Float64")
+    for start, items, sample in found.given:
+        places = slice(start, start + len(items))
+        judges[places] = [item.judge for item in items]
+        evidence[places] = [_evidence(item) if item.evidence else none for item in items]
+        unbacked[places] = [
+            plain(list(unbacked_in(item, sample.texts))) if item.unbacked_by_chunks else none for item in items
+        ]
+    columns = {
+        "id": np.repeat(_objects(plain_texts(sample.id for sample, _, _ in scored)), found.sizes),
+        "metric": np.repeat(_objects([key for _, key, _ in scored]), found.sizes),
+        "kind": _objects(found.kinds),
+        "text": _objects(plain_texts(found.texts)),
+        "verdict": _objects(found.verdicts),
+        "against": _objects(found.against),
+        "reason": _objects(plain_texts(found.reasons)),
+        "evidence": _objects(evidence),
+        "unbacked": _objects(unbacked),
     }
-    frame = pd.DataFrame(columns, columns=list(ITEM_COLUMNS), dtype=object)
-    frame["support"] = pd.array(columns["support"], dtype="Float64")
-    if any(item.judge for item in members):
-        frame["judge"] = [item.judge for item in members]
+    frame = pd.DataFrame(columns, dtype=object, copy=False)
+    frame.insert(ITEM_COLUMNS.index("support"), "support", pd.Series(support))
+    if any(judges):
+        frame["judge"] = judges
     return frame
 
 
-def _repeated(values: Iterable[T], sizes: Iterable[int]) -> list[T]:
-    """Each value so many times."""
-    return list(chain.from_iterable(map(repeat, values, sizes)))
+class GatheredItems:
+    """The items of many scores, field by field; ``sizes`` says how many each score has.
+
+    ``given`` has those of the scores that have no columns, each with the place of the first and the score's sample: no
+    other item has support, a judge or evidence.
+    """
+
+    def __init__(self, scored: Iterable[tuple[Score, Sample]]) -> None:
+        self.sizes: list[int] = []
+        self.kinds: list[str] = []
+        self.texts: list[str] = []
+        self.verdicts: list[str | None] = []
+        self.against: list[str | None] = []
+        self.reasons: list[str] = []
+        self.given: list[tuple[int, Sequence[Item], Sample]] = []
+        for score, sample in scored:
+            columns = score.item_columns()
+            if columns is None:
+                self._add(score.items, sample)
+            else:
+                size = len(columns.texts)
+                self.sizes.append(size)
+                self.kinds += repeat(columns.kind, size)
+                self.texts += columns.texts
+                self.verdicts += columns.verdicts
+                self.against += repeat(columns.against, size)
+                self.reasons += repeat("", size) if columns.reasons is None else columns.reasons
+
+    def _add(self, items: Sequence[Item], sample: Sample) -> None:
+        self.sizes.append(len(items))
+        if items:
+            self.given.append((len(self.texts), items, sample))
+            self.kinds += [item.kind for item in items]
+            self.texts += [item.text for item in items]
+            self.verdicts += [item.verdict for item in items]
+            self.against += [item.against for item in items]
+            self.reasons += [item.reason for item in items]
+
+
+def _objects(values: Sequence[Any]) -> np.ndarray:
+    return np.fromiter(values, object, len(values))
 
 
 def row_without_texts(row: Row) -> Row:

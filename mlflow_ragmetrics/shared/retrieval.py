@@ -7,14 +7,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import accumulate, compress, count, islice
+from itertools import accumulate, compress, count, islice, repeat
 from statistics import fmean
 from typing import Annotated, Literal, Union
 
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.score import ItemColumns, Score, Verdict
 from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.errors import InvalidOptionError
 
@@ -83,19 +83,18 @@ class Match:
         """The ranks, from 1, of the relevant documents among the retrieved ones."""
         return tuple(compress(count(1), map(self.correct.__contains__, self.retrieved)))
 
-    def items(self) -> tuple[Item, ...]:
+    def items(self) -> ItemColumns:
         """The retrieved documents in rank order, FOUND among the relevant ones or not, then those that were missed."""
         return self._items
 
     @cached_property
-    def _items(self) -> tuple[Item, ...]:
-        correct = self.correct
-        ranked = (
-            Item("document", each, "FOUND" if each in correct else "NOT_FOUND", _at_rank(rank, each in correct))
-            for rank, each in enumerate(self.retrieved, 1)
-        )
-        missed = (Item("document", each, "NOT_FOUND", _at_rank(None)) for each in self.gold if each not in correct)
-        return (*ranked, *missed)
+    def _items(self) -> ItemColumns:
+        found = list(map(self.correct.__contains__, self.retrieved))
+        missed = [each for each in self.gold if each not in self.correct]
+        verdicts: list[Verdict] = ["FOUND" if each else "NOT_FOUND" for each in found]
+        reasons = [*map(_at_rank, count(1), found), *repeat(_at_rank(None), len(missed))]
+        verdicts += repeat("NOT_FOUND", len(missed))
+        return ItemColumns("document", [*self.retrieved, *missed], verdicts, reasons)
 
 
 def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mlflow_ragmetrics.core.score import Item, token_items
+from mlflow_ragmetrics.core.score import ItemColumns, token_items
 from mlflow_ragmetrics.core.text import ENDS_SENTENCE, HAS_CONTENT, READ_WHOLE, in_sentence, terms_of_word
 
 __all__ = ["Sentences", "Terms", "Words", "token_items_of_each", "words_of"]
@@ -241,7 +241,7 @@ def _in_use() -> _Lexicon:
     return lexicon
 
 
-def token_items_of_each(words: Words, terms: Terms, found: Bools) -> list[Callable[[], tuple[Item, ...]]]:
+def token_items_of_each(words: Words, terms: Terms, found: Bools) -> list[Callable[[], ItemColumns]]:
     """By text, the ``token_items`` of these terms of ``words``."""
     import pyarrow as pa
     from pyarrow import compute

@@ -33,7 +33,7 @@ def test_counts_of_an_answer_are_those_of_its_terms(text: str) -> None:
 
 def test_items_of_tokens_are_made_when_they_are_read() -> None:
     make = token_items(["猫", "cat"], [False, True])
-    assert [(item.text, item.verdict) for item in make()] == [("猫", "NOT_FOUND"), ("cat", "FOUND")]
+    assert [(item.text, item.verdict) for item in make().items()] == [("猫", "NOT_FOUND"), ("cat", "FOUND")]
     assert pickle.loads(pickle.dumps(make))() == make()
 
 

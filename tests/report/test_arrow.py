@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
-from mlflow_ragmetrics.report import arrow
 from mlflow_ragmetrics.report.arrow import ITEM, ScoreColumns, write_parquet
 
 RECORDS: list[dict[str, Any]] = [
@@ -61,17 +61,23 @@ def test_an_item_that_rows_share_is_held_against_the_passages_of_each() -> None:
     assert [[item["unbacked"] for item in items] for items in found] == [[[], each, []] for each in expected]
 
 
-def test_tokens_that_come_again_are_the_same_in_later_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow, "_MOST_TOKENS", 8)
-    columns = ScoreColumns(rm.Suite(["lexical_groundedness"]))
-    tokens = [rm.Item("token", f"t{number}", "FOUND" if number % 2 else "NOT_FOUND") for number in range(24)]
-    for batch in range(60):
-        own = rm.Item("sentence", f"of batch {batch}", "NEUTRAL", reason="no")
-        kept = tokens[batch % 7 :: 1 + batch % 5]
-        rows = [Row(rm.Sample(), {"lexical_groundedness": rm.Score(1.0, items=(*kept[n:], own))}) for n in range(3)]
-        found = pa.RecordBatch.from_arrays(columns.arrays(rows), schema=columns.schema)
-        texts = [[item["text"] for item in items] for items in found["lexical_groundedness_items"].to_pylist()]
-        assert texts == [[item.text for item in row.scores["lexical_groundedness"].items] for row in rows]
+def test_items_that_nobody_has_read_stand_in_the_columns_as_those_that_are_read() -> None:
+    judged = rm.Item("claim", "Paris burns.", "NEUTRAL", "no", 0.25, (rm.Evidence(1, None, "Paris."),), "a judge")
+    answers = ["The cat sat here. A dog ran off.", "", "Cats. Nobody saw the cat of ours.", "Nobody saw a café."]
+    suite = rm.Suite(["lexical_factuality", "lexical_groundedness"], language="ru")
+    samples = [rm.Sample(answer=each, references=("The cat sat.",), contexts=(rm.Chunk("A"),)) for each in answers]
+    rows = list(suite.score_samples(samples))
+    for score in rows[3].scores.values():
+        assert score.items
+    rows.append(Row(samples[0], dict.fromkeys(suite.keys, rm.Score(1.0, items=(judged, judged)))))
+    columns = ScoreColumns(suite)
+    found = pa.RecordBatch.from_arrays(columns.arrays(rows), schema=columns.schema)
+    assert "items" not in vars(rows[0].scores["lexical_factuality"])
+    for key in suite.keys:
+        listed = [item for items in found[f"{key}_items"].to_pylist() for item in items]
+        expected = [item for row in rows for item in row.scores[key].items]
+        assert [item.pop("unbacked") for item in listed] == [list(unbacked_in(item, ["A"])) for item in expected]
+        assert listed == [{**asdict(item), "evidence": list(map(asdict, item.evidence))} for item in expected]
 
 
 def test_types_follow_from_the_suite(tmp_path: Path) -> None:

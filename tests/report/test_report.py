@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.report.tables import ITEM_COLUMNS
+from mlflow_ragmetrics.report.tables import ITEM_COLUMNS, items_frame
 
 RECORD = {"id": "r1", "question": "q?", "answer": "A fact.", "contexts": [{"id": "doc-7", "text": "A fact."}]}
 
@@ -31,6 +31,25 @@ def test_items_carry_verdict_chunk_id_and_quote() -> None:
     assert item["evidence"] == [{"chunk": 1, "id": "doc-7", "quote": "A fact."}]
     assert report.table["faithfulness_support"].tolist() == [0.9]
     assert report.table["faithfulness_judge"].tolist() == ["one-claim"]
+
+
+def test_items_that_nobody_has_read_make_the_table_of_those_that_are_read() -> None:
+    record = {"question": "Which cat?", "answer": "The cat sat. It ate my mouse at 9.", "reference": "A cat ate it."}
+    keys = ["lexical_groundedness", "lexical_factuality", "faithfulness", "context_recall"]
+    ids = {"retrieved_doc_ids": ["d1", "d2"], "gold_doc_ids": ["d2", "d3"], "contexts": ["The cat sat."]}
+    rows = [{**record, **ids, "id": "a"}, {"id": "b"}, {**record, **ids, "id": "c", "answer": "Nobody."}]
+    report = rm.Suite(keys, language="ru").evaluate(rows)
+    unread = report.items
+    items = [
+        (row.sample.id, key, item) for row in report.rows for key, score in row.scores.items() for item in score.items
+    ]
+    assert unread["id"].tolist() == [each for each, _, _ in items]
+    assert unread["metric"].tolist() == [key for _, key, _ in items]
+    for field in ("kind", "text", "verdict", "against", "reason"):
+        assert unread[field].tolist() == [getattr(item, field) for _, _, item in items]
+    assert unread["support"].isna().tolist() == [item.support is None for _, _, item in items]
+    assert [len(each) for each in unread["evidence"]] == [len(item.evidence) for _, _, item in items]
+    pd.testing.assert_frame_equal(items_frame(report.rows), unread)
 
 
 def test_types_of_the_table() -> None:
