@@ -15,7 +15,7 @@ import mlflow
 from mlflow.entities import Feedback, Trace
 from mlflow.genai.scorers import Scorer
 from mlflow.tracing.constant import TraceMetadataKey
-from pydantic import PrivateAttr
+from pydantic import BaseModel, PrivateAttr
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import Sample
@@ -103,7 +103,15 @@ def _scorer(name: str, keys: Sequence[str], suite: Suite, shared: _SharedRows) -
     return made
 
 
-class RagScorer(Scorer):
+class _SuiteScorer(Scorer):
+    """A scorer that is what its fields say, as its ``description`` spells the suite."""
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """The fields as JSON values: MLflow asks for them for each feedback, or it parses this file each time."""
+        return BaseModel.model_dump(self, **{"mode": "json", **options})
+
+
+class RagScorer(_SuiteScorer):
     """Scores one row with a suite; made by ``scorer``, ``scorers`` and ``get_scorer``."""
 
     _keys: tuple[str, ...] = PrivateAttr(default=())
@@ -177,7 +185,7 @@ def _no_failure(value: Any) -> bool:
     return bool(value == 1.0)
 
 
-class SessionScorer(Scorer):
+class SessionScorer(_SuiteScorer):
     """Whether no turn of a conversation fails; made by ``RagScorer.sessions``."""
 
     _key: str = PrivateAttr(default="")

@@ -315,6 +315,24 @@ def test_a_suite_with_other_weights_is_another_scorer_to_mlflow(judge: WordJudge
     assert len(set(digests)) == 2
 
 
+def test_mlflow_need_not_parse_this_package_to_tell_scorers_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    utilities = pytest.importorskip("mlflow.genai.scorers.scorer_utils")
+    if not hasattr(utilities, "get_scorer_definition_digest"):
+        pytest.skip("this MLflow does not tell scorers apart")
+    made = [rm.scorer("coherence"), rm.scorer(["rouge", "coherence"]), *rm.scorers(["faithfulness", "coherence"])]
+    made.append(made[-2].sessions())
+
+    def parsed(_: object) -> str:
+        raise AssertionError("the source was read")
+
+    monkeypatch.setattr("inspect.getsource", parsed)
+    digests = list(map(utilities.get_scorer_definition_digest, made))
+    assert None not in digests
+    assert len(set(digests)) == len(made)
+    with pytest.raises(mlflow.exceptions.MlflowException, match="must be a builtin or decorator scorer"):
+        made[0].register(name="ours")
+
+
 def test_scorers_of_one_metric_can_be_combined_by_mlflow() -> None:
     if not hasattr(mlflow.genai, "make_scorer_ensemble"):
         pytest.skip("this MLflow combines no scorers")

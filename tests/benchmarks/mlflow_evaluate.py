@@ -1,14 +1,16 @@
-"""``mlflow.models.evaluate`` with our metrics and with MLflow's own.
+"""``mlflow.models.evaluate`` and ``mlflow.genai.evaluate`` with our metrics and with others.
 
 ``python tests/benchmarks/mlflow_evaluate.py``. The same work: ROUGE in all four types. MLflow's own ROUGE asks the
 package ``evaluate`` for a script that it downloads; here the script's few lines stand in for the download, and what
 they call is the same ``rouge_score``. Then the least work that MLflow knows, its exact match and a token overlap made
-with its ``make_metric``, beside two and six of ours, which also write tables and a page into the run.
+with its ``make_metric``, beside two and six of ours, which also write tables and a page into the run. At last
+``mlflow.genai.evaluate`` with six scorers of the preset ``lexical``, and with six that compute nothing.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -95,13 +97,65 @@ def _evaluation(size: int, metrics: Sequence[Any]) -> Callable[[], Any]:
     return run
 
 
-WORKS = {"own": own, "ours": ours, "all_ours": all_ours, "own_rouge": own_rouge, "our_rouge": our_rouge}
+def our_scorers(size: int) -> Callable[[], Any]:
+    import mlflow_ragmetrics as rm
+
+    return _genai_evaluation(size, rm.scorers(rm.Suite.preset("lexical")))
+
+
+def trivial_scorers(size: int) -> Callable[[], Any]:
+    from mlflow.genai.scorers import scorer
+
+    def trivial(number: int) -> Any:
+        def score(outputs: Any) -> float:
+            return 0.5
+
+        return scorer(name=f"trivial_{number}")(score)
+
+    return _genai_evaluation(size, list(map(trivial, range(6))))
+
+
+def _genai_evaluation(size: int, scorers: Sequence[Any]) -> Callable[[], Any]:
+    import mlflow
+
+    logging.disable(logging.WARNING)
+    enter_new_folder()
+    mlflow.set_tracking_uri("sqlite:///mlflow.db")
+    mlflow.set_experiment("speed")
+    limits = {"MAX_WORKERS": "10", "SCORER_RATE_LIMIT": "0", "PREDICT_RATE_LIMIT": "0"}
+    os.environ.update({f"MLFLOW_GENAI_EVAL_{name}": limit for name, limit in limits.items()})
+    data = [
+        {
+            "inputs": {"question": row["question"]},
+            "outputs": row["answer"],
+            "expectations": {"expected_response": row["reference"]},
+        }
+        for row in records(size, WORDS)
+    ]
+
+    def run() -> None:
+        found = mlflow.genai.evaluate(data=data, scorers=list(scorers))
+        assert len(found.result_df) == size
+
+    return run
+
+
+WORKS = {
+    "own": own,
+    "ours": ours,
+    "all_ours": all_ours,
+    "own_rouge": own_rouge,
+    "our_rouge": our_rouge,
+    "our_scorers": our_scorers,
+    "trivial_scorers": trivial_scorers,
+}
 _ROUGE = (("ours: ROUGE, four types", "our_rouge"), ("MLflow: ROUGE, four types", "own_rouge"))
 _LEAST = (
     ("ours: rouge, lexical_factuality", "ours"),
     ("ours: the lexical preset (six)", "all_ours"),
     ("MLflow: exact match, custom overlap", "own"),
 )
+_SCORERS = (("ours: six lexical scorers", "our_scorers"), ("six scorers that compute nothing", "trivial_scorers"))
 
 
 def figures(short: bool) -> Sequence[Figure]:
@@ -111,6 +165,9 @@ def figures(short: bool) -> Sequence[Figure]:
         results = compete(__file__, [Contestant(*each) for each in contestants], size, 1 if short else 3)
         what = f"mlflow.models.evaluate, {size:,} rows of {WORDS} words, logged: {said}"
         found.append(Figure(what, results))
+    size = 3 if short else 200
+    results = compete(__file__, [Contestant(*each) for each in _SCORERS], size, 1 if short else 3)
+    found.append(Figure(f"mlflow.genai.evaluate, {size} rows of {WORDS} words, logged", results))
     return found
 
 
