@@ -6,6 +6,7 @@ each word is read once for all texts that have it. Texts that this does not serv
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -239,6 +240,15 @@ def _in_use() -> _Lexicon:
     if lexicon.is_full:
         lexicon = _lexicons[0] = _Lexicon()
     return lexicon
+
+
+def _forget() -> None:
+    _lexicons[0] = _Lexicon()
+    _kept.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)  # a thread of the parent may have been about to change it
 
 
 def token_items_of_each(words: Words, terms: Terms, found: Bools) -> list[Callable[[], ItemColumns]]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -134,3 +137,17 @@ def test_texts_of_mostly_new_words_are_read_alone(monkeypatch: pytest.MonkeyPatc
     assert [words_of([each])[0].alone.tolist() for each in (f"{known} {known}", new)] == [[False], [True]]
     for metric in METRICS:
         assert_same(metric, [_sample(new, known, new)] * 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_does_not_wait_for_a_thread_of_its_parent() -> None:
+    held = words._lexicons[0]
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(held._lock.acquire).result()
+        child = os.fork()
+        if not child:
+            signal.alarm(20)  # ends a child that waits
+            os._exit(words.words_of(["a red house"] * 20)[0].size != 20)
+        thread.submit(held._lock.release).result()
+    assert os.waitpid(child, 0)[1] == 0

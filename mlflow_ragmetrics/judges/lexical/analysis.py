@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from bisect import bisect_left
@@ -164,6 +165,11 @@ class Recent(Generic[Key, Value]):
 
     def __init__(self, make: Callable[[Key], Value], size: Callable[[Key], int], capacity: int) -> None:
         self._make, self._size, self._capacity = make, size, capacity
+        self._forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)  # a thread of the parent may have been about to change it
+
+    def _forget(self) -> None:
         self._kept: OrderedDict[Key, Value] = OrderedDict()
         self._total = 0
         self._lock = threading.Lock()

@@ -80,7 +80,6 @@ _SCALES_OF_DEGREES = {
 }
 _DATE = re.compile(r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_LOCK = threading.Lock()
 
 
 class Term(NamedTuple):
@@ -100,9 +99,14 @@ class Term(NamedTuple):
     negated: bool
 
 
-@lru_cache(maxsize=1)
-def _stemmers() -> tuple[snowballstemmer.stemmer, snowballstemmer.stemmer]:
-    return snowballstemmer.stemmer("english"), snowballstemmer.stemmer("russian")
+class _Stemmers(threading.local):
+    """Those of one thread: a Snowball stemmer keeps its word in itself."""
+
+    def __init__(self) -> None:
+        self.english, self.russian = map(snowballstemmer.stemmer, ("english", "russian"))
+
+
+_STEMMERS = _Stemmers()
 
 
 def stem(word: str) -> str:
@@ -122,9 +126,8 @@ def _stem_short(word: str) -> str:
 def _snowball(word: str) -> str:
     if len(word) < 3 or (word[-1] in _UNSTEMMED and word.isascii()):
         return word
-    english, russian = _stemmers()
-    with _LOCK:  # a Snowball stemmer keeps its word in itself
-        stemmed: str = (russian if _CYRILLIC.search(word) else english).stemWord(_american(word))
+    stemmer = _STEMMERS.russian if _CYRILLIC.search(word) else _STEMMERS.english
+    stemmed: str = stemmer.stemWord(_american(word))
     return stemmed
 
 

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.judges.lexical.analysis import Analysis, split_claims
+from mlflow_ragmetrics.judges.lexical.analysis import Analysis, analysed, split_claims
 
 
 @pytest.mark.parametrize(
@@ -105,3 +109,16 @@ def test_most_claims_are_not_taken_apart_again():
         "Cats sleep in 5 beds. Dogs bark, and they do not sleep; nobody (ever) asks.\n- Bread is cheap\n- Milk is not"
     )
     assert [terms is not None for _, terms in split_claims(text)] == [True] * 5
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_does_not_wait_for_a_thread_of_its_parent() -> None:
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(analysed._lock.acquire).result()
+        child = os.fork()
+        if not child:
+            signal.alarm(20)  # ends a child that waits
+            os._exit(len(analysed("The tower is red.").spans) != 1)
+        thread.submit(analysed._lock.release).result()
+    assert os.waitpid(child, 0)[1] == 0
