@@ -397,7 +397,8 @@ class Suite:
     ) -> Report:
         """``evaluate`` in a worker thread, for callers in an event loop; it ends when the task is cancelled.
 
-        Then the ``CancelledError`` has what was done as its ``report``, or ``None``.
+        Then the ``CancelledError`` has what was done as its ``report``, or ``None``; with Python 3.10, who awaits the
+        task finds it in the error's ``__context__``.
         """
         evaluate = partial(self.evaluate, data, columns=columns, progress=progress, repeat=repeat, groups=groups)
         return await run_beside(evaluate, patience=TO_HAND_OVER)

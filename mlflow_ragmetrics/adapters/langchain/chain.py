@@ -124,7 +124,8 @@ async def aevaluate_chain(
 ) -> Report:
     """Like ``evaluate_chain``, from within an event loop: the chain is awaited in it.
 
-    Where the task is cancelled, the ``CancelledError`` has the ``report`` of what was done, which is logged.
+    Where the task is cancelled, the ``CancelledError`` has the ``report`` of what was done, which is logged; with
+    Python 3.10, who awaits the task finds it in the error's ``__context__``.
     """
     loop = asyncio.get_running_loop()
     return await run_beside(partial(_evaluated, chain, data, suite, loop, **options), patience=TO_HAND_OVER)
