@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -31,12 +31,10 @@ from mlflow_ragmetrics.tracking.trace_store import (
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Assessment, TraceInfo
     from mlflow.exceptions import MlflowException
 
-    from mlflow_ragmetrics.core.score import Score
 
-__all__ = ["RUN_TYPE", "add_scores", "link_traces", "log_feedback", "log_traces", "remove_traces", "scored_keys"]
+__all__ = ["RUN_TYPE", "link_traces", "log_feedback", "log_traces", "remove_traces"]
 
 _TRACES_PER_BATCH = 100
 _TRACES_PER_UPLOAD = 20
@@ -131,21 +129,6 @@ def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosed
             _insistently(partial(write_assessment, trace_id, feedback, f"{run_id} {DIAGNOSIS}"))
     link_traces(list(traced), run_id)
     return list(traced)
-
-
-def scored_keys(info: TraceInfo) -> dict[str, Assessment]:
-    """The scores that a trace carries as feedback of this package, by the metrics' keys; the last one of each."""
-    return {
-        (each.metadata or {}).get("ragmetrics.key", each.name): each
-        for each in info.assessments or ()
-        if "ragmetrics.status" in (each.metadata or {})
-    }
-
-
-def add_scores(trace_id: str, scores: Mapping[str, Score], run_id: str) -> None:
-    """Put scores onto a trace as feedback by their keys: each once, whoever does it and however often."""
-    for key, score in scores.items():
-        _insistently(partial(write_assessment, trace_id, feedback_of(key, score, run_id), f"watch {key}"))
 
 
 def _insistently(action: Callable[[], None]) -> None:
