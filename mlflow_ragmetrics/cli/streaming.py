@@ -20,7 +20,6 @@ import numpy as np
 
 from mlflow_ragmetrics.cli import say_stopping
 from mlflow_ragmetrics.cli.output import unwritable
-from mlflow_ragmetrics.core.text import Text, render
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.errors import MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.readers import read_samples
@@ -32,6 +31,7 @@ from mlflow_ragmetrics.report.table_file import TABLES, TableFile
 from mlflow_ragmetrics.report.tables import has_diagnoses
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
+from mlflow_ragmetrics.text.messages import Text, render
 from mlflow_ragmetrics.views.progress import progress_of
 
 if TYPE_CHECKING:

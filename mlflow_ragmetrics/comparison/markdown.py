@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.core.text import counted
+from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.views.text import number
 
 if TYPE_CHECKING:

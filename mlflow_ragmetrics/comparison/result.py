@@ -17,7 +17,6 @@ from mlflow_ragmetrics.comparison.markdown import comparison_markdown
 from mlflow_ragmetrics.comparison.pairing import Pairing, measured
 from mlflow_ragmetrics.comparison.sessions import SessionPasses, session_passes
 from mlflow_ragmetrics.core.html import render
-from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.readers.groups import table_slices
 from mlflow_ragmetrics.readers.labels import Labels
@@ -26,6 +25,7 @@ from mlflow_ragmetrics.report.gates import Check, check_comparison, raise_failur
 from mlflow_ragmetrics.report.junit import Case
 from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true_difference
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
+from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.views.notebook import Folded, Line, Table, cell
 from mlflow_ragmetrics.views.text import text_table
 

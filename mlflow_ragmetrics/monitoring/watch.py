@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import Text, render, say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.monitoring.alert import check_alert, send
@@ -28,6 +27,7 @@ from mlflow_ragmetrics.readers.traces import is_answered, record_of_trace, state
 from mlflow_ragmetrics.records.record import to_sample
 from mlflow_ragmetrics.report.anytime import digest_of
 from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.text.messages import Text, render, say
 from mlflow_ragmetrics.tracking.anytime import measurement_id
 from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN
 from mlflow_ragmetrics.tracking.traces import add_scores, link_traces, scored_keys

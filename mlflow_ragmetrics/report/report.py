@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.json_text import as_json, plain
 from mlflow_ragmetrics.core.score import Better, Score
-from mlflow_ragmetrics.core.text import counted, render
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.readers import digest
@@ -46,6 +45,7 @@ from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, row_with
 from mlflow_ragmetrics.report.true_score import Method, TrueScore, true_score
 from mlflow_ragmetrics.shared.retrieval import retrieval_summary
 from mlflow_ragmetrics.statistics.agreement import Agreement
+from mlflow_ragmetrics.text.messages import counted, render
 from mlflow_ragmetrics.tracking.describe import questions_digest
 from mlflow_ragmetrics.views.notebook import report_cell
 from mlflow_ragmetrics.views.report_page import MOST_ROWS, OtherRun, report_page

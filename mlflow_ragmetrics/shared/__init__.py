@@ -1,1 +1,1 @@
-"""What several metrics have in common: claims, similarity, retrieved documents, non-answers."""
+"""What several metrics have in common: claims, similarity, retrieved documents, states of answers."""

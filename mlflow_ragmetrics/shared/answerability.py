@@ -13,7 +13,7 @@ from mlflow_ragmetrics.core.score import Evidence, Item, Verdict, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError
 from mlflow_ragmetrics.records.aliases import ANSWERABLE_NAMES
 from mlflow_ragmetrics.records.values import is_missing
-from mlflow_ragmetrics.shared.non_answers import has_context
+from mlflow_ragmetrics.shared.answer_states import has_context
 
 __all__ = ["SUFFICIENT", "Answerable", "Judged", "given_answerable", "sufficiency"]
 
