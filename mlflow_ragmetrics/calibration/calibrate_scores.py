@@ -138,8 +138,8 @@ def calibrate(
     gain = threshold_gain(rows.values, ~good, cut, groups=rows.groups, seed=seed)
     return replace(
         found,
-        at_default=agreement(rows.values < cut - _SLACK, ~good, groups=rows.groups, seed=seed),
-        at_chosen=agreement(rows.values < gain.chosen - _SLACK, ~good, groups=rows.groups, seed=seed) if gain else None,
+        at_default=agreement(rows.values < cut - _SLACK, ~good, groups=rows.groups),
+        at_chosen=agreement(rows.values < gain.chosen - _SLACK, ~good, groups=rows.groups) if gain else None,
         gain=replace(gain, chosen=round(rows.turned(gain.chosen), 12)) if gain else None,
         auroc=auroc(rows.values, ~good, groups=rows.groups),
         bins=reliability_bins(scores, good),

@@ -151,9 +151,6 @@ def _report(
         check_names(suite.keys, {key: 0.0})
         if not os.path.isfile(labels):
             sample_slices(rows.samples, labels, param="true_score")
-    if request.anytime and destination is None:
-        message = "--anytime goes on from the last run and leaves its state in this one; it needs --log"
-        raise InvalidOptionError(message, param="anytime")
     if destination is not None:
         _mark_abandoned(destination, destination.open())
     report, interruption = evaluated(
@@ -173,10 +170,6 @@ def _extended(report: Report, request: Request) -> Report:
     """The report with what was asked for beside the scores."""
     for key, labels in (request.true_score or {}).items():
         report = report.with_true_score(key, labels)
-    if request.anytime:
-        from mlflow_ragmetrics.tracking.anytime import last_state
-
-        report = report.with_anytime(last_state(report.description))
     return report.with_slices(*request.by)
 
 

@@ -48,9 +48,7 @@ _FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
     help="With --to mlflow: how they answer.",
 )
 @click.option("--reviewer", multiple=True, metavar="NAME", help="With --to mlflow: whose queue it is.")
-@click.option("--labels", metavar="LABELS", help="Labels that are there already, a column or a file: to choose better.")
-@click.option("--groups", metavar="COLUMN", help="Rows that belong together [default: those of the evaluation].")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Of the choice.")
+@click.option("--labels", metavar="LABELS", help="A column or file of labels: these rows are left out.")
 @tracking_uri_option
 def command(
     run: str,
@@ -61,14 +59,12 @@ def command(
     answers: Answers,
     reviewer: Sequence[str],
     labels: str | None,
-    groups: str | None,
-    seed: int,
     tracking_uri: str | None,
 ) -> None:
     """Choose the rows of RUN to have labelled by people, and write them to a file with an empty column `label`.
 
     RUN is a run's id or name in MLflow, or a file that `ragmetrics evaluate --output` wrote. Fill in 1 or 0, yes or no,
-    or grades, and leave the column label_probability as it is: it keeps what is computed from the labels unbiased.
+    or grades. The rows are drawn at random, over the whole range of the scores.
 
     With --to mlflow the rows wait in a review queue of the run's experiment (MLflow 3.14 and later, from its Review
     page), and the answers come back with `ragmetrics calibrate RUN --feedback`.
@@ -89,7 +85,7 @@ def command(
                 "--to mlflow needs a run in MLflow, whose traces people see, not a file", param="to"
             )
         open_store(tracking_uri)
-        rows = rows_to_label(run, key=key, budget=budget, labels=labels, groups=groups, seed=seed)
+        rows = rows_to_label(run, key=key, budget=budget, labels=labels)
         _queue(run, key, rows, answers, reviewer)
         return
     check_writable(output)
@@ -98,7 +94,7 @@ def command(
         raise InvalidOptionError(message, param="output")
     if tracking_uri is not None or not is_file(run):
         open_store(tracking_uri)
-    rows = rows_to_label(run, key=key, budget=budget, labels=labels, groups=groups, seed=seed)
+    rows = rows_to_label(run, key=key, budget=budget, labels=labels)
     _write(rows, output)
     click.echo(f"Wrote {output}: {counted(len(rows), 'row')} to label. Fill in the column label, then:")
     named = f" --key {key}" if key else ""

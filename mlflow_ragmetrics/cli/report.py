@@ -50,7 +50,7 @@ def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> No
 def _notes(report: Report) -> Iterator[tuple[str, str]]:
     """What the table does not say, each with its style."""
     yield from ((clean(line), "dim") for line in report.notes)
-    for lines in (_composite_lines, _side_lines, _group_lines, _anytime_lines, _other_figures):
+    for lines in (_composite_lines, _side_lines, _group_lines, _other_figures):
         yield from ((line, "dim") for line in lines(report))
     yield from ((clean(true_score), "") for true_score in report.true_scores)
     yield from ((f"Warning: {clean(warning)}", "yellow") for warning in report.warnings)
@@ -237,17 +237,6 @@ def _group_lines(report: Report) -> list[str]:
         of = "" if few == grouped else f" of {', '.join(few)}"
         lines.append(f"few groups: the interval{of} may cover less than 95 %, as fewer than ten groups count")
     return lines
-
-
-def _anytime_lines(report: Report) -> list[str]:
-    """The intervals that stay valid however often one looks."""
-    figures = report.metrics
-    return [
-        f"{key}: {figures[f'{key}/anytime_low']:.3f}–{figures[f'{key}/anytime_high']:.3f} however often one looks, "
-        f"over {int(figures[f'{key}/anytime_n'])} {'rows' if report.groups is None else 'groups'} of all looks"
-        for key in report.keys
-        if f"{key}/anytime_n" in figures
-    ]
 
 
 def _other_figures(report: Report) -> list[str]:

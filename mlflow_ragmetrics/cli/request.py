@@ -70,7 +70,6 @@ class Request:
     fail_over: Mapping[str, float] | None
     min_scored: Mapping[str, float] | None
     true_score: Mapping[str, str] | None
-    anytime: bool
     junit: str | None
     json_file: str | None
     by: Sequence[str]
@@ -242,12 +241,6 @@ _OUTCOME = (
         multiple=True,
         callback=assignments,
         help="Correct a mean by people's labels, a column or a file, for gates such as faithfulness/true_low=0.8.",
-    ),
-    click.option(
-        "--anytime",
-        is_flag=True,
-        help="Intervals that stay valid however often one looks, for gates such as faithfulness/anytime_low=0.8; each "
-        "run goes on from the last one of the experiment that measured the same.",
     ),
     click.option("--junit", metavar="FILE", shell_complete=files, help="Write gates and rows as JUnit XML."),
     click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the gates as JSON."),

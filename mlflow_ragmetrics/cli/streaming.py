@@ -70,7 +70,7 @@ def survey_of(request: Request, suite: Suite) -> Survey | None:
     That is where something is asked for that needs all of them at once (a page, slices, …), and where they are few,
     share an id, or are turns of conversations.
     """
-    needs_all = any((request.repeat > 1, request.true_score, request.anytime, request.by, request.junit))
+    needs_all = any((request.repeat > 1, request.true_score, request.by, request.junit))
     needs_all = needs_all or bool(suite.groups) or suite.several or request.data is None or bool(request.results)
     is_streamed = request.output is None or Path(request.output).suffix.lower() in TABLES
     if needs_all or has_diagnoses(suite.keys) or not is_streamed or not os.path.exists(str(request.data)):

@@ -10,11 +10,10 @@ import numpy as np
 
 from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.report.text import number, signed
-from mlflow_ragmetrics.statistics.clusters import BOOTSTRAP_GROUPS
 from mlflow_ragmetrics.statistics.groups import describe_groups
-from mlflow_ragmetrics.statistics.intervals import paired_intervals
-from mlflow_ragmetrics.statistics.power import about, power_of
-from mlflow_ragmetrics.statistics.significance import cluster_t_tests, effect_size, holm, rows_needed, sign_flip_tests
+from mlflow_ragmetrics.statistics.intervals import BOOTSTRAP_GROUPS, paired_intervals
+from mlflow_ragmetrics.statistics.power import about, power_of, rows_needed
+from mlflow_ragmetrics.statistics.significance import effect_size, holm, sign_flip_tests, t_tests
 from mlflow_ragmetrics.text.messages import counted
 
 __all__ = ["ALPHA", "TOLERANCE", "Difference", "Passes", "Verdict", "adjust", "differences_of"]
@@ -176,7 +175,7 @@ def differences_of(
     needed = _rows_needed(matrix, groups, tolerance)
     found = [_difference(key, a, b, tolerance, (better or {}).get(key, True)) for key, (a, b) in scores.items()]
     if groups is not None:
-        by_t = cluster_t_tests(matrix, groups)
+        by_t = t_tests(matrix, groups)
         for place, grouping in enumerate(describe_groups(matrix, groups)):
             if grouping.groups < BOOTSTRAP_GROUPS:
                 p_values[place] = by_t[place]

@@ -17,8 +17,7 @@ from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.text import number, text_table
 from mlflow_ragmetrics.rows.groups import Groups, results_groups
 from mlflow_ragmetrics.rows.results import Results, Source, results_of
-from mlflow_ragmetrics.statistics.power import Plan, about, paired_deviation, plans, power_of
-from mlflow_ragmetrics.statistics.repeats import VarianceParts
+from mlflow_ragmetrics.statistics.power import Plan, VarianceParts, about, plans, power_of
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ def power(
         keys, values, names = results.keys, _scores(results), results_groups(results, groups)
         parts = _variance_parts(data, results)
         row_cost = _row_cost(data) if row_cost is None else row_cost
-        scale, assumed = paired_deviation(1.0, correlation), correlation
+        scale, assumed = math.sqrt(2 * (1 - correlation)), correlation
     found: dict[str, MetricPower] = {}
     for key, own in zip(keys, power_of(scale * values, groups=names), strict=True):
         if own is None:
@@ -212,7 +211,7 @@ def _plans(
     if parts is None or parts.rows + parts.repeats <= 0:
         return ()
     between = 2 * (1 - correlation) * parts.rows * design_effect
-    of_difference = VarianceParts(between, 0.0, 0.0, 2 * parts.repeats)
+    of_difference = VarianceParts(between, 2 * parts.repeats)
     return tuple(plans(of_difference, detect, score_cost=row_cost or 1.0))
 
 
@@ -224,7 +223,7 @@ def _variance_parts(data: Any, results: Results) -> dict[str, VarianceParts]:
 
         figures = mlflow.get_run(results.run_id).data.metrics
     return {
-        key: VarianceParts(figures[f"{key}/variance_rows"], 0.0, 0.0, figures[f"{key}/variance_repeats"])
+        key: VarianceParts(figures[f"{key}/variance_rows"], figures[f"{key}/variance_repeats"])
         for key in results.keys
         if f"{key}/variance_rows" in figures
     }

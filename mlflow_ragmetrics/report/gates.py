@@ -34,7 +34,7 @@ _SESSIONS = ("session_pass_rate", "session_ci_low", "session_ci_high")
 _FIGURES = (
     *("mean", "ci_low", "ci_high", "pass_rate", "coverage", "n_scored"),
     *_SESSIONS,
-    *("true_mean", "true_low", "true_high", "anytime_low", "anytime_high"),
+    *("true_mean", "true_low", "true_high"),
 )
 _PERCENTAGES = ("pct_records_with_at_least_one_ref", "pct_records_with_all_refs")
 _SHARES = ("pass_rate", "coverage", *_SESSIONS)

@@ -16,7 +16,6 @@ from mlflow_ragmetrics.core.score import Better, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.metrics.documents import retrieval_summary
-from mlflow_ragmetrics.report.anytime import AnytimeState
 from mlflow_ragmetrics.report.diagnosis import (
     Diagnosis,
     cause_figures,
@@ -42,12 +41,11 @@ from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures, summarize_rows
 from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.report.text import measured_figures, summary_note
-from mlflow_ragmetrics.report.true_score import Method, TrueScore, true_score
+from mlflow_ragmetrics.report.true_score import TrueScore, true_score
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.rows.groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
 from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import results_of
-from mlflow_ragmetrics.statistics.agreement import Agreement
 from mlflow_ragmetrics.text.messages import counted, render
 from mlflow_ragmetrics.tracking.describe import questions_digest
 
@@ -63,11 +61,10 @@ class Report:
 
     ``description`` says how it was made (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
     ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
-    where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found, ``anytime`` the state that
-    ``with_anytime`` leaves for the next look. ``stopped`` says why it ended before every row was scored, where it did;
-    ``timings`` are the figures of a chain's calls, where one was run; ``ranges`` the lowest and the highest value of
-    each key, where they are known.
-    ``slices`` are the columns of ``with_slices``.
+    where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found. ``stopped`` says why it ended
+    before every row was scored, where it did; ``timings`` are the figures of a chain's calls, where one was run;
+    ``ranges`` the lowest and the highest value of each key, where they are known. ``slices`` are the
+    columns of ``with_slices``.
     """
 
     rows: Sequence[Row]
@@ -77,7 +74,6 @@ class Report:
     source: Union[str, Path, None] = None
     repeats: Mapping[str, float] = field(default_factory=dict)
     true_scores: tuple[TrueScore, ...] = ()
-    anytime: AnytimeState | None = None
     stopped: Union[str, None] = None
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, repr=False, compare=False)
     timings: Mapping[str, float] = field(default_factory=dict)
@@ -144,8 +140,7 @@ class Report:
             figures |= cause_figures(self.causes)
         for key, sessions in self._sessions.items():
             figures |= {f"{key}/{name}": value for name, value in session_figures(sessions).items()}
-        figures |= {name: value for each in self.true_scores for name, value in each.metrics.items()}
-        return figures | (self.anytime.metrics if self.anytime is not None else {})
+        return figures | {name: value for each in self.true_scores for name, value in each.metrics.items()}
 
     @property
     def groups(self) -> str | None:
@@ -220,25 +215,20 @@ class Report:
     def true_score(
         self,
         key: str,
-        labels: Labels | None = None,
+        labels: Labels,
         *,
-        known: Agreement | None = None,
         column: str = "label",
         groups: Groups | None = None,
-        method: Method = "ppi",
     ) -> TrueScore:
         """The mean that people would have given all rows, from labels of a few and the judge's scores of all.
 
         ``labels``: a mapping from id to label, one label per row (``None`` where there is none), the name of a column,
-        a file or frame with ``id`` and ``column``, or traces with people's feedback; where rows were chosen with
-        unequal probabilities, the column ``label_probability`` (``ragmetrics label`` writes it) keeps that unbiased.
-        ``groups`` as in ``compare``. ``method``: ``"ppi"``, prediction-powered inference (Angelopoulos, Duchi and Zrnic
-        2023, PPI++) made for few labels; ``"rogan-gladen"``, the share of good rows (1978) from binary verdicts, from
-        labels or from ``known``, an ``Agreement`` with labels of other data (``calibration.at_default``).
-        ``InvalidDataError`` where no row is labelled, ``InvalidOptionError`` for an unknown key.
+        a file or frame with ``id`` and ``column``, or traces with people's feedback. The labelled rows must have been
+        chosen at random (``ragmetrics label`` does). ``groups`` as in ``compare``. The method is prediction-powered
+        inference (Angelopoulos, Duchi and Zrnic 2023, PPI++). ``InvalidDataError`` where no row is labelled,
+        ``InvalidOptionError`` for an unknown key.
         """
-        results = results_of(self)
-        return true_score(results, key, labels, known=known, column=column, groups=groups, method=method)
+        return true_score(results_of(self), key, labels, column=column, groups=groups)
 
     def with_true_score(self, key: str, labels: Labels, **options: Any) -> Report:
         """The report with ``<key>/true_mean``, ``/true_low``, ``/true_high`` and ``/n_labelled`` among its metrics.
@@ -247,24 +237,6 @@ class Report:
         0.8})``. ``options`` are those of ``true_score``.
         """
         return replace(self, true_scores=(*self.true_scores, self.true_score(key, labels, **options)))
-
-    def with_anytime(self, before: AnytimeState | Mapping[str, Any] | None = None) -> Report:
-        """The report with ``<key>/anytime_low`` and ``/anytime_high`` among its metrics, for scores from 0 to 1.
-
-        These intervals stay valid however often one looks and decides (Waudby-Smith and Ramdas 2023), so that nightly
-        gates and live runs raise false alarms in 5 % of cases ever, not each time. ``before`` is the ``anytime`` of the
-        last look, or its ``to_dict``; rows, or groups, that were counted before are not counted again, which a warning
-        says. ``InvalidDataError`` for another ``before``.
-        """
-        if not isinstance(before, AnytimeState):
-            before = AnytimeState() if before is None else AnytimeState.from_dict(before)
-        state = before.after(self.rows, self._group_names())
-        warnings = self.warnings
-        if state.repeated:
-            unit = "rows" if self.groups is None else "groups"
-            message = f"{state.repeated} {unit} were counted by an earlier look: the anytime intervals leave them out"
-            warnings = (*warnings, message)
-        return replace(self, anytime=state, warnings=warnings)
 
     def _group_names(self) -> list[str] | None:
         return None if self.groups is None else sample_groups((row.sample for row in self.rows), self.groups)
@@ -507,7 +479,6 @@ class Report:
         import pandas as pd
 
         from mlflow_ragmetrics.tracking import log_report
-        from mlflow_ragmetrics.tracking.anytime import ANYTIME, ANYTIME_TAG, measurement_id
 
         report = self if texts else self.without_texts()
         contents = dict(files or {})
@@ -516,9 +487,6 @@ class Report:
             records = [record for frame in frames for record in frame.to_dict("records")]
             contents["rag_slices.json"] = as_json(plain(records), indent=2)
         sessions = [self.sessions(key).assign(metric=key) for key in self._sessions]
-        if self.anytime is not None:
-            contents[ANYTIME] = as_json(self.anytime.to_dict())
-            tags = {**(tags or {}), ANYTIME_TAG: measurement_id(self.description)}
         return log_report(
             report,
             run_id=run_id,

@@ -15,9 +15,9 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.report.tables import judge_slugs
 from mlflow_ragmetrics.rows.groups import SESSION, sample_groups
-from mlflow_ragmetrics.statistics import bootstrap_intervals
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups
+from mlflow_ragmetrics.statistics.intervals import bootstrap_intervals
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
 __all__ = [
@@ -47,7 +47,7 @@ def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object
     Numbers may be given in place of scores; ``None`` and NaN count as skipped. Nothing is ever NaN.
 
     ``groups``: a name for each row that rows which belong together share, such as turns of one conversation; the
-    interval then is that of ``statistics.clusters``, and ``n_groups``, ``design_effect`` (how many times larger the
+    interval then is that of ``statistics.intervals``, and ``n_groups``, ``design_effect`` (how many times larger the
     mean's variance is for the groups) and, with fewer than ten effective groups, the mark ``few_groups`` stand beside
     it. ``InvalidFieldError`` for anything but a list, ``InvalidOptionError`` where groups and rows differ in number.
     """

@@ -14,9 +14,13 @@ from mlflow_ragmetrics.report.diagnosis import CAUSES, causes_line
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
 from mlflow_ragmetrics.report.marks import Cause, count_lines, failure_lines
 from mlflow_ragmetrics.report.summary import group_marks
-from mlflow_ragmetrics.statistics.groups import describe_totals, totals_of_sums
-from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_interval
-from mlflow_ragmetrics.statistics.moments import Moments, interval_of_moments, interval_of_totals
+from mlflow_ragmetrics.statistics.groups import clusters_of_sums
+from mlflow_ragmetrics.statistics.intervals import (
+    MANY_ROWS,
+    bootstrap_interval,
+    interval_of_clusters,
+    interval_of_moments,
+)
 from mlflow_ragmetrics.statistics.resampling import Vector
 from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking.describe import cause_figure
@@ -90,15 +94,15 @@ def figures_of_totals(
     if values is not None:
         interval = bootstrap_interval(values)
     else:
-        shape = {name: totals.get(name, 0.0) for name in ("mean", "deviation", "skewness", "least", "most")}
-        interval = interval_of_moments(Moments(rows, **shape, is_binary=is_binary))
+        shape = {name: totals.get(name, 0.0) for name in ("mean", "deviation", "least", "most")}
+        interval = interval_of_moments(rows, **shape, is_binary=is_binary)
     return figures | _limits(interval)
 
 
 def _over_groups(totals: Mapping[str, float], counts: Vector, sums: Vector) -> dict[str, float]:
     """Interval, number of groups, design effect and mark."""
     scored = counts > 0
-    found = totals_of_sums(
+    found = clusters_of_sums(
         counts[scored],
         sums[scored],
         squares=totals["n_scored"] * (totals["deviation"] ** 2 + totals["mean"] ** 2),
@@ -106,7 +110,7 @@ def _over_groups(totals: Mapping[str, float], counts: Vector, sums: Vector) -> d
         most=totals["most"],
         is_binary=totals["n_between"] == 0,
     )
-    return _limits(interval_of_totals(found)) | group_marks(describe_totals(found)[0])
+    return _limits(interval_of_clusters(found)) | group_marks(found.grouping)
 
 
 def _limits(interval: tuple[float, float] | None) -> dict[str, float]:

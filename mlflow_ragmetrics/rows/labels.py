@@ -19,13 +19,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "PROBABILITY",
     "Label",
     "Labels",
     "as_number",
     "feedback_labels",
     "has_feedback",
-    "label_probabilities",
     "labels_of",
 ]
 
@@ -101,59 +99,6 @@ _WORDS = {
 }
 _BLANKS = re.compile(r"[\s_\-]+")
 _MOST_SHOWN = 10
-
-
-PROBABILITY = "label_probability"
-"""The column with the probability with which each row was chosen to be labelled, as ``ragmetrics label`` writes it."""
-
-
-def label_probabilities(labels: Labels, results: Results) -> list[float] | None:
-    """The probability with which each row was chosen to be labelled, where the labels' file or frame, or the data that
-    hold them, have the column ``label_probability``; ``None`` where they have none.
-
-    NaN for rows that they do not name. ``InvalidDataError`` for what is not above 0 and at most 1.
-    """
-    if isinstance(labels, str) and labels in results.table.columns:
-        if PROBABILITY not in results.table.columns:
-            return None
-        return [_probability(value) for value in results.table[PROBABILITY]]
-    frame: Any = read_table(Path(labels)) if isinstance(labels, (str, Path)) else labels
-    if has_feedback(frame):
-        return _tagged_probabilities(frame, results)
-    if not hasattr(frame, "columns") or not {PROBABILITY, "id"} <= set(frame.columns):
-        return None
-    known = {str(name): _probability(value) for name, value in zip(frame["id"], frame[PROBABILITY], strict=True)}
-    return [next((known[name] for name in names if name in known), math.nan) for names in _names(results)]
-
-
-def _tagged_probabilities(traces: Any, results: Results) -> list[float] | None:
-    """Those that the traces' tags keep since they were put into a review queue; ``None`` where none has one."""
-    known = {
-        name: _probability(value)
-        for names, tags in _tags(traces)
-        for tag, value in tags.items()
-        if tag.startswith(f"{PROBABILITY}.")
-        for name in names
-    }
-    if not known:
-        return None
-    return [next((known[name] for name in names if name in known), math.nan) for names in _names(results)]
-
-
-def _tags(traces: Any) -> Iterator[tuple[list[str], Mapping[str, str]]]:
-    if hasattr(traces, "columns"):
-        for record in traces.to_dict("records"):
-            yield _known([record.get("trace_id"), record.get("client_request_id")]), record.get("tags") or {}
-        return
-    for trace in traces:
-        yield _known([trace.info.trace_id, trace.info.client_request_id]), trace.info.tags or {}
-
-
-def _probability(value: Any) -> float:
-    number = as_number(value)
-    if number is not None and not 0 < number <= 1:
-        raise InvalidDataError(f"{PROBABILITY} {shown(value)} must lie above 0 and not above 1")
-    return math.nan if number is None else number
 
 
 def labels_of(

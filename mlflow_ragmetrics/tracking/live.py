@@ -27,7 +27,6 @@ from uuid import uuid4
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.statistics.anytime import ConfidenceSequence
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
 from mlflow_ragmetrics.tracking.run import COMPLETE, is_being_written, status_of
@@ -85,10 +84,6 @@ class LiveRun:
         self._step = 0
         self._sums: dict[str, tuple[float, int]] = {}
         self._windows: dict[str, deque[float]] = {}
-        self.anytime = False
-        """Whether metrics have intervals that stay valid however often one looks."""
-        self._sequences: dict[str, ConfidenceSequence] = {}
-        self._off_scale: set[str] = set()  # keys with a score that is not from 0 to 1, which is what the bets are for
         self._marks: Counter[str] = Counter()
         folder = tempfile.mkdtemp(prefix="ragmetrics-")
         weakref.finalize(self, _remove_own, folder, os.getpid())
@@ -122,11 +117,6 @@ class LiveRun:
             numbers = [value for value in values if isinstance(value, float)]
             self._sums[column] = (sum(numbers), len(numbers))
             self._windows[column] = deque(numbers[-WINDOW:], WINDOW)
-            if not all(0 <= value <= 1 for value in numbers):
-                self._off_scale.add(column)
-            elif self.anytime:
-                self._sequences[column] = ConfidenceSequence()
-                self._sequences[column].update(numbers)
             if column == DIAGNOSIS:
                 self._marks.update(map(cause_figure, filter(None, values)))
             if column.endswith("_status"):
@@ -141,7 +131,6 @@ class LiveRun:
     def next_metrics(self, scores: Mapping[str, Score], time_ms: int, cause: str | None = None) -> list[Metric]:
         """The metrics of the next row: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
 
-        With ``anytime``, ``<key>/anytime_low`` and ``/anytime_high`` as well, for scores from 0 to 1.
         ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` and the like (``Score.marks``) count the rows so far that
         the mean leaves out or that were not measured; ``diagnosis/n_<cause>`` those in which the part ``cause`` failed.
         """
@@ -158,21 +147,9 @@ class LiveRun:
             window = self._windows.setdefault(key, deque(maxlen=WINDOW))
             window.append(score.value)
             figures |= {key: score.value, f"{key}/mean": total / count, f"{key}/rolling_mean": fmean(window)}
-            if self.anytime:
-                figures |= self._anytime_interval(key, score.value)
         figures |= {name: float(count) for name, count in self._marks.items() if count}
         step, self._step = self._step, self._step + 1
         return [Metric(name, value, time_ms, step) for name, value in figures.items()]
-
-    def _anytime_interval(self, key: str, value: float) -> dict[str, float]:
-        if not 0 <= value <= 1:
-            self._off_scale.add(key)
-        if key in self._off_scale:
-            return {}
-        sequence = self._sequences.setdefault(key, ConfidenceSequence())
-        sequence.update(value)
-        low, high = sequence.interval()
-        return {f"{key}/anytime_low": low, f"{key}/anytime_high": high}
 
     def write_metrics(self, metrics: Sequence[Metric], received: int = 0) -> None:
         """Write metrics; the store knows those that it has already.

@@ -57,8 +57,6 @@ class RagMetricsCallback(Recorder):
         feedback: put the scores on the chain's own MLflow trace, where it is traced.
         texts: ``False`` writes scores, verdicts and ids only, as in ``Report.log``: nothing of what is asked, answered,
             retrieved or said about it goes to MLflow or to disk (what traces the chain itself, writes what it does).
-        anytime: write ``<key>/anytime_low`` and ``/anytime_high`` as well, an interval of the mean that stays valid
-            however often one looks.
         buffer_size: scored answers that wait for MLflow in memory; further ones wait on disk only, and are dropped only
             where that is full too.
         spill: the folder in which each scored answer is until MLflow has it, ``True`` for one among the temporary
@@ -96,7 +94,6 @@ class RagMetricsCallback(Recorder):
         run_id: str | None = None,
         feedback: bool = True,
         texts: bool = True,
-        anytime: bool = False,
         buffer_size: int = 5000,
         spill: bool | str | os.PathLike[str] = True,
         spill_bytes: int = 256 * 2**20,
@@ -123,7 +120,6 @@ class RagMetricsCallback(Recorder):
                 suite.describe(),
                 run_id=run_id,
                 feedback=feedback,
-                anytime=anytime,
                 buffer_size=buffer_size,
                 spill=where,
             )

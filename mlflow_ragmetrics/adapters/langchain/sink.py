@@ -76,7 +76,6 @@ class MLflowSink:
         *,
         run_id: str | None = None,
         feedback: bool = True,
-        anytime: bool = False,
         buffer_size: int = 5000,
         spill: SpillOptions | None = None,
     ) -> None:
@@ -84,7 +83,6 @@ class MLflowSink:
 
         self._description = description
         self._feedback = feedback
-        self._anytime = anytime
         self._named_run = run_id
         self._buffer_size = buffer_size
         self._last_active_run = _active_run()
@@ -529,7 +527,6 @@ class MLflowSink:
             run_id = self._own_run = self._own_run or new_run("ragmetrics live", self._creation_id)
         if run_id not in self._live_runs:
             self._live_runs[run_id] = live_run(run_id)
-            self._live_runs[run_id].anytime |= self._anytime
         return self._live_runs[run_id]
 
 
@@ -542,7 +539,6 @@ def shared_sink(
     *,
     run_id: str | None,
     feedback: bool,
-    anytime: bool,
     buffer_size: int,
     spill: SpillOptions,
 ) -> MLflowSink:
@@ -551,14 +547,13 @@ def shared_sink(
 
     place = [mlflow.get_tracking_uri(), run_id, None if run_id else _active_run()]
     spilling = [spill.folder and str(spill.folder), spill.most_bytes]
-    key = as_json([description, *place, feedback, anytime, buffer_size, *spilling])
+    key = as_json([description, *place, feedback, buffer_size, *spilling])
     with _SINKS_LOCK:
         if key not in _SINKS:
             _SINKS[key] = MLflowSink(
                 description,
                 run_id=run_id,
                 feedback=feedback,
-                anytime=anytime,
                 buffer_size=buffer_size,
                 spill=spill,
             )
