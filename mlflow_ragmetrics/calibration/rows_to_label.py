@@ -24,11 +24,10 @@ def rows_to_label(
 ) -> pd.DataFrame:
     """``budget`` rows of ``report`` to have labelled: what people need to see, and an empty column ``label``.
 
-    The rows are drawn at random over the whole range of the scores of ``key``: sorted by score they are cut into
-    ``budget`` equal parts, and one row is drawn from each. All rows are equally likely, so ``Report.true_score`` stays
-    unbiased. Rows that have one of ``labels`` already are left out. The score itself is left out too, as it would sway
-    those who label. The same ``seed`` gives the same rows. ``InvalidOptionError`` for an unknown key or a budget below
-    1, ``InvalidDataError`` if no row is left.
+    The rows are drawn over the whole range of the scores of ``key``: sorted by score, at equal steps from a random
+    start. All rows are equally likely, so ``Report.true_score`` stays unbiased. Rows that have one of ``labels``
+    already are left out. The score itself is left out too, as it would sway those who label. The same ``seed`` gives
+    the same rows. ``InvalidOptionError`` for an unknown key or a budget below 1, ``InvalidDataError`` if no row is left.
     """
     import pandas as pd
 
@@ -52,6 +51,6 @@ def rows_to_label(
         raise InvalidDataError(f"no row that has a score of {key} is without a label")
     ordered = left[np.lexsort((table["id"].astype(str).to_numpy()[left], scores[left]))]
     number = min(budget, left.size)
-    drawn = (np.arange(number) + np.random.default_rng(seed).random(number)) * left.size / number
+    drawn = (np.arange(number) + np.random.default_rng(seed).random()) * left.size / number
     chosen = table.iloc[np.sort(ordered[drawn.astype(int)])][[name for name in _SHOWN if name in table.columns]]
     return chosen.reset_index(drop=True).assign(label=pd.Series([None] * number, dtype=object))

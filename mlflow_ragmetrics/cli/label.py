@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,16 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
-
 
 @click.command("label")
 @click.argument("run", shell_complete=files)
 @click.option("--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one].")
 @click.option("--budget", type=click.IntRange(min=1), default=60, show_default=True, metavar="N", help="How many rows.")
-@click.option(
-    "--output", "-o", default="labels.csv", show_default=True, metavar="FILE", shell_complete=files, help="The file."
-)
+@click.option("--output", "-o", default="labels.csv", show_default=True, metavar="FILE", help="The .csv file.")
 @click.option(
     "--to",
     type=click.Choice(["file", "mlflow"]),
@@ -89,13 +84,12 @@ def command(
         _queue(run, key, rows, answers, reviewer)
         return
     check_writable(output)
-    if Path(output).suffix.lower() not in _FORMATS:
-        message = f"--output {output}: the name must end in one of {', '.join(_FORMATS)}"
-        raise InvalidOptionError(message, param="output")
+    if not output.lower().endswith(".csv"):
+        raise InvalidOptionError(f"--output {output}: the name must end in .csv", param="output")
     if tracking_uri is not None or not is_file(run):
         open_store(tracking_uri)
     rows = rows_to_label(run, key=key, budget=budget, labels=labels)
-    _write(rows, output)
+    write_text(output, rows.map(_cell).to_csv(index=False))
     click.echo(f"Wrote {output}: {counted(len(rows), 'row')} to label. Fill in the column label, then:")
     named = f" --key {key}" if key else ""
     click.echo(f"  ragmetrics calibrate {run} {output}{named}")
@@ -116,16 +110,6 @@ def _queue(run: str, key: str | None, rows: pd.DataFrame, answers: Answers, revi
     if queue.without_trace:
         click.echo(f"Warning: {queue.without_trace} rows have no trace and were left out.", err=True)
     click.echo(f"Then:\n  ragmetrics calibrate {run} --feedback --key {key}")
-
-
-def _write(rows: pd.DataFrame, output: str) -> None:
-    kind = Path(output).suffix.lower()
-    if kind == ".parquet":
-        rows.to_parquet(output, index=False)
-    elif kind in (".json", ".jsonl"):
-        write_text(output, rows.to_json(orient="records", lines=kind == ".jsonl", force_ascii=False))
-    else:
-        write_text(output, rows.map(_cell).to_csv(index=False, sep="\t" if kind == ".tsv" else ","))
 
 
 def _cell(value: Any) -> Any:

@@ -23,6 +23,7 @@ __all__ = [
     "plans",
     "power_of",
     "rows_needed",
+    "smallest_difference",
     "variance_parts",
 ]
 
@@ -70,7 +71,9 @@ def power_of(
             found.append(None)
             continue
         effect = sample.grouping.design_effect
-        smallest = _smallest(math.sqrt(sample.variance * sample.groups), sample.groups, alpha, power)
+        smallest = smallest_difference(
+            math.sqrt(sample.variance * sample.groups), sample.groups, alpha=alpha, power=power
+        )
         deviation = math.sqrt(sample.squares / (sample.rows - 1))
         effect = 1.0 if effect is None else effect
         found.append(Power(int(sample.rows), sample.groups, deviation, effect, smallest, alpha, power))
@@ -88,7 +91,7 @@ def rows_needed(deviation: float, difference: float, *, alpha: float = 0.05, pow
     return max(6, math.ceil(((z + float(ndtri(power))) * spread) ** 2 + z * z / 2))
 
 
-def _smallest(deviation: float, rows: int, alpha: float, power: float) -> Union[float, None]:
+def smallest_difference(deviation: float, rows: int, *, alpha: float = 0.05, power: float = 0.8) -> Union[float, None]:
     """The inverse of ``rows_needed``; ``None`` for fewer than six rows."""
     z = float(ndtri(1 - alpha / 2))
     if rows < 6 or rows <= z * z / 2:
@@ -166,6 +169,8 @@ def crossed_interval(scores: Matrix, *, groups: Union[Labels, None] = None) -> U
     rest = scores - means[:, None] - scores.mean(axis=0) + middle
     chance = float((rest**2).sum()) / (rows - 1) / (repeats - 1) / rows
     added = max(0.0, float(scores.mean(axis=0).var(ddof=1)) - chance) / repeats
+    if added == 0:
+        return interval
     deviate = float(stdtrit(rows - 1, 0.975))
     own = max(((interval[1] - interval[0]) / 2 / deviate) ** 2, 1e-300)
     degrees = (own + added) ** 2 / (own**2 / (rows - 1) + added**2 / (repeats - 1))

@@ -66,10 +66,9 @@ def test_options_are_checked(options: dict[str, object], message: str) -> None:
         rm.rows_to_label(labelled_report(20)[0], **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "json", "jsonl", "parquet"])
-def test_the_command_writes_a_file_that_is_read_back(tmp_path: Path, kind: str) -> None:
+def test_the_command_writes_a_file_that_is_read_back(tmp_path: Path) -> None:
     report, good = labelled_report(200)
-    rows, labels = tmp_path / "rows.parquet", tmp_path / f"labels.{kind}"
+    rows, labels = tmp_path / "rows.parquet", tmp_path / "labels.csv"
     report.table.to_parquet(rows)
     done = CliRunner().invoke(main, ["label", str(rows), "--budget", "50", "-o", str(labels)])
     assert done.exit_code == 0, done.output

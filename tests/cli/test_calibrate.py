@@ -21,9 +21,9 @@ def rows(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("labels", ["human", "labels.csv"])
 def test_agreement_and_threshold_are_shown(ragmetrics: Run, rows: str, labels: str) -> None:
-    result = ragmetrics("calibrate", rows, labels, "--beside", "bem", "--groups", "document")
+    result = ragmetrics("calibrate", rows, labels, "--groups", "document")
     assert result.exit_code == 0, result.output
-    for said in ("200 rows", "kappa", "AUROC", "bem", "beats 0.5"):
+    for said in ("200 rows", "kappa", "AUROC", "beats 0.5"):
         assert said in result.output
 
 
@@ -35,13 +35,6 @@ def test_the_threshold_goes_into_the_suite(ragmetrics: Run, rows: str, tmp_path:
     assert 0.6 < yaml.safe_load(suite.read_text(encoding="utf-8"))["thresholds"]["faithfulness"] < 0.75
     assert "# ours" in suite.read_text(encoding="utf-8")
     assert (tmp_path / "plot.png").stat().st_size > 1000
-
-
-def test_a_default_that_is_kept_is_not_written(ragmetrics: Run, rows: str, tmp_path: Path) -> None:
-    (tmp_path / "suite.yaml").write_text("preset: white_paper\n", encoding="utf-8")
-    result = ragmetrics("calibrate", rows, "human", "--default", "0.68", "--save", "suite.yaml")
-    assert "not written into suite.yaml" in result.output
-    assert (tmp_path / "suite.yaml").read_text(encoding="utf-8") == "preset: white_paper\n"
 
 
 def test_peoples_feedback_on_the_experiments_traces_are_labels(ragmetrics: Run, mlflow_store: str) -> None:

@@ -1,4 +1,4 @@
-"""Groups, slices, power and true scores on the command line."""
+"""Groups, slices and true scores on the command line."""
 
 from __future__ import annotations
 
@@ -127,18 +127,6 @@ def test_a_comparison_over_groups_by_topic_and_by_labels() -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_power_of_one_run_and_of_two() -> None:
-    code, text = run("power", "a.parquet", "--detect", "0.03", "--groups", "talk", "--json", "power.json")
-    assert code == 0, text
-    assert "0.03 would take about" in text
-    (record,) = json.loads(Path("power.json").read_text(encoding="utf-8"))
-    assert (record["metric"], record["groups"]) == ("coherence", 8)
-    code, text = run("power", "a.parquet", "b.parquet")
-    assert code == 0, text
-    assert "assumed" not in text
-    assert run("power", "a.parquet", "a.parquet", "a.parquet")[0] == 2
-
-
 def test_what_only_a_rule_gave_is_no_figure_in_any_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [{"id": name, "question": "Which?", "answer": "", "contexts": ["The sea."]} for name in "ab"]

@@ -59,7 +59,7 @@ def test_runs_of_groups_panels_repeats_and_documents() -> None:
         for n in range(8)
     ]
     explained(rm.Suite(["faithfulness"], judge=["lexical", strict], groups="talk").evaluate(rows, progress=False).log())
-    explained(rm.Suite(["faithfulness"]).evaluate(rows, progress=False, repeat=2).with_anytime().log())
+    explained(rm.Suite(["faithfulness"]).evaluate(rows, progress=False, repeat=2).log())
     joined = rm.join(DATA / "retrieval_results.tsv", DATA / "retrieval_reference.tsv")
     explained(rm.Suite.preset("retrieval").evaluate(joined.rows, progress=False).log())
 

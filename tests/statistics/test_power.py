@@ -15,19 +15,12 @@ from mlflow_ragmetrics.statistics.power import (
     plans,
     power_of,
     rows_needed,
+    smallest_difference,
     variance_parts,
 )
 
 
-def smallest_difference(deviation: float, rows: int, **options: float) -> float:
-    """The smallest difference of rows whose differences have this standard deviation."""
-    spread = np.linspace(-1, 1, rows)
-    (found,) = power_of((deviation * spread / spread.std(ddof=1))[:, None], **options)
-    assert found is not None
-    return found.smallest
-
-
-@given(st.floats(0.05, 2), st.integers(7, 500))
+@given(st.floats(0.05, 2), st.integers(7, 5000))
 def test_the_smallest_difference_needs_as_many_rows_as_there_are(deviation: float, rows: int) -> None:
     smallest = smallest_difference(deviation, rows)
     assert smallest is not None

@@ -143,17 +143,6 @@ def test_feedback_on_a_trace_and_on_none(live: LiveRun) -> None:
         add_feedback("tr-" + "0" * 32, "faithfulness", Score(value=0.5))
 
 
-def test_a_live_run_has_intervals_that_stay_valid_where_they_are_asked_for() -> None:
-    live, plain = LiveRun("run"), LiveRun("run")
-    live.anytime = True
-    for n in range(30):
-        found = {metric.key: metric.value for metric in live.next_metrics({"m": Score(0.8), "k": Score(n - 3.0)}, 0)}
-    assert found["m/anytime_low"] < 0.8 < found["m/anytime_high"]
-    assert found["m/anytime_high"] - found["m/anytime_low"] < 0.5
-    assert "k/anytime_low" not in found
-    assert not any("anytime" in metric.key for metric in plain.next_metrics({"m": Score(0.8)}, 0))
-
-
 def test_causes_are_counted_and_go_on_from_the_table(live: LiveRun) -> None:
     score = {"a": Score(value=0.5)}
     live.next_metrics(score, 1, "retrieval")

@@ -16,9 +16,8 @@ from mlflow_ragmetrics.tracking.writer import Content, RunWriter
 NO_ITEMS = pd.DataFrame({"id": []})
 
 
-def begun(run_id: str, *, anytime: bool = False) -> LiveRun:
+def begun(run_id: str) -> LiveRun:
     live = LiveRun(run_id)
-    live.anytime = anytime
     live.begin({})
     return live
 
@@ -72,20 +71,14 @@ def test_one_that_comes_later_keeps_what_is_in_the_tables() -> None:
 
 def test_one_alone_goes_on_where_the_last_left() -> None:
     run_id = new_run("live", "one")
-    first = begun(run_id, anytime=True)
+    first = begun(run_id)
     write(first, "1", 0.25)
     first.leave()
-    second = begun(run_id, anytime=True)
+    second = begun(run_id)
     points = {point.key: (point.value, point.step) for point in second.next_metrics({"a": Score(value=0.75)}, 2)}
     assert points["a/mean"] == (0.5, 1)
-    assert "a/anytime_low" in points
-    off_scale = second.next_metrics({"a": Score(value=7.0)}, 3)
-    assert "a/anytime_low" not in {point.key for point in off_scale}
     second.append(pd.DataFrame({"id": ["2"], "a": [7.0], "a_status": ["ok"]}), NO_ITEMS)
     second.publish()
-    second.leave()
-    third = begun(run_id, anytime=True)
-    assert "a/anytime_low" not in {point.key for point in third.next_metrics({"a": Score(value=0.5)}, 4)}
     assert ids(run_id) == ["1", "2"]
 
 
