@@ -92,9 +92,9 @@ def test_what_is_not_there_is_named() -> None:
         results_of("nobody")
     with pytest.raises(rm.InvalidDataError, match="there is no run 0123456789abcdef"):
         results_of("0123456789abcdef" * 2)
-    with pytest.raises(rm.InvalidDataError, match="there is no file"):
+    with pytest.raises(rm.InvalidDataError, match="does not exist"):
         results_of("gone.parquet")
-    with pytest.raises(rm.InvalidDataError, match=r"rows are read from \.csv"):
+    with pytest.raises(rm.InvalidDataError, match=r"extension that is not accepted"):
         results_of(Path("rows.txt"))
     with pytest.raises(rm.InvalidDataError, match="dict is not an evaluation"):
         results_of({})  # type: ignore[arg-type]
