@@ -33,7 +33,6 @@ ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "against", "reason", 
 _FIRST = ("id", "question", "answer")
 _ALWAYS = (*_FIRST, "reference")
 _OPTIONAL = ("contexts", "retrieved_doc_ids", "gold_doc_ids", "history")
-_DTYPES = {"number": "Float64", "truth": "boolean"}
 _UNSAFE = re.compile(r"[^\w\-.]+", re.ASCII)
 _ABSENT = Score()
 
@@ -132,8 +131,10 @@ def _array(column: Column, scores: Sequence[Score]) -> Any:
     import pandas as pd
 
     values = list(map(column.read, scores))
-    if column.kind in _DTYPES:
-        return pd.array(values, dtype=_DTYPES[column.kind])
+    if column.kind == "number":
+        return pd.array(values, dtype="Float64")
+    if column.kind == "truth":
+        return pd.array(values, dtype="boolean")
     return _objects(plain_texts(values) if column is REASON else values)
 
 
