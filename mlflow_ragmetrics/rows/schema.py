@@ -11,7 +11,7 @@ from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
-from mlflow_ragmetrics.core.json_text import plain, plain_texts
+from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better, Item, Score
 from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
@@ -110,22 +110,23 @@ def item_columns(scored: Iterable[tuple[Score, Sample]]) -> tuple[list[int], dic
     sizes = []
     for score, sample in scored:
         unread = score.item_columns()
-        if unread is None:
-            found = {name: list(map(attrgetter(name), score.items)) for name in _ITEM_FIELDS}
-            found["evidence"] = [plain(list(map(asdict, item.evidence))) or _NONE for item in score.items]
-            found["unbacked"] = [_unbacked(item, sample) for item in score.items]
-            size = len(score.items)
-        else:
-            size = len(unread.texts)
-            absent = (repeat("", size) if unread.reasons is None else unread.reasons, *(repeat(None, size),) * 2)
-            bare = (repeat(unread.kind, size), unread.texts, unread.verdicts, repeat(unread.against, size), *absent)
-            found = {**dict(zip(_ITEM_FIELDS, bare, strict=True)), "evidence": repeat(_NONE, size)}
-            found["unbacked"] = repeat(_NONE, size)
+        size = len(score.items if unread is None else unread.texts)
         sizes.append(size)
-        for name, values in found.items():
-            columns[name] += values
+        if unread is None:
+            for name in _ITEM_FIELDS:
+                columns[name] += map(attrgetter(name), score.items)
+            columns["evidence"] += [plain(list(map(asdict, item.evidence))) or _NONE for item in score.items]
+            columns["unbacked"] += [_unbacked(item, sample) for item in score.items]
+        else:
+            columns["kind"] += repeat(unread.kind, size)
+            columns["text"] += unread.texts
+            columns["verdict"] += unread.verdicts
+            columns["against"] += repeat(unread.against, size)
+            columns["reason"] += unread.reasons or repeat("", size)
+            for name, value in {"support": None, "judge": None, "evidence": _NONE, "unbacked": _NONE}.items():
+                columns[name] += repeat(value, size)
     return sizes, {**columns, **{name: plain_texts(columns[name]) for name in ("text", "reason")}}
 
 
 def _unbacked(item: Item, sample: Sample) -> list[Any]:
-    return plain(list(unbacked_in(item, sample.texts))) if item.unbacked_by_chunks and sample.texts else _NONE
+    return [plain_text(text) for text in unbacked_in(item, sample.texts)] if item.unbacked_by_chunks else _NONE
