@@ -27,7 +27,8 @@ def rows_to_label(
     The rows are drawn over the whole range of the scores of ``key``: sorted by score, at equal steps from a random
     start. All rows are equally likely, so ``Report.true_score`` stays unbiased. Rows that have one of ``labels``
     already are left out. The score itself is left out too, as it would sway those who label. The same ``seed`` gives
-    the same rows. ``InvalidOptionError`` for an unknown key or a budget below 1, ``InvalidDataError`` if no row is left.
+    the same rows. ``InvalidOptionError`` for an unknown key or a budget below 1, ``InvalidDataError`` if no row is
+    left.
     """
     import pandas as pd
 

@@ -9,11 +9,12 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union, cast
+from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.results import Results, read_table
+from mlflow_ragmetrics.rows.values import is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,8 +27,6 @@ __all__ = [
     "has_feedback",
     "labels_of",
 ]
-
-_PEOPLE = "HUMAN"
 
 
 def has_feedback(labels: Any) -> bool:
@@ -46,7 +45,7 @@ def feedback_labels(traces: Any, key: str) -> dict[str, Any]:
     it has one name only; the last one on a trace wins.
     ``InvalidDataError`` when there is none, or when its names leave open which is meant.
     """
-    given = [(ids, name, value) for ids, assessments in _traces(traces) for name, value in _human(assessments)]
+    given = [(ids, name, value) for ids, found in _traces(traces) for name, value in _human(found)]
     names = list(dict.fromkeys(name for _, name, _ in given))
     if not names:
         raise InvalidDataError("the traces carry no feedback by people; label some of them in MLflow's UI first")
@@ -59,18 +58,12 @@ def feedback_labels(traces: Any, key: str) -> dict[str, Any]:
 
 
 def _traces(traces: Any) -> Iterator[tuple[list[str], Iterable[Any]]]:
-    if hasattr(traces, "columns"):
-        for record in traces.to_dict("records"):
-            identities = [record.get("trace_id"), record.get("client_request_id"), (record.get("tags") or {}).get("id")]
-            yield _known(identities), record["assessments"] or []
-        return
-    for trace in traces:
-        info = trace.info
-        yield _known([info.trace_id, info.client_request_id, info.tags.get("id")]), info.assessments or []
-
-
-def _known(identities: Iterable[Any]) -> list[str]:
-    return [identity for identity in identities if isinstance(identity, str) and identity]
+    """What each trace may be called by, and its assessments."""
+    names = ("trace_id", "client_request_id", "tags", "assessments")
+    records = traces.to_dict("records") if hasattr(traces, "columns") else [vars(trace.info) for trace in traces]
+    for trace_id, request_id, tags, assessments in ([record.get(name) for name in names] for record in records):
+        identities = [trace_id, request_id, (tags or {}).get("id")]
+        yield [each for each in identities if isinstance(each, str) and each], assessments or []
 
 
 def _human(assessments: Iterable[Any]) -> Iterator[tuple[str, Any]]:
@@ -79,7 +72,7 @@ def _human(assessments: Iterable[Any]) -> Iterator[tuple[str, Any]]:
         source = record.get("source") or {}
         feedback = record.get("feedback") or {}
         is_valid = record.get("valid") is not False and feedback.get("value") is not None
-        if str(source.get("source_type")) == _PEOPLE and is_valid:
+        if str(source.get("source_type")) == "HUMAN" and is_valid:
             yield str(record.get("assessment_name") or record.get("name")), feedback["value"]
 
 
@@ -111,21 +104,27 @@ def labels_of(
     (``None``: no label). A word that is not known is left out, and a warning names it with how often it is there;
     ``InvalidDataError`` where no label is known.
     """
-    rows = _names(results)
     if isinstance(labels, str) and labels in results.table.columns:
         return _numbers(results.table[labels].tolist(), words)
     if isinstance(labels, str) and not Path(labels).suffix and not os.path.exists(labels):
         raise InvalidDataError(f"labels: {labels!r} is neither a column of the rows nor a file")
-    by_id = _mapping(read_table(Path(labels)) if isinstance(labels, (str, Path)) else labels, key, column)
-    if by_id is not None:
-        return _matched(by_id, rows, words)
-    if not isinstance(labels, Iterable):
+    given: Any = read_table(Path(labels)) if isinstance(labels, (str, Path)) else labels
+    if has_feedback(given):
+        given = feedback_labels(given, key)
+    elif hasattr(given, "columns"):
+        given = _by_id(given, column)
+    elif hasattr(given, "index") and hasattr(given, "to_dict"):
+        given = given.to_dict()
+    rows = _names(results)
+    if isinstance(given, Mapping):
+        return _matched(given, rows, words)
+    if not isinstance(given, Iterable):
         raise InvalidDataError(f"labels: {shown(labels)} is neither a mapping, a list, a column, a file nor a frame")
-    given = list(cast("Sequence[Any]", labels))
-    if len(given) != len(rows):
-        message = f"labels: {len(given)} labels for {len(rows)} rows; give one per row, or a mapping from id to label"
+    listed = list(given)
+    if len(listed) != len(rows):
+        message = f"labels: {len(listed)} labels for {len(rows)} rows; give one per row, or a mapping from id to label"
         raise InvalidDataError(message)
-    return _numbers(given, words)
+    return _numbers(listed, words)
 
 
 def _numbers(values: Sequence[Any], words: Mapping[str, float | None] | None) -> list[Label]:
@@ -147,7 +146,7 @@ def _numbers(values: Sequence[Any], words: Mapping[str, float | None] | None) ->
         way = f'say what they mean with --words "{example}=0.5" (words={{{example!r}: 0.5}})'
         if all(label is None for label in found):
             raise InvalidDataError(f"no label is known: {named}; labels are numbers or words such as supported; {way}")
-        count = sum(unknown.values())
+        count = unknown.total()
         warnings.warn(f"{count} labels are left out, as their words are not known: {named}; {way}", stacklevel=4)
     return found
 
@@ -156,20 +155,9 @@ def _word(text: str) -> str:
     return _BLANKS.sub(" ", text.strip().lower())
 
 
-def _mapping(labels: Any, key: str, column: str) -> Mapping[str, Any] | None:
-    """Labels by id, where ``labels`` says whose they are."""
-    if has_feedback(labels):
-        return feedback_labels(labels, key)
-    if hasattr(labels, "columns"):
-        return _by_id(labels, column)
-    if hasattr(labels, "index") and hasattr(labels, "to_dict"):
-        labels = labels.to_dict()
-    return labels if isinstance(labels, Mapping) else None
-
-
 def as_number(value: Any) -> Label:
     """A label as a number, ``None`` where it is missing; ``InvalidDataError`` for a word that is not known."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    if is_missing(value):
         return None
     if isinstance(value, str):
         word = _word(value)
@@ -194,10 +182,9 @@ def _by_id(frame: Any, column: str) -> dict[str, Any]:
 
 def _names(results: Results) -> list[list[str]]:
     """What each row may be called by: its id, and the id of the trace that it comes from."""
-    columns = [results.table[name].tolist() for name in ("id", "trace_id") if name in results.table.columns]
-    return [[str(name) for name in row if name is not None] for row in zip(*columns, strict=True)] or [[]] * len(
-        results.table
-    )
+    table = results.table
+    columns = [table[name].tolist() for name in ("id", "trace_id") if name in table.columns]
+    return [[str(name) for name in row if name is not None] for row in zip(*columns, strict=True)] or [[]] * len(table)
 
 
 def _matched(
@@ -205,9 +192,7 @@ def _matched(
 ) -> list[Label]:
     given = {str(name): value for name, value in labels.items()}
     chosen = [next((name for name in names if name in given), None) for names in rows]
-    numbers = _numbers([given[name] for name in chosen if name is not None], words)
-    known = iter(numbers)
-    if not numbers:
+    if not any(chosen):
         some = ", ".join(list(given)[:3]) or "none"
         raise InvalidDataError(f"no label belongs to a row of the report; labels are for the ids {some}, …")
-    return [None if name is None else next(known) for name in chosen]
+    return _numbers([None if name is None else given[name] for name in chosen], words)
