@@ -32,8 +32,6 @@ from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, reason_of
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Trace, TraceInfo
 
-__all__ = ["Pass", "Watch"]
-
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
 _BATCH = 100

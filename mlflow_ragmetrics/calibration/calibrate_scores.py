@@ -19,8 +19,6 @@ from mlflow_ragmetrics.rows.results import Results, Source, results_of
 from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
 from mlflow_ragmetrics.statistics.thresholds import threshold_gain
 
-__all__ = ["calibrate"]
-
 Values = np.ndarray[Any, Any]
 
 

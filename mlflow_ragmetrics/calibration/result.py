@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "Calibration", "OtherVerdicts"]
-
 _SHOWN = ("verdicts", "rows", "accuracy", "balanced_accuracy", "precision", "recall", "f1", "kappa", "auroc")
 FIGURES = ("accuracy", "balanced_accuracy", "precision", "recall", "f1")
 
@@ -171,7 +169,10 @@ class Calibration:
         estimates = {"AUROC": self.auroc, "Spearman": self.spearman, "Pearson": self.pearson}
         lines += [f"{name}: {_with_interval(estimate)}" for name, estimate in estimates.items() if estimate is not None]
         if self.agreement is not None:
-            lines += ["", self._confusion_text(width), ""]
+            columns = {f"at {self.threshold:g}": list(self.confusion)}
+            for name in ("metric: good", "metric: bad"):
+                columns[name] = [str(each[name]) for each in self.confusion.values()]
+            lines += ["", text_table(columns, width, left=(f"at {self.threshold:g}",), droppable=()), ""]
             lines.append(f"kappa at {self.threshold:g}: {_with_interval(self.agreement.kappa)}")
         return "\n".join([*lines, self.decision])
 
@@ -194,12 +195,6 @@ class Calibration:
             "people: good": {"metric: good": found.cleared, "metric: bad": found.false_alarms},
             "people: bad": {"metric: good": found.missed, "metric: bad": found.found},
         }
-
-    def _confusion_text(self, width: int | None) -> str:
-        columns = {f"at {self.threshold:g}": list(self.confusion)}
-        for name in ("metric: good", "metric: bad"):
-            columns[name] = [str(each[name]) for each in self.confusion.values()]
-        return text_table(columns, width, left=(f"at {self.threshold:g}",), droppable=())
 
     def __str__(self) -> str:
         return self.to_text()

@@ -14,8 +14,6 @@ from mlflow_ragmetrics.rows.results import Source, results_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["rows_to_label"]
-
 _SHOWN = ("id", "trace_id", "question", "answer", "contexts", "reference")
 
 

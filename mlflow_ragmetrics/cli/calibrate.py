@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.calibration import Calibration
     from mlflow_ragmetrics.rows.results import Results
 
-__all__ = ["calibrate", "command"]
-
 
 @click.command("calibrate")
 @click.argument("run", shell_complete=files)
@@ -82,9 +80,6 @@ def command(
     _write(found, save, plot)
     if results.run_id is not None:
         click.echo(f"Logged into MLflow run {found.log(results.run_id)}")
-
-
-calibrate = command
 
 
 def _results(run: str, tracking_uri: str | None) -> Results:

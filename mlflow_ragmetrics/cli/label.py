@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from mlflow_ragmetrics.tracking.review import Answers
 
-__all__ = ["command"]
-
 
 @click.command("label")
 @click.argument("run", shell_complete=files)

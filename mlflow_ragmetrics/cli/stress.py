@@ -21,8 +21,6 @@ from mlflow_ragmetrics.cli.output import NOT_COMPLETE
 from mlflow_ragmetrics.cli.request import CACHE
 from mlflow_ragmetrics.errors import JudgeError
 
-__all__ = ["command"]
-
 
 @click.command("stress")
 @click.argument("data", shell_complete=files)

@@ -14,8 +14,6 @@ from mlflow_ragmetrics.cli.request import SUITE_OPTIONS, Sectioned
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 
-__all__ = ["command"]
-
 _suite_option, _metric_option, _judge_option = SUITE_OPTIONS[:3]
 
 

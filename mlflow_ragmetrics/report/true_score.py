@@ -17,8 +17,6 @@ from mlflow_ragmetrics.statistics import true_score as statistics
 from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.resampling import Vector
 
-__all__ = ["LabelledScores", "TrueScore", "labelled_scores", "true_difference", "true_score"]
-
 
 @dataclass(frozen=True)
 class TrueScore:

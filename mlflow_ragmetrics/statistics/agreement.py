@@ -11,8 +11,6 @@ from scipy.special import expit, logit, ndtri, stdtrit
 
 from mlflow_ragmetrics.statistics.groups import Labels, group_codes
 
-__all__ = ["Agreement", "Estimate", "agreement", "auroc", "correlation", "krippendorff_alpha"]
-
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 Values = np.ndarray[Any, Any]
 _LEVEL = 0.95

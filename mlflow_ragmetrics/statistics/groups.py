@@ -16,17 +16,6 @@ from numpy.typing import NDArray
 
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
 
-__all__ = [
-    "FEW_GROUPS",
-    "Clusters",
-    "Grouping",
-    "Labels",
-    "clusters_of",
-    "clusters_of_sums",
-    "describe_groups",
-    "group_codes",
-]
-
 FEW_GROUPS = 10
 Labels = Union[Sequence[object], NDArray[Any]]
 

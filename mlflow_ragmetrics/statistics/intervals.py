@@ -21,18 +21,6 @@ from scipy.special import ndtr, ndtri, stdtrit
 from mlflow_ragmetrics.statistics.groups import Clusters, Labels, clusters_of
 from mlflow_ragmetrics.statistics.resampling import Matrix, bootstrap_limits
 
-__all__ = [
-    "BOOTSTRAP_GROUPS",
-    "MANY_ROWS",
-    "agresti_min_interval",
-    "bootstrap_interval",
-    "bootstrap_intervals",
-    "interval_of_clusters",
-    "interval_of_moments",
-    "paired_intervals",
-    "wilson_limits",
-]
-
 BOOTSTRAP_GROUPS = 40
 MANY_ROWS = 1_000
 _FEW_CHANGES = 15

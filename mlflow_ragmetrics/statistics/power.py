@@ -14,19 +14,6 @@ from mlflow_ragmetrics.statistics.groups import Labels, clusters_of
 from mlflow_ragmetrics.statistics.intervals import bootstrap_interval
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
-__all__ = [
-    "Plan",
-    "Power",
-    "VarianceParts",
-    "about",
-    "crossed_interval",
-    "plans",
-    "power_of",
-    "rows_needed",
-    "smallest_difference",
-    "variance_parts",
-]
-
 _WIDEST = 1e9  # a difference so small beside the deviation is not to be seen with any rows
 
 

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Matrix", "Vector", "bootstrap_limits", "sign_flip_p_values"]
-
 Vector = NDArray[np.floating[Any]]
 Matrix = NDArray[np.floating[Any]]
 

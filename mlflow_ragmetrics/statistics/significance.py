@@ -14,8 +14,6 @@ from mlflow_ragmetrics.statistics.groups import Labels, clusters_of
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 from mlflow_ragmetrics.statistics.resampling import Matrix, sign_flip_p_values
 
-__all__ = ["effect_size", "holm", "mcnemar", "sign_flip_tests", "t_tests", "welch_tests"]
-
 
 def sign_flip_tests(
     differences: Matrix, *, groups: Union[Labels, None] = None, resamples: int = 10_000, seed: int = 0

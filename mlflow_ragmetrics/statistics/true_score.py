@@ -20,8 +20,6 @@ from mlflow_ragmetrics.statistics.groups import Labels, group_codes
 from mlflow_ragmetrics.statistics.intervals import agresti_min_interval, wilson_limits
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
 
-__all__ = ["TrueScore", "true_difference", "true_mean"]
-
 Numbers = Union[Sequence[float], NDArray[Any]]
 _FEWEST_FOR_A_SLOPE = 5
 
