@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import files, metrics, numbers, tracking_uri_option
+from mlflow_ragmetrics.cli.options import files, metrics, numbers, suite_of, suite_options, tracking_uri_option
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, NOT_COMPLETE, clean
-from mlflow_ragmetrics.cli.request import SUITE_OPTIONS, Sectioned
 from mlflow_ragmetrics.cli.store import destination_of, open_store, reaching
 from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
@@ -21,16 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-F = TypeVar("F", bound=Callable[..., object])
 
-
-def _suite_options(function: F) -> F:
-    for option in reversed(SUITE_OPTIONS):
-        function = option(function)
-    return function
-
-
-@click.command("watch", cls=Sectioned)
+@click.command("watch")
 @click.argument("experiment")
 @click.option("--filter", "filter_string", default="", metavar="FILTER", help="Which traces, as MLflow searches them.")
 @click.option("--sample", type=float, default=1.0, show_default=True, metavar="SHARE", help="The share that is scored.")
@@ -43,7 +33,7 @@ def _suite_options(function: F) -> F:
     shell_complete=files,
     help="Rows that stay the same, scored with each pass: they tell whether the judge has changed.",
 )
-@_suite_options
+@suite_options
 @click.option("--once", is_flag=True, help="One pass, as for cron [default: again and again].")
 @click.option(
     "--every",
@@ -117,13 +107,8 @@ def command(
     from mlflow_ragmetrics.readers import read_samples
     from mlflow_ragmetrics.readers.trace_search import experiment_named, milliseconds, moment
 
-    if options["groups"] is not None:
-        message = (
-            "--groups: a watch counts the turns of a conversation together, by the traces' sessions, and no others"
-        )
-        raise InvalidOptionError(message, param="groups")
     pause = milliseconds(every, "every") / 1000
-    suite = _suite(options)
+    suite = suite_of(**options)
     samples = [] if anchors is None else list(read_samples(anchors))
     first, lateness = moment(since, "since"), milliseconds(late, "late")
     open_store(tracking_uri)
@@ -155,12 +140,6 @@ def command(
         except RagMetricsError as error:
             click.echo(f"{_now()} {clean(str(error))}", err=True)
         time.sleep(max(0.0, pause - (time.monotonic() - began)))
-
-
-def _suite(options: Mapping[str, Any]) -> Any:
-    from mlflow_ragmetrics.cli.evaluate import suite_of
-
-    return suite_of(SimpleNamespace(**options, dry_run=False))  # type: ignore[arg-type]
 
 
 def _one_pass(watch: Watch, rebase: bool) -> int:

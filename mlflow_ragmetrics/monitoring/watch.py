@@ -27,6 +27,7 @@ from mlflow_ragmetrics.readers.trace_search import TraceSearch, whole_trace
 from mlflow_ragmetrics.readers.traces import is_answered, record_of_trace, state_of
 from mlflow_ragmetrics.records.record import to_sample
 from mlflow_ragmetrics.report.anytime import digest_of
+from mlflow_ragmetrics.report.marks import Failures
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.anytime import measurement_id
 from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN
@@ -273,11 +274,12 @@ class _Pass:
             info.trace_id: (info, trace) for info, trace in zip(due, traces, strict=True) if trace is not None
         }
         samples = [_sample_of(trace) for _, trace in there_still.values()]
-        stream = self.watch.suite.stream(samples)
+        failures = Failures()
         written: list[str] = []
-        for row in stream:
+        for row in self.watch.suite.score_samples(samples):
+            failures.add(row)
             info = there_still[row.sample.id][0]
-            if any(score.status == "error" for score in row.scores.values()) and not self._gives_up(info, stream):
+            if any(score.status == "error" for score in row.scores.values()) and not self._gives_up(info, failures):
                 self.left += 1
                 self.held = min(self.held, info.request_time)
                 continue
@@ -287,16 +289,16 @@ class _Pass:
             self.state.attempts.pop(info.trace_id, None)
             self.scored += 1
             rows.append((row, info))
-        self.incomplete = stream.summary.incomplete if samples else None
+        self.incomplete = None if failures.silence is None else str(failures.silence)
         if written:
             link_traces(written, self.run.run_id)
         self._count(rows)
         self._move_cursor()
         self.run.save(self.state.to_dict())
 
-    def _gives_up(self, info: TraceInfo, stream: Any) -> bool:
+    def _gives_up(self, info: TraceInfo, failures: Failures) -> bool:
         """Whether a trace that cannot be scored is written as such: not at once, and never where no judge answers."""
-        if stream.summary.incomplete is not None:
+        if failures.silence is not None:
             return False
         tried = self.state.attempts[info.trace_id] = self.state.attempts.get(info.trace_id, 0) + 1
         return tried >= _ATTEMPTS
