@@ -37,12 +37,12 @@ from mlflow_ragmetrics.cli.output import (
     wrapped,
 )
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
-from mlflow_ragmetrics.readers.groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
-from mlflow_ragmetrics.readers.rows import RUNS
-from mlflow_ragmetrics.readers.trace_search import SCHEME as TRACES
 from mlflow_ragmetrics.report.gates import check_figures, check_names
 from mlflow_ragmetrics.report.junit import row_cases
 from mlflow_ragmetrics.report.tables import has_diagnoses
+from mlflow_ragmetrics.rows.data import RUNS
+from mlflow_ragmetrics.rows.groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
+from mlflow_ragmetrics.rows.trace_search import SCHEME as TRACES
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ class _Source:
 
     def read(self, remembered: int | None = None) -> Iterator[Sample]:
         """The samples; repeated ids are noticed within so many ``remembered`` rows (default: all)."""
-        from mlflow_ragmetrics.readers import read_samples
+        from mlflow_ragmetrics.rows import read_samples
 
         read = read_samples(self.data, self.columns, remembered=remembered, delimiter=self.delimiter)
         return islice(read, self.limit)
@@ -266,7 +266,7 @@ def _source(
         raise InvalidOptionError(message, param="data")
     if reference is None:
         return _Source(path, path, columns, limit, settings.delimiter)
-    from mlflow_ragmetrics.readers import join
+    from mlflow_ragmetrics.rows import join
 
     joined = join(path, reference, on=settings.on, delimiter=settings.delimiter)
     return _Source(path, joined.rows, columns, limit, None, (joined.warning,) if joined.warning else ())
@@ -357,7 +357,7 @@ def _settings_of(suite: str | None) -> RunSettings:
 
 
 def _metrics_of_run(address: str) -> list[str]:
-    from mlflow_ragmetrics.readers.results import results_of
+    from mlflow_ragmetrics.rows.results import results_of
 
     metrics = results_of(address.removeprefix(RUNS)).description.get("metrics")
     if not metrics:

@@ -14,10 +14,10 @@ import numpy as np
 from mlflow_ragmetrics.core.score import DOUBTS, Better, Score
 from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.metrics.documents import RetrievalCounts
 from mlflow_ragmetrics.report.diagnosis import CAUSES, causes_line
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
 from mlflow_ragmetrics.report.marks import Cause, Failures, Ranking, count_lines, failure_lines
-from mlflow_ragmetrics.shared.retrieval import RetrievalCounts
 from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups, describe_totals, totals_of_sums
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_interval, bootstrap_intervals
 from mlflow_ragmetrics.statistics.moments import Moments, interval_of_moments, interval_of_totals
