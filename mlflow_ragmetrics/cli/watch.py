@@ -11,8 +11,8 @@ import click
 from mlflow_ragmetrics.cli.options import files, metrics, numbers, suite_of, suite_options, tracking_uri_option
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, NOT_COMPLETE, clean
 from mlflow_ragmetrics.cli.store import destination_of, open_store, reaching
-from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
+from mlflow_ragmetrics.text.messages import render
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.monitoring.watch import PassOutcome, Watch

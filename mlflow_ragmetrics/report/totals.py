@@ -12,7 +12,6 @@ from itertools import islice
 import numpy as np
 
 from mlflow_ragmetrics.core.score import DOUBTS, Better, Score
-from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.metrics.documents import RetrievalCounts
 from mlflow_ragmetrics.report.diagnosis import CAUSES, causes_line
@@ -22,6 +21,7 @@ from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups, descr
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_interval, bootstrap_intervals
 from mlflow_ragmetrics.statistics.moments import Moments, interval_of_moments, interval_of_totals
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
+from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking.describe import cause_figure
 
 __all__ = ["MARKS", "Summary", "Totals", "figures_of_totals", "group_marks"]
