@@ -324,13 +324,13 @@ class Suite:
         source: Union[str, Path, None] = None,
         checked: Checked | None = None,
         keep: int | None = None,
-        each: Callable[[Row], object] = lambda row: None,
+        each: Callable[[Row], object] | None = None,
     ) -> Report:
         """``evaluate`` for samples that can be read again, such as a list.
 
         ``checked``: what ``check_presence`` found, where it was called already. ``keep``: how many rows stay in the
         report, the worst; its figures are those of all rows (default: all stay). ``each`` is called with every row
-        once it is scored; an ``OSError`` that it raises ends the evaluation and has the ``report`` so far.
+        once it is scored, where that is repeated the first time.
         """
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
             raise InvalidOptionError(f"repeat={repeat!r} must be a whole number from 1", param="repeat")
@@ -338,19 +338,18 @@ class Suite:
         if groups is not None:
             sample_groups(samples, groups)  # says what is wrong before anything is scored
 
-        def evaluated(*, stored: bool) -> Report:
+        def evaluated(each: Callable[[Row], object] | None, *, stored: bool) -> Report:
             began = time.perf_counter()
             engine = self._engine(selection, stored=stored)
-            kept = _Kept(keep)
+            kept = _Kept(keep, each)
             interruption: _Interruption | None = None
             reserve = bytearray(_RESERVE)  # until it is written to it is an address and no memory
             with charged_to(Expenses()) as expenses, progress_of(progress, len(samples)) as bar:
                 try:
                     for row in engine.rows(samples):
                         kept.add(row)
-                        each(row)
                         bar.advance(row)
-                except (KeyboardInterrupt, CancelledEvaluationError, MemoryError, OSError) as error:
+                except (KeyboardInterrupt, CancelledEvaluationError, MemoryError) as error:
                     del reserve  # what is done can be handed over with it
                     for row in engine.ahead:
                         kept.add(row)
@@ -367,7 +366,8 @@ class Suite:
                 totals=kept.totals,
             )
             if interruption is not None:
-                done = f"{_why(interruption)} when {len(report)} of {len(samples)} rows were scored"
+                why = "memory ran out" if isinstance(interruption, MemoryError) else "interrupted"
+                done = f"{why} when {len(report)} of {len(samples)} rows were scored"
                 interruption.report = replace(report, stopped=done)  # type: ignore[union-attr]
                 raise interruption.with_traceback(None)
             if engine.stopped is not None:
@@ -377,8 +377,8 @@ class Suite:
             return report
 
         if repeat == 1:
-            return evaluated(stored=True)
-        return _repeated(partial(evaluated, stored=False), repeat)
+            return evaluated(each, stored=True)
+        return _repeated([partial(evaluated, each if not time else None, stored=False) for time in range(repeat)])
 
     def report(
         self,
@@ -522,27 +522,24 @@ class Suite:
 
 _RESERVE = 32 * 2**20  # bytes
 _ROWS_AT_ONCE = 1000
-_Interruption = Union[KeyboardInterrupt, CancelledEvaluationError, MemoryError, OSError]
-
-
-def _why(interruption: _Interruption) -> str:
-    if isinstance(interruption, OSError):
-        return "ended, as nothing more could be written,"
-    return "memory ran out" if isinstance(interruption, MemoryError) else "interrupted"
+_Interruption = Union[KeyboardInterrupt, CancelledEvaluationError, MemoryError]
 
 
 class _Kept:
     """The rows that a report keeps, all of them or the ``most`` worst, and the totals of all."""
 
-    def __init__(self, most: int | None) -> None:
+    def __init__(self, most: int | None, each: Callable[[Row], object] | None) -> None:
         self.rows: list[Row] = []
         self.totals = Totals()
         self._most = most
+        self._each = each
         self._questions: list[str | None] = []
 
     def add(self, row: Row) -> None:
         self.totals.add(row)
         self.rows.append(row)
+        if self._each is not None:
+            self._each(row)
         if self._most is None:
             return
         if len(self._questions) < MANY_ROWS:
@@ -559,17 +556,17 @@ class _Kept:
         return () if said is None else (f"of the first {count} rows: {said}",)
 
 
-def _repeated(evaluate: Callable[[], Report], times: int) -> Report:
+def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:
     """The first of several reports, with how far they differ."""
     from mlflow_ragmetrics.comparison.repeats import repeatability
 
     reports: list[Report] = []
     try:
-        while len(reports) < times:
+        for evaluate in evaluations:
             reports.append(evaluate())
     except (KeyboardInterrupt, CancelledEvaluationError) as error:
         if reports:
-            done = f"interrupted in repeat {len(reports) + 1} of {times}"
+            done = f"interrupted in repeat {len(reports) + 1} of {len(evaluations)}"
             error.report = replace(reports[0], stopped=done)  # type: ignore[union-attr]
         raise
     usage = sum((Counter(report.usage) for report in reports), Counter())

@@ -12,7 +12,6 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from tests.judges.fake_models import FakeChatModel
 from tests.test_measured import COUNT, ROWS, STARVED_REPLIES, STARVED_ROWS, Reply, Rows, before, evaluated, truthful
 
@@ -93,13 +92,7 @@ def callback(suite: rm.Suite, rows: Rows) -> Found:
     return last_run()
 
 
-def stream(suite: rm.Suite, rows: Rows) -> Found:
-    passing = suite.stream(iter(rows))
-    assert sum(1 for _ in passing) == len(rows)
-    return run_metrics_of(passing.summary), passing.summary.incomplete
-
-
-DOORS = [stream, callback, genai, genai_each_logged, plugin, extra_metrics]
+DOORS = [callback, genai, genai_each_logged, plugin, extra_metrics]
 OFTEN = {"no contexts", "empty contexts", "every third context empty", "every other reference", "dead", "no claims"}
 
 
