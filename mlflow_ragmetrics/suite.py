@@ -326,7 +326,7 @@ class Suite:
         keep: int | None = None,
         each: Callable[[Row], object] | None = None,
     ) -> Report:
-        """``evaluate`` for samples that can be read again, such as a list.
+        """``evaluate`` for samples that can be read again, such as a list; ``source`` is where they come from.
 
         ``checked``: what ``check_presence`` found, where it was called already. ``keep``: how many rows stay in the
         report, the worst; its figures are those of all rows (default: all stay). ``each`` is called with every row

@@ -115,7 +115,8 @@ def _composite_lines(found: Composite) -> Iterator[str]:
     yield from _documentation(found)
     yield ""
     weights = {key: weight for key, weight in found.weights.items() if weight}
-    yield f'ragmetrics evaluate FILE --metric "{found.name}(weights={weights})"'
+    yield f"ragmetrics evaluate FILE --metric {found.name}"
+    yield f'With weights of your own: --metric "{found.name}(weights={weights})"'
 
 
 def _metric_lines(found: Metric) -> Iterator[str]:
