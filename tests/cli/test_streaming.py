@@ -145,7 +145,7 @@ def test_a_full_disk_leaves_the_figures_and_a_sentence(ragmetrics, written, monk
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(table_file._Lines, "write", full)
+    monkeypatch.setattr(table_file.TableFile, "_flush", full)
     done = ragmetrics("evaluate", written(_rows()), "-m", "rouge", "--no-log", "--output", "out.jsonl")
     assert done.exit_code == 2
     assert "cannot write --output out.jsonl: No space left on device" in done.stderr
