@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.core.text import counted
-from mlflow_ragmetrics.views.text import number
+from mlflow_ragmetrics.report.text import number
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison.changes import ChangedRow

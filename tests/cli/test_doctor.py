@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from mlflow_ragmetrics.adapters.langchain.spill import SpillOptions
 
 from mlflow_ragmetrics import __version__
-from mlflow_ragmetrics.adapters.langchain.spill import SpillOptions
 from mlflow_ragmetrics.cli.doctor import Check, check_pool
 from mlflow_ragmetrics.cli.store import Destination
 from mlflow_ragmetrics.tracking.live import Journal

@@ -15,10 +15,10 @@ from typing import Any
 import mlflow
 import pytest
 from mlflow.exceptions import MlflowException
+from mlflow_ragmetrics.adapters.langchain.spill import SpillOptions
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.langchain.scoring import Answer, Counts, packed, unpacked
-from mlflow_ragmetrics.adapters.langchain.spill import SpillOptions
 from mlflow_ragmetrics.tracking.live import Journal
 from mlflow_ragmetrics.tracking.tables import left_unwritten
 
