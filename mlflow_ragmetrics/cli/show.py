@@ -15,9 +15,9 @@ from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.marked import claims_of, marked_text, nearest_sentence
 from mlflow_ragmetrics.core.score import verdict_name
-from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.marks import Ranking
+from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -17,7 +17,6 @@ from mlflow_ragmetrics.comparison.markdown import comparison_markdown
 from mlflow_ragmetrics.comparison.pairing import Pairing, measured
 from mlflow_ragmetrics.comparison.sessions import SessionPasses, session_passes
 from mlflow_ragmetrics.core.html import render
-from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.gates import Check, check_comparison, raise_failures
 from mlflow_ragmetrics.report.junit import Case
@@ -28,6 +27,7 @@ from mlflow_ragmetrics.rows.groups import table_slices
 from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
+from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:
     import pandas as pd

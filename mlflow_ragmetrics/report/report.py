@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.json_text import as_json, plain
 from mlflow_ragmetrics.core.score import Better, Score
-from mlflow_ragmetrics.core.text import counted, render
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.metrics.documents import retrieval_summary
@@ -49,6 +48,7 @@ from mlflow_ragmetrics.rows.groups import SESSION_FIELDS, Groups, sample_groups,
 from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import results_of
 from mlflow_ragmetrics.statistics.agreement import Agreement
+from mlflow_ragmetrics.text.messages import counted, render
 from mlflow_ragmetrics.tracking.describe import questions_digest
 
 if TYPE_CHECKING:
