@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import heapq
-import inspect
 import os
 import queue
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -34,7 +32,6 @@ __all__ = [
     "ThreadTask",
     "ThreadTimeoutError",
     "Workers",
-    "after_fork",
     "check_awaited",
     "pause",
     "result_of",
@@ -44,7 +41,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-Action = TypeVar("Action", bound=Callable[[], object])
 ENDED: ContextVar[threading.Event | None] = ContextVar("ragmetrics_ended", default=None)
 """Set by whoever no longer waits for the workers that are made in this context."""
 TO_HAND_OVER = 30.0
@@ -53,28 +49,6 @@ _SLICE = 1.0
 _SLOT_SLICE = 0.25
 _IDLE_SECONDS = 10.0
 _local = threading.local()
-
-
-_AFTER_FORK: list[Callable[[], Callable[[], object] | None]] = []
-
-
-def after_fork(action: Action) -> Action:
-    """Call ``action`` in each process forked from this one; a method, as long as its object lives."""
-    _AFTER_FORK.append(weakref.WeakMethod(action) if inspect.ismethod(action) else lambda: action)
-    return action
-
-
-def _begin_child() -> None:
-    for find in list(_AFTER_FORK):
-        action = find()
-        if action is None:
-            _AFTER_FORK.remove(find)
-        else:
-            action()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_child)
 
 
 class ThreadTimeoutError(TimeoutError):

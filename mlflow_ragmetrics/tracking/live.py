@@ -27,8 +27,9 @@ from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import for_log
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.engine.threads import ThreadTask, after_fork, start_thread
+from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
 from mlflow_ragmetrics.tracking.outbox import Home, Lines, Outbox, Waiting

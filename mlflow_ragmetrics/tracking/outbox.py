@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.core.json_text import as_json
-from mlflow_ragmetrics.engine.threads import after_fork
+from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.tracking.run import is_alive
 from mlflow_ragmetrics.tracking.writer import this_process
 

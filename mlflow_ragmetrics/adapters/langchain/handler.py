@@ -20,8 +20,8 @@ from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue, Counts
 from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.engine.threads import after_fork
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.report.tables import row_without_texts
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 
