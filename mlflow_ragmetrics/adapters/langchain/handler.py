@@ -10,7 +10,7 @@ import random
 import sys
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RagMetricsCallback"]
 
+QUEUE_SIZE = 1000
 _EXIT_SECONDS = 10.0
 _logger = logging.getLogger(__name__)
 
@@ -41,9 +42,9 @@ class RagMetricsCallback(Recorder):
         suite: the metrics: what ``Suite.of`` takes.
         question: the entry of dict inputs that is the question, or a function of the inputs that returns it.
         answer: the same for the outputs and the answer.
-        contexts: a function of the outputs that returns the contexts. A second parameter of any of these functions gets
-            the other side. ``contexts`` may have two more: the lists of documents that retrievers gave, and those of
-            tools and steps.
+        contexts: a function of the outputs that returns the contexts, or the names of the tools whose results they are,
+            by default all. A second parameter of any of these functions gets the other side. ``contexts`` may have two
+            more: the lists of documents that retrievers gave, and those of tools and steps.
         references, gold_doc_ids: a mapping by question or id, or a function of the question (and the id). What the
             call's ``metadata`` says (``reference``, ``gold_doc_ids``, ``id``, or an alias) comes first.
         sample_rate: the share of answers to score, 0 to 1.
@@ -71,7 +72,7 @@ class RagMetricsCallback(Recorder):
         *,
         question: str | Callable[..., Any] | None = None,
         answer: str | Callable[..., Any] | None = None,
-        contexts: Callable[..., Any] | None = None,
+        contexts: Callable[..., Any] | Collection[str] | None = None,
         references: Known | None = None,
         gold_doc_ids: Known | None = None,
         sample_rate: float = 1.0,
@@ -91,7 +92,8 @@ class RagMetricsCallback(Recorder):
             output_key=answer if isinstance(answer, str) else None,
             question=None if isinstance(question, str) else question,
             answer=None if isinstance(answer, str) else answer,
-            contexts=contexts,
+            contexts=contexts if callable(contexts) else None,
+            tools=None if callable(contexts) else contexts,
             references=references,
             gold_doc_ids=gold_doc_ids,
         )
@@ -118,7 +120,7 @@ class RagMetricsCallback(Recorder):
 
     def _new_queue(self) -> BackgroundQueue[Exchange]:
         # its thread holds the handler, so that one made for a single call lives until that call is scored
-        return BackgroundQueue(self._score, busy=self.capture.is_open)
+        return BackgroundQueue(self._score, busy=self.capture.is_open, size=QUEUE_SIZE)
 
     def _score(self, exchanges: Sequence[Exchange]) -> None:
         self._scorer.work(exchanges)

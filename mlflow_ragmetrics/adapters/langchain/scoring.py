@@ -27,7 +27,6 @@ __all__ = ["BackgroundQueue", "Counts", "Scorer", "Taker"]
 
 T = TypeVar("T")
 Taker = Callable[[Row, Exchange], None]
-_SIZE = 1000
 _TASKS_PER_BATCH = 16
 _IDLE_SECONDS = 2.0
 _GATHER_SECONDS = 0.02
@@ -73,7 +72,7 @@ class BackgroundQueue(Generic[T]):
     both as long as the queue is not half full and nobody waits.
     """
 
-    def __init__(self, work: Callable[[Sequence[T]], None], *, busy: Callable[[], bool], size: int = _SIZE) -> None:
+    def __init__(self, work: Callable[[Sequence[T]], None], *, busy: Callable[[], bool], size: int) -> None:
         self._work = work
         self._busy = busy
         self._size = size
