@@ -16,7 +16,8 @@ _ACTIONS: list[Callable[[], Callable[[], object] | None]] = []
 
 def after_fork(action: Action) -> Action:
     """Call ``action`` in each process forked from this one; a method, as long as its object lives."""
-    _ACTIONS.append(weakref.WeakMethod(action, _ACTIONS.remove) if inspect.ismethod(action) else lambda: action)
+    _ACTIONS[:] = [find for find in _ACTIONS if find() is not None]
+    _ACTIONS.append(weakref.WeakMethod(action) if inspect.ismethod(action) else lambda: action)
     return action
 
 

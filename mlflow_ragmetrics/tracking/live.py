@@ -159,7 +159,7 @@ class LiveRun:
         self.name = name
         self._service = service
         self._home = service.home
-        self._named = run_id
+        self._is_made_here = name != run_id
         self._adopted = adopted
         self._outbox = service.outbox
         self._number = self._outbox.join(self._home, name, run_id)
@@ -179,7 +179,7 @@ class LiveRun:
         self._settled = 0
         self.silence: str | None = None  # why no judge answered, as long as none has
         self._flushing = 0
-        self._closed = False
+        self._closed = self._is_over = False
         self._thread: ThreadTask | None = None
         self.failure: str | None = None
 
@@ -228,7 +228,7 @@ class LiveRun:
 
     @property
     def _is_busy(self) -> bool:
-        return bool(self._pending) or (self._adopted and not self._closed and self.failure is None)
+        return bool(self._pending) or (self._adopted and not self._is_over and self.failure is None)
 
     def _start(self) -> None:
         with self._changed:
@@ -423,6 +423,9 @@ class LiveRun:
         if waiting:
             message = "%d scored answers wait in %s, to be written by the next process of this service"
             _logger.warning(message, waiting, self._outbox.path)
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
 
     def _finish(self) -> None:
         waiting = self._outbox.waiting(self._number)
@@ -443,8 +446,7 @@ class LiveRun:
         if absent or calls.keys() - {"calls/seen", "calls/lost"}:
             writer.figures(calls)
             _logger.warning("run %s lacks answers: %s, %d unwritten", writer.run_id, calls, waiting)
-        failure = None
-        status = COMPLETE if self._named is None else None
+        failure, status = None, COMPLETE if self._is_made_here else None
         missing = losses["dropped"] + losses["failed"]
         if losses["killed"]:
             failure = f"{absent} answers were accepted and neither written nor dropped: a process was ended"
@@ -454,11 +456,11 @@ class LiveRun:
             failure = self.silence or "no judge answered"
         elif missing > _TOLERATED * losses["seen"]:
             status = f"partial: {losses['dropped']} of {losses['seen']} answers were dropped, {losses['failed']} failed"
-        if failure is not None:
+        if failure is not None and not self._is_made_here:
             status = status_of(failure)
         if status is not None:
             writer.tags({STATUS_TAG: status})
-        if self._named is None:
+        if self._is_made_here:
             writer.end(failure)
 
 
