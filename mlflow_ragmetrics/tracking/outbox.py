@@ -108,6 +108,8 @@ class Outbox:
         (found,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise sqlite3.DatabaseError(found)
+        self._db.execute("PRAGMA auto_vacuum = FULL")  # what is deleted is not left in the file
+        self._db.execute("PRAGMA journal_mode = WAL")
         self._db.executescript(_SCHEMA)
 
     def close(self) -> None:
@@ -352,8 +354,6 @@ class Outbox:
 
 def _connected(path: Path, timeout: float) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA auto_vacuum = FULL")  # what is deleted is not left in the file
-    connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     return connection
 
@@ -399,18 +399,23 @@ def _opened(folder: Path) -> Outbox:
 
 def _prepared(path: Path) -> Outbox:
     """The outbox in the file ``path``; a damaged file is set aside."""
-    for is_first in (True, False):
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # the answers quote texts: for the owner alone
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
         try:
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # the answers quote texts: for the owner alone
             outbox = Outbox(path)
             outbox.prepare()
             return outbox
+        except sqlite3.OperationalError as error:  # another process is making the same file
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.05)
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) or not is_first:
+            if time.monotonic() > until:
                 raise
             aside = f"{path}.damaged-{time.time_ns()}"
             _logger.warning("the outbox %s is damaged (%s): it is now %s, and a new one begins", path, error, aside)
             for suffix in ("", "-wal", "-shm"):
                 with suppress(FileNotFoundError):
                     os.replace(f"{path}{suffix}", f"{aside}{suffix}")
-    raise AssertionError
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
