@@ -6,7 +6,6 @@ each word is read once for all texts that have it. Texts that this does not serv
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -17,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.text.terms import ENDS_SENTENCE, HAS_CONTENT, READ_WHOLE, in_sentence, terms_of_word
 
 __all__ = ["Sentences", "Terms", "Words", "words_of"]
@@ -241,13 +241,10 @@ def _in_use() -> _Lexicon:
     return lexicon
 
 
+@after_fork  # a thread of the parent may have been about to change it
 def _forget() -> None:
     _lexicons[0] = _Lexicon()
     _kept.cache_clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)  # a thread of the parent may have been about to change it
 
 
 def _is_whole(text: str) -> bool:

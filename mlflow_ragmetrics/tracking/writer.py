@@ -47,20 +47,21 @@ LONGEST_TAG = 5000
 
 
 class RunWriter:
-    """Writes into the run ``run_id``.
+    """Writes into the run ``run_id`` of the store ``uri``, by default of the one that MLflow uses.
 
     Whatever is written a second time, as after a failure, replaces the first: nothing is in the run twice. Errors are
     those of the store; ``explained`` turns them into one sentence.
     """
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, uri: str | None = None) -> None:
         self.run_id = run_id
+        self._uri = uri
 
     @cached_property
     def _client(self) -> MlflowClient:
         import mlflow
 
-        return mlflow.MlflowClient()
+        return mlflow.MlflowClient(self._uri)
 
     @cached_property
     def _local_folder(self) -> Path | None:

@@ -51,9 +51,9 @@ class Exchange:
 
     ``parents`` leads from each run within the call to the one around it; ``failed`` are the runs that raised. A call
     that was ``left`` has no answer: nobody read its stream to the end, or it was interrupted. ``trace_id`` is that of
-    the chain's MLflow trace, and ``traceable`` is False where there is a trace whose id is not known. ``tracking_run``
-    is the MLflow run that was active, ``journal`` what counts the call on disk. ``first_token`` is the seconds until a
-    model gave its first token, where one was streamed.
+    the chain's MLflow trace, and ``traceable`` is False where there is a trace whose id is not known. ``live`` is the
+    run that its scores go into. ``first_token`` is the seconds until a model gave its first token, where one was
+    streamed.
     """
 
     run_id: UUID
@@ -69,8 +69,7 @@ class Exchange:
     left: bool = False
     trace_id: str | None = None
     traceable: bool = True
-    tracking_run: str | None = None
-    journal: Any = None
+    live: Any = None
     began: float = field(default_factory=time.perf_counter)
     seconds: float = 0.0
     first_token: float | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from bisect import bisect_left
@@ -15,6 +14,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.judges.lexical.terms import IS_CONTENT, ORS, Term, Terms, terms_of
 from mlflow_ragmetrics.judges.lexical.words import (
     ABBREVIATIONS,
@@ -166,8 +166,7 @@ class Recent(Generic[Key, Value]):
     def __init__(self, make: Callable[[Key], Value], size: Callable[[Key], int], capacity: int) -> None:
         self._make, self._size, self._capacity = make, size, capacity
         self._forget()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)  # a thread of the parent may have been about to change it
+        after_fork(self._forget)  # a thread of the parent may have been about to change it
 
     def _forget(self) -> None:
         self._kept: OrderedDict[Key, Value] = OrderedDict()
