@@ -11,7 +11,7 @@ from pydantic import Field
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Score, token_items
 from mlflow_ragmetrics.errors import MissingFieldError
-from mlflow_ragmetrics.shared.token_items import token_items_of_each
+from mlflow_ragmetrics.metrics.token_items import token_items_of_each
 from mlflow_ragmetrics.text.columns import words_of
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.terms import answer_terms, distinct_terms
