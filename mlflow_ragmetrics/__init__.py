@@ -73,7 +73,7 @@ _HOMES = {
     "scoring": ("score",),
     "metrics.rouge.table": ("rouge_table",),
     "suite": ("Suite",),
-    "text.non_answers": ("is_indistinct",),
+    "metrics.answer_states": ("is_indistinct",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

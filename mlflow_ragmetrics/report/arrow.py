@@ -21,7 +21,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, RagMetricsError
-from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
+from mlflow_ragmetrics.judges.lexical.support import unbacked_in
 from mlflow_ragmetrics.report.diagnosis import diagnose
 from mlflow_ragmetrics.report.tables import GatheredItems, has_diagnoses
 from mlflow_ragmetrics.rows.results import BETTER
