@@ -67,6 +67,7 @@ from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge as LexicalJudge
 from mlflow_ragmetrics.judges.nli import NLIJudge as NLIJudge
 from mlflow_ragmetrics.judges.resolve import Panel as Panel
 from mlflow_ragmetrics.judges.scripted import ScriptedJudge as ScriptedJudge
+from mlflow_ragmetrics.metrics.answer_states import is_indistinct as is_indistinct
 from mlflow_ragmetrics.report.gates import GateError as GateError
 from mlflow_ragmetrics.report.report import Report as Report
 from mlflow_ragmetrics.report.summary import summarize as summarize
@@ -75,7 +76,6 @@ from mlflow_ragmetrics.rows.conversation import sample_from_messages as sample_f
 from mlflow_ragmetrics.scoring import evaluate as evaluate
 from mlflow_ragmetrics.scoring import score as score
 from mlflow_ragmetrics.suite import Suite as Suite
-from mlflow_ragmetrics.text.non_answers import is_indistinct as is_indistinct
 
 _T = TypeVar("_T")
 _Several = list[_T] | tuple[_T, ...]
