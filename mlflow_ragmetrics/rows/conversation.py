@@ -52,31 +52,24 @@ def sample_from_messages(messages: Sequence[Any]) -> Sample:
     answer = closing_answer(listed)
     question = next((turn.content for turn in reversed(turns) if turn.role == "user"), None)
     contexts = tool_chunks_in(listed)
-    ids = document_ids_of(contexts or ())
-    history = turns_before(turns, question, answer)
     return Sample(
         question=question,
         answer=answer,
         contexts=contexts,
-        retrieved_doc_ids=ids or None,
-        history=history or None,
+        retrieved_doc_ids=document_ids_of(contexts or ()) or None,
+        history=turns_before(turns, question, answer) or None,
     )
 
 
 def closing_answer(messages: Sequence[Any]) -> str | None:
     """The model's last text after the last question; ``None`` where it goes on to call a tool."""
     for message in reversed(messages):
-        role = _role_of(message)
-        if role in USER_ROLES:
+        role, content = _role_and_content(message)
+        if role in USER_ROLES or (role in MODEL_ROLES and has_open_calls(message)):
             return None
-        if role in MODEL_ROLES:
-            text = joined_parts(role_and_content(message)[1])
-            if isinstance(message, (list, tuple)):
-                text = message[1]
-            if has_open_calls(message):
-                return None
-            if isinstance(text, str) and text.strip():
-                return text
+        text = joined_parts(content)
+        if role in MODEL_ROLES and isinstance(text, str) and text.strip():
+            return text
     return None
 
 
@@ -93,8 +86,7 @@ def directs_agents(tool: object) -> bool:
 
 def tool_chunks_in(messages: object) -> tuple[Chunk, ...] | None:
     """What the tools in a list of messages gave, before the last answer; ``None`` where there is none of them."""
-    listed = messages if _is_list(messages) else ()
-    of_tools = [message for message in listed if _role_of(message) in _TOOL_ROLES]
+    of_tools = [each for each in (messages if _is_list(messages) else ()) if _role_and_content(each)[0] in _TOOL_ROLES]
     found = [message for message in of_tools if not directs_agents(_attribute(message, "name"))]
     return distinct(chunk for message in found for chunk in tool_chunks(message)) if found else None
 
@@ -111,29 +103,16 @@ def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chun
     name, status, artifact = (_attribute(result, each) for each in ("name", "status", "artifact"))
     if role not in _TOOL_ROLES or status == "error" or (directs_agents(name) if tools is None else name not in tools):
         return ()
-    documents = _documents(artifact)
-    return documents if documents else _passages(content)
-
-
-def _documents(artifact: object) -> tuple[Chunk, ...]:
-    listed = artifact if _is_list(artifact) else ()
-    if not listed or not all(hasattr(each, "page_content") for each in listed):
-        return ()
-    return chunks_of(listed) or ()
+    if _is_list(artifact) and all(hasattr(each, "page_content") for each in artifact):
+        return chunks_of(artifact) or _passages(content)
+    return _passages(content)
 
 
 def _passages(value: Any) -> tuple[Chunk, ...]:
     """The passages in what a tool returned: each element of a list of texts or of dicts with a text, else all of it."""
     if isinstance(value, str):
-        if value.lstrip()[:1] in ("[", "{"):
-            try:
-                parsed = json.loads(value)
-            except (ValueError, RecursionError):
-                parsed = None
-            found = _passages(parsed) if isinstance(parsed, (list, dict)) else ()
-            if found:
-                return found
-        return (Chunk(value),) if value.strip() else ()
+        found = _passages(_parsed(value))
+        return found or ((Chunk(value),) if value.strip() else ())
     if isinstance(value, Mapping):
         lists = [each for each in value.values() if _is_list(each) and each and isinstance(each[0], Mapping)]
         within = next((found for each in lists if (found := _passages(each))), ())
@@ -148,6 +127,14 @@ def _passages(value: Any) -> tuple[Chunk, ...]:
             return tuple(chunk for part in parts for chunk in _passages(part))
         return _chunks_or_none(parts) or (Chunk(json.dumps(value, ensure_ascii=False, default=str)),)
     return (Chunk(str(value)),) if isinstance(value, (int, float)) and not isinstance(value, bool) else ()
+
+
+def _parsed(text: str) -> Any:
+    """The list or mapping that ``text`` holds as JSON, or ``None``."""
+    try:
+        return json.loads(text) if text.lstrip()[:1] in ("[", "{") else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _chunks_or_none(value: Sequence[Any]) -> tuple[Chunk, ...]:
@@ -170,7 +157,8 @@ def _attribute(message: object, name: str) -> Any:
     return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)
 
 
-def _role_of(message: object) -> object:
+def _role_and_content(message: object) -> tuple[object, object]:
+    """As ``role_and_content``, also of a pair of role and text."""
     if isinstance(message, (list, tuple)) and len(message) == 2:
-        return message[0]
-    return role_and_content(message)[0]
+        return message[0], message[1]
+    return role_and_content(message)

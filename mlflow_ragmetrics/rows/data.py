@@ -16,7 +16,7 @@ from typing import Any
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.rows.exports import mapping_of_row, records_of_exports, rows_of_container
+from mlflow_ragmetrics.rows.exports import records_of_exports
 from mlflow_ragmetrics.rows.files import NEVER_BLANK, check_delimiter, extension_of, read_file
 from mlflow_ragmetrics.rows.record import check_columns, to_sample, with_ids
 from mlflow_ragmetrics.rows.trace_search import SCHEME, read_traces
@@ -47,26 +47,15 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
-    if is_missing(value):
-        return None
-    if isinstance(value, float):
-        return value
-    return _plain_object(value)
-
-
-def _plain_object(value: Any) -> Any:
-    if is_dataclass(value):
-        plain = {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-        if isinstance(value, Sample) and value.history is None:  # so that a digest from before it was read still holds
-            del plain["history"]
-        return plain
-    if callable(getattr(value, "tolist", None)):
-        return _plain(value.tolist())
     if isinstance(value, (set, frozenset)):
         return sorted(json.dumps(_plain(each), sort_keys=True) for each in value)
-    if hasattr(value, "page_content"):
-        return [value.page_content, _plain(getattr(value, "metadata", None)), getattr(value, "id", None)]
-    return _ADDRESS.sub("", repr(value))
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if callable(getattr(value, "tolist", None)):
+        return _plain(value.tolist())
+    if is_missing(value):
+        return None
+    return value if isinstance(value, float) else _ADDRESS.sub("", repr(value))
 
 
 Data = Any
@@ -95,11 +84,22 @@ def read_rows(data: Data, delimiter: str | None = None) -> Iterator[Any]:
 
 
 def _checked_rows(data: Data) -> Iterator[Any]:
-    for number, given in enumerate(_raw_rows(rows_of_container(data)), start=1):
-        row = given if isinstance(given, Sample) else record_of_trace(given) or mapping_of_row(given)
+    for number, given in enumerate(_rows_in(data), start=1):
+        row = given if isinstance(given, Sample) else record_of_trace(given) or _mapping_of_row(given)
         if not isinstance(row, (Mapping, Sample)) and not callable(getattr(row, "to_dict", None)):
             raise InvalidDataError(f"Row {number} is {kind_of(row)}, but must be a mapping from names to values.")
         yield row
+
+
+def _mapping_of_row(row: Any) -> Any:
+    """A row that is an object of another library (a model of pydantic, a dataclass, a named tuple) as a mapping."""
+    if isinstance(row, Mapping):
+        return row
+    if callable(getattr(row, "model_dump", None)):
+        return row.model_dump()
+    if is_dataclass(row) and not isinstance(row, type):
+        return {each.name: getattr(row, each.name) for each in fields(row)}
+    return row._asdict() if callable(getattr(row, "_asdict", None)) else row
 
 
 def read_samples(
@@ -142,17 +142,25 @@ def _mapped(rows: Iterator[Any], columns: Mapping[str, str]) -> Iterator[Sample]
         yield row if isinstance(row, Sample) else to_sample({**absent, **row}, columns)
 
 
-def _raw_rows(data: Any) -> Iterable[Any]:
-    frame = getattr(data, "df", None)
+def _rows_in(data: Any) -> Iterable[Any]:
+    """The rows of a frame, a table, or the object in which another library keeps a data set."""
+    if isinstance(data, Mapping) and data and all(hasattr(each, "column_names") for each in data.values()):
+        names = ", ".join(map(repr, data))
+        message = f"The data is several data sets ({names}); give one of them, as in data[{next(iter(data))!r}]."
+        raise InvalidDataError(message)
+    if callable(getattr(data, "collect", None)) and hasattr(data, "collect_schema"):  # a lazy frame of Polars
+        data = data.collect()
+    frame = getattr(data, "df", data)
     if hasattr(frame, "itertuples"):
-        data = frame
-    if hasattr(data, "itertuples"):
-        return _frame_rows(data)
+        return _frame_rows(frame)
+    if hasattr(data, "test_cases") and hasattr(data, "goldens"):  # deepeval: cases have answers, goldens may have
+        return [*data.test_cases] or [*data.goldens]
     if callable(getattr(data, "iter_rows", None)):
         rows: Iterable[Any] = data.iter_rows(named=True)
         return rows
-    if callable(getattr(data, "to_batches", None)):
-        return (row for batch in data.to_batches() for row in batch.to_pylist())
+    if hasattr(data, "to_batches") or hasattr(data, "read_next_batch"):
+        batches = data.to_batches() if hasattr(data, "to_batches") else data
+        return (row for batch in batches for row in batch.to_pylist())
     if isinstance(data, Iterable) and not isinstance(data, (Mapping, bytes, Sample)):
         return data
     raise InvalidDataError(
@@ -162,6 +170,9 @@ def _raw_rows(data: Any) -> Iterable[Any]:
 
 
 def _frame_rows(frame: Any) -> Iterator[dict[Any, Any]]:
+    if frame.index.name == "context.span_id":  # Phoenix, which calls what was retrieved context or reference
+        frame = frame.rename(columns={} if "context" in frame.columns else {"reference": "contexts"})
+        frame = frame if "context.span_id" in frame.columns else frame.reset_index()
     names = list(frame.columns)
     repeated = next((name for name, count in Counter(names).items() if count > 1), None)
     if repeated is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.core.options import kind_of
@@ -18,7 +18,6 @@ __all__ = [
     "MLFLOW_COLUMNS",
     "RECORD_NAMES",
     "Reading",
-    "expected_field",
     "fits",
     "nested_field",
     "nested_metadata",
@@ -53,21 +52,25 @@ class Reading(NamedTuple):
 MISSING = Reading()
 
 
-def read_field(field: str, found: Mapping[str, Any], mapped: bool = False) -> Reading:
+def read_field(field: str, found: Mapping[str, Any]) -> Reading:
     """Read ``field`` from ``found``, the entries of a record under its canonical name and its aliases.
 
-    The canonical name beats aliases, unless its value is missing; aliases must agree. ``mapped``: the only entry was
-    named by a column mapping.
+    The canonical name beats aliases, unless its value is missing; aliases must agree.
     """
-    if field in found and not mapped:
-        reading = _read(field, field, found[field])
-        if len(found) == 1 or not reading.empty:
+    readings = {name: _read(field, name, value) for name, value in found.items()}
+    present = {name: reading for name, reading in readings.items() if not reading.empty}
+    if field in present:
+        return present[field]
+    readable = {name: reading for name, reading in present.items() if reading.problem is None}
+    for name, reading in (readable or present).items():
+        other = next((other for other, another in readable.items() if another.value != reading.value), None)
+        if other is None:
             return reading
-    elif len(found) == 1:
-        ((name, value),) = found.items()
-        return _read(field, name, value)
-    names = (*ALIASES[field], *ALIASES_BY_NATURE.get(field, ()))
-    return _agreed(field, {name: _read(field, name, found[name]) for name in names if name in found})
+        return Reading(
+            problem=f"`{field}` is given as `{name}` and as `{other}` with different values; keep one of them, "
+            f"or say which one counts with columns={{{field!r}: {name!r}}}."
+        )
+    return MISSING
 
 
 def fits(field: str, value: object) -> bool:
@@ -83,31 +86,26 @@ def read_by_nature(field: str, entries: Mapping[Any, Any]) -> Reading:
 
 
 def nested_field(row: Mapping[Any, Any], field: str) -> Reading:
-    """``field``, under any of its names, as ``outputs`` has it, else ``inputs``."""
-    for column in ("outputs", "inputs"):
-        reading = _field_in(row.get(column), field)
-        if not reading.empty:
-            return reading
-    return MISSING
-
-
-def expected_field(row: Mapping[Any, Any], field: str) -> Reading:
-    """``field`` as ``expectations`` has it.
+    """``field`` in the columns of MLflow: in ``expectations`` what is right, in ``outputs``, else ``inputs``, the rest.
 
     A reference is ``expected_response`` (or an alias of reference), else the ``expected_facts`` joined by newlines;
     gold ids are the ``doc_uri`` of each element of ``expected_retrieved_context``.
     """
+    expected = field in ("reference", "gold_doc_ids")
+    for column in ("expectations",) if expected else ("outputs", "inputs"):
+        reading = _field_in(mapping_of(row.get(column)), field)
+        if not reading.empty:
+            return reading
     expectations = mapping_of(row.get("expectations"))
-    reading = _field_in(expectations, field)
-    if not reading.empty or not expectations:
-        return reading
     try:
         if field == "reference":
             facts = texts_of(expectations.get("expected_facts"), field)
             return Reading(("\n".join(facts),) if facts else None)
-        return Reading(_document_uris(expectations.get("expected_retrieved_context")))
+        if field == "gold_doc_ids":
+            return Reading(_document_uris(expectations.get("expected_retrieved_context")))
     except InvalidFieldError as error:
         return Reading(problem=f"{error} It was read from `expectations`.")
+    return MISSING
 
 
 def nested_metadata(row: Mapping[Any, Any]) -> dict[str, dict[str, Any]]:
@@ -123,8 +121,7 @@ def nested_metadata(row: Mapping[Any, Any]) -> dict[str, dict[str, Any]]:
     return {column: entries for column, entries in extra.items() if entries}
 
 
-def _field_in(column: object, field: str) -> Reading:
-    entries = mapping_of(column)
+def _field_in(entries: Mapping[Any, Any], field: str) -> Reading:
     present = {name: each for name, each in entries.items() if FIELD_OF.get(name) == field and not is_missing(each)}
     if field == "contexts" and {"retrieval_context", "retrievalContext"} & entries.keys():
         present.pop("context", None)
@@ -136,31 +133,19 @@ def _field_in(column: object, field: str) -> Reading:
     return reading
 
 
-def _agreed(field: str, readings: Mapping[str, Reading]) -> Reading:
-    present = {name: reading for name, reading in readings.items() if not reading.empty}
-    readable = {name: reading for name, reading in present.items() if reading.problem is None}
-    chosen = next(iter((readable or present).items()), None)
-    if chosen is None:
-        return MISSING
-    name, reading = chosen
-    for other, another in readable.items():
-        if another.value != reading.value:
-            return Reading(
-                problem=f"`{field}` is given as `{name}` and as `{other}` with different values; keep one of them, "
-                f"or say which one counts with columns={{{field!r}: {name!r}}}."
-            )
-    return reading
+_UNWRAPPED: Mapping[str, Callable[[object], object]] = {
+    "question": question_in,
+    "answer": answer_in,
+    "reference": reference_in,
+}
+"""How the value of an alias is found: chains take and give mappings and messages under such names."""
 
 
 def _read(field: str, name: str, value: object) -> Reading:
     try:
-        if name != field and field == "question":
-            value = question_in(value)
-        elif name != field and field == "answer":
-            value = answer_in(value)
-        elif name != field and field == "reference":
-            value = reference_in(value)
-        return Reading(_value(field, value))
+        if name == field or field not in _UNWRAPPED:
+            return Reading(_value(field, value))
+        return Reading(_value(field, _UNWRAPPED[field](value)))
     except InvalidFieldError as error:
         where = "" if name == field else f" It was read from `{name}`."
         return Reading(problem=f"{error}{where}")
@@ -199,10 +184,7 @@ def _document_uris(value: object) -> tuple[str, ...] | None:
     if elements is None:
         return None
     uris = [element.get("doc_uri") if isinstance(element, Mapping) else element for element in elements]
-    for element, uri in zip(elements, uris, strict=True):
-        if isinstance(element, Mapping) and is_missing(uri):
-            raise InvalidFieldError(
-                "`gold_doc_ids` cannot be read: an element of `expected_retrieved_context` has no `doc_uri`.",
-                field="gold_doc_ids",
-            )
+    if any(isinstance(element, Mapping) and is_missing(uri) for element, uri in zip(elements, uris, strict=True)):
+        message = "`gold_doc_ids` cannot be read: an element of `expected_retrieved_context` has no `doc_uri`."
+        raise InvalidFieldError(message, field="gold_doc_ids")
     return texts_of(uris, "gold_doc_ids")

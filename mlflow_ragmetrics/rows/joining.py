@@ -51,11 +51,19 @@ def join(results: Data, references: Data, on: str = "qid", *, delimiter: str | N
             f"No id of the results is among the references (results: {_first_few(results_only)}; references: "
             f"{_first_few(references_only)}); check `on`, now {on!r}."
         )
-    differing = [key for key in given if key in known and _questions_differ(given[key], known[key])]
-    keys = [*(key for key in given if key in known), *results_only, *references_only]
-    rows = tuple({"id": key, **_merged(given.get(key, {}), known.get(key, {}))} for key in keys)
-    warning = " ".join(_warnings(results_only, len(given), references_only, len(known), differing)) or None
-    return Joined(rows, results_only, references_only, warning)
+    matched = [key for key in given if key in known]
+    rows = tuple(
+        {"id": key, **_merged(given.get(key, {}), known.get(key, {}))}
+        for key in (*matched, *results_only, *references_only)
+    )
+    differing = [key for key in matched if _questions_differ(given[key], known[key])]
+    warnings = (
+        (results_only, f"{len(results_only)} of {len(given)} results have no reference"),
+        (references_only, f"{len(references_only)} of {len(known)} references have no result"),
+        (differing, f"{len(differing)} rows have a different question from their reference, whose question is used"),
+    )
+    warning = " ".join(f"{sentence}: {_first_few(keys)}." for keys, sentence in warnings if keys)
+    return Joined(rows, results_only, references_only, warning or None)
 
 
 def _by_id(data: Data, on: str, source: str, delimiter: str | None) -> dict[str, Mapping[str, Any]]:
@@ -87,9 +95,7 @@ def _id_of(row: Mapping[str, Any], on: str, place: str) -> str:
 
 def _merged(result: Mapping[str, Any], reference: Mapping[str, Any]) -> dict[str, Any]:
     known = _known_fields(reference)
-    row = {
-        name: value for name, value in result.items() if FIELD_OF.get(name) != "id" and FIELD_OF.get(name) not in known
-    }
+    row = {name: value for name, value in result.items() if FIELD_OF.get(name) not in ("id", *known)}
     for name, value in known.items():
         row[name if name not in row or _equal(row[name], value) else f"reference_{name}"] = value
     return row
@@ -103,27 +109,21 @@ def _known_fields(reference: Mapping[str, Any]) -> dict[str, Any]:
         if field in ("question", "reference", "gold_doc_ids"):
             if not is_missing(value):
                 known.setdefault(field, value)
-        elif field in ("contexts", "retrieved_doc_ids"):
-            known[f"reference_{field}"] = value
-        elif name in ALIASES_BY_NATURE["contexts"]:
-            known[f"reference_{name}"] = value
+        elif field in ("contexts", "retrieved_doc_ids") or name in ALIASES_BY_NATURE["contexts"]:
+            known[f"reference_{field or name}"] = value
         elif field is None:
             known[name] = value
-    answers = [value for name, value in reference.items() if FIELD_OF.get(name) == "answer" and not is_missing(value)]
-    if answers:
-        known.setdefault("reference", answers[0])
-    return known
+    answer = next(iter(_values(reference, "answer")), None)
+    return known if answer is None else {"reference": answer, **known}
+
+
+def _values(row: Mapping[str, Any], field: str) -> list[Any]:
+    """What a row has under the names of ``field``."""
+    return [value for name, value in row.items() if FIELD_OF.get(name) == field and not is_missing(value)]
 
 
 def _questions_differ(result: Mapping[str, Any], reference: Mapping[str, Any]) -> bool:
-    asked, known = (
-        {
-            str(value).strip()
-            for name, value in row.items()
-            if FIELD_OF.get(name) == "question" and not is_missing(value)
-        }
-        for row in (result, reference)
-    )
+    asked, known = ({str(value).strip() for value in _values(row, "question")} for row in (result, reference))
     return bool(asked and known and asked.isdisjoint(known))
 
 
@@ -132,24 +132,6 @@ def _equal(one: object, other: object) -> bool:
         return bool(one == other)
     except (ValueError, TypeError):  # arrays of several values: both are kept
         return False
-
-
-def _warnings(
-    results_only: tuple[str, ...],
-    results: int,
-    references_only: tuple[str, ...],
-    references: int,
-    differing: list[str],
-) -> Iterable[str]:
-    if results_only:
-        yield f"{len(results_only)} of {results} results have no reference: {_first_few(results_only)}."
-    if references_only:
-        yield f"{len(references_only)} of {references} references have no result: {_first_few(references_only)}."
-    if differing:
-        yield (
-            f"{len(differing)} rows have a different question from their reference, whose question is used: "
-            f"{_first_few(differing)}."
-        )
 
 
 def _first_few(keys: Iterable[str]) -> str:

@@ -47,17 +47,17 @@ _ANSWER_KEYS = (
 _REFERENCE_KEYS = ("reference", *ALIASES["reference"], *_ANSWER_KEYS)
 USER_ROLES = frozenset({"user", "human"})
 MODEL_ROLES = frozenset({"assistant", "ai", "AIMessageChunk"})
-_DEEPEST = 4
+_DEEPEST = 6
 
 
 def question_in(value: object) -> object:
     """The question inside chain ``inputs``: a mapping's question, or its last user message; ``value`` if none."""
-    return _unwrapped(value, _QUESTION_KEYS, USER_ROLES)
+    return _levels(value, _QUESTION_KEYS, USER_ROLES)[-1]
 
 
 def answer_in(value: object) -> object:
     """The answer inside chain ``outputs``: a mapping's answer, or its last model message; ``value`` if none."""
-    return _unwrapped(value, _ANSWER_KEYS, MODEL_ROLES)
+    return _levels(value, _ANSWER_KEYS, MODEL_ROLES)[-1]
 
 
 def citations_in(value: object) -> list[Any]:
@@ -68,15 +68,13 @@ def citations_in(value: object) -> list[Any]:
     LangChain's messages from it) or ``annotations`` (OpenAI, and LangChain's standard blocks); Cohere's stand beside
     the message, in ``additional_kwargs``.
     """
-    for _ in range(_DEEPEST):
-        value = _as_mapping(value)
-        if isinstance(value, str):
-            return []
-        beside = value.get("citations") if isinstance(value, Mapping) else None
+    for level in _levels(_as_mapping(value), _ANSWER_KEYS, MODEL_ROLES):
+        inner = _as_mapping(level)
+        beside = inner.get("citations") if isinstance(inner, Mapping) else None
         if isinstance(beside, (list, tuple)) and beside:
             return [_as_mapping(each) for each in beside]
-        content = value.get("content") if isinstance(value, Mapping) else getattr(value, "content", None)
-        extra = getattr(value, "additional_kwargs", None) or {}
+        content = inner.get("content") if isinstance(inner, Mapping) else getattr(inner, "content", None)
+        extra = getattr(inner, "additional_kwargs", None) or {}
         found = [dict(each) for each in extra.get("citations") or () if isinstance(each, Mapping)]
         for block in content if isinstance(content, (list, tuple)) else ():
             if isinstance(block, Mapping):
@@ -85,10 +83,6 @@ def citations_in(value: object) -> list[Any]:
                 found += [{**each, "text": text} for each in given if isinstance(each, Mapping) and _cites(each)]
         if found:
             return found
-        inner = _message_inside(value)
-        if inner is None:
-            return []
-        value = inner
     return []
 
 
@@ -103,21 +97,9 @@ def _cites(entry: Mapping[Any, Any]) -> bool:
     return "cite" in str(entry) or "citation" in str(entry.get("type", "citation"))
 
 
-def _message_inside(value: object) -> object:
-    """The answer of a mapping, the last model message of a list or a mapping, or the text of a message."""
-    if isinstance(value, Mapping):
-        found = next((value[key] for key in _ANSWER_KEYS if not is_missing(value.get(key))), None)
-        return found if found is not None else _message_inside(list(_messages(value)))
-    if isinstance(value, (list, tuple)):
-        said = [each for each in value if role_and_content(each)[0] in MODEL_ROLES]
-        return said[-1] if said else None
-    content = getattr(value, "content", None)
-    return content if isinstance(content, str) else None
-
-
 def reference_in(value: object) -> object:
     """The reference inside the outputs that were expected; ``value`` if there is none."""
-    return _unwrapped(value, _REFERENCE_KEYS, MODEL_ROLES) if isinstance(value, Mapping) else value
+    return _levels(value, _REFERENCE_KEYS, MODEL_ROLES)[-1] if isinstance(value, Mapping) else value
 
 
 def messages_of(value: object) -> tuple[Message, ...] | None:
@@ -186,26 +168,26 @@ def mapping_of(value: object) -> Mapping[Any, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _unwrapped(value: object, keys: Sequence[str], roles: frozenset[str]) -> object:
-    for _ in range(_DEEPEST):
-        if isinstance(value, str):
-            break
-        inner = _inside(value, keys, roles)
+def _levels(value: object, keys: Sequence[str], roles: frozenset[str]) -> list[object]:
+    """``value``, what is wanted inside it, and so on: of mappings, messages and their content, to the text."""
+    levels = [value]
+    while len(levels) <= _DEEPEST and not isinstance(levels[-1], str):
+        inner = _inside(levels[-1], keys, roles)
         if is_missing(inner):
             break
-        value = inner
-    return value
+        levels.append(inner)
+    return levels
 
 
 def _inside(value: object, keys: Sequence[str], roles: frozenset[str]) -> object:
     """What is one level inside ``value``, or ``None``."""
-    if isinstance(value, Mapping):
-        found = next((value[key] for key in keys if not is_missing(value.get(key))), None)
-        return found if found is not None else _last_message(_messages(value), roles)
     if isinstance(value, (list, tuple)):
         return _last_message(value, roles)
-    content = getattr(value, "content", None)
-    return joined_parts(content) if content is not None else None
+    role, content = role_and_content(value)
+    if not isinstance(value, Mapping) or (content and isinstance(role, str) and role in roles):
+        return joined_parts(content)
+    found = next((value[key] for key in keys if not is_missing(value.get(key))), None)
+    return _last_message(_messages(value), roles) if found is None else found
 
 
 def _messages(value: Mapping[Any, Any]) -> Iterable[object]:
@@ -219,11 +201,12 @@ def _messages(value: Mapping[Any, Any]) -> Iterable[object]:
 
 
 def _last_message(messages: Iterable[object], roles: frozenset[str]) -> object:
+    """The last message of these roles that says something."""
     last = None
     for message in messages:
         role, content = role_and_content(message)
         if isinstance(role, str) and role in roles and content:
-            last = joined_parts(content)
+            last = message
     return last
 
 

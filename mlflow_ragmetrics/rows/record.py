@@ -10,21 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any, Generic, TypeVar, Union
 
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
-from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_FIELDS
+from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE, RECORD_FIELDS
 from mlflow_ragmetrics.rows.conversation import sample_from_messages
 from mlflow_ragmetrics.rows.fields import (
     FIELD_OF,
     MISSING,
     MLFLOW_COLUMNS,
     Reading,
-    expected_field,
     fits,
     nested_field,
     nested_metadata,
@@ -32,7 +30,7 @@ from mlflow_ragmetrics.rows.fields import (
     read_field,
 )
 from mlflow_ragmetrics.rows.messages import citations_in, mapping_of, messages_in, messages_of, turns_before
-from mlflow_ragmetrics.rows.values import document_ids_of, is_missing, texts_of
+from mlflow_ragmetrics.rows.values import document_ids_of, is_missing
 
 __all__ = ["Recent", "check_columns", "content_id", "to_sample", "with_ids"]
 
@@ -64,9 +62,6 @@ class Recent(Generic[V]):
         return self._newer.get(key, self._older.get(key))
 
 
-_NO_COLUMNS: Mapping[str, str] = {}
-
-
 def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_id: str | None = None) -> Sample:
     """One record as a ``Sample``.
 
@@ -84,37 +79,53 @@ def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_
     if isinstance(record, Sample):
         return record
     row = _mapping(record)
-    columns = columns or _NO_COLUMNS
-    if columns:
-        check_columns(columns, row)
-    history = row.get("history")
-    keys = tuple(row)
-    names = _names_of(keys, tuple(columns.items()), is_missing(history) or fits("history", history))
-    rest = {keys[place]: row[keys[place]] for place in names.others}
-    readings = {
-        field: read_field(field, {name: row[name] for name in found}, field in columns)
-        for field, found in names.fields.items()
-    }
-    if "expectations" in rest and mapping_of(rest["expectations"]):
-        del rest["expectations"]
-    if names.nested:
-        _add_nested(readings, row)
-    for field in names.by_nature:
-        if readings.get(field, MISSING).empty:
-            reading = read_by_nature(field, rest)
-            if reading is not MISSING:
-                readings[field] = reading
-                aliases = ALIASES_BY_NATURE[field]
+    columns = columns or {}
+    check_columns(columns, row)
+    found, rest = _entries_by_field(row, columns)
+    readings = {field: read_field(field, entries) for field, entries in found.items()}
+    metadata: dict[str, Any] = {}
+    if not row.keys().isdisjoint(MLFLOW_COLUMNS):
+        for field in ("contexts", "retrieved_doc_ids", "history", "reference", "gold_doc_ids"):
+            if readings.get(field, MISSING).empty:
+                readings[field] = nested_field(row, field)
+        metadata = dict(nested_metadata(row))
+        if mapping_of(rest.get("expectations")):
+            del rest["expectations"]
+    for field, aliases in ALIASES_BY_NATURE.items():
+        if field not in columns and readings.get(field, MISSING).empty:
+            readings[field] = read_by_nature(field, rest)
+            if not readings[field].empty:
                 rest = {name: value for name, value in rest.items() if name not in aliases or not fits(field, value)}
-    if "messages" in rest and messages_of(rest["messages"]):
+    if messages_of(rest.get("messages")):
         _add_conversation(readings, rest.pop("messages"))
-    _add_history(readings, [row[name] for name in names.conversations])
-    metadata = _metadata(rest)
-    if names.nested:
-        metadata.update(nested_metadata(row))
-    _add_retrieved_ids(readings, metadata, row)
-    _add_citations([row[name] for name in names.fields.get("answer", ())], metadata)
+    _add_history(readings, () if "history" in columns else found.get("question", {}).values())
+    metadata = {**_metadata(rest), **metadata}
+    _add_retrieved_ids(readings, metadata, prefers_uri="expectations" in row)
+    citations = [each for answer in found.get("answer", {}).values() if (each := citations_in(answer))]
+    if citations and "citations" not in metadata:
+        metadata["citations"] = citations[-1]
     return _sample(readings, metadata, default_id)
+
+
+def _entries_by_field(
+    row: Mapping[Any, Any], columns: Mapping[str, str]
+) -> tuple[dict[str, dict[str, Any]], dict[Any, Any]]:
+    """The entries under the names of each field, and those that belong to no field."""
+    found = {field: {name: row[name]} for field, name in columns.items()}
+    taken = set(columns.values())
+    rest: dict[Any, Any] = {}
+    for name, value in row.items():
+        field = FIELD_OF.get(name)
+        if name in taken:
+            continue
+        if field is None or (field == "history" and not is_missing(value) and not fits(field, value)):
+            rest[name] = value
+        elif field not in columns:
+            found.setdefault(field, {})[name] = value
+    contexts = found.get("contexts", {})
+    if "context" in contexts and not contexts.keys().isdisjoint(("retrieval_context", "retrievalContext")):
+        rest["context"] = contexts.pop("context")  # deepeval's is the ideal one
+    return found, rest
 
 
 def check_columns(columns: Mapping[str, str], names: Iterable[str]) -> None:
@@ -187,52 +198,6 @@ def _mapping(record: Any) -> Mapping[Any, Any]:
     )
 
 
-@dataclass(frozen=True)
-class _Names:
-    """What the names of a record say, whatever its values are.
-
-    ``fields`` has the names of each field that is there, ``others`` the places of those that belong to no field, and
-    ``conversations`` those whose values may be messages that end with the question. ``by_nature`` are the fields that
-    may be among the others, ``nested`` says whether there are columns of MLflow.
-    """
-
-    fields: Mapping[str, tuple[str, ...]]
-    others: tuple[int, ...]
-    by_nature: tuple[str, ...]
-    conversations: tuple[str, ...]
-    nested: bool
-
-
-@lru_cache(maxsize=256)
-def _names_of(names: tuple[Any, ...], mapped: tuple[tuple[str, str], ...], is_history: bool) -> _Names:
-    """What is found where in all records with these ``names``; ``is_history``: whether ``history`` may be one."""
-    columns = dict(mapped)
-    fields: dict[str, tuple[str, ...]] = {field: (name,) for field, name in mapped}
-    others: list[int] = []
-    for place, name in enumerate(names):
-        field = FIELD_OF.get(name)
-        if name in columns.values():
-            continue
-        if field is None or (field == "history" and not is_history):
-            others.append(place)
-        elif field not in columns:
-            fields[field] = (*fields.get(field, ()), name)
-    contexts = fields.get("contexts", ())
-    if "context" in contexts and not {"retrieval_context", "retrievalContext"}.isdisjoint(contexts):
-        fields["contexts"] = tuple(name for name in contexts if name != "context")  # deepeval's is the ideal one
-        others.append(names.index("context"))
-    left = [names[place] for place in others]
-    by_nature = (field for field, found in ALIASES_BY_NATURE.items() if not set(found).isdisjoint(left))
-    questions = (columns["question"],) if "question" in columns else ("question", *ALIASES["question"])
-    return _Names(
-        fields,
-        tuple(others),
-        tuple(field for field in by_nature if field not in columns),
-        () if "history" in columns else tuple(name for name in questions if name in names),
-        any(name in names for name in MLFLOW_COLUMNS),
-    )
-
-
 def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
     """The entries that are not fields; those of a ``metadata`` mapping stand beside the others."""
     nested = rest.get("metadata")
@@ -242,22 +207,12 @@ def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
     return {**{str(name): value for name, value in nested.items()}, **own}
 
 
-def _add_nested(readings: dict[str, Reading], row: Mapping[Any, Any]) -> None:
-    """Fill fields that have no entry of their own from ``outputs``, ``inputs`` and ``expectations``."""
-    for field in ("contexts", "retrieved_doc_ids", "history"):
-        if readings.get(field, MISSING).empty:
-            readings[field] = nested_field(row, field)
-    for field in ("reference", "gold_doc_ids"):
-        if readings.get(field, MISSING).empty:
-            readings[field] = expected_field(row, field)
-
-
 def _add_conversation(readings: dict[str, Reading], messages: Any) -> None:
     """Fill fields that have no entry of their own from an agent's messages."""
-    told = sample_from_messages(messages)
+    conversation = sample_from_messages(messages)
     for field in ("question", "answer", "contexts", "history"):
         if readings.get(field, MISSING).empty:
-            readings[field] = Reading(getattr(told, field))
+            readings[field] = Reading(getattr(conversation, field))
 
 
 def _add_history(readings: dict[str, Reading], conversations: Iterable[object]) -> None:
@@ -270,29 +225,16 @@ def _add_history(readings: dict[str, Reading], conversations: Iterable[object]) 
         readings["history"] = Reading(turns_before(messages, question, answer) or None)
 
 
-def _add_retrieved_ids(readings: dict[str, Reading], metadata: Mapping[str, Any], row: Mapping[Any, Any]) -> None:
+def _add_retrieved_ids(readings: dict[str, Reading], metadata: Mapping[str, Any], prefers_uri: bool) -> None:
     """Without ids of their own, the retrieved ids are those of the contexts that have one, else ``doc_uri``."""
     if not readings.get("retrieved_doc_ids", MISSING).empty:
         return
     chunks = readings.get("contexts", MISSING).value
-    if chunks is not None:
-        ids = document_ids_of(chunks, prefer_uri="expectations" in row)
-        if ids or not chunks:
-            readings["retrieved_doc_ids"] = Reading(ids)
-            return
-    uris = metadata.get("doc_uri")
-    if isinstance(uris, (str, list, tuple)):
-        try:
-            readings["retrieved_doc_ids"] = Reading(texts_of(uris, "retrieved_doc_ids"))
-        except InvalidFieldError as error:
-            readings["retrieved_doc_ids"] = Reading(problem=str(error))
-
-
-def _add_citations(answers: Iterable[object], metadata: dict[str, Any]) -> None:
-    """The citations that come with the answer, where the record has none of its own."""
-    if "citations" not in metadata:
-        for citations in filter(None, map(citations_in, answers)):
-            metadata["citations"] = citations
+    ids = document_ids_of(chunks or (), prefer_uri=prefers_uri)
+    if ids or chunks == ():
+        readings["retrieved_doc_ids"] = Reading(ids)
+    elif isinstance(metadata.get("doc_uri"), (str, list, tuple)):
+        readings["retrieved_doc_ids"] = read_field("retrieved_doc_ids", {"doc_uri": metadata["doc_uri"]})
 
 
 def _sample(readings: Mapping[str, Reading], metadata: Mapping[str, Any], default_id: str | None) -> Sample:

@@ -6,6 +6,7 @@ import re
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from hashlib import blake2b
@@ -86,35 +87,27 @@ class TraceSearch:
         A page begins at the time at which the last one ended, not at a number of traces: none is left out or given
         twice where traces arrive, change or are deleted meanwhile.
         """
-        start, given = self.since, frozenset[str]()
+        start, given, token = self.since, set[str](), None
         while True:
-            infos, token = self._page(f"timestamp_ms >= {start}")
+            infos, token = self._page(start, token)
             yield from (info for info in infos if info.trace_id not in given and self._takes(info.trace_id))
             if token is None or not infos:
                 return
             last = infos[-1].request_time
-            at_last = given if last == start else frozenset[str]()
-            given = at_last | {info.trace_id for info in infos if info.request_time == last}
-            if infos[0].request_time == last:  # a page of traces that began in one millisecond
-                more: Union[str, None] = None
-                while infos:
-                    infos, more = self._page(f"timestamp_ms = {last}", more)
-                    yield from (info for info in infos if info.trace_id not in given and self._takes(info.trace_id))
-                    given |= {info.trace_id for info in infos}
-                    if more is None:
-                        break
-                last, given = last + 1, frozenset()
-            start = last
+            given |= {info.trace_id for info in infos}
+            if infos[0].request_time < last:  # else all of this page began in one millisecond: the token leads on
+                given = {info.trace_id for info in infos if info.request_time == last}
+                start, token = last, None
 
-    def _page(self, since: str, token: Union[str, None] = None) -> tuple[list[TraceInfo], Union[str, None]]:
+    def _page(self, since: int, token: Union[str, None]) -> tuple[list[TraceInfo], Union[str, None]]:
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
 
-        conditions = [since, f"timestamp_ms < {self.until}", *([self.filter] if self.filter else [])]
+        times = f"timestamp_ms >= {since} AND timestamp_ms < {self.until}"
         try:
             page = MlflowClient().search_traces(
                 experiment_ids=[self.experiment_id],
-                filter_string=" AND ".join(conditions),
+                filter_string=f"{times} AND {self.filter}" if self.filter else times,
                 max_results=_PAGE,
                 order_by=["timestamp_ms ASC"],
                 page_token=token,
@@ -140,11 +133,11 @@ def experiment_named(name: str) -> str:
     client = MlflowClient()
     found = client.get_experiment_by_name(name)
     if found is None:
-        try:
+        with suppress(MlflowException):
             found = client.get_experiment(name)
-        except MlflowException:
-            there = ", ".join(each.name for each in client.search_experiments(max_results=5))
-            raise InvalidDataError(f"there is no experiment {shown(name)} in MLflow; there are {there}") from None
+    if found is None or found.lifecycle_stage == "deleted":
+        there = ", ".join(each.name for each in client.search_experiments(max_results=5))
+        raise InvalidDataError(f"there is no experiment {shown(name)} in MLflow; there are {there}")
     return str(found.experiment_id)
 
 

@@ -12,7 +12,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.groups import SESSION
 from mlflow_ragmetrics.rows.messages import mapping_of
-from mlflow_ragmetrics.rows.values import are_texts
+from mlflow_ragmetrics.rows.values import are_texts, is_missing
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace, TraceInfo
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = [
     "TRACES_TAG",
     "TRACE_TIMES",
+    "decoded",
+    "documents_in",
     "documents_of",
     "failure_of",
     "is_answered",
@@ -35,7 +37,7 @@ TRACE_TIMES = ("request_time", "execution_duration")
 """The metadata of a row that comes from a trace: when its call began, and how long it took, in milliseconds."""
 
 _FILE_SEARCH = "file_search_call"
-_DOCUMENT = re.compile(r"retrieval\.documents\.(?P<number>\d{1,6})\.document\.(?P<name>\w+)")
+_NUMBERED = re.compile(r"retrieval\.documents\.(?P<number>\d{1,6})\.(?P<name>[\w.]+)")
 
 
 def retrieved_documents(trace: Trace) -> list[Any] | None:
@@ -109,19 +111,25 @@ def _is_within_retriever(span: Span, spans: Mapping[str, Span]) -> bool:
 
 def _documents_of_span(span: Span) -> list[Any]:
     """The documents among the span's attributes (OpenInference, OpenTelemetry), else its outputs."""
-    attributes = span.attributes or {}
+    return documents_in(span.attributes or {}) or _documents(span.outputs)
+
+
+def documents_in(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The documents among a retriever's attributes, as a list of mappings or under numbered names."""
     numbered: dict[int, dict[str, Any]] = {}
     for name, value in attributes.items():
-        if found := _DOCUMENT.fullmatch(name):
+        if (found := _NUMBERED.fullmatch(name)) and not is_missing(value):
             numbered.setdefault(int(found["number"]), {})[found["name"]] = value
-    documents: Any = [numbered[number] for number in sorted(numbered)]
-    documents = documents or _content(attributes.get("gen_ai.retrieval.documents")) or []
-    read = [
-        {**each, **({"metadata": mapping_of(each["metadata"])} if "metadata" in each else {})}
-        for each in documents
-        if isinstance(each, Mapping) and any(isinstance(each.get(key), str) for key in ("content", "text"))
-    ]
-    return read or _documents(span.outputs)
+    listed: Any = [numbered[number] for number in sorted(numbered)]
+    for name in ("retrieval.documents", "gen_ai.retrieval.documents"):
+        listed = listed or decoded(attributes.get(name))
+    documents = []
+    for each in map(mapping_of, listed if isinstance(listed, list) else ()):
+        entries = mapping_of(each.get("document")) or each
+        document = {str(name).removeprefix("document."): value for name, value in entries.items()}
+        if any(isinstance(document.get(key), str) for key in ("content", "text")):
+            documents.append({**document, "metadata": dict(mapping_of(document.get("metadata")))})
+    return documents
 
 
 def _documents(outputs: Any) -> list[Any]:
@@ -137,7 +145,7 @@ def _documents(outputs: Any) -> list[Any]:
 def _returned_documents(span: Span) -> list[Any] | None:
     """The documents that a tool, or a model's file search, gave back; ``None`` where the span is of neither."""
     attributes = span.attributes or {}
-    outputs = span.outputs if span.outputs is not None else _content(attributes.get("gen_ai.tool.call.result"))
+    outputs = span.outputs if span.outputs is not None else decoded(attributes.get("gen_ai.tool.call.result"))
     if isinstance(outputs, Mapping) and isinstance(outputs.get("output"), list):  # OpenAI's Responses
         calls = [each for each in outputs["output"] if isinstance(each, Mapping) and each.get("type") == _FILE_SEARCH]
         results = [call["results"] for call in calls if isinstance(call.get("results"), list)]
@@ -157,7 +165,7 @@ def _root_content(trace: Trace, *names: str) -> Any:
     """The first of these attributes that the outermost span has: exporters that MLflow does not translate."""
     root = next((span for span in trace.data.spans if span.parent_id is None), None)
     attributes = (root.attributes if root is not None else None) or {}
-    return next((_content(attributes[name]) for name in names if attributes.get(name)), None)
+    return next((decoded(attributes[name]) for name in names if attributes.get(name)), None)
 
 
 def record_of_trace(row: Any) -> dict[str, Any] | None:
@@ -172,7 +180,7 @@ def record_of_trace(row: Any) -> dict[str, Any] | None:
         return None
     expectations = {a.name: a.expectation.value for a in trace.info.assessments if a.expectation is not None}
     documents = retrieved_documents(trace)
-    inputs, outputs = _content(trace.data.request), _content(trace.data.response)
+    inputs, outputs = decoded(trace.data.request), decoded(trace.data.response)
     return {
         "inputs": inputs if inputs is not None else _root_content(trace, "input.value", "gen_ai.input.messages"),
         "outputs": outputs if outputs is not None else _root_content(trace, "output.value", "gen_ai.output.messages"),
@@ -196,10 +204,13 @@ def _trace_in(row: Any) -> Trace | None:
     return row if hasattr(getattr(row, "info", None), "trace_id") else None
 
 
-def _content(text: Any) -> Any:
-    if not isinstance(text, str):
-        return text
+def decoded(value: Any) -> Any:
+    """A text that holds JSON as what it holds, an array as a list; anything else as it is."""
+    if not isinstance(value, str):
+        return value.tolist() if callable(getattr(value, "tolist", None)) else value
+    if value != "null" and value.lstrip()[:1] not in ('"', "{", "["):
+        return value
     try:
-        return json.loads(text)
-    except ValueError:
-        return text
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value

@@ -70,11 +70,11 @@ def elements_of(value: object, field: str) -> Sequence[Any] | None:
         return _parsed_list(value)
     if is_missing(value):
         return None
-    listed = _listed(value)
-    if listed is None:
-        raise InvalidFieldError(
-            f"`{field}` is {kind_of(value)}, but must be a list, an array or a string that holds one.", field=field
-        )
+    convert = next((getattr(value, name) for name in ("tolist", "to_list", "to_pylist") if hasattr(value, name)), None)
+    listed = convert() if callable(convert) else None
+    if not isinstance(listed, list):
+        message = f"`{field}` is {kind_of(value)}, but must be a list, an array or a string that holds one."
+        raise InvalidFieldError(message, field=field)
     return listed
 
 
@@ -87,17 +87,8 @@ def texts_of(value: object, field: str) -> tuple[str, ...] | None:
     elements = elements_of(value, field)
     if elements is None:
         return None
-    texts = elements if set(map(type, elements)) == {str} else [text_of(element, field) for element in elements]
-    return tuple([text for text in texts if text and not text.isspace()])
-
-
-def _listed(value: object) -> list[Any] | None:
-    for name in ("tolist", "to_list", "to_pylist"):
-        convert = getattr(value, name, None)
-        if callable(convert):
-            listed = convert()
-            return listed if isinstance(listed, list) else None
-    return None
+    texts = (text_of(element, field) for element in elements)
+    return tuple(text for text in texts if text and not text.isspace())
 
 
 def _parsed_list(text: str) -> Sequence[Any]:
@@ -213,14 +204,14 @@ def _labelled(text: str) -> list[str]:
 
 
 def _chunk_of(element: Any, field: str) -> Chunk | None:
-    if type(element) is str:
-        return Chunk(element) if element and not element.isspace() else None
     if isinstance(element, Chunk):
         return element if element.text.strip() else None
+    if hasattr(element, "page_content"):
+        metadata = getattr(element, "metadata", None)
+        given = {"page_content": element.page_content, "id": getattr(element, "id", None), "metadata": metadata}
+        element = {name: value for name, value in given.items() if value is not None}
     if isinstance(element, Mapping):
         return _chunk_of_mapping(element, field)
-    if hasattr(element, "page_content"):
-        return _chunk_of_document(element, field)
     text = text_of(element, field)
     return Chunk(text) if text and not text.isspace() else None
 
@@ -231,23 +222,15 @@ def _chunk_of_mapping(element: Mapping[Any, Any], field: str) -> Chunk | None:
         names = ", ".join(f"`{name}`" for name in list(element)[:5]) or "none"
         message = f"`{field}` has a chunk without `text`, `page_content` or `content` (its keys: {names})."
         raise InvalidFieldError(message, field=field)
+    if isinstance(element[key], Mapping) or hasattr(element[key], "page_content"):
+        raise InvalidFieldError(f"`{field}` has a chunk whose text is {kind_of(element[key])}.", field=field)
+    text = text_of(element[key], field)
+    if not text or text.isspace():
+        return None
     nested = element.get("metadata")
     metadata = dict(nested) if isinstance(nested, Mapping) else {}
-    extra = {str(name): each for name, each in element.items() if name not in (key, "metadata")}
-    return _chunk(element[key], _id_in(element, metadata), {**metadata, **extra}, field)
-
-
-def _chunk_of_document(element: Any, field: str) -> Chunk | None:
-    nested = getattr(element, "metadata", None)
-    metadata = dict(nested) if isinstance(nested, Mapping) else {}
-    return _chunk(element.page_content, _id_in({"id": getattr(element, "id", None)}, metadata), metadata, field)
-
-
-def _chunk(value: object, chunk_id: str | None, metadata: Mapping[str, Any], field: str) -> Chunk | None:
-    if isinstance(value, Mapping) or hasattr(value, "page_content"):
-        raise InvalidFieldError(f"`{field}` has a chunk whose text is {kind_of(value)}.", field=field)
-    text = text_of(value, field)
-    return Chunk(text, chunk_id, metadata) if text and not text.isspace() else None
+    extra = {str(name): each for name, each in element.items() if name not in (key, "metadata", "id")}
+    return Chunk(text, _id_in(element, metadata), {**metadata, **extra})
 
 
 def _id_in(element: Mapping[Any, Any], metadata: Mapping[Any, Any]) -> str | None:
@@ -255,7 +238,7 @@ def _id_in(element: Mapping[Any, Any], metadata: Mapping[Any, Any]) -> str | Non
         for key in keys:
             value = mapping.get(key)
             if type(value) is not bool and isinstance(value, (str, Real, UUID)) and not is_missing(value):
-                text = (text_of(value, "contexts") or "").strip()
+                text = str(value).strip()
                 if text:
                     return text
     return None
