@@ -16,7 +16,7 @@ from mlflow_ragmetrics.rows.messages import (
     role_and_content,
     turns_before,
 )
-from mlflow_ragmetrics.rows.values import chunks_of, distinct, document_ids_of
+from mlflow_ragmetrics.rows.values import chunks_of, decoded, distinct, document_ids_of
 
 __all__ = [
     "closing_answer",
@@ -111,7 +111,8 @@ def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chun
 def _passages(value: Any) -> tuple[Chunk, ...]:
     """The passages in what a tool returned: each element of a list of texts or of dicts with a text, else all of it."""
     if isinstance(value, str):
-        found = _passages(_parsed(value))
+        parsed = decoded(value)
+        found = _passages(parsed) if isinstance(parsed, (list, dict)) else ()
         return found or ((Chunk(value),) if value.strip() else ())
     if isinstance(value, Mapping):
         lists = [each for each in value.values() if _is_list(each) and each and isinstance(each[0], Mapping)]
@@ -127,14 +128,6 @@ def _passages(value: Any) -> tuple[Chunk, ...]:
             return tuple(chunk for part in parts for chunk in _passages(part))
         return _chunks_or_none(parts) or (Chunk(json.dumps(value, ensure_ascii=False, default=str)),)
     return (Chunk(str(value)),) if isinstance(value, (int, float)) and not isinstance(value, bool) else ()
-
-
-def _parsed(text: str) -> Any:
-    """The list or mapping that ``text`` holds as JSON, or ``None``."""
-    try:
-        return json.loads(text) if text.lstrip()[:1] in ("[", "{") else None
-    except (ValueError, RecursionError):
-        return None
 
 
 def _chunks_or_none(value: Sequence[Any]) -> tuple[Chunk, ...]:

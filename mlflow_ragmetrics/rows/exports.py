@@ -12,8 +12,8 @@ from typing import Any
 
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.messages import answer_in, mapping_of
-from mlflow_ragmetrics.rows.traces import decoded, documents_in
-from mlflow_ragmetrics.rows.values import is_missing
+from mlflow_ragmetrics.rows.traces import documents_in
+from mlflow_ragmetrics.rows.values import decoded, is_missing
 
 __all__ = ["records_of_exports"]
 
@@ -83,8 +83,8 @@ def _trulens_record(row: Record) -> Record:
         for call in calls if isinstance(calls, list) else ():
             arguments = mapping_of(mapping_of(call).get("args"))
             found = next((arguments[key] for key in ("context", "contexts", "source") if arguments.get(key)), None)
-            texts = found if isinstance(found, (list, tuple)) else [found]
-            contexts |= dict.fromkeys(text for text in texts if isinstance(text, str))
+            listed = found if isinstance(found, (list, tuple)) else [found]
+            contexts |= dict.fromkeys(text for text in listed if isinstance(text, str))
     kept = {name: value for name, value in row.items() if name not in _LONG and not str(name).endswith("_calls")}
     known = {"contexts": list(contexts)} if contexts else {}
     texts = {name: decoded(row[name]) for name in ("input", "output")}

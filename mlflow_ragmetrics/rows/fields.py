@@ -18,11 +18,11 @@ __all__ = [
     "MLFLOW_COLUMNS",
     "RECORD_NAMES",
     "Reading",
+    "entries_by_field",
     "fits",
-    "nested_field",
-    "nested_metadata",
     "read_by_nature",
     "read_field",
+    "read_nested",
 ]
 
 FIELD_OF: Mapping[str, str] = {name: field for field in RECORD_FIELDS for name in (field, *ALIASES[field])}
@@ -35,6 +35,12 @@ MLFLOW_COLUMNS = ("inputs", "outputs", "expectations")
 """The columns of an MLflow evaluation row, each of which holds a mapping."""
 
 _READ_ELSEWHERE = frozenset({"messages", "choices", "content", "expected_facts", "expected_retrieved_context"})
+
+
+_NESTED = {
+    **dict.fromkeys(("contexts", "retrieved_doc_ids", "history"), ("outputs", "inputs")),
+    **dict.fromkeys(("reference", "gold_doc_ids"), ("expectations",)),
+}
 
 
 class Reading(NamedTuple):
@@ -57,20 +63,24 @@ def read_field(field: str, found: Mapping[str, Any]) -> Reading:
 
     The canonical name beats aliases, unless its value is missing; aliases must agree.
     """
+    if len(found) == 1:
+        ((only, value),) = found.items()
+        return _read(field, only, value)
     readings = {name: _read(field, name, value) for name, value in found.items()}
     present = {name: reading for name, reading in readings.items() if not reading.empty}
     if field in present:
         return present[field]
     readable = {name: reading for name, reading in present.items() if reading.problem is None}
-    for name, reading in (readable or present).items():
-        other = next((other for other, another in readable.items() if another.value != reading.value), None)
-        if other is None:
-            return reading
-        return Reading(
-            problem=f"`{field}` is given as `{name}` and as `{other}` with different values; keep one of them, "
-            f"or say which one counts with columns={{{field!r}: {name!r}}}."
-        )
-    return MISSING
+    if not present:
+        return MISSING
+    (name, reading), *others = (readable or present).items()
+    differing = next((other for other, another in others if another.value != reading.value), None)
+    if differing is None:
+        return reading
+    return Reading(
+        problem=f"`{field}` is given as `{name}` and as `{differing}` with different values; keep one of them, "
+        f"or say which one counts with columns={{{field!r}: {name!r}}}."
+    )
 
 
 def fits(field: str, value: object) -> bool:
@@ -85,52 +95,55 @@ def read_by_nature(field: str, entries: Mapping[Any, Any]) -> Reading:
     return read_field(field, found) if found else MISSING
 
 
-def nested_field(row: Mapping[Any, Any], field: str) -> Reading:
-    """``field`` in the columns of MLflow: in ``expectations`` what is right, in ``outputs``, else ``inputs``, the rest.
+def read_nested(row: Mapping[Any, Any]) -> tuple[dict[str, Reading], dict[str, Any]]:
+    """The fields in the columns of MLflow, and what else these hold, by column: it belongs to the metadata.
 
-    A reference is ``expected_response`` (or an alias of reference), else the ``expected_facts`` joined by newlines;
-    gold ids are the ``doc_uri`` of each element of ``expected_retrieved_context``.
+    What is right is in ``expectations``: a reference is ``expected_response`` (or an alias of reference), else the
+    ``expected_facts`` joined by newlines; gold ids are the ``doc_uri`` of each element of
+    ``expected_retrieved_context``. Other fields are in ``outputs``, else in ``inputs``.
     """
-    expected = field in ("reference", "gold_doc_ids")
-    for column in ("expectations",) if expected else ("outputs", "inputs"):
-        reading = _field_in(mapping_of(row.get(column)), field)
-        if not reading.empty:
-            return reading
-    expectations = mapping_of(row.get("expectations"))
-    try:
-        if field == "reference":
-            facts = texts_of(expectations.get("expected_facts"), field)
-            return Reading(("\n".join(facts),) if facts else None)
-        if field == "gold_doc_ids":
-            return Reading(_document_uris(expectations.get("expected_retrieved_context")))
-    except InvalidFieldError as error:
-        return Reading(problem=f"{error} It was read from `expectations`.")
-    return MISSING
-
-
-def nested_metadata(row: Mapping[Any, Any]) -> dict[str, dict[str, Any]]:
-    """What MLflow's columns hold besides fields, by column: it belongs to the metadata."""
+    columns = {column: mapping_of(row.get(column)) for column in MLFLOW_COLUMNS}
+    inner = {column: entries_by_field(entries, {}) for column, entries in columns.items()}
+    readings: dict[str, Reading] = {}
+    for field, names in _NESTED.items():
+        for column in names:
+            if readings.get(field, MISSING).empty:
+                found, rest = inner[column]
+                readings[field] = read_field(field, found[field]) if field in found else read_by_nature(field, rest)
+            if field == "contexts" and readings[field].empty:
+                readings[field] = Reading(tool_chunks_in(columns[column].get("messages")))
+    for field, read in (("reference", _expected_facts), ("gold_doc_ids", _document_uris)):
+        if readings[field].empty:
+            try:
+                readings[field] = Reading(read(columns["expectations"]))
+            except InvalidFieldError as error:
+                readings[field] = Reading(problem=f"{error} It was read from `expectations`.")
     extra = {
-        column: {
-            str(name): value
-            for name, value in mapping_of(row.get(column)).items()
-            if name not in FIELD_OF and name not in _READ_ELSEWHERE
-        }
-        for column in MLFLOW_COLUMNS
+        column: {str(name): value for name, value in rest.items() if name not in _READ_ELSEWHERE}
+        for column, (_, rest) in inner.items()
     }
-    return {column: entries for column, entries in extra.items() if entries}
+    return readings, {column: entries for column, entries in extra.items() if entries}
 
 
-def _field_in(entries: Mapping[Any, Any], field: str) -> Reading:
-    present = {name: each for name, each in entries.items() if FIELD_OF.get(name) == field and not is_missing(each)}
-    if field == "contexts" and {"retrieval_context", "retrievalContext"} & entries.keys():
-        present.pop("context", None)
-    if field == "history" and not all(fits(field, each) for each in present.values()):
-        present = {}
-    reading = read_field(field, present) if present else read_by_nature(field, entries)
-    if reading.empty and field == "contexts":
-        return Reading(tool_chunks_in(entries.get("messages")))
-    return reading
+def entries_by_field(
+    row: Mapping[Any, Any], columns: Mapping[str, str]
+) -> tuple[dict[str, dict[str, Any]], dict[Any, Any]]:
+    """The entries under the names of each field, and those that belong to no field."""
+    found = {field: {name: row[name]} for field, name in columns.items()}
+    taken = set(columns.values())
+    rest: dict[Any, Any] = {}
+    for name, value in row.items():
+        field = FIELD_OF.get(name)
+        if name in taken:
+            continue
+        if field is None or (field == "history" and not is_missing(value) and not fits(field, value)):
+            rest[name] = value
+        elif field not in columns:
+            found.setdefault(field, {})[name] = value
+    contexts = found.get("contexts", {})
+    if "context" in contexts and not contexts.keys().isdisjoint(("retrieval_context", "retrievalContext")):
+        rest["context"] = contexts.pop("context")  # deepeval's is the ideal one
+    return found, rest
 
 
 _UNWRAPPED: Mapping[str, Callable[[object], object]] = {
@@ -178,9 +191,14 @@ def _references(value: object) -> tuple[str, ...] | None:
     return None if text is None else (text,)
 
 
-def _document_uris(value: object) -> tuple[str, ...] | None:
+def _expected_facts(expectations: Mapping[Any, Any]) -> tuple[str, ...] | None:
+    facts = texts_of(expectations.get("expected_facts"), "reference")
+    return ("\n".join(facts),) if facts else None
+
+
+def _document_uris(expectations: Mapping[Any, Any]) -> tuple[str, ...] | None:
     """The ``doc_uri`` of each element of ``expected_retrieved_context`` (a mapping, or the URI itself)."""
-    elements = elements_of(value, "gold_doc_ids")
+    elements = elements_of(expectations.get("expected_retrieved_context"), "gold_doc_ids")
     if elements is None:
         return None
     uris = [element.get("doc_uri") if isinstance(element, Mapping) else element for element in elements]

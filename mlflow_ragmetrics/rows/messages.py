@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES
-from mlflow_ragmetrics.rows.values import elements_of, is_missing
+from mlflow_ragmetrics.rows.values import decoded, elements_of, is_missing
 
 __all__ = [
     "MODEL_ROLES",
@@ -130,14 +129,9 @@ def messages_of(value: object) -> tuple[Message, ...] | None:
 
 def messages_in(value: object) -> tuple[Message, ...] | None:
     """The messages inside chain ``inputs``, where the question is found among them; ``None`` if there are none."""
-    for _ in range(_DEEPEST):
-        if isinstance(value, (list, tuple)):
-            return messages_of(value)
-        if not isinstance(value, Mapping):
-            return None
-        if not is_missing(value.get("messages")):
-            return messages_of(value)
-        value = next((value[key] for key in _QUESTION_KEYS if not is_missing(value.get(key))), None)
+    for level in _levels(value, _QUESTION_KEYS, USER_ROLES):
+        if isinstance(level, (list, tuple)) or (isinstance(level, Mapping) and not is_missing(level.get("messages"))):
+            return messages_of(level)
     return None
 
 
@@ -157,15 +151,8 @@ def turns_before(messages: Sequence[Message], question: str | None, answer: str 
 
 def mapping_of(value: object) -> Mapping[Any, Any]:
     """``value`` where it is a mapping or a string that holds a JSON object, else an empty mapping."""
-    if not isinstance(value, str):
-        return value if isinstance(value, Mapping) else {}
-    if not value.lstrip().startswith("{"):
-        return {}
-    try:
-        parsed = json.loads(value)
-    except (ValueError, RecursionError):
-        return {}
-    return parsed if isinstance(parsed, dict) else {}
+    found = decoded(value)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _levels(value: object, keys: Sequence[str], roles: frozenset[str]) -> list[object]:

@@ -19,18 +19,17 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, Invali
 from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE, RECORD_FIELDS
 from mlflow_ragmetrics.rows.conversation import sample_from_messages
 from mlflow_ragmetrics.rows.fields import (
-    FIELD_OF,
     MISSING,
     MLFLOW_COLUMNS,
     Reading,
+    entries_by_field,
     fits,
-    nested_field,
-    nested_metadata,
     read_by_nature,
     read_field,
+    read_nested,
 )
 from mlflow_ragmetrics.rows.messages import citations_in, mapping_of, messages_in, messages_of, turns_before
-from mlflow_ragmetrics.rows.values import document_ids_of, is_missing
+from mlflow_ragmetrics.rows.values import document_ids_of
 
 __all__ = ["Recent", "check_columns", "content_id", "to_sample", "with_ids"]
 
@@ -62,6 +61,9 @@ class Recent(Generic[V]):
         return self._newer.get(key, self._older.get(key))
 
 
+_NOTHING = dict.fromkeys(RECORD_FIELDS, MISSING)
+
+
 def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_id: str | None = None) -> Sample:
     """One record as a ``Sample``.
 
@@ -80,52 +82,30 @@ def to_sample(record: Any, columns: Mapping[str, str] | None = None, *, default_
         return record
     row = _mapping(record)
     columns = columns or {}
-    check_columns(columns, row)
-    found, rest = _entries_by_field(row, columns)
-    readings = {field: read_field(field, entries) for field, entries in found.items()}
-    metadata: dict[str, Any] = {}
+    if columns:
+        check_columns(columns, row)
+    found, rest = entries_by_field(row, columns)
+    readings = {**_NOTHING, **{field: read_field(field, entries) for field, entries in found.items()}}
+    nested: Mapping[str, Any] = {}
     if not row.keys().isdisjoint(MLFLOW_COLUMNS):
-        for field in ("contexts", "retrieved_doc_ids", "history", "reference", "gold_doc_ids"):
-            if readings.get(field, MISSING).empty:
-                readings[field] = nested_field(row, field)
-        metadata = dict(nested_metadata(row))
+        inner, nested = read_nested(row)
+        readings |= {field: reading for field, reading in inner.items() if readings[field].empty}
         if mapping_of(rest.get("expectations")):
             del rest["expectations"]
     for field, aliases in ALIASES_BY_NATURE.items():
-        if field not in columns and readings.get(field, MISSING).empty:
+        if field not in columns and readings[field].empty:
             readings[field] = read_by_nature(field, rest)
             if not readings[field].empty:
                 rest = {name: value for name, value in rest.items() if name not in aliases or not fits(field, value)}
     if messages_of(rest.get("messages")):
         _add_conversation(readings, rest.pop("messages"))
     _add_history(readings, () if "history" in columns else found.get("question", {}).values())
-    metadata = {**_metadata(rest), **metadata}
+    metadata = {**_metadata(rest), **nested}
     _add_retrieved_ids(readings, metadata, prefers_uri="expectations" in row)
     citations = [each for answer in found.get("answer", {}).values() if (each := citations_in(answer))]
     if citations and "citations" not in metadata:
         metadata["citations"] = citations[-1]
     return _sample(readings, metadata, default_id)
-
-
-def _entries_by_field(
-    row: Mapping[Any, Any], columns: Mapping[str, str]
-) -> tuple[dict[str, dict[str, Any]], dict[Any, Any]]:
-    """The entries under the names of each field, and those that belong to no field."""
-    found = {field: {name: row[name]} for field, name in columns.items()}
-    taken = set(columns.values())
-    rest: dict[Any, Any] = {}
-    for name, value in row.items():
-        field = FIELD_OF.get(name)
-        if name in taken:
-            continue
-        if field is None or (field == "history" and not is_missing(value) and not fits(field, value)):
-            rest[name] = value
-        elif field not in columns:
-            found.setdefault(field, {})[name] = value
-    contexts = found.get("contexts", {})
-    if "context" in contexts and not contexts.keys().isdisjoint(("retrieval_context", "retrievalContext")):
-        rest["context"] = contexts.pop("context")  # deepeval's is the ideal one
-    return found, rest
 
 
 def check_columns(columns: Mapping[str, str], names: Iterable[str]) -> None:
@@ -148,9 +128,10 @@ def check_columns(columns: Mapping[str, str], names: Iterable[str]) -> None:
             )
 
 
-def content_id(question: str | None, reference: str | None) -> str:
+def content_id(question: str | None, references: Sequence[str] | None) -> str:
     """The id of a record that has none: the first 16 hex digits of SHA-256 over question and reference."""
-    return hashlib.sha256(json.dumps([question, reference]).encode()).hexdigest()[:16]
+    asked = [question, None if references is None else "\n".join(references)]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
 
 def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:
@@ -167,24 +148,18 @@ def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterat
     for row, sample in enumerate(samples, start=1):
         if "id" in sample.invalid:
             raise InvalidFieldError(f"Row {row}: {sample.invalid['id']}", field="id")
-        unique = sample.id or _content_id_of(sample.question, sample.references)
+        unique = sample.id or content_id(sample.question, sample.references)
         if earlier := rows.get(unique):
-            derived = _content_id_of(sample.question, sample.references)
+            derived = content_id(sample.question, sample.references)
             if unique != derived:
-                raise InvalidFieldError(
-                    f"Rows {earlier} and {row} have the same id {unique!r}; give each row its own `id`, or none.",
-                    field="id",
-                )
+                message = f"Rows {earlier} and {row} have the same id {unique!r}; give each row its own `id`, or none."
+                raise InvalidFieldError(message, field="id")
             while rows.get(unique):
                 repeated = (repeats.get(derived) or 1) + 1
                 repeats[derived] = repeated
                 unique = f"{derived}-{repeated}"
         rows[unique] = row
         yield sample if unique == sample.id else replace(sample, id=unique)
-
-
-def _content_id_of(question: str | None, references: Sequence[str] | None) -> str:
-    return content_id(question, None if references is None else "\n".join(references))
 
 
 def _mapping(record: Any) -> Mapping[Any, Any]:
@@ -201,35 +176,34 @@ def _mapping(record: Any) -> Mapping[Any, Any]:
 def _metadata(rest: Mapping[Any, Any]) -> dict[str, Any]:
     """The entries that are not fields; those of a ``metadata`` mapping stand beside the others."""
     nested = rest.get("metadata")
-    if not isinstance(nested, Mapping):
-        return {str(name): value for name, value in rest.items()}
-    own = {str(name): value for name, value in rest.items() if name != "metadata"}
-    return {**{str(name): value for name, value in nested.items()}, **own}
+    if isinstance(nested, Mapping):
+        rest = {**nested, **{name: value for name, value in rest.items() if name != "metadata"}}
+    return {str(name): value for name, value in rest.items()}
 
 
 def _add_conversation(readings: dict[str, Reading], messages: Any) -> None:
     """Fill fields that have no entry of their own from an agent's messages."""
     conversation = sample_from_messages(messages)
     for field in ("question", "answer", "contexts", "history"):
-        if readings.get(field, MISSING).empty:
+        if readings[field].empty:
             readings[field] = Reading(getattr(conversation, field))
 
 
 def _add_history(readings: dict[str, Reading], conversations: Iterable[object]) -> None:
     """The turns before the question: of the history that was given, else of the messages that hold the question."""
-    messages = readings.get("history", MISSING).value
+    messages = readings["history"].value
     if messages is None:
         messages = next(filter(None, map(messages_in, conversations)), None)
     if messages:
-        question, answer = (readings.get(field, MISSING).value for field in ("question", "answer"))
+        question, answer = (readings[field].value for field in ("question", "answer"))
         readings["history"] = Reading(turns_before(messages, question, answer) or None)
 
 
 def _add_retrieved_ids(readings: dict[str, Reading], metadata: Mapping[str, Any], prefers_uri: bool) -> None:
     """Without ids of their own, the retrieved ids are those of the contexts that have one, else ``doc_uri``."""
-    if not readings.get("retrieved_doc_ids", MISSING).empty:
+    if not readings["retrieved_doc_ids"].empty:
         return
-    chunks = readings.get("contexts", MISSING).value
+    chunks = readings["contexts"].value
     ids = document_ids_of(chunks or (), prefer_uri=prefers_uri)
     if ids or chunks == ():
         readings["retrieved_doc_ids"] = Reading(ids)
@@ -241,5 +215,5 @@ def _sample(readings: Mapping[str, Reading], metadata: Mapping[str, Any], defaul
     values = {field: reading.value for field, reading in readings.items() if reading.value is not None}
     invalid = {field: reading.problem for field, reading in readings.items() if reading.problem is not None}
     references = values.pop("reference", None)
-    values["id"] = values.get("id") or default_id or _content_id_of(values.get("question"), references)
+    values["id"] = values.get("id") or default_id or content_id(values.get("question"), references)
     return Sample(references=references, metadata=metadata, invalid=invalid, **values)

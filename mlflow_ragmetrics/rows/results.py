@@ -15,6 +15,7 @@ from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.files import extension_of, read_file
 from mlflow_ragmetrics.rows.schema import BETTER, DIAGNOSIS, score_keys, typed
+from mlflow_ragmetrics.rows.trace_search import experiment_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,23 +112,19 @@ def latest_results(text: str) -> list[Results] | None:
     found = _LATEST.fullmatch(text.strip())
     if found is None:
         return None
-    count = found["count"] or "2"
-    wanted = _COUNTS.get(count.lower()) or int(count)
-    runs = _evaluations(found["name"].strip().strip("'\""))[:wanted]
+    import mlflow
+
+    count = (found["count"] or "two").lower()
+    wanted = _COUNTS.get(count) or int(count)
+    runs = mlflow.MlflowClient().search_runs(
+        [experiment_named(found["name"].strip().strip("'\""))],
+        "tags.`ragmetrics.status` = 'complete'",
+        max_results=wanted,
+        order_by=["start_time DESC"],
+    )
     if len(runs) < wanted:
         raise InvalidDataError(f"experiment {found['name']!r} has {len(runs)} evaluated runs, fewer than {wanted}")
     return [_from_run(run) for run in reversed(runs)]
-
-
-def _evaluations(experiment: str) -> list[Run]:
-    import mlflow
-
-    client = mlflow.MlflowClient()
-    found = client.get_experiment_by_name(experiment)
-    if found is None:
-        raise InvalidDataError(f"there is no experiment {experiment!r} at {redact(mlflow.get_tracking_uri())}")
-    wanted = "tags.`ragmetrics.status` = 'complete'"
-    return list(client.search_runs([found.experiment_id], wanted, max_results=50, order_by=["start_time DESC"]))
 
 
 def found_run(text: str) -> Run:
@@ -135,24 +132,20 @@ def found_run(text: str) -> Run:
     import mlflow
     from mlflow.exceptions import MlflowException
 
-    client = mlflow.MlflowClient()
+    client, store = mlflow.MlflowClient(), redact(mlflow.get_tracking_uri())
     if _RUN_ID.fullmatch(text):
         try:
             return client.get_run(text)
         except MlflowException as error:
-            raise InvalidDataError(f"there is no run {text} at {redact(mlflow.get_tracking_uri())}") from error
+            raise InvalidDataError(f"there is no run {text} at {store}") from error
     experiments = [each.experiment_id for each in client.search_experiments()]
-    quoted = text.replace("'", "''")
-    runs = client.search_runs(
-        experiments, f"attributes.run_name = '{quoted}'", max_results=2, order_by=["start_time DESC"]
-    )
+    named = "attributes.run_name = '{}'".format(text.replace("'", "''"))
+    runs = client.search_runs(experiments, named, max_results=2, order_by=["start_time DESC"])
     if not runs:
-        store = redact(mlflow.get_tracking_uri())
         raise InvalidDataError(f"{redact(text)!r} is neither a file of rows nor the id or name of a run at {store}")
     if len(runs) > 1:
         ids = " and ".join(run.info.run_id for run in runs)
-        message = f"several runs are named {redact(text)!r}, such as {ids}; give an id"
-        raise InvalidDataError(message)
+        raise InvalidDataError(f"several runs are named {redact(text)!r}, such as {ids}; give an id")
     return runs[0]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.groups import SESSION
 from mlflow_ragmetrics.rows.messages import mapping_of
-from mlflow_ragmetrics.rows.values import are_texts, is_missing
+from mlflow_ragmetrics.rows.values import are_texts, decoded, is_missing
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace, TraceInfo
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = [
     "TRACES_TAG",
     "TRACE_TIMES",
-    "decoded",
     "documents_in",
     "documents_of",
     "failure_of",
@@ -48,12 +46,12 @@ def retrieved_documents(trace: Trace) -> list[Any] | None:
     are the outcome of both. Without a retriever, what tools gave back counts where it is documents (not a mere text:
     a calculator gives one too), and what a model's own file search found.
     """
-    spans = {span.span_id: span for span in trace.data.spans}
-    retrievers = [span for span in spans.values() if _retrieves(span) and not _is_within_retriever(span, spans)]
-    if not retrievers:
-        found = [_returned_documents(span) for span in sorted(spans.values(), key=lambda s: s.start_time_ns)]
-        return [each for documents in found for each in documents or ()] if any(f is not None for f in found) else None
-    return [each for span in sorted(retrievers, key=lambda s: s.start_time_ns) for each in _documents_of_span(span)]
+    spans = sorted(trace.data.spans, key=lambda span: span.start_time_ns)
+    by_id = {span.span_id: span for span in spans}
+    retrievers = [span for span in spans if _retrieves(span) and not _is_within_retriever(span, by_id)]
+    found = map(_documents_of_span, retrievers) if retrievers else map(_returned_documents, spans)
+    known = [documents for documents in found if documents is not None]
+    return [each for documents in known for each in documents] if known else None
 
 
 def documents_of(sample: Sample) -> list[dict[str, Any]]:
@@ -95,13 +93,15 @@ def failure_of(trace: Trace) -> str | None:
     return "the call failed without a message"
 
 
-def _retrieves(span: Span) -> bool:
+def _is_a(span: Span, kind: str, operation: str) -> bool:
+    """Whether the span is of this kind of MLflow's or OpenInference's, or this operation of OpenTelemetry's."""
     attributes = span.attributes or {}
-    return (
-        span.span_type == "RETRIEVER"
-        or attributes.get("openinference.span.kind") == "RETRIEVER"
-        or attributes.get("gen_ai.operation.name") == "retrieval"
-    )
+    kinds = (span.span_type, attributes.get("openinference.span.kind"))
+    return kind in kinds or attributes.get("gen_ai.operation.name") == operation
+
+
+def _retrieves(span: Span) -> bool:
+    return _is_a(span, "RETRIEVER", "retrieval")
 
 
 def _is_within_retriever(span: Span, spans: Mapping[str, Span]) -> bool:
@@ -109,7 +109,7 @@ def _is_within_retriever(span: Span, spans: Mapping[str, Span]) -> bool:
     return parent is not None and (_retrieves(parent) or _is_within_retriever(parent, spans))
 
 
-def _documents_of_span(span: Span) -> list[Any]:
+def _documents_of_span(span: Span) -> list[Any] | None:
     """The documents among the span's attributes (OpenInference, OpenTelemetry), else its outputs."""
     return documents_in(span.attributes or {}) or _documents(span.outputs)
 
@@ -150,8 +150,7 @@ def _returned_documents(span: Span) -> list[Any] | None:
         calls = [each for each in outputs["output"] if isinstance(each, Mapping) and each.get("type") == _FILE_SEARCH]
         results = [call["results"] for call in calls if isinstance(call.get("results"), list)]
         return [each for result in results for each in result] if results else None
-    is_tool = span.span_type == "TOOL" or attributes.get("openinference.span.kind") == "TOOL"
-    if not is_tool and attributes.get("gen_ai.operation.name") != "execute_tool":
+    if not _is_a(span, "TOOL", "execute_tool"):
         return None
     if isinstance(outputs, Mapping):
         names = ("artifact", "contexts", *ALIASES["contexts"], *ALIASES_BY_NATURE["contexts"], "results")
@@ -202,15 +201,3 @@ def _trace_in(row: Any) -> Trace | None:
 
             return Trace.from_json(row)
     return row if hasattr(getattr(row, "info", None), "trace_id") else None
-
-
-def decoded(value: Any) -> Any:
-    """A text that holds JSON as what it holds, an array as a list; anything else as it is."""
-    if not isinstance(value, str):
-        return value.tolist() if callable(getattr(value, "tolist", None)) else value
-    if value != "null" and value.lstrip()[:1] not in ('"', "{", "["):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value

@@ -18,7 +18,17 @@ from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.text.terms import words
 
-__all__ = ["are_texts", "chunks_of", "distinct", "document_ids_of", "elements_of", "is_missing", "text_of", "texts_of"]
+__all__ = [
+    "are_texts",
+    "chunks_of",
+    "decoded",
+    "distinct",
+    "document_ids_of",
+    "elements_of",
+    "is_missing",
+    "text_of",
+    "texts_of",
+]
 
 _MISSING_KINDS = frozenset({"NAType", "NaTType"})
 _CONTAINERS = (bytes, list, tuple, dict)
@@ -36,6 +46,18 @@ def is_missing(value: object) -> bool:
     if isinstance(value, Real) or kind in ("datetime64", "timedelta64"):
         return bool(value != value)
     return kind in _MISSING_KINDS
+
+
+def decoded(value: Any) -> Any:
+    """A text that holds JSON as what it holds, an array as a list; anything else as it is."""
+    if not isinstance(value, str):
+        return value.tolist() if callable(getattr(value, "tolist", None)) else value
+    if value != "null" and value.lstrip()[:1] not in ('"', "{", "["):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 def text_of(value: object, field: str) -> str | None:
