@@ -18,15 +18,6 @@ from mlflow_ragmetrics.rows.messages import (
 )
 from mlflow_ragmetrics.rows.values import chunks_of, decoded, distinct, document_ids_of
 
-__all__ = [
-    "closing_answer",
-    "directs_agents",
-    "has_open_calls",
-    "sample_from_messages",
-    "tool_chunks",
-    "tool_chunks_in",
-]
-
 _TOOL_ROLES = frozenset({"tool", "function"})
 _DIRECTING = ("transfer_to_", "transfer_back_to_", "handoff_to_", "write_todos")
 

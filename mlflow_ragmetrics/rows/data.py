@@ -23,8 +23,6 @@ from mlflow_ragmetrics.rows.trace_search import SCHEME, read_traces
 from mlflow_ragmetrics.rows.traces import record_of_trace
 from mlflow_ragmetrics.rows.values import is_missing
 
-__all__ = ["digest", "Data", "read_rows", "read_samples"]
-
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 

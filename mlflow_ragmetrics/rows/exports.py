@@ -15,8 +15,6 @@ from mlflow_ragmetrics.rows.messages import answer_in, mapping_of
 from mlflow_ragmetrics.rows.traces import documents_in
 from mlflow_ragmetrics.rows.values import decoded, is_missing
 
-__all__ = ["records_of_exports"]
-
 Record = Mapping[Any, Any]
 _LONG = ("app_json", "record_json", "cost_json", "perf_json")
 

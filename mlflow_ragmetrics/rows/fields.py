@@ -12,19 +12,6 @@ from mlflow_ragmetrics.rows.conversation import tool_chunks_in
 from mlflow_ragmetrics.rows.messages import answer_in, mapping_of, messages_of, question_in, reference_in
 from mlflow_ragmetrics.rows.values import are_texts, chunks_of, elements_of, is_missing, text_of, texts_of
 
-__all__ = [
-    "FIELD_OF",
-    "MISSING",
-    "MLFLOW_COLUMNS",
-    "RECORD_NAMES",
-    "Reading",
-    "entries_by_field",
-    "fits",
-    "read_by_nature",
-    "read_field",
-    "read_nested",
-]
-
 FIELD_OF: Mapping[str, str] = {name: field for field in RECORD_FIELDS for name in (field, *ALIASES[field])}
 """Every accepted name (canonical or alias) -> canonical field."""
 

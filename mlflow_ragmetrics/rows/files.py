@@ -23,8 +23,6 @@ from mlflow_ragmetrics.core.options import kind_of, shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 
-__all__ = ["NEVER_BLANK", "check_delimiter", "extension_of", "read_file"]
-
 Row = dict[str, Any]
 
 _BATCH_ROWS = 1024

@@ -17,19 +17,6 @@ if TYPE_CHECKING:
 
     from mlflow_ragmetrics.rows.results import Results
 
-__all__ = [
-    "SESSION",
-    "SESSION_FIELDS",
-    "Groups",
-    "results_groups",
-    "sample_groups",
-    "sample_slices",
-    "sample_value",
-    "session_field",
-    "table_groups",
-    "table_session_field",
-    "table_slices",
-]
 
 SESSION = "mlflow.trace.session"
 """The metadata field in which MLflow keeps the conversation of a trace."""

@@ -12,8 +12,6 @@ from mlflow_ragmetrics.rows.data import Data, read_rows
 from mlflow_ragmetrics.rows.fields import FIELD_OF
 from mlflow_ragmetrics.rows.values import is_missing, text_of
 
-__all__ = ["Joined", "join"]
-
 _SHOWN = 5
 _ID_NAMES = ("id", *ALIASES["id"])
 

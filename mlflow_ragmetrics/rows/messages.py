@@ -10,21 +10,6 @@ from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES
 from mlflow_ragmetrics.rows.values import decoded, elements_of, is_missing
 
-__all__ = [
-    "MODEL_ROLES",
-    "USER_ROLES",
-    "answer_in",
-    "citations_in",
-    "joined_parts",
-    "mapping_of",
-    "messages_in",
-    "messages_of",
-    "question_in",
-    "reference_in",
-    "role_and_content",
-    "turns_before",
-]
-
 _QUESTION_KEYS = (
     "question",
     "query",

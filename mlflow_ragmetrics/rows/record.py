@@ -31,8 +31,6 @@ from mlflow_ragmetrics.rows.fields import (
 from mlflow_ragmetrics.rows.messages import citations_in, mapping_of, messages_in, messages_of, turns_before
 from mlflow_ragmetrics.rows.values import document_ids_of
 
-__all__ = ["Recent", "check_columns", "content_id", "to_sample", "with_ids"]
-
 V = TypeVar("V")
 
 

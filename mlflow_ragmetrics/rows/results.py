@@ -21,24 +21,15 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Run
 
-__all__ = [
-    "Results",
-    "Source",
-    "found_run",
-    "is_file",
-    "latest_results",
-    "read_table",
-    "results_of",
-]
 
-Source = Union["Evaluation", "Results", str, Path]
+Source = Union["_Evaluation", "Results", str, Path]
 _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _LATEST = re.compile(r"latest\s+(?:(?P<count>\d+|two|three)\s+)?of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
 _COUNTS = {"two": 2, "three": 3}
 
 
-class Evaluation(Protocol):
+class _Evaluation(Protocol):
     """What is read of a finished evaluation; a ``Report`` is one."""
 
     @property

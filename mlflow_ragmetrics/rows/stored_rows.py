@@ -15,8 +15,6 @@ from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.rows.schema import DIAGNOSIS, SCORE_COLUMNS
 from mlflow_ragmetrics.rows.values import is_missing
 
-__all__ = ["stored_rows", "stored_samples"]
-
 
 def stored_samples(results: Results) -> list[Sample]:
     """The samples that were scored, without what the evaluation added to them; ``InvalidDataError`` without answers."""

@@ -21,15 +21,6 @@ from mlflow_ragmetrics.rows.traces import is_answered
 if TYPE_CHECKING:
     from mlflow.entities import Trace, TraceInfo
 
-__all__ = [
-    "SCHEME",
-    "TraceSearch",
-    "experiment_named",
-    "milliseconds",
-    "moment",
-    "read_traces",
-    "whole_trace",
-]
 
 SCHEME = "traces:/"
 """With which an address of traces begins."""

@@ -16,18 +16,6 @@ from mlflow_ragmetrics.rows.values import are_texts, decoded, is_missing
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace, TraceInfo
 
-__all__ = [
-    "TRACES_TAG",
-    "TRACE_TIMES",
-    "documents_in",
-    "documents_of",
-    "failure_of",
-    "is_answered",
-    "record_of_trace",
-    "retrieved_documents",
-    "session_of",
-    "state_of",
-]
 
 TRACES_TAG = "ragmetrics.run"
 """The tag of a trace that an evaluation wrote for a row: the run."""

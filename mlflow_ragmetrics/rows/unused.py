@@ -11,8 +11,6 @@ from mlflow_ragmetrics.rows.fields import MLFLOW_COLUMNS
 from mlflow_ragmetrics.rows.values import are_texts, is_missing
 from mlflow_ragmetrics.text.messages import Text, say
 
-__all__ = ["LOOKED_AT", "likely_contexts", "way_out"]
-
 LOOKED_AT = 100
 """How many rows say what columns there are."""
 _MOST_NAMED = 12

@@ -18,18 +18,6 @@ from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.text.terms import words
 
-__all__ = [
-    "are_texts",
-    "chunks_of",
-    "decoded",
-    "distinct",
-    "document_ids_of",
-    "elements_of",
-    "is_missing",
-    "text_of",
-    "texts_of",
-]
-
 _MISSING_KINDS = frozenset({"NAType", "NaTType"})
 _CONTAINERS = (bytes, list, tuple, dict)
 
