@@ -28,7 +28,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFiel
 from mlflow_ragmetrics.report.gates import check_figures, check_names
 from mlflow_ragmetrics.report.junit import row_cases
 from mlflow_ragmetrics.rows.groups import sample_groups, sample_slices
-from mlflow_ragmetrics.rows.trace_search import SCHEME
+from mlflow_ragmetrics.rows.traces import SCHEME
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.cli.store import Destination

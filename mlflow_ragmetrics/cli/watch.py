@@ -63,7 +63,7 @@ def command(
     """
     from mlflow_ragmetrics.adapters.mlflow_watch import Watch
     from mlflow_ragmetrics.cli.evaluate import suite_of
-    from mlflow_ragmetrics.rows.trace_search import milliseconds, moment
+    from mlflow_ragmetrics.rows.traces import milliseconds, moment
 
     pause = milliseconds(every, "every") / 1000
     request: Any = SimpleNamespace(**options, no_cache=False, dry_run=False)

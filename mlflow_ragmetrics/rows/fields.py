@@ -8,8 +8,14 @@ from typing import Any, NamedTuple
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_FIELDS
-from mlflow_ragmetrics.rows.conversation import tool_chunks_in
-from mlflow_ragmetrics.rows.messages import answer_in, mapping_of, messages_of, question_in, reference_in
+from mlflow_ragmetrics.rows.messages import (
+    answer_in,
+    mapping_of,
+    messages_of,
+    question_in,
+    reference_in,
+    tool_chunks_in,
+)
 from mlflow_ragmetrics.rows.values import are_texts, chunks_of, elements_of, is_missing, text_of, texts_of
 
 FIELD_OF: Mapping[str, str] = {name: field for field in RECORD_FIELDS for name in (field, *ALIASES[field])}

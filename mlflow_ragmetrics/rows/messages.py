@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeGuard
 
-from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.errors import InvalidFieldError
+from mlflow_ragmetrics.core.sample import Chunk, Message, Sample
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES
-from mlflow_ragmetrics.rows.values import decoded, elements_of, is_missing
+from mlflow_ragmetrics.rows.values import chunks_of, decoded, distinct, document_ids_of, elements_of, is_missing
 
 _QUESTION_KEYS = (
     "question",
@@ -223,3 +224,133 @@ def joined_parts(content: object) -> object:
         for part in content
     ]
     return "\n".join(text for text in texts if isinstance(text, str)) or None
+
+
+_TOOL_ROLES = frozenset({"tool", "function"})
+_DIRECTING = ("transfer_to_", "transfer_back_to_", "handoff_to_", "write_todos")
+
+
+def sample_from_messages(messages: Sequence[Any]) -> Sample:
+    """A conversation, as agents take and give it, as a sample: what was asked last, and what was answered to it.
+
+    ``messages`` are LangChain's, OpenAI's dicts, pairs of role and text, or a mapping that has them under
+    ``"messages"``. The turns before the question are its ``history``; what tools gave before the answer are its
+    ``contexts`` (``None`` where no tool was asked). A message that only calls tools is no answer.
+
+    >>> turns = [("user", "How tall?"), {"role": "tool", "content": "It is 29 m tall."}, ("assistant", "29 m.")]
+    >>> sample_from_messages(turns).texts
+    ('It is 29 m tall.',)
+
+    Raises:
+        InvalidDataError: where these are no messages.
+    """
+    listed = messages.get("messages") if isinstance(messages, Mapping) else messages
+    turns = messages_of(listed)
+    if turns is None or not isinstance(listed, Sequence):
+        raise InvalidDataError("These are no messages: give a list of messages with `role` and `content`.")
+    answer = closing_answer(listed)
+    question = next((turn.content for turn in reversed(turns) if turn.role == "user"), None)
+    contexts = tool_chunks_in(listed)
+    return Sample(
+        question=question,
+        answer=answer,
+        contexts=contexts,
+        retrieved_doc_ids=document_ids_of(contexts or ()) or None,
+        history=turns_before(turns, question, answer) or None,
+    )
+
+
+def closing_answer(messages: Sequence[Any]) -> str | None:
+    """The model's last text after the last question; ``None`` where it goes on to call a tool."""
+    for message in reversed(messages):
+        role, content = _role_and_content(message)
+        if role in USER_ROLES or (role in MODEL_ROLES and has_open_calls(message)):
+            return None
+        text = joined_parts(content)
+        if role in MODEL_ROLES and isinstance(text, str) and text.strip():
+            return text
+    return None
+
+
+def has_open_calls(message: object) -> bool:
+    """Whether a message asks for tools, so that it is no answer yet."""
+    calls = message.get("tool_calls") if isinstance(message, Mapping) else getattr(message, "tool_calls", None)
+    return bool(calls)
+
+
+def directs_agents(tool: object) -> bool:
+    """Whether a tool of this name hands over to another agent, or notes a plan: it gives nothing to answer from."""
+    return isinstance(tool, str) and tool.startswith(_DIRECTING)
+
+
+def tool_chunks_in(messages: object) -> tuple[Chunk, ...] | None:
+    """What the tools in a list of messages gave, before the last answer; ``None`` where there is none of them."""
+    of_tools = [each for each in (messages if _is_list(messages) else ()) if _role_and_content(each)[0] in _TOOL_ROLES]
+    found = [message for message in of_tools if not directs_agents(_attribute(message, "name"))]
+    return distinct(chunk for message in found for chunk in tool_chunks(message)) if found else None
+
+
+def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chunk, ...]:
+    """What a tool gave as chunks: the documents of its artifact, else the passages in its JSON or parts, else its text.
+
+    ``result``: a tool's message (``()`` for other messages, for errors, and for tools that ``tools`` does not name, or
+    without it for those that only direct agents), or what the tool returned.
+    """
+    role, content = role_and_content(result)
+    if role is None or content is None:
+        return _passages(result)
+    name, status, artifact = (_attribute(result, each) for each in ("name", "status", "artifact"))
+    if role not in _TOOL_ROLES or status == "error" or (directs_agents(name) if tools is None else name not in tools):
+        return ()
+    if _is_list(artifact) and all(hasattr(each, "page_content") for each in artifact):
+        return chunks_of(artifact) or _passages(content)
+    return _passages(content)
+
+
+def _passages(value: Any) -> tuple[Chunk, ...]:
+    """The passages in what a tool returned: each element of a list of texts or of dicts with a text, else all of it."""
+    if isinstance(value, str):
+        parsed = decoded(value)
+        found = _passages(parsed) if isinstance(parsed, (list, dict)) else ()
+        return found or ((Chunk(value),) if value.strip() else ())
+    if isinstance(value, Mapping):
+        lists = [each for each in value.values() if _is_list(each) and each and isinstance(each[0], Mapping)]
+        within = next((found for each in lists if (found := _passages(each))), ())
+        if within or not value:
+            return within
+        if any(isinstance(value.get(key), str) for key in ("text", "page_content", "content")):
+            return _chunks_or_none([value])
+        return (Chunk(json.dumps(value, ensure_ascii=False, default=str)),)
+    if _is_list(value) and value:
+        parts = [part.get("text") if _is_text_part(part) else part for part in value]
+        if all(isinstance(part, str) for part in parts):
+            return tuple(chunk for part in parts for chunk in _passages(part))
+        return _chunks_or_none(parts) or (Chunk(json.dumps(value, ensure_ascii=False, default=str)),)
+    return (Chunk(str(value)),) if isinstance(value, (int, float)) and not isinstance(value, bool) else ()
+
+
+def _chunks_or_none(value: Sequence[Any]) -> tuple[Chunk, ...]:
+    try:
+        return chunks_of(value) or ()
+    except InvalidFieldError:
+        return ()
+
+
+def _is_text_part(part: object) -> bool:
+    """Whether it is a part of a message's content, as the tools of a MCP server give them."""
+    return isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, (list, tuple))
+
+
+def _attribute(message: object, name: str) -> Any:
+    return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)
+
+
+def _role_and_content(message: object) -> tuple[object, object]:
+    """As ``role_and_content``, also of a pair of role and text."""
+    if isinstance(message, (list, tuple)) and len(message) == 2:
+        return message[0], message[1]
+    return role_and_content(message)

@@ -17,7 +17,6 @@ from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE, RECORD_FIELDS
-from mlflow_ragmetrics.rows.conversation import sample_from_messages
 from mlflow_ragmetrics.rows.fields import (
     MISSING,
     MLFLOW_COLUMNS,
@@ -28,7 +27,14 @@ from mlflow_ragmetrics.rows.fields import (
     read_field,
     read_nested,
 )
-from mlflow_ragmetrics.rows.messages import citations_in, mapping_of, messages_in, messages_of, turns_before
+from mlflow_ragmetrics.rows.messages import (
+    citations_in,
+    mapping_of,
+    messages_in,
+    messages_of,
+    sample_from_messages,
+    turns_before,
+)
 from mlflow_ragmetrics.rows.values import document_ids_of
 
 V = TypeVar("V")
