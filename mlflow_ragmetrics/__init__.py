@@ -61,7 +61,7 @@ _HOMES = {
     "judges.resolve": ("Panel",),
     "judges.scripted": ("ScriptedJudge",),
     "rows": ("join",),
-    "rows.conversation": ("sample_from_messages",),
+    "rows.messages": ("sample_from_messages",),
     "report.gates": ("GateError",),
     "report.report": ("Report",),
     "report.summary": ("summarize",),

@@ -72,7 +72,7 @@ from mlflow_ragmetrics.report.gates import GateError as GateError
 from mlflow_ragmetrics.report.report import Report as Report
 from mlflow_ragmetrics.report.summary import summarize as summarize
 from mlflow_ragmetrics.rows import join as join
-from mlflow_ragmetrics.rows.conversation import sample_from_messages as sample_from_messages
+from mlflow_ragmetrics.rows.messages import sample_from_messages as sample_from_messages
 from mlflow_ragmetrics.scoring import evaluate as evaluate
 from mlflow_ragmetrics.scoring import score as score
 from mlflow_ragmetrics.suite import Suite as Suite

@@ -42,7 +42,7 @@ from mlflow_ragmetrics.report.junit import row_cases
 from mlflow_ragmetrics.report.tables import has_diagnoses
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
-from mlflow_ragmetrics.rows.trace_search import SCHEME as TRACES
+from mlflow_ragmetrics.rows.traces import SCHEME as TRACES
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 
 if TYPE_CHECKING:

@@ -111,7 +111,7 @@ def test_a_cache_on_a_disk_made_read_only_is_still_read(disk: Disk) -> None:
 
 @pytest.mark.parametrize("spoil", [fill, make_read_only])
 def test_parquet(spoil: Callable[[Path], None], disk: Disk) -> None:
-    place = disk(200)
+    place = disk(2000)
     report = rm.Suite(["rouge"]).evaluate(ROWS)
     path = str(place / "scored.parquet")
     assert write_report(report, path) is None

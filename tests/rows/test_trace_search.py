@@ -13,7 +13,7 @@ from mlflow.tracing.client import TracingClient
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows import trace_search
-from mlflow_ragmetrics.rows.trace_search import TraceSearch, milliseconds, moment
+from mlflow_ragmetrics.rows.traces import TraceSearch, milliseconds, moment
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.seen import Found, found_in, lists_of, replies_of
 from mlflow_ragmetrics.core.sample import Chunk, Message, Sample
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.conversation import closing_answer
 from mlflow_ragmetrics.rows.messages import (
     answer_in,
     citations_in,
+    closing_answer,
     mapping_of,
     messages_in,
     messages_of,
