@@ -71,7 +71,6 @@ _HOMES = {
     "report.summary": ("summarize",),
     "robustness.stress": ("Stress", "stress"),
     "scoring": ("score",),
-    "shared.rouge.table": ("rouge_table",),
     "suite": ("Suite",),
     "text.non_answers": ("is_indistinct",),
 }

@@ -77,7 +77,6 @@ from mlflow_ragmetrics.report.summary import summarize as summarize
 from mlflow_ragmetrics.robustness.stress import Stress as Stress
 from mlflow_ragmetrics.robustness.stress import stress as stress
 from mlflow_ragmetrics.scoring import score as score
-from mlflow_ragmetrics.shared.rouge.table import rouge_table as rouge_table
 from mlflow_ragmetrics.suite import Suite as Suite
 from mlflow_ragmetrics.text.non_answers import is_indistinct as is_indistinct
 

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -232,8 +231,8 @@ def items_frame(rows: Sequence[Row]) -> pd.DataFrame:
 class GatheredItems:
     """The items of many scores, field by field; ``sizes`` says how many each score has.
 
-    ``given`` has those of the scores that have no columns, each with the place of the first and the score's sample: no
-    other item has support, a judge or evidence.
+    ``given`` has those that may have support, a judge or evidence (all but tokens), with the place of the first and the
+    score's sample.
     """
 
     def __init__(self, scored: Iterable[tuple[Score, Sample]]) -> None:
@@ -245,22 +244,10 @@ class GatheredItems:
         self.reasons: list[str] = []
         self.given: list[tuple[int, Sequence[Item], Sample]] = []
         for score, sample in scored:
-            columns = score.item_columns()
-            if columns is None:
-                self._add(score.items, sample)
-            else:
-                size = len(columns.texts)
-                self.sizes.append(size)
-                self.kinds += repeat(columns.kind, size)
-                self.texts += columns.texts
-                self.verdicts += columns.verdicts
-                self.against += repeat(columns.against, size)
-                self.reasons += repeat("", size) if columns.reasons is None else columns.reasons
-
-    def _add(self, items: Sequence[Item], sample: Sample) -> None:
-        self.sizes.append(len(items))
-        if items:
-            self.given.append((len(self.texts), items, sample))
+            items = score.items
+            self.sizes.append(len(items))
+            if items and items[0].kind != "token":
+                self.given.append((len(self.texts), items, sample))
             self.kinds += [item.kind for item in items]
             self.texts += [item.text for item in items]
             self.verdicts += [item.verdict for item in items]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.stem.porter import PorterStemmer
 
-from mlflow_ragmetrics.shared.rouge.porter import stem
+from mlflow_ragmetrics.metrics.rouge.porter import stem
 
 THEIRS = PorterStemmer()
 SUFFIXES = [

@@ -1,7 +1,10 @@
-"""ROUGE of many pairs at once, in arrays.
+"""What ROUGE counts: the tokens and units of answers and references, and how many of them match.
 
-What ``overlap`` counts for one pair is counted here for many together, with the same numbers. The steps of
-``rougeLsum`` are those of ``lcs.Lines``, taken in thousands of references at once, each beside a line of its answer.
+Many pairs are counted together, in arrays. The longest common subsequences of ``rougeLsum`` are found with bits (H.
+Hyyrö, "Bit-parallel LCS-length computation revisited", 2004), those of a line of the answer with all lines of the
+reference at once: these stand side by side, with a free bit after each, so that the carry of one line's addition ends
+there. Of several longest ones it is the one that ``rouge_score`` finds: a backward walk through the full table that,
+on a tie, drops the last token of the reference.
 """
 
 from __future__ import annotations
@@ -9,17 +12,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from itertools import count
+from itertools import count, pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
-from mlflow_ragmetrics.shared.rouge.overlap import RougeKind, Tokenizer, overlap, stemmed
+from mlflow_ragmetrics.metrics.rouge.porter import stem
 from mlflow_ragmetrics.text.terms import normalize
 
-__all__ = ["Counts", "Shares", "overlaps", "shares_of"]
-
+RougeKind = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
+Tokenizer = Literal["whitespace", "rouge_score"]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Words = NDArray[np.uint64]
@@ -27,12 +31,12 @@ Counts = Ints
 """Matched units, units of the answers and units of the references (rows), by pair (columns)."""
 Shares = NDArray[np.float64]
 
-_FEW = 16  # pairs: fewer are counted faster one by one
-_LONG = 5000  # characters: tables of longer texts are too large to be kept together
-_TOGETHER = 1_500_000  # characters: two numbers of tokens and a place among them fit into 63 bits
+_TOGETHER = 1_500_000  # characters that are counted together: numbers of two tokens and a place fit into 63 bits
 _LINE, _TEXT = 0, 1  # the ids of what ends a line and a text
 _LANES = 1 << 12  # lines that are worked on together: some arrays of them fit into the processor's cache
 _TABLE = 1 << 20  # words that are kept of them
+_SHORTEST_STEMMED = 4
+_SURROGATES = {code: 0xF0000 + code for code in range(0xD800, 0xE000)}  # Arrow takes no lone ones
 _TO_TOKENS = bytearray(b" " * 256)  # what becomes of each byte
 _TO_TOKENS[ord("0") : ord("9") + 1] = b"0123456789"
 _TO_TOKENS[ord("a") : ord("z") + 1] = b"abcdefghijklmnopqrstuvwxyz"
@@ -43,48 +47,28 @@ _TO_TOKENS[0xFF] = ord("#")  # no byte of UTF-8
 def overlaps(
     answers: Sequence[str], references: Sequence[str], kind: RougeKind, tokenizer: Tokenizer, stemmer: bool
 ) -> Counts:
-    """The ``overlap`` of each answer with its reference; the tokens of the same texts are found once for all kinds.
+    """The matched units of each answer and its reference, the answer's units and the reference's.
+
+    The tokens of the same texts are found once for all kinds. An answer and its reference may have 2 million characters
+    together, for ``rougeLsum`` 131,072.
 
     >>> overlaps(["the cat sat"], ["the cat lay down"], "rouge2", "whitespace", False).tolist()
     [[1], [2], [3]]
     """
-    answers, references = tuple(answers), tuple(references)
-    found = np.zeros((3, len(answers)), np.int64)
-    alone = set(range(len(answers)))
-    for places, pairs in _blocks_of(answers, references, tokenizer, stemmer):
-        found[:, places] = pairs.overlaps(kind)
-        alone.difference_update(places)
-    for place in alone:
-        found[:, place] = overlap(answers[place], references[place], kind, tokenizer, stemmer)
-    return found
-
-
-def shares_of(counts: Counts) -> dict[str, Shares]:
-    """Precision, recall and f1 by pair, as those of an ``Overlap``."""
-    matched, own, others = counts
-    precision, recall = matched / np.maximum(own, 1), matched / np.maximum(others, 1)
-    f1 = 2 * precision * recall / np.where(matched, precision + recall, 1.0)
-    return {"precision": precision, "recall": recall, "f1": f1}
+    blocks = _blocks_of(tuple(answers), tuple(references), tokenizer, stemmer)
+    return np.concatenate([np.zeros((3, 0), np.int64), *(pairs.overlaps(kind) for pairs in blocks)], axis=1)
 
 
 @lru_cache(maxsize=2)
 def _blocks_of(
     answers: tuple[str, ...], references: tuple[str, ...], tokenizer: Tokenizer, stemmer: bool
-) -> list[tuple[list[int], _Pairs]]:
-    """The pairs that are counted together, and their places; cached, as many variants score the same rows."""
-    lengths = np.array([list(map(len, answers)), list(map(len, references))])
-    short = np.flatnonzero(lengths.max(axis=0) <= _LONG)
-    numbers = np.cumsum(lengths.sum(axis=0)[short]) // _TOGETHER
-    blocks = []
-    for part in np.split(short, np.flatnonzero(np.diff(numbers)) + 1):
-        places = part.tolist()
-        if len(places) >= _FEW:
-            try:
-                pairs = _Pairs([side[place] for side in (answers, references) for place in places], tokenizer, stemmer)
-            except UnicodeEncodeError:  # a lone surrogate, which only Python's own strings have
-                continue
-            blocks.append((places, pairs))
-    return blocks
+) -> list[_Pairs]:
+    """The pairs, those in one block counted together; cached, as many variants score the same rows."""
+    lengths = np.array([[*map(len, answers)], [*map(len, references)]]).sum(axis=0)
+    ends = np.flatnonzero(np.diff(np.cumsum(lengths) // _TOGETHER)) + 1
+    places = [0, *ends.tolist(), len(answers)]
+    parts = [slice(*each) for each in pairwise(places) if each[0] < each[1]]
+    return [_Pairs([*answers[part], *references[part]], tokenizer, stemmer) for part in parts]
 
 
 class _Pairs:
@@ -149,7 +133,7 @@ class _Pairs:
         is_single = (np.bincount(self._line_texts, minlength=2 * size).reshape(2, -1) == 1).all(axis=0)
         kept = self._shared & ~is_single[self._texts % size]
         follows = kept[:-1] & (np.diff(lines) == 0)
-        kept[1 : self._answered] |= follows[: max(0, self._answered - 1)]  # as in ``lcs.Lines``: the first foreign one
+        kept[1 : self._answered] |= follows[: max(0, self._answered - 1)]  # a foreign token, once: on a tie it counts
         own, others = np.split(np.flatnonzero(kept), [np.count_nonzero(kept[: self._answered])])
         others = others[self._is_matched(own, others)]
         found = np.bincount(self._slots[others], minlength=len(self._slot_pairs))
@@ -201,7 +185,7 @@ def _joined(places: Ints, bits: Words, size: int) -> Words:
 
 
 def _matched(full: Words, steps: Sequence[Words]) -> Words:
-    """By lane (a column of words), the places of one longest common subsequence with each line, as ``lcs.Lines``.
+    """By lane (a column of words), the places of one longest common subsequence with each line, as the module says.
 
     ``full``: all places of the reference; ``steps``: where each token of the answer's line stands, for those lanes, the
     first ones, whose lines have it.
@@ -257,6 +241,8 @@ def _ids_of(texts: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> Ints:
 
     if tokenizer == "whitespace":
         normal = [normalize("NFC", text) for text in texts]
+        if any(map(_has_surrogate, normal)):
+            normal = [text.translate(_SURROGATES) for text in normal]
         line = "\0"
         while any(line in text for text in normal):
             line += "\0"
@@ -271,7 +257,19 @@ def _ids_of(texts: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> Ints:
     if not stemmer:
         return ids
     stems: defaultdict[str, int] = defaultdict(count(2).__next__)
-    return np.array([_LINE, _TEXT, *(stems[stemmed(token)] for token in found.dictionary.to_pylist()[2:])])[ids]
+    return np.array([_LINE, _TEXT, *(stems[_stemmed(token)] for token in found.dictionary.to_pylist()[2:])])[ids]
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _stemmed(token: str) -> str:
+    return stem(token) if len(token) >= _SHORTEST_STEMMED else token
 
 
 def _slots(keys: Ints) -> Ints:
