@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.calibration.reliability import Bin, reliability_plot
+from mlflow_ragmetrics.report.notebook import Line, Table, cell
+from mlflow_ragmetrics.report.text import number, text_table
 from mlflow_ragmetrics.statistics.agreement import Agreement, Estimate
 from mlflow_ragmetrics.statistics.thresholds import ThresholdGain
-from mlflow_ragmetrics.views.notebook import Line, Table, cell
-from mlflow_ragmetrics.views.text import number, text_table
 
 if TYPE_CHECKING:
     import pandas as pd

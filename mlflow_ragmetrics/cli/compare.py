@@ -17,7 +17,7 @@ from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison import Comparison
-    from mlflow_ragmetrics.readers.results import Results
+    from mlflow_ragmetrics.rows.results import Results
 
 __all__ = ["changed_lines", "command", "compare"]
 
@@ -136,7 +136,7 @@ def changed_lines(comparison: Comparison) -> Iterator[str]:
     """The rows that changed most: how far each score moved, and the claims whose verdicts did."""
     from mlflow_ragmetrics.cli.output import clean, shorten
     from mlflow_ragmetrics.comparison.markdown import changed_most
-    from mlflow_ragmetrics.views.text import number
+    from mlflow_ragmetrics.report.text import number
 
     yield f"{changed_most(len(comparison.rows))}:"
     for row in comparison.rows:
@@ -156,7 +156,7 @@ compare = command
 
 
 def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Results]:
-    from mlflow_ragmetrics.readers.results import is_file, latest_results, results_of
+    from mlflow_ragmetrics.rows.results import is_file, latest_results, results_of
 
     if not runs or tracking_uri is not None or not all(map(is_file, runs)):
         open_store(tracking_uri)

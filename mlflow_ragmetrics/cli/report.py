@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from mlflow_ragmetrics.cli.output import clean, console, shorten, unbroken, wrapped
 from mlflow_ragmetrics.core.marked import nearest_sentence
 from mlflow_ragmetrics.core.score import verdict_name
+from mlflow_ragmetrics.report.text import measured_figures
 from mlflow_ragmetrics.text.messages import counted
-from mlflow_ragmetrics.views.text import measured_figures
 
 if TYPE_CHECKING:
     import pandas as pd

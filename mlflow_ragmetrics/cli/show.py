@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mlflow_ragmetrics.core.score import Item, Score
     from mlflow_ragmetrics.engine.program import Row
-    from mlflow_ragmetrics.readers.results import Results
+    from mlflow_ragmetrics.rows.results import Results
 
 __all__ = ["command"]
 
@@ -67,9 +67,9 @@ def command(
       ragmetrics show my-run --diagnosis retrieval
       ragmetrics show my-run rt14373
     """
-    from mlflow_ragmetrics.readers.results import is_file, results_of
-    from mlflow_ragmetrics.readers.stored_rows import stored_rows
     from mlflow_ragmetrics.report.diagnosis import causes_line, count_causes
+    from mlflow_ragmetrics.rows.results import is_file, results_of
+    from mlflow_ragmetrics.rows.stored_rows import stored_rows
 
     conditions = [condition_of(each, "where") for each in where]
     if tracking_uri is not None or not is_file(run):

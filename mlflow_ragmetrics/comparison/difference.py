@@ -9,13 +9,13 @@ from typing import Any, Literal, Union
 import numpy as np
 
 from mlflow_ragmetrics.core.score import Better
+from mlflow_ragmetrics.report.text import number, signed
 from mlflow_ragmetrics.statistics.clusters import BOOTSTRAP_GROUPS
 from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.intervals import paired_intervals
 from mlflow_ragmetrics.statistics.power import about, power_of
 from mlflow_ragmetrics.statistics.significance import cluster_t_tests, effect_size, holm, rows_needed, sign_flip_tests
 from mlflow_ragmetrics.text.messages import counted
-from mlflow_ragmetrics.views.text import number, signed
 
 __all__ = ["ALPHA", "TOLERANCE", "Difference", "Passes", "Verdict", "adjust", "differences_of"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.comparison.difference import Difference, Verdict
-from mlflow_ragmetrics.views.text import signed
+from mlflow_ragmetrics.report.text import signed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

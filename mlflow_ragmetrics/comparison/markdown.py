@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.report.text import number
 from mlflow_ragmetrics.text.messages import counted
-from mlflow_ragmetrics.views.text import number
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison.changes import ChangedRow

@@ -11,7 +11,7 @@ import numpy as np
 
 from mlflow_ragmetrics.core.score import LARGEST
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.readers.results import Results
+from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:

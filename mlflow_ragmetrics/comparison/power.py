@@ -12,14 +12,14 @@ import numpy as np
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.readers.groups import Groups, results_groups
-from mlflow_ragmetrics.readers.results import Results, Source, results_of
+from mlflow_ragmetrics.report.notebook import Line, Table, cell
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report.text import number, text_table
+from mlflow_ragmetrics.rows.groups import Groups, results_groups
+from mlflow_ragmetrics.rows.results import Results, Source, results_of
 from mlflow_ragmetrics.statistics.power import Plan, about, paired_deviation, plans, power_of
 from mlflow_ragmetrics.statistics.repeats import VarianceParts
 from mlflow_ragmetrics.statistics.resampling import Matrix
-from mlflow_ragmetrics.views.notebook import Line, Table, cell
-from mlflow_ragmetrics.views.text import number, text_table
 
 if TYPE_CHECKING:
     import pandas as pd

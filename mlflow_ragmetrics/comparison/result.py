@@ -18,16 +18,16 @@ from mlflow_ragmetrics.comparison.pairing import Pairing, measured
 from mlflow_ragmetrics.comparison.sessions import SessionPasses, session_passes
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.readers.groups import table_slices
-from mlflow_ragmetrics.readers.labels import Labels
-from mlflow_ragmetrics.readers.results import Results
 from mlflow_ragmetrics.report.gates import Check, check_comparison, raise_failures
 from mlflow_ragmetrics.report.junit import Case
+from mlflow_ragmetrics.report.notebook import Folded, Line, Table, cell
+from mlflow_ragmetrics.report.text import text_table
 from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true_difference
+from mlflow_ragmetrics.rows.groups import table_slices
+from mlflow_ragmetrics.rows.labels import Labels
+from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
 from mlflow_ragmetrics.text.messages import counted
-from mlflow_ragmetrics.views.notebook import Folded, Line, Table, cell
-from mlflow_ragmetrics.views.text import text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -303,7 +303,7 @@ class Comparison:
         """A self-contained page; written to ``path`` as well where one is given."""
         ends = [abs(end) for each in self.differences for end in (each.low, each.high) if end is not None]
         page = render(
-            "views/comparison.html",
+            "report/comparison.html",
             comparison=self,
             columns=list(self.differences[0].figures),
             cluster_robust=any(each.groups is not None for each in self.differences),
@@ -396,7 +396,7 @@ class Comparison:
 
     def causes_plot(self) -> Figure | None:
         """How many rows have each diagnosis in A and in B; ``None`` where one side has none."""
-        from mlflow_ragmetrics.views.plots import causes_plot
+        from mlflow_ragmetrics.report.plots import causes_plot
 
         names = f"{self.name_a} (A)", f"{self.name_b} (B)"
         counts = {name: {cause: pair[side] for cause, pair in self.causes.items()} for side, name in enumerate(names)}

@@ -24,7 +24,7 @@ def usable_in_templates(function: _Function) -> _Function:
 
 
 def render(template: str, **values: Any) -> str:
-    """The template at this path in the package, such as ``views/report.html``, filled in with ``values``."""
+    """The template at this path in the package, such as ``report/report.html``, filled in with ``values``."""
     return _environment().get_template(template).render(values)
 
 

@@ -80,7 +80,7 @@ class Row:
         pieces = marked_text(self.sample.answer or "", claims)
         scores = sorted(self.scores.items(), key=lambda each: "coverage" not in each[1].details)  # composites first
         shown = {"scores": scores, "claims": claims, "pieces": pieces, "verdicts": VERDICTS}
-        return html("views/row.html", row=self, **shown)
+        return html("report/row.html", row=self, **shown)
 
 
 class Run:

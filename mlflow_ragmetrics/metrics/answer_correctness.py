@@ -13,8 +13,8 @@ from mlflow_ragmetrics.core.question import Steps, together
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.shared.claims import Correspondence, correspond
-from mlflow_ragmetrics.shared.similarity import Similarity, similarity
+from mlflow_ragmetrics.metrics.claims import Correspondence, correspond
+from mlflow_ragmetrics.metrics.similarity import Similarity, similarity
 from mlflow_ragmetrics.text.messages import say
 
 __all__ = ["answer_correctness"]

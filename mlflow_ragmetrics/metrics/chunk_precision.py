@@ -8,7 +8,7 @@ from functools import partial
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Related, RelatedChunks, Role, Steps, ask
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.shared.answer_states import (
+from mlflow_ragmetrics.metrics.answer_states import (
     Indistinct,
     NoContext,
     States,
@@ -17,7 +17,7 @@ from mlflow_ragmetrics.shared.answer_states import (
     states_of,
     without_context,
 )
-from mlflow_ragmetrics.shared.claims import read_related
+from mlflow_ragmetrics.metrics.claims import read_related
 from mlflow_ragmetrics.text.messages import say
 
 __all__ = ["chunk_precision"]

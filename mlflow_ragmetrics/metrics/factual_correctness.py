@@ -12,7 +12,7 @@ from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.shared.claims import correspond, joined, to_do
+from mlflow_ragmetrics.metrics.claims import correspond, joined, to_do
 from mlflow_ragmetrics.text.messages import say
 
 __all__ = ["factual_correctness"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.shared.retrieval import (
+from mlflow_ragmetrics.metrics.documents import (
     Cutoff,
     IdPattern,
     Match,

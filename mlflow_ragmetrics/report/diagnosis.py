@@ -9,11 +9,11 @@ from textwrap import shorten
 from typing import Literal, Union, get_args
 
 from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.metrics.checked_claims import held_by, is_held, is_right
+from mlflow_ragmetrics.report.notebook import Line, cell
 from mlflow_ragmetrics.report.tables import TELLING
-from mlflow_ragmetrics.shared.checked_claims import held_by, is_held, is_right
 from mlflow_ragmetrics.text.messages import Text, render, say
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
-from mlflow_ragmetrics.views.notebook import Line, cell
 
 __all__ = [
     "CAUSES",

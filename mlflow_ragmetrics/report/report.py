@@ -15,10 +15,7 @@ from mlflow_ragmetrics.core.json_text import as_json, plain
 from mlflow_ragmetrics.core.score import Better, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.readers import digest
-from mlflow_ragmetrics.readers.groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
-from mlflow_ragmetrics.readers.labels import Labels
-from mlflow_ragmetrics.readers.results import results_of
+from mlflow_ragmetrics.metrics.documents import retrieval_summary
 from mlflow_ragmetrics.report.anytime import AnytimeState
 from mlflow_ragmetrics.report.diagnosis import (
     Diagnosis,
@@ -30,6 +27,8 @@ from mlflow_ragmetrics.report.diagnosis import (
 )
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
 from mlflow_ragmetrics.report.marks import Failures, Ranking, count_lines, failure_lines, judge_lines
+from mlflow_ragmetrics.report.notebook import report_cell
+from mlflow_ragmetrics.report.page import MOST_ROWS, OtherRun, report_page
 from mlflow_ragmetrics.report.sessions import (
     Session,
     keys_of_turns,
@@ -42,14 +41,15 @@ from mlflow_ragmetrics.report.sessions import (
 from mlflow_ragmetrics.report.slices import slices_frame
 from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures, summarize_rows
 from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
+from mlflow_ragmetrics.report.text import measured_figures, summary_note
 from mlflow_ragmetrics.report.true_score import Method, TrueScore, true_score
-from mlflow_ragmetrics.shared.retrieval import retrieval_summary
+from mlflow_ragmetrics.rows import digest
+from mlflow_ragmetrics.rows.groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
+from mlflow_ragmetrics.rows.labels import Labels
+from mlflow_ragmetrics.rows.results import results_of
 from mlflow_ragmetrics.statistics.agreement import Agreement
 from mlflow_ragmetrics.text.messages import counted, render
 from mlflow_ragmetrics.tracking.describe import questions_digest
-from mlflow_ragmetrics.views.notebook import report_cell
-from mlflow_ragmetrics.views.report_page import MOST_ROWS, OtherRun, report_page
-from mlflow_ragmetrics.views.text import measured_figures, summary_note
 
 if TYPE_CHECKING:
     import pandas as pd

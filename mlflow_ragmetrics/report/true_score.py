@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.readers.groups import Groups, results_groups
-from mlflow_ragmetrics.readers.labels import PROBABILITY, Labels, label_probabilities, labels_of
-from mlflow_ragmetrics.readers.results import Results
+from mlflow_ragmetrics.report.text import number
+from mlflow_ragmetrics.rows.groups import Groups, results_groups
+from mlflow_ragmetrics.rows.labels import PROBABILITY, Labels, label_probabilities, labels_of
+from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.statistics import true_score as statistics
 from mlflow_ragmetrics.statistics.agreement import Agreement, agreement
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS, Grouping, describe_groups
 from mlflow_ragmetrics.statistics.prevalence import rogan_gladen
 from mlflow_ragmetrics.statistics.resampling import Vector
-from mlflow_ragmetrics.views.text import number
 
 __all__ = ["LabelledScores", "Method", "TrueScore", "labelled_scores", "true_difference", "true_score"]
 

@@ -12,9 +12,9 @@ from mlflow_ragmetrics.core.json_text import as_json, plain_text
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.report.text import escaped, rationale
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, Diagnosed
 from mlflow_ragmetrics.tracking.writer import few_attempts
-from mlflow_ragmetrics.views.text import escaped, rationale
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.report.text import SUMMARY_HEAD
 from mlflow_ragmetrics.tracking.describe import (
     Loggable,
     dataset_input,
@@ -32,7 +33,6 @@ from mlflow_ragmetrics.tracking.writer import (
     RunWriter,
     write_errors,
 )
-from mlflow_ragmetrics.views.text import SUMMARY_HEAD
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -75,7 +75,7 @@ def test_of_very_many_items_fifty_are_shown() -> None:
 
 def test_what_a_template_lacks_is_an_error_and_not_an_empty_page() -> None:
     with pytest.raises(UndefinedError, match="title"):
-        render("views/report.html")
+        render("report/report.html")
 
 
 def test_characters_that_cannot_be_stored_are_replaced() -> None:

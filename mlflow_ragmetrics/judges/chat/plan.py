@@ -54,7 +54,7 @@ class Plans(dict[str, Plan]):
     def _repr_html_(self) -> str:
         if not self:
             lines = [{"text": "No language model is asked: nothing is sent, and it costs nothing.", "style": ""}]
-            return render("views/cell.html", title="", lines=lines, tables=[], notes=[], folded=[])
+            return render("report/cell.html", title="", lines=lines, tables=[], notes=[], folded=[])
         columns = ("model", "calls", "prompt tokens", "reply tokens", "dollars")
         rows = []
         for name, plan in self.items():
@@ -66,7 +66,7 @@ class Plans(dict[str, Plan]):
         notes = ["From one claim a sentence to three; answers that are cached cost nothing. Nothing was sent."]
         notes += [_PRICES] if any(plan.cost is None for plan in self.values()) else []
         table = {"columns": columns, "rows": rows, "numbers": columns[1:], "styles": {}}
-        return render("views/cell.html", title="What it would take", lines=[], tables=[table], notes=notes, folded=[])
+        return render("report/cell.html", title="What it would take", lines=[], tables=[table], notes=notes, folded=[])
 
 
 def _range(least: int, most: int) -> str:

@@ -1,0 +1,344 @@
+"""Judges' answers read with care: claims of a text and the verdicts on them, grades, related chunks."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import repeat
+from typing import Any, get_args
+
+from mlflow_ragmetrics.core.question import (
+    Against,
+    Claims,
+    Extraction,
+    Finding,
+    Related,
+    Role,
+    Steps,
+    Tone,
+    Verify,
+    ask,
+    together,
+)
+from mlflow_ragmetrics.core.sample import Message
+from mlflow_ragmetrics.core.score import Evidence, Item, Score, Verdict
+from mlflow_ragmetrics.metrics.answer_states import (
+    Indistinct,
+    NoContext,
+    States,
+    has_context,
+    states_of,
+    without_context,
+)
+from mlflow_ragmetrics.text.messages import Text, say
+
+__all__ = [
+    "Correspondence",
+    "GroundingRules",
+    "Verified",
+    "Warnings",
+    "correspond",
+    "grounded",
+    "joined",
+    "read_findings",
+    "read_related",
+    "support_of",
+    "to_do",
+    "verified_claims",
+]
+
+
+def read_related(related: Sequence[Related], chunks: int) -> dict[int, Related]:
+    """The related chunks by number; repeated and unknown numbers are ignored."""
+    found: dict[int, Related] = {}
+    for each in related:
+        if isinstance(each.chunk, int) and 1 <= each.chunk <= chunks:
+            found.setdefault(each.chunk, each)
+    return found
+
+
+Warnings = tuple[tuple[str, Text], ...]
+_CLAIM_VERDICTS: dict[str, Verdict] = {word: word for word in get_args(Verdict)[:3]}
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The claims of one text with a finding on each, and warnings about what the judge left out.
+
+    ``passages`` is the number of chunks that evidence may point to, where claims are held ``against`` these.
+    """
+
+    claims: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    passages: int = 0
+    against: Against = "contexts"
+    warnings: Warnings = ()
+    unclaimed: tuple[str, ...] = ()
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdict on each claim; one that is missing or unknown is NEUTRAL."""
+        return tuple([_verdict_in(finding) or "NEUTRAL" for finding in self.findings])
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """One item per claim."""
+        return self.made()
+
+    def made(self) -> tuple[Item, ...]:
+        """The items, made anew: a score that is seldom looked at keeps this in place of them."""
+        return tuple(map(_item, self.claims, self.findings, self.verdicts, repeat(self.passages), repeat(self.against)))
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How many claims are supported, contradicted and neutral, and the total."""
+        count = self.verdicts.count
+        return {
+            "supported": count("SUPPORTED"),
+            "contradicted": count("CONTRADICTED"),
+            "neutral": count("NEUTRAL"),
+            "total": len(self.claims),
+        }
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """The counts, the mean graded support where the judge grades, and what is doubtful where anything is."""
+        graded = [support for support in map(_support_in, self.findings) if support is not None]
+        doubts = {"unclaimed": len(self.unclaimed), "unquoted": sum([each.unquoted for each in self.findings])}
+        return {
+            **self.counts,
+            **({"support": statistics.fmean(graded)} if graded else {}),
+            **{name: n for name, n in doubts.items() if n},
+        }
+
+    @property
+    def weakest(self) -> Item | None:
+        """The claim with the least support, the first of equals; ``None`` without claims."""
+        return min(self.items, key=support_of, default=None)
+
+    def of(self, *verdicts: Verdict) -> list[str]:
+        """The claims with one of these verdicts."""
+        return [claim for claim, verdict in zip(self.claims, self.verdicts, strict=True) if verdict in verdicts]
+
+    def share(self, empty: float) -> float:
+        """Supported claims over all claims; ``empty`` where there are none."""
+        return self.counts["supported"] / len(self.claims) if self.claims else empty
+
+
+def support_of(item: Item) -> float:
+    """The graded support of a claim; of a judge that gives verdicts only, 1 for SUPPORTED and 0 for all else."""
+    return float(item.verdict == "SUPPORTED") if item.support is None else item.support
+
+
+_MOST_NAMED = 5
+
+
+def to_do(code: str, claims: Sequence[str]) -> Text | None:
+    """What to do about ``claims``, naming up to five of them: ``claims.<code>``; ``None`` where there are none."""
+    if not claims:
+        return None
+    named = " ".join([f"“{claim}”" for claim in claims[:_MOST_NAMED]])
+    more = len(claims) - _MOST_NAMED
+    return say(f"claims.{code}", claims=say("claims.more", claims=named, n=more) if more > 0 else named)
+
+
+def joined(reason: Text, *more: Text | None) -> Text:
+    """The sentences one after another."""
+    for each in more:
+        reason = reason if each is None else say("joined", first=reason, second=each)
+    return reason
+
+
+def verified_claims(
+    text: str,
+    passages: Sequence[str],
+    *,
+    role: Role = "answer",
+    against: Against = "contexts",
+    question: str | None = None,
+    history: Sequence[Message] | None = None,
+) -> Steps[Verified]:
+    """Ask for the claims of ``text``, then for the verdict of ``passages`` on each: two questions, one after another.
+
+    A judge may answer both at once, and the second is not asked then. The denominators of all ratios are the claims
+    that were found, whatever the verdicts leave out or add. A blank text has no claims and costs no call.
+    """
+    if not text.strip():
+        return Verified()
+    turns = tuple(f"{turn.role}: {turn.content}" for turn in history or ())
+    sources = tuple(passages)
+    found = yield from ask(Claims(text, role, question, turns, sources))
+    if not isinstance(found, Extraction):
+        found = Extraction(tuple(claim for claim in found if claim.strip()))
+    warnings: Warnings = ()
+    if found.unclaimed:
+        quoted = " ".join(f"“{sentence}”" for sentence in found.unclaimed)
+        warnings = (("claims_missing", say("reading.claims_missing", n=len(found.unclaimed), sentences=quoted)),)
+    if not found.claims:
+        return Verified(warnings=warnings, unclaimed=found.unclaimed)
+    findings = found.findings_on(sources)
+    if findings is None:
+        findings = yield from ask(Verify(found.claims, sources, against, role, question))
+    padded, doubts = _padded(found.claims, findings)
+    return Verified(found.claims, padded, len(sources), against, (*warnings, *doubts), found.unclaimed)
+
+
+def read_findings(
+    claims: Sequence[str], findings: Sequence[Finding], passages: int, against: Against = "contexts"
+) -> tuple[tuple[Item, ...], Warnings]:
+    """One item per claim, and warnings about what the judge left out.
+
+    Verdicts are read in any case; a missing or an unknown one is NEUTRAL, with a warning; extra ones are ignored.
+    ``passages`` and ``against`` as in ``Verified``.
+    """
+    padded, warnings = _padded(claims, findings)
+    return Verified(tuple(claims), padded, passages, against).made(), warnings
+
+
+_MISSING = Finding("")
+
+
+def _padded(claims: Sequence[str], findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], Warnings]:
+    """A finding for each claim, and warnings about what the judge left out."""
+    missing = max(0, len(claims) - len(findings))
+    given = tuple(findings[: len(claims)])
+    unknown = [finding.verdict for finding in given if _verdict_in(finding) is None]
+    warnings: list[tuple[str, Text]] = []
+    if missing:
+        warnings.append(("verdict_missing", say("reading.missing", n=missing)))
+    if unknown:
+        named = ", ".join(repr(str(word)) for word in dict.fromkeys(unknown))
+        warnings.append(("verdict_unknown", say("reading.unknown", n=len(unknown), named=named)))
+    unquoted = sum([finding.unquoted for finding in given])
+    if unquoted:
+        warnings.append(("quote_not_found", say("reading.unquoted", n=unquoted)))
+    return given + (_MISSING,) * missing, tuple(warnings)
+
+
+def _verdict_in(finding: Finding) -> Verdict | None:
+    return _CLAIM_VERDICTS.get(finding.verdict) or _CLAIM_VERDICTS.get(str(finding.verdict).strip().rstrip(".").upper())
+
+
+def _support_in(finding: Finding) -> float | None:
+    graded = finding.support is not None and 0 <= finding.support <= 1
+    return finding.support if graded else None
+
+
+def _item(claim: str, finding: Finding, verdict: Verdict, passages: int, against: Against) -> Item:
+    text = None if against == "contexts" else against
+    evidence = [
+        Evidence(None if text else number, None, quote)
+        for number, quote in finding.quotes
+        if text or 1 <= number <= passages
+    ]
+    return Item("claim", claim, verdict, finding.reason, _support_in(finding), tuple(evidence), against=text)
+
+
+@dataclass(frozen=True)
+class Correspondence:
+    """The answer's claims judged against the reference, and the reference's against the answer."""
+
+    answer: Verified = field(default_factory=Verified)
+    reference: Verified = field(default_factory=Verified)
+
+    @property
+    def precision(self) -> float:
+        """Supported claims of the answer over its claims; 0.0 without claims."""
+        return self.answer.share(empty=0.0)
+
+    @property
+    def recall(self) -> float:
+        """Supported claims of the reference over its claims; 0.0 without claims."""
+        return self.reference.share(empty=0.0)
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of both; 0.0 where both are."""
+        total = self.precision + self.recall
+        return 2 * self.precision * self.recall / total if total else 0.0
+
+    def made(self) -> tuple[Item, ...]:
+        """The claims of both texts; each item's reason says whose it is."""
+        return (*_of("answer", self.answer.made()), *_of("reference", self.reference.made()))
+
+    @property
+    def warnings(self) -> Warnings:
+        """What the judge left out, on either side."""
+        return (*self.answer.warnings, *self.reference.warnings)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Precision, recall, F1 and the counts of each side, such as ``answer_supported``."""
+        sides = {"answer": self.answer.counts, "reference": self.reference.counts}
+        counts = {f"{side}_{name}": n for side, named in sides.items() for name, n in named.items()}
+        return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **counts}
+
+
+def correspond(
+    answer: str, reference: str, question: str | None = None, history: Sequence[Message] | None = None
+) -> Steps[Correspondence]:
+    """Ask for the claims of both texts at once, then for the verdicts of each text on the other's claims at once.
+
+    A blank text on either side has no claims and costs no call.
+    """
+    if not answer.strip() or not reference.strip():
+        return Correspondence()
+    sides = yield from together(
+        verified_claims(answer, (reference,), role="answer", against="reference", question=question, history=history),
+        verified_claims(reference, (answer,), role="reference", against="answer", question=question, history=history),
+    )
+    return Correspondence(*sides)
+
+
+def _of(role: Role, items: Iterable[Item]) -> Iterable[Item]:
+    said = say(f"claim.of_{role}")
+    for item in items:
+        reason = say("joined", first=said, second=item.reason) if item.reason else said
+        yield item.changed(reason=reason)
+
+
+@dataclass(frozen=True)
+class GroundingRules:
+    """The options of a metric on non-answers and on rows without context."""
+
+    indistinct: Indistinct
+    no_context: NoContext
+
+
+def grounded(
+    scored: Callable[[Verified, States], Score],
+    answer: str,
+    question: str | None,
+    reference: str | None,
+    contexts: Sequence[str] | None,
+    history: Sequence[Message] | None,
+    rules: GroundingRules,
+) -> Steps[Score]:
+    """The score that ``scored`` makes of the answer's claims and their verdicts by the contexts.
+
+    Without context the rules say what holds. A non-answer is 0.0 against a clear reference and 1.0 without one; where
+    both are non-answers, the judge rates the tone.
+    """
+    states = states_of(answer, reference, rules.indistinct)
+    if contexts is None or not has_context(contexts):
+        return without_context(rules.no_context, 1.0, states.details("no_context", Verified().details))
+    if states.answer == "indistinct":
+        return (yield from _of_non_answer(answer, reference, question, states))
+    verified = yield from verified_claims(answer, contexts, question=question, history=history)
+    return scored(verified, states)
+
+
+def _of_non_answer(answer: str, reference: str | None, question: str | None, states: States) -> Steps[Score]:
+    counts = Verified().details
+    if reference is None:
+        details = states.details("no_claims", counts, no_context=False)
+        return Score(value=1.0, reason=say("faithfulness.nothing_claimed"), details=details)
+    if states.reference == "clear":
+        details = states.details("indistinct_answer", counts, no_context=False)
+        return Score(value=0.0, reason=say("faithfulness.indistinct"), details=details)
+    rating = yield from ask(Tone(answer, reference, question))
+    tone = rating.tone("faithfulness")
+    codes = {1.0: "faithfulness.tone_cautious", 0.5: "faithfulness.tone_neutral", 0.0: "faithfulness.tone_misleading"}
+    return Score(value=tone, reason=say(codes[tone]), details=states.details("tone", counts, no_context=False))
