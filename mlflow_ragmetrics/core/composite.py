@@ -22,18 +22,6 @@ from mlflow_ragmetrics.text.messages import render, say
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = [
-    "Composite",
-    "Weights",
-    "aggregate",
-    "agreement",
-    "check_aggregate",
-    "check_weights",
-    "combine",
-    "composite",
-    "to_unit",
-]
-
 Weights = Mapping[str, float]
 Span = tuple[float, float]
 Scores = Union[Mapping[str, Union[Score, float, None]], Iterable[Mapping[str, Any]]]

@@ -12,17 +12,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.text.messages import LANGUAGES
 
-__all__ = [
-    "Aggregate",
-    "OnMissing",
-    "Settings",
-    "check_options",
-    "kind_of",
-    "options_model",
-    "shown",
-    "spelled",
-]
-
 Aggregate = Literal["mean", "median", "min", "max", "majority", "consensus"]
 OnMissing = Literal["raise", "skip"]
 

@@ -20,8 +20,6 @@ from mlflow_ragmetrics.engine.questions import Embedder, JudgeSession, Store
 from mlflow_ragmetrics.engine.threads import Slots, Workers, check_awaited
 from mlflow_ragmetrics.errors import JudgeError
 
-__all__ = ["Engine"]
-
 _BATCH = 128
 _CHUNK = 512  # samples that are computed together
 _FEW = 16  # fewer are computed faster one by one

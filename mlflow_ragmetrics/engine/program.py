@@ -20,8 +20,6 @@ from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.text.messages import say
 
-__all__ = ["start", "Computed", "Job", "Row", "Run", "ScoringRules", "merge_judges"]
-
 
 def start(metric: Metric, sample: Sample) -> Steps[Score]:
     """The program of ``metric`` on ``sample``; with several references the best of one program per reference."""

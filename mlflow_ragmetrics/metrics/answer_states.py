@@ -12,17 +12,6 @@ from mlflow_ragmetrics.errors import MissingFieldError
 from mlflow_ragmetrics.text.messages import Text, say
 from mlflow_ragmetrics.text.non_answers import is_indistinct
 
-__all__ = [
-    "Indistinct",
-    "NoContext",
-    "State",
-    "States",
-    "has_context",
-    "need_reference",
-    "states_of",
-    "without_context",
-]
-
 Indistinct = Union[Literal["rules", "off"], tuple[str, ...], Callable[[str], bool]]
 """How indistinct texts are recognised: by the rules, by the rules with further phrases, by a function, or never."""
 

@@ -20,8 +20,6 @@ from mlflow_ragmetrics.metrics.answer_states import (
 from mlflow_ragmetrics.metrics.claims import read_related
 from mlflow_ragmetrics.text.messages import say
 
-__all__ = ["chunk_precision"]
-
 
 @metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_precision",))
 def chunk_precision(

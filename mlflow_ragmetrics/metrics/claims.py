@@ -34,21 +34,6 @@ from mlflow_ragmetrics.metrics.answer_states import (
 )
 from mlflow_ragmetrics.text.messages import Text, say
 
-__all__ = [
-    "Correspondence",
-    "GroundingRules",
-    "Verified",
-    "Warnings",
-    "correspond",
-    "grounded",
-    "joined",
-    "read_findings",
-    "read_related",
-    "support_of",
-    "to_do",
-    "verified_claims",
-]
-
 
 def read_related(related: Sequence[Related], chunks: int) -> dict[int, Related]:
     """The related chunks by number; repeated and unknown numbers are ignored."""

@@ -13,8 +13,6 @@ from mlflow_ragmetrics.metrics.claims import read_findings
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.non_answers import is_indistinct
 
-__all__ = ["nugget_recall"]
-
 Counted = Literal["vital", "all", "weighted"]
 _PARTIAL = 0.3
 _OKAY = 0.5
