@@ -21,8 +21,7 @@ from mlflow_ragmetrics.engine.threads import Slots, Workers, check_awaited
 from mlflow_ragmetrics.errors import JudgeError
 
 _BATCH = 128
-_CHUNK = 512  # samples that are computed together
-_FEW = 16  # fewer are computed faster one by one
+_CHUNK = 256  # samples that are computed together
 _PATIENCE = 0.05  # seconds that the first of them waits for the others
 _CALLS = 8
 _SAMPLES_A_WORKER = 4
@@ -53,9 +52,6 @@ class Engine:
         self.embedder = JudgeSession(Embedder(embeddings))
         self._asked = [(metric, self._judges_of(metric)) for metric in metrics]
         self._batched = [number for number, metric in enumerate(metrics) if metric.definition.batch is not None]
-        alone = all(metric.definition.is_computed for metric in metrics)
-        self._chunk_size = 1 if not self._batched else _CHUNK if alone else _BATCH
-        self._unread: BaseException | None = None
         self._own: dict[Judge, JudgeSession] = {}
         self._all_sessions = [*self.sessions.values(), self.embedder]
         self._batches: dict[JudgeSession, list[Question[Any]]] = {}
@@ -110,28 +106,11 @@ class Engine:
 
     def _prepared(self, source: Iterator[tuple[int, Sample]]) -> Iterator[_Prepared]:
         """Each sample with its place in the data and, by the places of their metrics, what batch functions gave."""
-        while following := self._chunk(source):
+        for following in _chunks(source, _CHUNK if self._batched else 1):
             samples = [sample for _, sample in following]
             together = [(number, _computed_together(self.metrics[number], samples)) for number in self._batched]
             for place, (index, sample) in enumerate(following):
                 yield index, sample, {number: scores.get(place) for number, scores in together}
-
-    def _chunk(self, source: Iterator[tuple[int, Sample]]) -> list[tuple[int, Sample]]:
-        """The next samples, several where a metric takes many; what reading them raises is raised after them."""
-        if self._unread is not None:
-            raise self._unread
-        began = time.perf_counter()
-        samples: list[tuple[int, Sample]] = []
-        try:
-            for each in source:
-                samples.append(each)
-                if len(samples) >= self._chunk_size or time.perf_counter() - began > _PATIENCE:
-                    break
-        except BaseException as error:
-            if not samples:
-                raise
-            self._unread = error
-        return samples
 
     def _begin(self, index: int, sample: Sample, computed: Mapping[int, Computed | None]) -> None:
         runs = [
@@ -236,10 +215,28 @@ class Engine:
         self._finished[job.index] = Row(job.sample, self.rules.scores(job), job.index)
 
 
+def _chunks(source: Iterator[tuple[int, Sample]], size: int) -> Iterator[list[tuple[int, Sample]]]:
+    """Lists of so many samples, fewer where they come slowly; what reading them raises is raised after them."""
+    failure: BaseException | None = None
+    while failure is None:
+        began = time.perf_counter()
+        chunk: list[tuple[int, Sample]] = []
+        try:
+            while len(chunk) < size and time.perf_counter() - began < _PATIENCE:
+                chunk.append(next(source))
+        except StopIteration:
+            if chunk:
+                yield chunk
+            return
+        except BaseException as error:
+            failure = error
+        if chunk:
+            yield chunk
+    raise failure
+
+
 def _computed_together(metric: Metric, samples: Sequence[Sample]) -> Mapping[int, Computed]:
     """The scores that the metric's batch function gives, by the places of their samples; each took as long."""
-    if len(samples) < _FEW:
-        return {}
     began = time.perf_counter()
     found = metric.computed_together(samples)
     took = 1000.0 * (time.perf_counter() - began) / len(samples)

@@ -14,8 +14,6 @@ from mlflow_ragmetrics.core.score import Evidence, Item, Score, Verdict, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError, MissingFieldError
 from mlflow_ragmetrics.metrics.answer_states import Indistinct, has_context
 from mlflow_ragmetrics.metrics.replies import Reply, reply_kind
-from mlflow_ragmetrics.rows.aliases import ANSWERABLE_NAMES
-from mlflow_ragmetrics.rows.values import is_missing
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.terms import has_content
 
@@ -23,6 +21,16 @@ SUFFICIENT = 0.5
 """The support from which passages count as sufficient."""
 
 Answerable = Literal["answerable", "unanswerable", "partial", "underspecified"]
+
+_NAMES = {
+    "answerable": False,
+    "is_answerable": False,
+    "answerability": False,
+    "Answerability": False,
+    "unanswerable": True,
+    "is_impossible": True,
+}
+"""Metadata that say whether a question can be answered, in this order; ``True``: they say that it cannot."""
 
 _WORDS: Mapping[str, Answerable] = {
     **dict.fromkeys(("answerable", "true", "yes", "1", "1.0", "full", "да"), "answerable"),
@@ -35,20 +43,23 @@ _WORDS: Mapping[str, Answerable] = {
 def given_answerable(metadata: Mapping[str, Any] | None) -> Answerable | None:
     """What a sample's metadata say of its question; ``None`` where they say nothing.
 
-    The value stands under ``answerable`` or one of its other names (``rows.aliases``), also in MLflow's
-    ``expectations``: true or false, yes or no, 1 or 0, or "answerable", "unanswerable", "partial", "underspecified", in
-    any case; a list of one of them too. Under ``is_impossible`` and ``unanswerable`` true means that it is not.
-    ``InvalidFieldError`` for anything else.
+    The value stands under ``answerable`` or one of its other names, also in MLflow's ``expectations``: true or false,
+    yes or no, 1 or 0, or "answerable", "unanswerable", "partial", "underspecified", in any case; a list of one of them
+    too. Under ``is_impossible`` and ``unanswerable`` true means that it is not.
+
+    Raises:
+        InvalidFieldError: for anything else.
     """
     expectations = (metadata or {}).get("expectations")
     for each in (metadata or {}, expectations if isinstance(expectations, Mapping) else {}):
-        for name, inverted in ANSWERABLE_NAMES.items():
+        for name, inverted in _NAMES.items():
             value = each.get(name)
             if isinstance(value, (list, tuple)) and len(value) == 1:
                 value = value[0]
-            if is_missing(value) or value == "":
+            word = str(value).strip().casefold().replace("_", " ")
+            if value is None or word in ("", "nan", "<na>", "nat"):
                 continue
-            found = _WORDS.get(str(value).strip().casefold().replace("_", " "))
+            found = _WORDS.get(word)
             if found is None:
                 message = (
                     f"`{name}` is {shown(value)}, but must be true or false, or one of answerable, unanswerable, "

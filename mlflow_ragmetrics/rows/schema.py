@@ -113,7 +113,7 @@ def item_columns(scored: Iterable[tuple[Score, Sample]]) -> tuple[list[int], dic
         for name in _ITEM_FIELDS:
             columns[name] += map(attrgetter(name), items)
         columns["evidence"] += [plain(list(map(asdict, item.evidence))) if item.evidence else _NONE for item in items]
-        columns["unbacked"] += [_unbacked(item, sample) for item in items]
+        columns["unbacked"] += [_unbacked(item, sample) if item.evidence else _NONE for item in items]
     return sizes, {**columns, **{name: plain_texts(columns[name]) for name in ("text", "reason")}}
 
 

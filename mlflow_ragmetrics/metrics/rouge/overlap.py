@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import count, pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -236,36 +236,37 @@ def _shifted(words: Words, bits: int) -> Words:
 
 def _ids_of(texts: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> Ints:
     """The tokens of all texts as ids from 2, with ``_LINE`` where a line ends and ``_TEXT`` where a text does."""
-    import pyarrow as pa
     from pyarrow import compute
 
     if tokenizer == "whitespace":
         normal = [normalize("NFC", text) for text in texts]
-        if any(map(_has_surrogate, normal)):
-            normal = [text.translate(_SURROGATES) for text in normal]
         line = "\0"
         while any(line in text for text in normal):
             line += "\0"
         joined = f" {line}\0 ".join(["", *normal, ""]).replace("\n", f" {line} ")
-        tokens = compute.utf8_split_whitespace(pa.array([line + joined.rstrip(" ")]))
+        tokens = compute.utf8_split_whitespace(_arrow_text(line + joined.rstrip(" ")))
     else:
         encoded = b"\xff".join([b"", *[text.lower().encode("utf-8", "surrogatepass") for text in texts], b""])
         joined = encoded.translate(_TO_TOKENS).replace(b"|", b" | ").replace(b"#", b" # ").decode("ascii")
-        tokens = compute.ascii_split_whitespace(pa.array(["|" + joined.rstrip(" ")]))
+        tokens = compute.ascii_split_whitespace(_arrow_text("|" + joined.rstrip(" ")))
     found = tokens.values.dictionary_encode()
-    ids: Ints = found.indices.to_numpy()[2:]  # without the two with which it begins, that they have their ids
+    _, indices = found.indices.buffers()  # ``to_numpy`` would import pandas
+    ids = np.frombuffer(indices, np.int32, len(found.indices))[2:]  # the first two are there to have their ids
     if not stemmer:
-        return ids
+        return ids.astype(np.int64)
     stems: defaultdict[str, int] = defaultdict(count(2).__next__)
     return np.array([_LINE, _TEXT, *(stems[_stemmed(token)] for token in found.dictionary.to_pylist()[2:])])[ids]
 
 
-def _has_surrogate(text: str) -> bool:
+def _arrow_text(text: str) -> Any:
+    """An array of one text; ``pyarrow.array`` would import pandas."""
+    import pyarrow as pa
+
     try:
-        text.encode()
+        data = text.encode()
     except UnicodeEncodeError:
-        return True
-    return False
+        data = text.translate(_SURROGATES).encode()
+    return pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, len(data)], np.int32)), pa.py_buffer(data))
 
 
 def _stemmed(token: str) -> str:
