@@ -20,15 +20,14 @@ M = TypeVar("M", bound=BaseModel)
 _LONGEST_SHOWN = 300
 
 
-def spelled(**accepted: str) -> BeforeValidator:
-    """Read a word in any case, with ``-``, ``_`` and spaces ignored, as the value it stands for."""
+def spelled(*choices: str, **others: str) -> BeforeValidator:
+    """Read a choice, or another name of one, in any case, with ``-``, ``_`` and spaces ignored."""
+    accepted = {_plain(choice): choice for choice in choices} | others
+    return BeforeValidator(lambda value: accepted.get(_plain(value), value) if isinstance(value, str) else value)
 
-    def read(value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        return accepted.get("".join(c for c in value.lower() if c.isalnum()), value)
 
-    return BeforeValidator(read)
+def _plain(word: str) -> str:
+    return "".join(filter(str.isalnum, word.lower()))
 
 
 class Settings(BaseModel):

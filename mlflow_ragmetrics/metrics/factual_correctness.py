@@ -17,8 +17,7 @@ from mlflow_ragmetrics.metrics.claims import Correspondence, correspond, joined,
 from mlflow_ragmetrics.metrics.semantic_similarity import Similarity, similarity
 from mlflow_ragmetrics.text.messages import say
 
-_MODES = {"f1": "F1", "f1score": "F1", "precision": "PRECISION", "recall": "RECALL"}
-Mode = Annotated[Literal["F1", "PRECISION", "RECALL"], spelled(**_MODES)]
+Mode = Annotated[Literal["F1", "PRECISION", "RECALL"], spelled("F1", "PRECISION", "RECALL", f1score="F1")]
 
 
 def _key(options: BaseModel) -> str:
@@ -89,14 +88,6 @@ _PRESETS = {
     "factual_focused": (0.9, 0.1),
     "semantic_focused": (0.1, 0.9),
 }
-_NAMES = {
-    "default": "default",
-    "defaultconfig": "default",
-    "equal": "equal_weights",
-    "equalweights": "equal_weights",
-    "factualfocused": "factual_focused",
-    "semanticfocused": "semantic_focused",
-}
 
 
 def _not_negative(weight: float | None) -> float | None:
@@ -118,7 +109,10 @@ def _weights(options: Mapping[str, Any]) -> tuple[float, float]:
     return factual if given[0] is None else given[0], semantic if given[1] is None else given[1]
 
 
-Preset = Annotated[Literal["default", "equal_weights", "factual_focused", "semantic_focused"], spelled(**_NAMES)]
+Preset = Annotated[
+    Literal["default", "equal_weights", "factual_focused", "semantic_focused"],
+    spelled(*_PRESETS, defaultconfig="default", equal="equal_weights"),
+]
 FactualWeight = Annotated[float | None, AfterValidator(_not_negative)]
 SemanticWeight = Annotated[float | None, AfterValidator(_not_negative), AfterValidator(_not_both_zero)]
 

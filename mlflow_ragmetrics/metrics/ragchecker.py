@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.question import Finding, Role, Steps, together
+from mlflow_ragmetrics.core.question import Against, Finding, Role, Steps, together
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.metrics.answer_states import Indistinct, States, has_context, states_of, without_context
@@ -17,27 +18,19 @@ from mlflow_ragmetrics.text.messages import Text, say
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts of one row, with the states of answer and reference."""
+    """The texts of one row; ``indistinct`` is the metric's option of that name."""
 
-    answer: str
+    answer: str | None
     reference: str
     contexts: Sequence[str]
     question: str | None
     history: Sequence[Message] | None
-    states: States
+    indistinct: Indistinct
 
-    @classmethod
-    def of(
-        cls,
-        answer: str,
-        reference: str,
-        contexts: Sequence[str],
-        question: str | None,
-        history: Sequence[Message] | None,
-        indistinct: Indistinct,
-    ) -> Texts:
-        """The texts; ``indistinct`` is the metric's option of that name."""
-        return cls(answer, reference, contexts, question, history, states_of(answer, reference, indistinct))
+    @cached_property
+    def states(self) -> States:
+        """The states of answer and reference."""
+        return states_of(self.answer, self.reference, self.indistinct)
 
     def unusable(self, *, answer_too: bool) -> Score | None:
         """The score of a row that has nothing to check: no passage, a reference or an answer that states nothing."""
@@ -51,21 +44,17 @@ class Texts:
 
     def unscored(self, rule: str, checked: CheckedClaims | None = None) -> Score:
         """No score, by a rule whose sentence stands under ``checked.<rule>``."""
-        return unscored(rule, self.states, checked)
+        checked = checked or CheckedClaims()
+        details = self.states.details(rule, no_context=False)
+        return Score(reason=say(f"checked.{rule}"), items=checked.items, details=details, warnings=checked.warnings)
 
-    def against(self, role: Role, other: str) -> Steps[Verified]:
-        """The claims of the text of ``role`` with the other text's verdicts; ``other`` is that text."""
-        against: Role = "reference" if role == "answer" else "answer"
-        return self._verified(role, (other,), against)
-
-    def by_passages(self, role: Role) -> Steps[Verified]:
-        """The claims of the text of ``role`` with the passages' verdicts."""
-        return self._verified(role, self.contexts, "contexts")
-
-    def _verified(self, role: Role, passages: Sequence[str], against: Any) -> Steps[Verified]:
-        text = self.answer if role == "answer" else self.reference
-        options: dict[str, Any] = {"question": self.question, "history": self.history}
-        return verified_claims(text, passages, role=role, against=against, **options)
+    def verified(self, role: Role, against: Against) -> Steps[Verified]:
+        """The claims of the text of ``role`` with the verdicts of the passages, or of the other text."""
+        texts = {"answer": self.answer or "", "reference": self.reference}
+        passages = self.contexts if against == "contexts" else (texts[against],)
+        return verified_claims(
+            texts[role], passages, role=role, against=against, question=self.question, history=self.history
+        )
 
 
 @dataclass(frozen=True)
@@ -120,13 +109,6 @@ def is_held(item: Item) -> bool:
     return bool(item.evidence)
 
 
-def unscored(rule: str, states: States, checked: CheckedClaims | None = None) -> Score:
-    """No score, by a rule whose sentence stands under ``checked.<rule>``."""
-    checked = checked or CheckedClaims()
-    details = states.details(rule, no_context=False)
-    return Score(reason=say(f"checked.{rule}"), items=checked.items, details=details, warnings=checked.warnings)
-
-
 Counted = Callable[[Item, Sequence[int]], bool]
 """Whether a claim of the answer counts; the numbers are those of the passages that hold a fact of the reference."""
 
@@ -143,8 +125,10 @@ def rate_of_answer(
     found = texts.unusable(answer_too=True)
     if found is not None:
         return found
-    programs = [texts.by_passages("answer"), texts.against("answer", texts.reference)]
-    verified = yield from together(*programs, *([texts.by_passages("reference")] if by_relevance else []))
+    programs = [texts.verified("answer", "contexts"), texts.verified("answer", "reference")]
+    if by_relevance:
+        programs.append(texts.verified("reference", "contexts"))
+    verified = yield from together(*programs)
     checked = CheckedClaims.of("answer", verified[1], verified[0])
     if not checked.items:
         return texts.unscored("no_claims", checked)
@@ -179,10 +163,10 @@ def rate_of_answer(
 def reference_facts(texts: Texts) -> Steps[CheckedClaims]:
     """The facts of the reference, with the answer's verdicts; an answer that states nothing is not asked about."""
     if texts.states.answer == "indistinct":
-        by_passages = yield from texts.by_passages("reference")
+        by_passages = yield from texts.verified("reference", "contexts")
         unstated = Verified(by_passages.claims, (Finding("NEUTRAL"),) * len(by_passages.claims))
         return CheckedClaims.of("reference", unstated, by_passages)
-    sides = yield from together(texts.by_passages("reference"), texts.against("reference", texts.answer))
+    sides = yield from together(texts.verified("reference", "contexts"), texts.verified("reference", "answer"))
     return CheckedClaims.of("reference", sides[1], sides[0])
 
 
@@ -220,8 +204,10 @@ def hallucination_rate(
     does not support it. Leave out or correct what the reference does not
     support: “The bridge is green.”'
     """
-    texts = Texts.of(answer, reference, contexts, question, history, indistinct)
-    return (yield from rate_of_answer(texts, "hallucination_rate", _hallucinated))
+    texts = Texts(answer, reference, contexts, question, history, indistinct)
+    return (
+        yield from rate_of_answer(texts, "hallucination_rate", lambda item, _: not is_held(item) and not is_right(item))
+    )
 
 
 @metric(higher_is_better=None, source="RAGChecker")
@@ -256,16 +242,12 @@ def self_knowledge(
     >>> rm.score("self_knowledge", record).value
     0.5
     """
-    texts = Texts.of(answer, reference, contexts, question, history, indistinct)
-    return (yield from rate_of_answer(texts, "self_knowledge", _known, faults=False))
-
-
-def _hallucinated(item: Item, relevant: Sequence[int]) -> bool:
-    return not is_held(item) and not is_right(item)
-
-
-def _known(item: Item, relevant: Sequence[int]) -> bool:
-    return not is_held(item) and is_right(item)
+    texts = Texts(answer, reference, contexts, question, history, indistinct)
+    return (
+        yield from rate_of_answer(
+            texts, "self_knowledge", lambda item, _: not is_held(item) and is_right(item), faults=False
+        )
+    )
 
 
 @metric(higher_is_better=False, source="RAGChecker")
@@ -302,7 +284,7 @@ def noise_sensitivity_relevant(
     >>> rm.score("noise_sensitivity_relevant", record).value
     0.5
     """
-    texts = Texts.of(answer, reference, contexts, question, history, indistinct)
+    texts = Texts(answer, reference, contexts, question, history, indistinct)
     return (yield from rate_of_answer(texts, "noise_sensitivity_relevant", _from_relevant, by_relevance=True))
 
 
@@ -338,7 +320,7 @@ def noise_sensitivity_irrelevant(
     >>> rm.score("noise_sensitivity_irrelevant", record).value
     0.5
     """
-    texts = Texts.of(answer, reference, contexts, question, history, indistinct)
+    texts = Texts(answer, reference, contexts, question, history, indistinct)
     return (yield from rate_of_answer(texts, "noise_sensitivity_irrelevant", _from_irrelevant, by_relevance=True))
 
 
@@ -384,7 +366,7 @@ def context_utilization(
     'The answer states 1 of 2 facts that the passages hold. State what the
     answer lacks: “It opened in 1889.”'
     """
-    texts = Texts.of(answer, reference, contexts, question, history, indistinct)
+    texts = Texts(answer, reference, contexts, question, history, indistinct)
     found = texts.unusable(answer_too=False)
     if found is not None:
         return found
@@ -437,16 +419,15 @@ def relevant_chunk_precision(
     >>> rm.score("relevant_chunk_precision", record).reason
     '1 of 2 passages holds a fact of the reference.'
     """
-    states = states_of(answer, reference, indistinct)
-    if not has_context(contexts):
-        return without_context("skip", None, states.details("no_context"))
-    if states.reference == "indistinct":
-        return unscored("indistinct_reference", states)
-    facts = yield from verified_claims(reference, contexts, role="reference", question=question, history=history)
+    texts = Texts(answer, reference, contexts, question, history, indistinct)
+    found = texts.unusable(answer_too=False)
+    if found is not None:
+        return found
+    facts = yield from texts.verified("reference", "contexts")
     supported = [item for item in facts.items if is_right(item)]
     if not facts.items or not all(held_by(item.evidence) for item in supported):
         rule = "unnamed_passages" if facts.items else "no_facts"
-        return unscored(rule, states, CheckedClaims(warnings=facts.warnings))
+        return texts.unscored(rule, CheckedClaims(warnings=facts.warnings))
     items = tuple(_chunk(number, text, supported) for number, text in enumerate(contexts, 1))
     related = sum(item.verdict == "RELATED" for item in items)
     counts = {"related": related, "unrelated": len(items) - related, "total": len(items)}
@@ -454,7 +435,7 @@ def relevant_chunk_precision(
         value=related / len(items),
         reason=say("checked.relevant_chunk_precision", n=len(items), related=related),
         items=items,
-        details=states.details("judged", counts, no_context=False),
+        details=texts.states.details("judged", counts, no_context=False),
         warnings=facts.warnings,
     )
 

@@ -16,9 +16,6 @@ from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.metrics.rouge.overlap import RougeKind, Tokenizer, overlaps
 from mlflow_ragmetrics.text.messages import say
 
-_TYPES = {"rouge1": "rouge1", "rouge2": "rouge2", "rougel": "rougeL", "rougelsum": "rougeLsum"}
-_MEASURES = {"precision": "precision", "recall": "recall"}
-_MEASURES |= dict.fromkeys(("f1", "f", "f1score", "fscore", "fmeasure", "f1measure"), "f1")
 _LONGEST = {"rougeLsum": 1 << 17}  # characters of answer and reference together
 _LONGEST_OF_OTHERS = 1 << 21
 
@@ -29,8 +26,9 @@ def _whitespace_is_not_stemmed(stemmer: bool, info: ValidationInfo) -> bool:
     return stemmer
 
 
-RougeType = Annotated[RougeKind, spelled(**_TYPES)]
-Measure = Annotated[Literal["precision", "recall", "f1"], spelled(**_MEASURES)]
+RougeType = Annotated[RougeKind, spelled("rouge1", "rouge2", "rougeL", "rougeLsum")]
+_F1 = dict.fromkeys(("f", "f1score", "fscore", "fmeasure", "f1measure"), "f1")
+Measure = Annotated[Literal["precision", "recall", "f1"], spelled("precision", "recall", "f1", **_F1)]
 Stemmer = Annotated[bool, Field(strict=True), AfterValidator(_whitespace_is_not_stemmed)]
 
 
