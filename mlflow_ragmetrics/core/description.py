@@ -1,18 +1,33 @@
-"""A metric in words: what ``ragmetrics explain faithfulness`` and its page say alike."""
+"""A metric in words: what ``help(rm.faithfulness)``, ``ragmetrics explain faithfulness`` and its page say alike."""
 
 from __future__ import annotations
 
+import inspect
+import textwrap
 import types
 import typing
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.core.metric import Metric
-
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+    from mlflow_ragmetrics.core.metric import Metric
+
+_WIDTH = 100
+_NAMES = 12
 SIDES = {True: "higher is better", False: "lower is better", None: "neither side is better"}
+
+
+def described(metric: Metric) -> str:
+    """The docstring as it was written, then the facts and the options."""
+    lines = [inspect.getdoc(metric.definition.function) or "It has no docstring.", ""]
+    lines += [f"{name:<{_NAMES}} {value}" for name, value in facts_of(metric).items()]
+    for title, options in options_of(metric).items():
+        lines += ["", title, *(f"  {name}  {said}" for name, said in options.items())]
+    return "\n".join(
+        line if "\n" in line else textwrap.fill(line, _WIDTH, subsequent_indent=" " * (_NAMES + 1)) for line in lines
+    )
 
 
 def paragraphs_of(text: str) -> tuple[list[str], list[str]]:

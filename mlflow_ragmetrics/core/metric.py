@@ -16,6 +16,7 @@ from typing import Any, Literal, SupportsIndex, Union, overload
 
 from pydantic import BaseModel
 
+from mlflow_ragmetrics.core.description import described
 from mlflow_ragmetrics.core.options import Settings, check_options, options_model
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import FIELDS, Sample
@@ -98,7 +99,6 @@ class Metric:
     def of(cls, definition: Definition, given: Mapping[str, Any]) -> Metric:
         """``definition`` with the options ``given``, checked; ``InvalidOptionError`` names the option that is wrong."""
         bound = cls(definition, dict(given))
-        object.__setattr__(bound, "__doc__", inspect.getdoc(definition.function))  # what ``help`` shows
         _ = bound.options, bound.settings
         if not bound.key.isidentifier():
             message = f"{bound.name}: key {bound.key!r} is not an identifier"
@@ -286,6 +286,19 @@ class Metric:
             message = f"{self.name} returned {result!r}; a metric returns a finite number, a Score or None"
             raise RagMetricsError(message, metric=self.name)
         return number
+
+
+class _Documentation:
+    """What ``help`` shows: of a metric what it means, made when it is asked for; of the class its own docstring."""
+
+    def __init__(self, of_the_class: str | None) -> None:
+        self._of_the_class = of_the_class
+
+    def __get__(self, metric: Metric | None, owner: type[Metric]) -> str | None:
+        return self._of_the_class if metric is None else described(metric)
+
+
+Metric.__doc__ = _Documentation(Metric.__doc__)  # type: ignore[assignment]
 
 
 @overload
