@@ -343,13 +343,6 @@ def test_scorers_of_one_metric_can_be_combined_by_mlflow() -> None:
     assert result.metrics["both/mean"] == 1.0
 
 
-def test_an_expectation_of_none_is_named_before_mlflow_ends_on_it(caplog: pytest.LogCaptureFixture) -> None:
-    data = [{"inputs": {"question": "How high?"}, "outputs": "330 m.", "expectations": {"expected_response": None}}]
-    with pytest.raises(mlflow.exceptions.MlflowException, match="must be specified"):
-        mlflow.genai.evaluate(data=data, scorers=[rm.get_scorer("coherence")])
-    assert "the expectation 'expected_response' is None in a row" in caplog.text
-
-
 def conversations(**answers: list[str | None]) -> None:
     """Traces of turns with their sessions; an answer without a context is not measured."""
 
