@@ -9,7 +9,9 @@ import gc
 import logging
 import os
 import platform
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from traceback import clear_frames
@@ -171,6 +173,45 @@ def _failure_noted(run_id: str) -> Iterator[None]:
         _let_go(interruption)
         RunWriter(run_id).note_failure("interrupted")
         raise
+
+
+_LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_LOCKS.clear)  # there nobody holds them
+_SETTLING = 0.3
+_LONGEST_WAIT, _WAIT_FOR_ELSEWHERE = 600, 60
+
+
+@contextmanager
+def alone_in(run_id: str) -> Iterator[RunInfo]:
+    """While this lasts nobody else writes a report into the run: another process, or thread, is waited for.
+
+    One that was ended is not; of another machine, of which that cannot be known, it is waited for a minute.
+    ``RagMetricsError`` where a process of this machine writes for more than ten.
+    """
+    with _LOCKS[run_id]:
+        yield _take(run_id)
+
+
+def _take(run_id: str) -> RunInfo:
+    from mlflow import MlflowClient
+
+    client, me, began = MlflowClient(), this_process(), time.monotonic()
+    while True:
+        run = client.get_run(run_id)
+        writer, status = run.data.tags.get(WRITER_TAG, ""), run.data.tags.get(STATUS_TAG)
+        if writer == me and status == WRITING:
+            return run.info
+        waited = time.monotonic() - began
+        is_here = writer.partition(" ")[0] == platform.node()
+        is_other = status == WRITING and writer != me and is_being_written(run)
+        if not is_other or (not is_here and waited > _WAIT_FOR_ELSEWHERE):
+            RunWriter(run_id).tags({STATUS_TAG: WRITING, WRITER_TAG: me})
+            time.sleep(_SETTLING)  # of two that came at once the last one stays
+        elif waited > _LONGEST_WAIT:
+            raise RagMetricsError(f"another process ({writer}) writes into run {run_id}; log again when it is done")
+        else:
+            time.sleep(_SETTLING)
 
 
 _DAY = 24 * 3600

@@ -39,10 +39,9 @@ from mlflow_ragmetrics.tracking.feedback import (
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Assessment, Span, Trace, TraceInfo
+    from mlflow.entities import Span, Trace
     from mlflow.exceptions import MlflowException
 
-    from mlflow_ragmetrics.core.score import Score
 
 RUN_TYPE = "mlflow.runType"
 _TRACES_PER_BATCH = 100
@@ -112,21 +111,6 @@ def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosed
             _write_insistently(trace_id, each, f"{run_id} {each.name}")
     link_traces(list(traced), run_id)
     return list(traced)
-
-
-def scored_keys(info: TraceInfo) -> dict[str, Assessment]:
-    """The scores that a trace carries as feedback of this package, by the metrics' keys; the last one of each."""
-    return {
-        (each.metadata or {}).get("ragmetrics.key", each.name): each
-        for each in info.assessments or ()
-        if "ragmetrics.status" in (each.metadata or {})
-    }
-
-
-def add_scores(trace_id: str, scores: Mapping[str, Score], run_id: str) -> None:
-    """Put scores onto a trace as feedback by their keys: each once, whoever does it and however often."""
-    for key, score in scores.items():
-        _write_insistently(trace_id, feedback_of(key, score, run_id), f"watch {key}")
 
 
 def _is_passing(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from mlflow.tracing.client import TracingClient
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.tracking import traces as traces_module
-from mlflow_ragmetrics.tracking.traces import add_scores, log_traces, scored_keys
+from mlflow_ragmetrics.tracking.traces import log_traces
 
 pytestmark = pytest.mark.skipif(not hasattr(TracingClient, "log_spans"), reason="this MLflow takes no whole traces")
 RECORDS = [
@@ -161,27 +161,3 @@ def test_a_model_is_linked_to_its_traces(report: rm.Report) -> None:
     model = mlflow.create_external_model(name="chain")
     run_id = report.log(model_id=model.model_id)
     assert {trace.info.trace_metadata["mlflow.modelId"] for trace in traces_of(run_id)} == {model.model_id}
-
-
-def test_scores_on_a_trace_are_there_once_after_a_store_that_was_away(
-    report: rm.Report, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with mlflow.start_span("answer") as span:
-        span.set_outputs("yes")
-    mlflow.flush_trace_async_logging()
-    log, failures = mlflow.log_assessment, iter([503, 500])
-
-    def away(**given: Any) -> Any:
-        if next(failures, None):
-            raise MlflowException("away", error_code=500)
-        return log(**given)
-
-    scores = {key: report.rows[0].scores[key] for key in ("faithfulness", "correctness")}
-    with monkeypatch.context() as patch:
-        patch.setattr(mlflow, "log_assessment", away)
-        add_scores(span.trace_id, scores, "run")
-    add_scores(span.trace_id, scores, "run")
-    mlflow.log_feedback(trace_id=span.trace_id, name="by people", value=True)
-    info = mlflow.get_trace(span.trace_id).info
-    assert {key: each.value for key, each in scored_keys(info).items()} == {"faithfulness": 0.5, "correctness": None}
-    assert len(info.assessments) == 3
