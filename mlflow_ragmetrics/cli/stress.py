@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from mlflow_ragmetrics.cli.options import (
+    CACHE,
     assignments,
     experiment_option,
     files,
@@ -20,7 +21,6 @@ from mlflow_ragmetrics.cli.options import (
     tracking_uri_option,
 )
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE, check_writable, write_text
-from mlflow_ragmetrics.cli.request import CACHE
 from mlflow_ragmetrics.errors import JudgeError
 
 __all__ = ["command"]
