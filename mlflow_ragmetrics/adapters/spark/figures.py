@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _NEEDED = ("_status", "_reason", "_measured")
-_READ = ("", "_status", "_measured", "_1to5", "_passed", "_coverage", "_no_context", "_warnings", "_fewer_judges")
-_READ += ("_judge", "_gold_docs", "_correct_docs")
+_READ = (
+    *("", "_status", "_measured", "_1to5", "_passed", "_coverage", "_no_context", "_warnings", "_fewer_judges"),
+    *("_judge", "_gold_docs", "_correct_docs"),
+)
 _ROWS_AT_ONCE = 1000
 
 
@@ -126,7 +128,7 @@ def summarize_spark(scored: DataFrame, *, groups: str | None = None, language: s
 
 
 def _score(own: Mapping[str, Any]) -> Score:
-    """The score that the columns of a key describe, by what follows the key in their names, as far as figures need it."""
+    """The score that the columns of a key describe, as far as figures need it; ``own`` has them by their suffix."""
     status, error = own["_status"], own["_reason"]
     details = {
         "no_context": own.get("_no_context"),
