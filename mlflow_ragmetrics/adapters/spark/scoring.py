@@ -148,8 +148,8 @@ def score_spark(
     limits among them those of the whole cluster, shared by the ``workers`` tasks at a time (default: the cluster's
     parallelism); ``mlflow_ragmetrics.spark`` says how. ``columns`` maps sample fields to columns. A frame without ids
     gets the column ``id``, made of question and reference. A row that cannot be scored has the status ``error`` and
-    says why in ``<key>_reason``; the job goes on. Nothing is scored before an action asks for it, and each action scores
-    again: ``cache()`` or write the result before using it twice.
+    says why in ``<key>_reason``; the job goes on. Nothing is scored before an action asks for it, and each action
+    scores again: ``cache()`` or write the result before using it twice.
 
     Raises ``InvalidOptionError`` for a suite or a mapping that cannot be used and where a column is already there,
     ``MissingFieldError`` where a metric that was named needs a field that no column holds.
