@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import logging
 import os
 import threading
@@ -10,7 +9,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from typing import Any
 
 import mlflow
@@ -180,16 +178,6 @@ class RagScorer(_SuiteScorer):
         made._decide_by(_no_failure)
         return made
 
-    def as_function(self) -> Scorer:
-        """The same as a function under MLflow's ``@scorer``, which a server can keep: ``.as_function().register()``.
-
-        MLflow stores the function's text and runs it where traces are scored: there this package must be installed, and
-        custom scorers be allowed (``MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS=true``; off Databricks since MLflow 3.17).
-        ``InvalidOptionError`` where the suite cannot be spelled: metrics that are functions or MLflow's own scorers,
-        judges that are objects.
-        """
-        return _function_form(self.name, self._shared.suite, self._shared.columns)
-
     def report(self, result: Any) -> Report:
         """The report on the rows of ``result``, which ``mlflow.genai.evaluate`` returned, in its order."""
         return self._shared.report(result)  # type: ignore[no-any-return]
@@ -234,34 +222,6 @@ class SessionScorer(_SuiteScorer):
     def _turn(self, trace: Trace) -> Row:
         row: Row = self._shared.row(self.name, record_of_trace(trace) or {}, trace)
         return replace(row, sample=replace(row.sample, id=trace.info.trace_id))  # the same question has the same id
-
-
-_FUNCTION = """def {name}(inputs=None, outputs=None, expectations=None, trace=None):
-    import mlflow_ragmetrics as rm
-
-    suite = rm.Suite({metrics!r}, **{options!r})
-    made = rm.scorer(suite, {columns!r})
-    return made(inputs=inputs, outputs=outputs, expectations=expectations, trace=trace)
-"""
-
-
-def _function_form(name: str, suite: Suite, columns: Mapping[str, str]) -> Scorer:
-    metrics = [*map(repr, suite.metrics), *(each.key for each in suite.composites)]
-    for spelled in metrics:
-        try:
-            metric_of(spelled)
-        except InvalidOptionError as error:
-            message = f"{spelled} cannot be found again by its name on a server: {error}"
-            raise InvalidOptionError(message, param="metrics") from None
-    options = suite.spelled_options()
-    function_name = name if name.isidentifier() else "ragmetrics"
-    text = _FUNCTION.format(name=function_name, metrics=metrics, options=options, columns=dict(columns) or None)
-    place = f"<mlflow_ragmetrics {blake2b(text.encode(), digest_size=8).hexdigest()}>"
-    linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)  # where MLflow reads it from
-    namespace: dict[str, Any] = {"__name__": __name__}
-    exec(compile(text, place, "exec"), namespace)  # the text is made of reprs only
-    made: Scorer = mlflow.genai.scorer(namespace[function_name])
-    return made
 
 
 class _SharedRows:

@@ -420,35 +420,6 @@ def test_a_suite_with_a_composite_is_called_by_it_for_quality_criteria() -> None
         assert "rag_score/mean" in result.metrics
 
 
-def test_the_form_of_a_function_can_be_registered_and_scores_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = rm.scorer(rm.Suite(["faithfulness", "rouge(measure='recall')"], language="ru"))
-    function = made.as_function()
-    row = {
-        "inputs": {"question": "How high?"},
-        "outputs": {"answer": "It is 330 metres high.", "contexts": ["It is 330 metres high."]},
-        "expectations": {"expected_response": "330 metres"},
-    }
-    assert [each.value for each in function(**row)] == [each.value for each in made(**row)]
-    monkeypatch.setenv("MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS", "true")
-    mlflow.set_experiment("live")
-    try:
-        function.register(name="ours")
-    except mlflow.MlflowException as error:  # before 3.17 no server but Databricks kept such scorers
-        pytest.skip(str(error))
-    kept = mlflow.genai.scorers.get_scorer(name="ours")
-    assert [each.rationale for each in kept(**row)] == [each.rationale for each in made(**row)]
-
-
-def test_what_a_server_could_not_find_again_has_no_form_of_a_function(judge: WordJudge) -> None:
-    def mine(answer: str) -> float:
-        return 1.0
-
-    with pytest.raises(rm.InvalidOptionError, match="mine cannot be found again"):
-        rm.scorer(rm.Suite([mine])).as_function()
-    with pytest.raises(rm.InvalidOptionError, match=r"judge=.*cannot be written down"):
-        rm.scorer(rm.Suite(["faithfulness"], judge=judge)).as_function()
-
-
 @pytest.mark.parametrize(("workers", "warns"), [("10", False), ("15", True)])
 def test_more_workers_than_a_database_has_connections_are_warned_of(
     workers: str, warns: bool, monkeypatch: pytest.MonkeyPatch
