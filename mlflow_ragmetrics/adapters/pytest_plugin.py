@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.adapters.pytest_evaluation import Evaluations, Scored
+    from mlflow_ragmetrics.adapters.pytest_evaluation import Evaluations
     from mlflow_ragmetrics.engine.program import Row
     from mlflow_ragmetrics.report.report import Report
 
@@ -100,7 +100,7 @@ def rag_row(request: pytest.FixtureRequest) -> Row:
     scored at once, when the first test needs one, and only once among the workers of pytest-xdist.
     """
     wanted = _evaluations(request.config).request(request.node)
-    row = _scored(request).rows_by_id[request.param]
+    row = next(row for row in _scored(request).rows if row.sample.id == request.param)
     from mlflow_ragmetrics.adapters.pytest_evaluation import EVALUATION, ROW
 
     request.node.user_properties += [(EVALUATION, wanted.name), (ROW, row.sample.id)]
@@ -113,10 +113,10 @@ def rag_row(request: pytest.FixtureRequest) -> Row:
 @pytest.fixture
 def rag_report(request: pytest.FixtureRequest) -> Report:
     """The report on all rows that the test's ``ragmetrics`` marker describes, for ``rag_report.check(…)``."""
-    return _scored(request).report
+    return _scored(request)
 
 
-def _scored(request: pytest.FixtureRequest) -> Scored:
+def _scored(request: pytest.FixtureRequest) -> Report:
     from mlflow_ragmetrics.errors import RagMetricsError
 
     try:
