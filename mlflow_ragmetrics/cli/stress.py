@@ -63,7 +63,7 @@ def command(
     \b
     Examples:
       ragmetrics stress answers.jsonl --limit 100
-      ragmetrics stress answers.jsonl -j openai:/gpt-4o-mini --kind negation --kind control
+      ragmetrics stress answers.jsonl -j openai:/gpt-4o-mini --kind negation
     """
     from mlflow_ragmetrics.calibration.stress import Stress, stress
     from mlflow_ragmetrics.cli.output import for_terminal, terminal_width

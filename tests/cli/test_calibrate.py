@@ -56,7 +56,7 @@ def test_peoples_feedback_on_the_experiments_traces_are_labels(ragmetrics: Run, 
         ([], "give either LABELS"),
         (["human", "--feedback"], "either LABELS"),
         (["--feedback"], "needs a run in MLflow"),
-        (["nowhere.csv"], "there is no file nowhere.csv"),
+        (["nowhere.csv"], "nowhere.csv does not exist"),
         (["human", "--key", "rouge"], "'rouge' is not a metric"),
     ],
 )

@@ -116,7 +116,7 @@ def test_different_judges_are_refused_with_the_way_out(ragmetrics: Run, tmp_path
     ("arguments", "said"),
     [
         (["old.parquet"], "at least two runs"),
-        (["old.parquet", "gone.parquet"], "there is no file gone.parquet"),
+        (["old.parquet", "gone.parquet"], "gone.parquet does not exist"),
         (["old.parquet", "nobody"], "'nobody' is neither a file"),
         (["old.parquet", "better.parquet", "--fail-on", "worse"], "'worse' is not one of"),
         (["old.parquet", "better.parquet", "--html", "no/where.html"], "there is no folder no"),
