@@ -1,4 +1,4 @@
-"""A Spark DataFrame scored where its partitions lie; the run's figures computed on the cluster and logged into MLflow.
+"""A Spark DataFrame scored where its partitions lie; its figures logged into an MLflow run.
 
     python examples/spark.py
     python examples/spark.py --judge openai:/gpt-4o-mini
