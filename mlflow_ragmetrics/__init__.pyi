@@ -12,10 +12,6 @@ from mlflow_ragmetrics.adapters.mlflow_genai import get_scorer as get_scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorer as scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorers as scorers
 from mlflow_ragmetrics.adapters.mlflow_models import extra_metrics as extra_metrics
-from mlflow_ragmetrics.adapters.spark import log_spark as log_spark
-from mlflow_ragmetrics.adapters.spark import score_spark as score_spark
-from mlflow_ragmetrics.adapters.spark import spark_udf as spark_udf
-from mlflow_ragmetrics.adapters.spark import summarize_spark as summarize_spark
 from mlflow_ragmetrics.assertion import assert_score as assert_score
 from mlflow_ragmetrics.calibration import Calibration as Calibration
 from mlflow_ragmetrics.calibration import calibrate as calibrate
