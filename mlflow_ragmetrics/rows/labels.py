@@ -19,15 +19,6 @@ from mlflow_ragmetrics.rows.values import is_missing
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "Label",
-    "Labels",
-    "as_number",
-    "feedback_labels",
-    "has_feedback",
-    "labels_of",
-]
-
 
 def has_feedback(labels: Any) -> bool:
     """Whether ``labels`` are traces, or the frame of ``mlflow.search_traces``."""

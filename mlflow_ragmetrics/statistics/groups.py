@@ -134,17 +134,6 @@ def clusters_of(values: Vector, groups: Union[Labels, None] = None) -> Union[Clu
     return Clusters(counts, sums, mean, squares, least, most, is_binary)
 
 
-def clusters_of_sums(
-    counts: Vector, sums: Vector, *, squares: float, least: float, most: float, is_binary: bool
-) -> Clusters:
-    """The clusters from what one pass over the scores finds: rows and sum of each group, and over all rows the sum of
-    the squared scores and their range; ``is_binary`` if all are 0 or 1."""
-    rows = float(counts.sum())
-    mean = min(max(float(np.sort(sums).sum()) / rows, least), most)
-    around = max(0.0, squares - rows * mean**2) if least < most else 0.0
-    return Clusters(counts.astype(float), sums - counts * mean, mean, around, least, most, is_binary)
-
-
 def group_codes(groups: Labels) -> NDArray[np.integer[Any]]:
     """Whole numbers from 0 for the groups' names, which are all text or all numbers."""
     codes: NDArray[np.integer[Any]] = np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)

@@ -74,21 +74,6 @@ def paired_intervals(
     return _resampled(samples, known, level, resamples, seed)
 
 
-def interval_of_clusters(sample: Clusters, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
-    """``bootstrap_interval`` of grouped scores of which only the sums of the groups are known."""
-    return _resampled([sample], [_of_mean(sample, True, level)], level, resamples, seed, studentized=True)[0]
-
-
-def interval_of_moments(
-    rows: int, mean: float, deviation: float, least: float, most: float, *, is_binary: bool, level: float = 0.95
-) -> Interval:
-    """``bootstrap_interval`` of more than ``MANY_ROWS`` scores, from their mean and population deviation."""
-    if is_binary:
-        return wilson_limits(mean, rows, float(ndtri((1 + level) / 2)))
-    half = float(stdtrit(rows - 1, (1 + level) / 2)) * deviation / math.sqrt(rows - 1)
-    return max(mean - half, least), min(mean + half, most)
-
-
 def wilson_limits(share: float, rows: float, deviate: float) -> tuple[float, float]:
     """Wilson's interval for a number of rows that need not be whole (Korn and Graubard 1998: the effective rows of
     grouped ones), where ``deviate`` is the quantile of the normal or Student's distribution."""

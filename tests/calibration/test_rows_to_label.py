@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.rows.results import read_table
 
@@ -19,20 +20,20 @@ from .reports import labelled_report
 
 def test_the_rows_have_an_empty_label_and_no_score() -> None:
     report, _ = labelled_report(300)
-    rows = rm.rows_to_label(report, budget=40)
+    rows = rows_to_label(report, budget=40)
     assert len(rows) == 40
     assert list(rows.columns) == ["id", "question", "answer", "reference", "label"]
     assert rows["label"].isna().all()
-    pd.testing.assert_frame_equal(rows, rm.rows_to_label(report, budget=40))
-    assert set(rows["id"]) != set(rm.rows_to_label(report, budget=40, seed=1)["id"])
-    assert len(rm.rows_to_label(report, budget=400)) == 300
+    pd.testing.assert_frame_equal(rows, rows_to_label(report, budget=40))
+    assert set(rows["id"]) != set(rows_to_label(report, budget=40, seed=1)["id"])
+    assert len(rows_to_label(report, budget=400)) == 300
 
 
 def test_the_choice_depends_on_no_order_and_covers_the_scores_evenly() -> None:
     report, _ = labelled_report(300)
-    chosen = set(rm.rows_to_label(report, budget=30)["id"])
+    chosen = set(rows_to_label(report, budget=30)["id"])
     turned = replace(report, rows=list(reversed(report.rows)))
-    assert set(rm.rows_to_label(turned, budget=30)["id"]) == chosen
+    assert set(rows_to_label(turned, budget=30)["id"]) == chosen
     ranks = report.table.sort_values(["faithfulness", "id"])["id"].reset_index(drop=True)
     assert sorted(int(rank) // 10 for rank, name in ranks.items() if name in chosen) == list(range(30))
 
@@ -42,7 +43,7 @@ def test_the_true_score_of_the_chosen_rows_is_not_biased() -> None:
     truth = {row.sample.id: float(label) for row, label in zip(report.rows, good, strict=True)}
     values = []
     for seed in range(40):
-        rows = rm.rows_to_label(report, budget=60, seed=seed)
+        rows = rows_to_label(report, budget=60, seed=seed)
         filled = rows.assign(label=[truth[name] for name in rows["id"]])
         values.append(report.true_score("faithfulness", filled).value)
     assert np.mean(values) == pytest.approx(np.mean(good), abs=0.02)
@@ -50,11 +51,11 @@ def test_the_true_score_of_the_chosen_rows_is_not_biased() -> None:
 
 def test_rows_that_have_a_label_are_left_out() -> None:
     report, _ = labelled_report(300)
-    first = rm.rows_to_label(report, budget=30)
+    first = rows_to_label(report, budget=30)
     labels = dict.fromkeys(first["id"], 1.0)
-    assert not set(first["id"]) & set(rm.rows_to_label(report, budget=270, labels=labels)["id"])
+    assert not set(first["id"]) & set(rows_to_label(report, budget=270, labels=labels)["id"])
     with pytest.raises(rm.InvalidDataError, match="without a label"):
-        rm.rows_to_label(report, labels="human")
+        rows_to_label(report, labels="human")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_rows_that_have_a_label_are_left_out() -> None:
 )
 def test_options_are_checked(options: dict[str, object], message: str) -> None:
     with pytest.raises(rm.InvalidOptionError, match=message):
-        rm.rows_to_label(labelled_report(20)[0], **options)  # type: ignore[arg-type]
+        rows_to_label(labelled_report(20)[0], **options)  # type: ignore[arg-type]
 
 
 def test_the_command_writes_a_file_that_is_read_back(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "examples" / "data"
@@ -37,7 +38,7 @@ def explained(run_id: str) -> None:
 def test_a_run_of_every_metric_compared_calibrated_and_corrected() -> None:
     suite = rm.Suite.preset("full", judge="lexical", thresholds={"faithfulness": 0.8})
     older = suite.evaluate(DATA / "ragtruth_llama-2-13b.jsonl", progress=False)
-    few = rm.rows_to_label(older, key="faithfulness", budget=30)
+    few = rows_to_label(older, key="faithfulness", budget=30)
     truth = dict(zip(older.table["id"], older.table["human_supported"], strict=True))
     labelled = older.with_true_score("faithfulness", few.assign(label=few["id"].map(truth)))
     first = labelled.log()

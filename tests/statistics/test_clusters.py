@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 from scipy.stats import ttest_1samp
 
-from mlflow_ragmetrics.statistics.groups import clusters_of, clusters_of_sums
+from mlflow_ragmetrics.statistics.groups import clusters_of
 from mlflow_ragmetrics.statistics.intervals import (
     MANY_ROWS,
     agresti_min_interval,
     bootstrap_interval,
     bootstrap_intervals,
-    interval_of_clusters,
     paired_intervals,
     wilson_limits,
 )
@@ -146,24 +145,6 @@ def test_the_number_of_threads_changes_no_bit() -> None:
                 (paired_intervals(values), paired_intervals(values, groups=codes), bootstrap_intervals(list(values.T)))
             )
     assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("groups", [5, 50])
-@pytest.mark.parametrize("binary", [True, False])
-def test_one_pass_gives_the_same_interval(groups: int, binary: bool) -> None:
-    values, codes = grouped(groups)
-    values = (values > 0.6).astype(float) if binary else values
-    totals = clusters_of_sums(
-        np.bincount(codes).astype(float),
-        np.bincount(codes, weights=values),
-        squares=float((values**2).sum()),
-        least=float(values.min()),
-        most=float(values.max()),
-        is_binary=binary,
-    )
-    assert interval_of_clusters(totals) == pytest.approx(bootstrap_interval(values, groups=codes), abs=1e-9)
-    alone = clusters_of_sums(np.array([3.0]), np.array([1.0]), squares=1.0, least=0.0, most=1.0, is_binary=False)
-    assert interval_of_clusters(alone) is None
 
 
 @pytest.mark.parametrize("groups", [10, 40])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.statistics.groups import Clusters, Grouping, clusters_of, clusters_of_sums, describe_groups
+from mlflow_ragmetrics.statistics.groups import Clusters, Grouping, clusters_of, describe_groups
 
 DRAW = np.random.default_rng(4)
 
@@ -118,26 +118,7 @@ def test_order_and_names_change_no_bit(rows: list[tuple[float, str]], random) ->
         assert getattr(first, name) == getattr(second, name)
 
 
-def test_the_sums_of_one_pass_give_the_same_totals() -> None:
-    values, groups = DRAW.beta(2, 1, 90), DRAW.integers(0, 7, 90)
-    expected = totals_of(values, groups)
-    found = clusters_of_sums(
-        np.bincount(groups).astype(float),
-        np.bincount(groups, weights=values),
-        squares=float((values**2).sum()),
-        least=float(values.min()),
-        most=float(values.max()),
-        is_binary=False,
-    )
-    for name in ("counts", "residuals", "mean", "rows", "squares", "least", "most", "variance", "degrees"):
-        assert getattr(found, name) == pytest.approx(getattr(expected, name))
-
-
 def test_equal_scores_have_exactly_their_mean_and_no_residuals() -> None:
     for value in (0.1, 0.7, 1 / 3):
         totals = totals_of(np.full(30, value), np.arange(30) % 4)
         assert (totals.mean, totals.squares, np.abs(totals.residuals).max()) == (value, 0, 0)
-        one_pass = clusters_of_sums(
-            np.array([7.0, 8.0]), np.array([7.0, 8.0]) * value, squares=0.0, least=value, most=value, is_binary=False
-        )
-        assert (one_pass.mean, one_pass.squares) == (value, 0)

@@ -9,7 +9,6 @@ from scipy.stats import bootstrap
 from mlflow_ragmetrics.statistics.intervals import (
     MANY_ROWS,
     bootstrap_interval,
-    interval_of_moments,
     paired_intervals,
 )
 
@@ -56,13 +55,6 @@ def test_the_closed_form_for_many_rows_goes_on_from_the_bootstrap() -> None:
     expanded = bootstrap_interval([*scores.tolist(), float(scores.mean())])
     assert resampled is not None
     assert expanded == pytest.approx(resampled, abs=0.05 * (resampled[1] - resampled[0]))
-
-
-def test_moments_of_many_rows_give_the_same_interval() -> None:
-    for scores in (DRAW.beta(2, 1, MANY_ROWS + 1), (DRAW.random(MANY_ROWS + 1) < 0.7).astype(float)):
-        moments = scores.size, scores.mean(), scores.std(), scores.min(), scores.max()
-        is_binary = set(scores) == {0.0, 1.0}
-        assert interval_of_moments(*moments, is_binary=is_binary) == pytest.approx(bootstrap_interval(scores))
 
 
 def test_columns_do_not_disturb_each_other() -> None:

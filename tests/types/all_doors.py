@@ -12,6 +12,8 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from typing_extensions import assert_type
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
+from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
 
 SUITE: list[str | rm.Metric] = ["faithfulness", rm.rouge(rouge_type="rougeL")]
 
@@ -45,7 +47,7 @@ def decided(first: str, second: str) -> bool:
     assert_type(comparison["faithfulness"].difference, "float | None")
     power = rm.power(comparison, detect=0.03)["faithfulness"]
     calibration = rm.calibrate(first, "human", key="faithfulness")
-    labels = rm.rows_to_label(first, key="faithfulness", budget=60)
+    labels = rows_to_label(first, key="faithfulness", budget=60)
     assert_type(labels, pd.DataFrame)
     return power.rows_needed is not None and calibration.to_text(80) != comparison.to_markdown()
 
@@ -60,9 +62,9 @@ def of_mlflow(frame: pd.DataFrame) -> None:
 
 
 def of_spark(frame: Any) -> None:
-    scored = rm.score_spark(frame, ["faithfulness"], judge="lexical")
-    assert_type(rm.summarize_spark(scored).metrics["faithfulness/mean"], float)
-    assert_type(rm.log_spark(scored, ["faithfulness"]), str)
+    scored = score_spark(frame, ["faithfulness"], judge="lexical")
+    assert_type(summarize_spark(scored).metrics["faithfulness/mean"], float)
+    assert_type(log_spark(scored, ["faithfulness"]), str)
 
 
 def of_chains() -> None:
