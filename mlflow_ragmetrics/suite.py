@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Union
 from typing_extensions import Unpack
 
 from mlflow_ragmetrics.cache import SQLiteStore
-from mlflow_ragmetrics.core.composite import Composite, Weights, check_aggregate
+from mlflow_ragmetrics.core.composite import Composite, Weights
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callback
-from mlflow_ragmetrics.core.options import Aggregate, shown
+from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.core.secrets import redact
