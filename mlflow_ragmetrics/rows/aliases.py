@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from mlflow_ragmetrics.core.sample import FIELDS
 
-__all__ = ["ALIASES", "ALIASES_BY_NATURE", "RECORD_FIELDS"]
-
 RECORD_FIELDS = ("id", *FIELDS)
 """The canonical names that a record may use and a column mapping may name."""
 
@@ -78,3 +76,14 @@ ALIASES_BY_NATURE: Mapping[str, tuple[str, ...]] = {
 }
 """Names that mean a field in some data and something else in other data (``sources`` may be URLs, ``conversation`` an
 id): they count only where their values are texts, or messages, and no other name of the field has a value."""
+
+ANSWERABLE_NAMES: Mapping[str, bool] = {
+    "answerable": False,
+    "is_answerable": False,
+    "answerability": False,
+    "Answerability": False,
+    "unanswerable": True,
+    "is_impossible": True,
+}
+"""Metadata that say whether a question can be answered, in the order in which they are looked for; ``True``: they say
+that it cannot."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
+from mlflow_ragmetrics.judges.lexical.support import unbacked_in
 from mlflow_ragmetrics.report.arrow import ITEM, ScoreColumns
 
 RECORDS: list[dict[str, Any]] = [
