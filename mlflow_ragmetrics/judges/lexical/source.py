@@ -12,18 +12,7 @@ from typing import Final, NamedTuple
 from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
 from mlflow_ragmetrics.text.non_answers import is_courtesy
 from mlflow_ragmetrics.text.sentences import read_sentences
-
-__all__ = [
-    "CLAUSE_END",
-    "MOST_PLACES",
-    "Analysis",
-    "Place",
-    "Source",
-    "analysed",
-    "places_per_word",
-    "source_of",
-    "split_claims",
-]
+from mlflow_ragmetrics.text.words import word_set
 
 _LONGEST_KEPT: Final = 4_000  # characters of a text of which many are kept
 _PREFIX: Final = 5
@@ -185,39 +174,9 @@ _AHEAD: Final = 100
 # Blanks before a citation go with it; they are tried from the first one only: tried from each, it takes quadratic time.
 _CITATION = re.compile(r"(?<!\s)\s*(?:\[\^?\d+(?:\s*[,–-]\s*\d+)*\]|【[^【】]*】)")
 _EMPHASIS = re.compile(r"\*\*|__|`")
-_SUBJECTS: Final = frozenset(
-    [
-        "he",
-        "she",
-        "it",
-        "they",
-        "we",
-        "you",
-        "i",
-        "this",
-        "that",
-        "these",
-        "those",
-        "there",
-        "the",
-        "his",
-        "her",
-        "its",
-        "their",
-        "он",
-        "она",
-        "оно",
-        "они",
-        "это",
-        "этот",
-        "эта",
-        "эти",
-        "мы",
-        "вы",
-        "его",
-        "её",
-        "их",
-    ]
+_SUBJECTS: Final = word_set(
+    """he she it they we you i this that these those there the his her its their он она оно они это этот эта эти
+    мы вы его её их"""
 )
 _REMARK = re.compile(
     r"\b(?=[iwptcdsnотк])(?:"  # so that the others are tried at few words
