@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from mlflow_ragmetrics.text.terms import ENDS_SENTENCE, HAS_CONTENT, READ_WHOLE, in_sentence, terms_of_word
 
+__all__ = ["Sentences", "Terms", "Words", "words_of"]
+
 Ints = NDArray[np.integer]
 Bools = NDArray[np.bool_]
 

@@ -11,6 +11,26 @@ from itertools import chain, pairwise
 from operator import add
 from typing import NamedTuple, TypeVar
 
+__all__ = [
+    "ENDS_SENTENCE",
+    "HAS_CONTENT",
+    "READ_WHOLE",
+    "AnswerTerms",
+    "ByWord",
+    "answer_terms",
+    "distinct_terms",
+    "has_content",
+    "has_words",
+    "in_sentence",
+    "normalize",
+    "plain_sentences",
+    "term_counts",
+    "terms",
+    "terms_of_each",
+    "terms_of_word",
+    "words",
+]
+
 T = TypeVar("T")
 
 _SHORTEST_TERM = 3
