@@ -9,8 +9,6 @@ from mlflow_ragmetrics.core.score import VERDICTS, Evidence, Item, Score
 from mlflow_ragmetrics.text.sentences import sentences
 from mlflow_ragmetrics.text.terms import terms
 
-__all__ = ["claims_of", "marked_text", "nearest_sentence"]
-
 _WORST_FIRST = [*reversed(VERDICTS)]
 _SHARED = 0.5
 

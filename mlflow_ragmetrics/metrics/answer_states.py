@@ -14,17 +14,6 @@ from mlflow_ragmetrics.text.non_answers import is_non_answer
 from mlflow_ragmetrics.text.sentences import statements
 from mlflow_ragmetrics.text.terms import normalize
 
-__all__ = [
-    "Indistinct",
-    "NoContext",
-    "State",
-    "States",
-    "has_context",
-    "need_reference",
-    "states_of",
-    "without_context",
-]
-
 Indistinct = Union[Literal["rules", "off"], tuple[str, ...], Callable[[str], bool]]
 """How indistinct texts are recognised: by the rules, by the rules with further phrases, by a function, or never."""
 

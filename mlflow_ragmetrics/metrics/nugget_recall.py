@@ -12,8 +12,6 @@ from mlflow_ragmetrics.metrics.answer_states import Indistinct, has_context, is_
 from mlflow_ragmetrics.metrics.claims import read_findings
 from mlflow_ragmetrics.text.messages import say
 
-__all__ = ["nugget_recall"]
-
 Counted = Literal["vital", "all", "weighted"]
 _PARTIAL = 0.3
 _OKAY = 0.5

@@ -15,8 +15,6 @@ from mlflow_ragmetrics.text.non_answers import is_non_answer
 from mlflow_ragmetrics.text.sentences import asserts, statements
 from mlflow_ragmetrics.text.terms import has_content, normalize
 
-__all__ = ["Reply", "reply_kind"]
-
 Reply = Literal["answer", "refusal", "partly", "clarification"]
 
 _LONGEST = 20_000
