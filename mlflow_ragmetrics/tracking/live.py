@@ -42,20 +42,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric
 
-__all__ = [
-    "LiveRun",
-    "Service",
-    "TraceAbsentError",
-    "add_feedback",
-    "adopt_runs",
-    "close_runs",
-    "end_run",
-    "home_of",
-    "live_run",
-    "new_run",
-    "resolved_store",
-]
-
 _CREATION_TAG = "ragmetrics.live"
 _ROWS_TAG = "ragmetrics.rows"
 _WINDOW = 50
@@ -179,7 +165,9 @@ class LiveRun:
         self._settled = 0
         self.silence: str | None = None  # why no judge answered, as long as none has
         self._flushing = 0
-        self._closed = self._is_over = False
+        self.closed = False
+        """Whether this process writes here no more."""
+        self._is_over = False
         self._thread: ThreadTask | None = None
         self.failure: str | None = None
 
@@ -222,17 +210,12 @@ class LiveRun:
             return not self._pending
 
     @property
-    def is_left(self) -> bool:
-        """Whether this process writes here no more."""
-        return self._closed
-
-    @property
     def _is_busy(self) -> bool:
         return bool(self._pending) or (self._adopted and not self._is_over and self.failure is None)
 
     def _start(self) -> None:
         with self._changed:
-            if not self._closed and (self._thread is None or not self._thread.alive):
+            if not self.closed and (self._thread is None or not self._thread.alive):
                 self._thread = start_thread(self._run, name="ragmetrics-mlflow")
             self._changed.notify_all()
 
@@ -242,12 +225,12 @@ class LiveRun:
             self._try_to_write()
             pause = _PAUSE if self.failure is None else min(2 * pause, _LONGEST_PAUSE)
             with self._changed:
-                if self._closed or not (self._pending or self._outbox.waiting(self._number)):
+                if self.closed or not (self._pending or self._outbox.waiting(self._number)):
                     self._thread = None
                     break
                 if self.failure is not None:
-                    self._changed.wait_for(lambda: self._closed, _SHORTEST_PAUSE_AFTER_FAILURE)
-                self._changed.wait_for(lambda: self._closed or self._flushing, pause)
+                    self._changed.wait_for(lambda: self.closed, _SHORTEST_PAUSE_AFTER_FAILURE)
+                self._changed.wait_for(lambda: self.closed or self._flushing, pause)
         if self._adopted:
             self.leave()
 
@@ -260,7 +243,7 @@ class LiveRun:
                     self._pending.pop(number, _ignored)(outcome)
         except Exception as error:  # whatever it is, the answers wait and the log says why
             failure = str(error) or type(error).__name__
-            if self.failure is None and not self._closed:
+            if self.failure is None and not self.closed:
                 _logger.warning("%s; it will be tried again", for_log(failure))
         with self._changed:
             self.failure = failure
@@ -338,7 +321,7 @@ class LiveRun:
         count, last, oldest = self._outbox.unlisted(self._number)
         listed = self._outbox.run(self._number, "figures")["step"] - count
         is_old = time.time() - oldest > _LONGEST_WAIT and listed < 100 * count
-        if not count or not (self._flushing or self._closed or is_old or count >= max(_FEWEST_ROWS, listed // 10)):
+        if not count or not (self._flushing or self.closed or is_old or count >= max(_FEWEST_ROWS, listed // 10)):
             return
         means = self._take_rows_of_others(writer)
         writer.files({name: partial(self._write_table, name) for name in (ROWS, CLAIMS)}, tables=(ROWS, CLAIMS))
@@ -405,10 +388,10 @@ class LiveRun:
         The last process that leaves says in the run what it lacks, and ends it if it was made here.
         """
         with _LOCK, self._changed:
-            if self._closed or self.users:
+            if self.closed or self.users:
                 return
             del _LIVE_RUNS[self._home.store, self.name]
-            self._closed = True
+            self.closed = True
             self._changed.notify_all()
         try:
             self.settle()

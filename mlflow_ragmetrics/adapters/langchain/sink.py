@@ -23,8 +23,6 @@ from mlflow_ragmetrics.tracking.outbox import Home, open_outbox
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MLflowSink"]
-
 _ATTEMPTS = 3
 _MOST_WAITING = 50_000
 _OUTCOMES = ("written", "withheld", "lost")
@@ -86,8 +84,8 @@ class MLflowSink:
             live.count("silent" if failures.silence else "judged")
             live.silence = failures.silence
         counts = self._counts.snapshot()
-        why = "the handler is closed" if live.is_left else f"{_MOST_WAITING} answers wait already"
-        if not live.is_left and counts["unwritten"] < _MOST_WAITING:
+        why = "the handler is closed" if live.closed else f"{_MOST_WAITING} answers wait already"
+        if not live.closed and counts["unwritten"] < _MOST_WAITING:
             self._counts.add("unwritten")
             for attempt in range(_ATTEMPTS):
                 try:
@@ -124,7 +122,7 @@ class MLflowSink:
         self._adopt()
         for live in [*self._lives.values(), *self._adopted]:
             live.flush(deadline)
-        self._adopted = [live for live in self._adopted if not live.is_left]
+        self._adopted = [live for live in self._adopted if not live.closed]
         said = self._counts.snapshot()
         if said["unwritten"] or said["lost"]:
             reasons = [live.failure for live in self._lives.values() if live.failure]
@@ -141,7 +139,7 @@ class MLflowSink:
         for live in self._lives.values():
             live.users.discard(self)
             live.leave()
-            if live.is_left and _NAMES.get(self._home) == live.name:
+            if live.closed and _NAMES.get(self._home) == live.name:
                 del _NAMES[self._home]
 
 
