@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import sqlite3
 import threading
 import time
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -182,13 +184,14 @@ class LiveRun:
             self._settled += settled
 
     def settle(self) -> None:
-        """Keep what was counted."""
+        """Keep what was counted; a count that the outbox does not take is kept later."""
         with self._counting:
-            losses, settled, self._losses, self._settled = self._losses, self._settled, Counter(), 0
-        if losses:
-            self._outbox.settle(self._number, losses, settled)
+            if self._losses:
+                with suppress(sqlite3.Error):
+                    self._outbox.settle(self._number, self._losses, self._settled)
+                    self._losses, self._settled = Counter(), 0
 
-    def append(self, row: Row, trace_id: str | None, done: Callable[[int], object]) -> None:
+    def append(self, row: Row, trace_id: str | None, done: Callable[[int], object]) -> int:
         """Keep a scored answer until it is written; then ``done`` gets 0, or 1 if its feedback was withheld, or 2 if it
         was lost.
         """
@@ -197,16 +200,20 @@ class LiveRun:
             number = self._outbox.append(self._number, content)
             self._pending[number] = done
             self._start()
+        return number
 
-    def flush(self, deadline: float) -> bool:
-        """Write what waits; False if the store did not take it in time."""
+    def hurry(self, by: int = 1) -> None:
+        """Write all rows now, until this is called with -1."""
         with self._changed:
-            self._flushing += 1
+            self._flushing += by
             if self._pending:
                 self._start()
+
+    def wait(self, deadline: float) -> bool:
+        """Wait until all is written; False if the store did not take it in time."""
+        with self._changed:
             while self._is_busy and (left := deadline - time.monotonic()) > 0:
                 self._changed.wait(left)
-            self._flushing -= 1
             return not self._pending
 
     @property
@@ -400,12 +407,12 @@ class LiveRun:
                 self._writing.release()
                 if is_last:
                     self._finish()
+            waiting = self._outbox.waiting(self._number)
+            if waiting:
+                message = "%d scored answers wait in %s, to be written by the next process of this service"
+                _logger.warning(message, waiting, self._outbox.path)
         except Exception as error:  # it stays in the outbox
             _logger.warning("%s", for_log(str(error)))
-        waiting = self._outbox.waiting(self._number)
-        if waiting:
-            message = "%d scored answers wait in %s, to be written by the next process of this service"
-            _logger.warning(message, waiting, self._outbox.path)
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
@@ -480,7 +487,8 @@ def adopt_runs(service: Service) -> list[LiveRun]:
 def close_runs(deadline: float) -> None:
     """Flush and leave the runs that handlers which nobody closed have used."""
     for live in list(_LIVE_RUNS.values()):
-        live.flush(deadline)
+        live.hurry()
+        live.wait(deadline)
         live.users.clear()
         live.leave()
 
