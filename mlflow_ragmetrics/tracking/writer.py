@@ -168,15 +168,12 @@ class RunWriter:
     def note_failure(self, reason: str) -> None:
         """Tag the run with what went wrong; where the store does not take that either, the log says so."""
         said = f"failed: {reason}"[:LONGEST_TAG]
-        for pause in (0.2, 0.0):
-            try:
-                with few_attempts():
-                    self._client.set_tag(self.run_id, STATUS_TAG, said)
-                return
-            except write_errors() as error:
-                why = reason_of(error)
-                time.sleep(pause)  # an interruption may have left the store's file locked for a moment
-        _logger.warning("run %s does not say that it %s, as the store does not take it: %s", self.run_id, said, why)
+        try:
+            with few_attempts():
+                self._client.set_tag(self.run_id, STATUS_TAG, said)
+        except write_errors() as error:
+            message = "run %s does not say that it %s, as the store does not take it: %s"
+            _logger.warning(message, self.run_id, said, reason_of(error))
 
     def _mark_tables(self, names: Collection[str]) -> None:
         known = json.loads(self._client.get_run(self.run_id).data.tags.get(_TABLES_TAG, "[]"))
