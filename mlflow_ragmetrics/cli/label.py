@@ -78,7 +78,7 @@ def command(
       ragmetrics label my-run --key faithfulness --budget 60 -o labels.csv
       ragmetrics calibrate my-run labels.csv --key faithfulness
       ragmetrics label my-run --key faithfulness --to mlflow --reviewer ann
-      ragmetrics evaluate answers.jsonl --true-score faithfulness=labels.csv
+      ragmetrics calibrate my-run labels.csv
     """
     from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
     from mlflow_ragmetrics.rows.results import is_file

@@ -67,7 +67,7 @@ def _trust(report: Report, suite: Suite) -> Iterator[str]:
     asks = {each for metric in suite.metrics for each in metric.definition.asks}
     yield from map(clean, report.judged_by)
     if suite.cache is not None:
-        yield f"The judge's answers are kept in {clean(str(suite.cache))} and found again there (--no-cache: nowhere)."
+        yield f"The judge's answers are kept in {clean(str(suite.cache))} and found again (--cache none: nowhere)."
     if "embeddings" in asks and any(each.name == "char-ngram" for each in suite.embeddings):
         yield _SPELLING
 

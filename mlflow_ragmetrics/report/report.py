@@ -15,7 +15,6 @@ from mlflow_ragmetrics.core.json_text import as_json, plain
 from mlflow_ragmetrics.core.score import Better, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.metrics.documents import retrieval_summary
 from mlflow_ragmetrics.report.anytime import AnytimeState
 from mlflow_ragmetrics.report.diagnosis import (
     Diagnosis,
@@ -26,7 +25,7 @@ from mlflow_ragmetrics.report.diagnosis import (
     diagnosis_columns,
 )
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import Failures, Ranking, count_lines, failure_lines, judge_lines
+from mlflow_ragmetrics.report.marks import Ranking, count_lines, failure_lines, judge_lines
 from mlflow_ragmetrics.report.notebook import report_cell
 from mlflow_ragmetrics.report.page import MOST_ROWS, OtherRun, report_page
 from mlflow_ragmetrics.report.sessions import (
@@ -39,9 +38,10 @@ from mlflow_ragmetrics.report.sessions import (
     turn_limit,
 )
 from mlflow_ragmetrics.report.slices import slices_frame
-from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures, summarize_rows
+from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures
 from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.report.text import measured_figures, summary_note
+from mlflow_ragmetrics.report.totals import Totals
 from mlflow_ragmetrics.report.true_score import Method, TrueScore, true_score
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.rows.groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
@@ -67,7 +67,8 @@ class Report:
     ``with_anytime`` leaves for the next look. ``stopped`` says why it ended before every row was scored, where it did;
     ``timings`` are the figures of a chain's calls, where one was run; ``ranges`` the lowest and the highest value of
     each key, where they are known.
-    ``slices`` are the columns of ``with_slices``.
+    ``slices`` are the columns of ``with_slices``. ``totals``: what the figures follow from, when ``rows`` are only the
+    worst of those that were scored.
     """
 
     rows: Sequence[Row]
@@ -82,20 +83,24 @@ class Report:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, repr=False, compare=False)
     timings: Mapping[str, float] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
+    totals: Union[Totals, None] = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return self._totals.rows
 
     @cached_property
+    def _totals(self) -> Totals:
+        return self.totals or Totals(self.rows)
+
+    @property
     def keys(self) -> list[str]:
         """The keys of the scores, in the suite's order."""
-        return list(dict.fromkeys(key for row in self.rows for key in row.scores))
+        return self._totals.keys
 
-    @cached_property
+    @property
     def better(self) -> dict[str, Better]:
         """Of the keys of which higher is not better: ``False`` where lower is, ``None`` where neither is."""
-        sides = ((key, score.higher_is_better) for row in self.rows for key, score in row.scores.items())
-        return {key: side for key, side in sides if side is not True}
+        return self._totals.better
 
     def scores(self, key: str) -> list[Score]:
         """One score per row for this key."""
@@ -138,8 +143,7 @@ class Report:
     def metrics(self) -> dict[str, float]:
         """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
         scores = [row.scores for row in self.rows]
-        figures = {**summarize_rows(scores, self._group_names()), **panel_figures(scores)}
-        figures |= {**retrieval_summary(scores), **self.repeats, **self.timings}
+        figures = {**self._totals.figures(self._group_names()), **panel_figures(scores), **self.repeats, **self.timings}
         if self.causes:
             figures |= cause_figures(self.causes)
         for key, sessions in self._sessions.items():
@@ -207,7 +211,7 @@ class Report:
     @cached_property
     def _sessions(self) -> dict[str, list[Session]]:
         """The conversations by each metric that has a threshold, and by faithfulness, where rows belong to some."""
-        column = self.session_column
+        column = self.session_column if len(self.rows) == len(self) else None
         return {} if column is None else {key: self._sessions_of(key, column) for key in keys_of_turns(self.rows)}
 
     @property
@@ -282,11 +286,7 @@ class Report:
     @cached_property
     def incomplete(self) -> str | None:
         """Why the figures are not those of a whole evaluation: it was stopped, or no judge answered; else ``None``."""
-        return self.stopped or self._failures.silence
-
-    @cached_property
-    def _failures(self) -> Failures:
-        return Failures(self.rows)
+        return self.stopped or self._totals.failures.silence
 
     @property
     def language(self) -> str:
@@ -296,7 +296,7 @@ class Report:
     @property
     def failures(self) -> list[str]:
         """Why the figures are not those of a whole evaluation, and what failed on how many rows: the banner's head."""
-        return failure_lines(self._failures.causes, len(self), self.incomplete, self.language)
+        return failure_lines(self._totals.failures.causes, len(self), self.incomplete, self.language)
 
     @property
     def banner(self) -> list[str]:
@@ -307,12 +307,12 @@ class Report:
     @property
     def judged_by(self) -> list[str]:
         """Who judged, and how far that can be trusted; nothing where no judge was asked."""
-        return judge_lines(self._failures.asked, self.description.get("judge", []), self.language)
+        return judge_lines(self._totals.failures.asked, self.description.get("judge", []), self.language)
 
-    @cached_property
+    @property
     def composites(self) -> list[str]:
         """The keys of the weighted composites."""
-        return [key for key in self.keys if any("coverage" in score.details for score in self.scores(key))]
+        return self._totals.composites
 
     @property
     def ranked_keys(self) -> list[str]:
@@ -366,8 +366,7 @@ class Report:
     @cached_property
     def ranking(self) -> Ranking:
         """What ``worst`` goes by: the composite that has scores, else the worst of each row's scores."""
-        composite = next((key for key in self.composites if any(score.scored for score in self.scores(key))), None)
-        return Ranking(self.keys, self.better, composite)
+        return self._totals.ranking
 
     def _ranking_by(self, key: str | None) -> Ranking:
         return self.ranking if key is None else replace(self.ranking, key=key)
@@ -467,7 +466,8 @@ class Report:
 
     def without_texts(self) -> Report:
         """The same figures, scores, verdicts and ids, and nothing of what is asked, answered, retrieved or reasoned."""
-        kept = replace(self, rows=[row_without_texts(row) for row in self.rows], warnings=(), stopped=None)
+        rows = [row_without_texts(row) for row in self.rows]
+        kept = replace(self, rows=rows, totals=None, warnings=(), stopped=None)
         if self.warnings:
             kept = replace(kept, warnings=(f"{len(self.warnings)} warnings are left out, as they may quote texts",))
         incomplete = self.incomplete and "see what the program said that wrote this run"

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
-import mlflow
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
@@ -86,27 +82,3 @@ def test_unscored_rows_count_for_nothing() -> None:
 def test_a_gate_may_look_at_it() -> None:
     with pytest.raises(rm.GateError, match="m/anytime_low"):
         look(0, 20).with_anytime().check(**{"m/anytime_low": 0.6})
-
-
-def test_runs_of_an_experiment_go_on_from_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    store = f"sqlite:///{tmp_path / 'store.db'}"
-
-    def night(first: int, *options: str) -> str:
-        rows = [{"id": str(n), "answer": "Cats sleep a lot."} for n in range(first, first + 10)]
-        Path("night.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-        arguments = ["evaluate", "night.jsonl", "-m", "coherence", "--anytime", "--tracking-uri", store, *options]
-        done = CliRunner().invoke(main, arguments)
-        assert done.exit_code in (0, 1), done.output
-        return " ".join(done.output.split())
-
-    assert "over 10 rows of all looks" in night(0)
-    assert "over 20 rows of all looks" in night(10)
-    assert "10 rows were counted by an earlier look" in night(10)
-    output = night(20, "--fail-under", "coherence/anytime_low=0.99")
-    assert "Gate not reached: coherence/anytime_low" in output
-    mlflow.set_tracking_uri(store)
-    assert (
-        "--log"
-        in CliRunner().invoke(main, ["evaluate", "night.jsonl", "-m", "coherence", "--anytime", "--no-log"]).output
-    )
