@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.cli.output import write_report
+from mlflow_ragmetrics.cli.output import Output
 from mlflow_ragmetrics.core.question import Rating
 
 ROWS = [
@@ -112,11 +112,19 @@ def test_a_cache_on_a_disk_made_read_only_is_still_read(disk: Disk) -> None:
 @pytest.mark.parametrize("spoil", [fill, make_read_only])
 def test_parquet(spoil: Callable[[Path], None], disk: Disk) -> None:
     place = disk(2000)
-    report = rm.Suite(["rouge"]).evaluate(ROWS)
-    path = str(place / "scored.parquet")
-    assert write_report(report, path) is None
+    suite, path = rm.Suite(["rouge"]), place / "scored.parquet"
+    report = suite.evaluate(ROWS)
+
+    def refusal() -> str:
+        with Output(str(path), suite) as output:
+            for row in report.rows:
+                output.add(row)
+            output.finish(report)
+        return str(output.refusal)
+
+    assert refusal() == "None"
     spoil(place)
-    assert re.search(r"scored\.parquet: (No space|Read-only)", str(write_report(report, path)))
+    assert re.search(r"scored\.parquet: (No space|Read-only)", refusal())
     assert pq.read_table(path).num_rows == len(ROWS)
     assert not list(place.glob("*.partial*"))
 
