@@ -11,8 +11,6 @@ from mlflow_ragmetrics.core.json_text import plain_text
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["render", "usable_in_templates"]
-
 _Function = TypeVar("_Function", bound=Callable[..., object])
 _functions: dict[str, Callable[..., object]] = {"zip": zip}
 

@@ -9,7 +9,7 @@ from textwrap import shorten
 from typing import Literal, Union, get_args
 
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.metrics.checked_claims import held_by, is_held, is_right
+from mlflow_ragmetrics.metrics.ragchecker import held_by, is_held, is_right
 from mlflow_ragmetrics.report.notebook import Line, cell
 from mlflow_ragmetrics.report.tables import TELLING
 from mlflow_ragmetrics.text.messages import Text, render, say

@@ -14,7 +14,7 @@ from typing import Any, Protocol, Union, get_args
 from mlflow_ragmetrics.core.html import render
 from mlflow_ragmetrics.core.score import UNSUPPORTED, VERDICTS, Item, Kind, Score, Verdict
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
+from mlflow_ragmetrics.judges.lexical.support import unbacked_in
 from mlflow_ragmetrics.text.messages import render as say_in
 from mlflow_ragmetrics.text.messages import say
 

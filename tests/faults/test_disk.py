@@ -112,19 +112,21 @@ def test_a_cache_on_a_disk_made_read_only_is_still_read(disk: Disk) -> None:
 @pytest.mark.parametrize("spoil", [fill, make_read_only])
 def test_parquet(spoil: Callable[[Path], None], disk: Disk) -> None:
     place = disk(2000)
-    suite, path = rm.Suite(["rouge"]), place / "scored.parquet"
+    suite = rm.Suite(["rouge"])
     report = suite.evaluate(ROWS)
+    path = str(place / "scored.parquet")
 
-    def refusal() -> str:
-        with Output(str(path), suite) as output:
+    def written() -> Output:
+        with Output(path, suite) as file:
             for row in report.rows:
-                output.add(row)
-            output.finish(report)
-        return str(output.refusal)
+                file.add(row)
+            file.finish(report)
+        return file
 
-    assert refusal() == "None"
+    assert written().refusal is None
     spoil(place)
-    assert re.search(r"scored\.parquet: (No space|Read-only)", refusal())
+    file = written()
+    assert re.search(r"scored\.parquet: (No space|Read-only)", str(file.refusal))
     assert pq.read_table(path).num_rows == len(ROWS)
     assert not list(place.glob("*.partial*"))
 
