@@ -17,6 +17,7 @@ from typing_extensions import Unpack
 
 from mlflow_ragmetrics.cache import open_store
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_aggregate
+from mlflow_ragmetrics.core.document import Heading, Line, Table, cell
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callback
 from mlflow_ragmetrics.core.options import Aggregate, shown
@@ -40,7 +41,6 @@ from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.stream import Stream
 from mlflow_ragmetrics.report.summary import grouping_of, panel_warnings
 from mlflow_ragmetrics.selection import PRESETS, Preset, Selection, Thresholds, check_presence, select
-from mlflow_ragmetrics.views.notebook import Table, cell
 from mlflow_ragmetrics.views.progress import Progress, progress_of
 
 if TYPE_CHECKING:
@@ -249,13 +249,14 @@ class Suite:
             weights = " + ".join(f"{weight:g} {key}" for key, weight in each.weights.items() if weight)
             threshold = "–" if each.threshold is None else f"{each.threshold:g}"
             rows.insert(0, (self.name_prefix + each.key, weights, "weighted mean", threshold, "0 to 1"))
+        table = Table(dict(zip(columns, zip(*rows, strict=True), strict=True)), left=columns)
         notes = [f"Judge: {', '.join(judge.name for judge in self.judges)}"]
         notes += [f"Embeddings: {', '.join(each.name for each in self.embeddings)}"] if self.embeddings else []
         notes += [] if self.cache is None else [f"Answers are kept in {redact(str(self.cache))}"]
         title = (
             f"Suite {self.selection.name or 'custom'}: {counted(len(self.keys), 'metric')}, language {self.language}"
         )
-        return cell(title, tables=[Table(columns, rows)], notes=notes)
+        return cell([Heading(title), table, *(Line(note, "faint") for note in notes)])
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -359,10 +360,10 @@ class Suite:
         usage = sum((Counter(report.usage) for report in reports), Counter())
         repeats = repeatability(reports)
         for key in reports[0].keys:  # of a row that was not measured each time, nothing is known of the repeats
-            times = zip(*(report.scores(key) for report in reports), strict=True)
+            times = zip(*([row.scores[key] for row in report.rows] for report in reports), strict=True)
             repeats[f"{key}/repeat_n_measured"] = float(sum(all(s.measured for s in scores) for scores in times))
         stopped = next((report.incomplete for report in reports if report.incomplete is not None), None)
-        return replace(reports[0], repeats=repeats, usage=usage, stopped=stopped)
+        return replace(reports[0], figures=repeats, usage=usage, stopped=stopped)
 
     def report(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,8 +18,6 @@ from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison import Comparison
     from mlflow_ragmetrics.readers.results import Results
-
-__all__ = ["changed_lines", "command", "compare"]
 
 
 @click.command("compare")
@@ -123,33 +121,8 @@ def _show(comparisons: Sequence[Comparison], by: Sequence[str], true_score: Mapp
     for comparison in comparisons:
         parts = [comparison.to_text(width), *(comparison.slices_text(column, width) for column in by)]
         parts += [str(comparison.true_score(key, labels)) for key, labels in true_score.items()]
-        parts += ["\n".join(changed_lines(comparison))] if comparison.rows else []
         for part in parts:
             click.echo(f"{for_terminal(part, sys.stdout)}\n")
-
-
-_MOST_CHARACTERS = 300
-_MOST_ITEMS = 3
-
-
-def changed_lines(comparison: Comparison) -> Iterator[str]:
-    """The rows that changed most: how far each score moved, and the claims whose verdicts did."""
-    from mlflow_ragmetrics.cli.output import clean, shorten
-    from mlflow_ragmetrics.comparison.markdown import changed_most
-    from mlflow_ragmetrics.views.text import number
-
-    yield f"{changed_most(len(comparison.rows))}:"
-    for row in comparison.rows:
-        moved = {key: pair for key, pair in row.scores.items() if pair[0] != pair[1]}
-        scores = ", ".join(f"{key} {number(before)} → {number(after)}" for key, (before, after) in moved.items())
-        yield f"  {clean(row.id)}  {shorten(row.question, _MOST_CHARACTERS)}"
-        yield f"    {scores}"
-        if row.causes is not None:
-            yield f"    diagnosis {' → '.join(row.causes)}"
-        for item in row.items[:_MOST_ITEMS]:
-            yield f"    {item.verdicts}: “{shorten(item.text, _MOST_CHARACTERS)}”"
-        if len(row.items) > _MOST_ITEMS:
-            yield f"    … and {len(row.items) - _MOST_ITEMS} more"
 
 
 compare = command
@@ -177,9 +150,9 @@ def _write(
     if json_file is not None:
         write_text(json_file, _json(comparisons))
     for comparison in comparisons:
-        if log or (log is None and comparison.run_b is not None):
+        if log or (log is None and comparison.b.run_id is not None):
             click.echo(f"Logged into MLflow run {comparison.log()}", err=quiet)
-        if (link := rows_link(comparison.run_a, comparison.run_b)) is not None:
+        if (link := rows_link(comparison.a.run_id, comparison.b.run_id)) is not None:
             click.echo(f"Row by row in MLflow: {link}", err=quiet)
 
 

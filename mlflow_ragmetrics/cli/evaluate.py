@@ -29,6 +29,7 @@ from mlflow_ragmetrics.readers.groups import sample_groups, sample_slices
 from mlflow_ragmetrics.readers.trace_search import SCHEME
 from mlflow_ragmetrics.report.gates import check_figures, check_names
 from mlflow_ragmetrics.report.junit import row_cases
+from mlflow_ragmetrics.report.slices import slices_file
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.cli.store import Destination
@@ -105,12 +106,18 @@ def _exit_code(request: Request) -> int:
         if request.output and survey is None:
             unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas)
             written = request.output if unwritten is None else None
-        show(report, suite, request.worst, report.slices)
+        show(report, suite, request.worst, request.by)
         if written:
             click.echo(f"Wrote {written}")
         if destination is not None:
             _show_run(
-                report.log(run_name=request.run_name, texts=request.texts, feedback=request.feedback), destination
+                report.log(
+                    run_name=request.run_name,
+                    texts=request.texts,
+                    feedback=request.feedback,
+                    files=slices_file(report, request.by) if request.texts else None,
+                ),
+                destination,
             )
     except MemoryError:
         raise RagMetricsError(_memory_ran_out(len(report), total, written)) from None
@@ -172,12 +179,10 @@ def _report(
 def _extended(report: Report, request: Request) -> Report:
     """The report with what was asked for beside the scores."""
     for key, labels in (request.true_score or {}).items():
-        report = report.with_true_score(key, labels)
-    if request.anytime:
-        from mlflow_ragmetrics.tracking.anytime import last_state
-
-        report = report.with_anytime(last_state(report.description))
-    return report.with_slices(*request.by)
+        found = report.true_score(key, labels)
+        click.echo(clean(found))
+        report = replace(report, figures={**report.figures, **found.metrics})
+    return report
 
 
 def _mark_abandoned(destination: Destination, experiment: str) -> None:

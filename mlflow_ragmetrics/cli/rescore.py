@@ -96,10 +96,6 @@ def command(
     compared = replace(results_of(report), name=name)
     comparison = compare(results, compared, allow_different=True, rows=rows)
     click.echo(f"{for_terminal(comparison.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
-    if comparison.rows:
-        from mlflow_ragmetrics.cli.compare import changed_lines
-
-        click.echo(for_terminal("\n".join(changed_lines(comparison)), sys.stdout))
     if destination is not None:
         run_id = report.log(run_name=name)
         comparison.log(run_id)

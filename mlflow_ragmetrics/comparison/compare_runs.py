@@ -17,7 +17,6 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.readers.groups import Groups, results_groups
 from mlflow_ragmetrics.readers.results import Results, Source, results_of
 from mlflow_ragmetrics.report.summary import repeated_questions
-from mlflow_ragmetrics.statistics.significance import mcnemar
 
 __all__ = ["compare"]
 
@@ -57,8 +56,8 @@ def compare(
     found = differences_of(scores, tolerance=tolerance, resamples=resamples, seed=seed, groups=names, better=better)
     alone = sorted(set(a.keys) ^ set(b.keys))
     return Comparison(
-        name_a=a.name,
-        name_b=b.name,
+        a=a,
+        b=b,
         differences=tuple(_with_passes(each, a, b, pairing) for each in found),
         rows=changed_rows(a, b, pairing, scores, rows),
         pairing=pairing,
@@ -71,12 +70,9 @@ def compare(
         ),
         tolerance=tolerance,
         resamples=resamples,
-        run_a=a.run_id,
-        run_b=b.run_id,
         groups=names,
         unit="rows" if None in questions or len(set(questions)) < len(questions) else "questions",
         seed=seed,
-        sides=(a, b),
     )
 
 
@@ -134,7 +130,4 @@ def _with_passes(difference: Difference, a: Results, b: Results, pairing: Pairin
     known = ~(np.isnan(before) | np.isnan(after))
     if not known.any():
         return difference
-    passed_a, passed_b = before[known] > 0, after[known] > 0
-    won, lost = int((passed_b & ~passed_a).sum()), int((passed_a & ~passed_b).sum())
-    passes = Passes(float(passed_a.mean()), float(passed_b.mean()), won, lost, mcnemar(lost, won))
-    return replace(difference, passes=passes)
+    return replace(difference, passes=Passes.of(before[known] > 0, after[known] > 0))

@@ -8,16 +8,21 @@ from typing import Any, Literal, Union
 
 import numpy as np
 
+from mlflow_ragmetrics.core.document import Cell, Interval, number, signed
 from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.statistics.clusters import BOOTSTRAP_GROUPS
 from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.intervals import paired_intervals
 from mlflow_ragmetrics.statistics.power import about, power_of
-from mlflow_ragmetrics.statistics.significance import cluster_t_tests, effect_size, holm, rows_needed, sign_flip_tests
-from mlflow_ragmetrics.views.text import number, signed
-
-__all__ = ["ALPHA", "TOLERANCE", "Difference", "Passes", "Verdict", "adjust", "differences_of"]
+from mlflow_ragmetrics.statistics.significance import (
+    cluster_t_tests,
+    effect_size,
+    holm,
+    mcnemar,
+    rows_needed,
+    sign_flip_tests,
+)
 
 Verdict = Literal["improved", "regressed", "changed", "unchanged", "too few rows to tell"]
 Values = np.ndarray[Any, Any]
@@ -29,19 +34,27 @@ _TIE = 1e-9
 
 @dataclass(frozen=True)
 class Passes:
-    """Rows that reach the threshold on both sides, and how many changed sides; McNemar's exact p-value."""
+    """Of so many ``rows`` (or conversations) known on both sides, how many pass, and how many changed sides.
 
-    rate_a: float
-    rate_b: float
+    ``p_value`` is McNemar's, exact.
+    """
+
+    rows: int
+    passed_a: int
+    passed_b: int
     newly_passed: int
     newly_failed: int
     p_value: float
 
+    @classmethod
+    def of(cls, before: Values, after: Values) -> Passes:
+        """From who passes before and after."""
+        won, lost = int((after & ~before).sum()), int((before & ~after).sum())
+        return cls(len(before), int(before.sum()), int(after.sum()), won, lost, mcnemar(lost, won))
+
     def __str__(self) -> str:
-        return (
-            f"{self.rate_a:.1%} → {self.rate_b:.1%} of the rows pass ({self.newly_passed} newly pass, "
-            f"{self.newly_failed} newly fail, McNemar p = {self.p_value:.4f})"
-        )
+        changed = f"{self.newly_passed} newly pass, {self.newly_failed} newly fail, McNemar p = {self.p_value:.4f}"
+        return f"{self.passed_a} → {self.passed_b} of {self.rows} pass ({changed})"
 
 
 @dataclass(frozen=True)
@@ -135,20 +148,38 @@ class Difference:
             return f"{cannot}, about {about(self.needed)} {'rows ' if self.groups else ''}would"
         return f"{cannot} whether it is more than {self.tolerance:g}"
 
-    @property
-    def figures(self) -> dict[str, str]:
-        """The figures by the heading that tables have above them, as text; a dash where one is unknown."""
+    def figures(self, reach: float) -> dict[str, Cell]:
+        """The figures by the heading that tables have above them; intervals are drawn from ``-reach`` to ``reach``."""
+        interval: Cell = "–"
+        if self.low is not None and self.high is not None:
+            text = f"{signed(self.low)} … {signed(self.high)}"
+            interval = Interval(text, self.low, self.difference or 0.0, self.high, self.tolerance, reach)
         return {
             "A": number(self.mean_a),
             "B": number(self.mean_b),
             "B−A": signed(self.difference),
-            "95 % interval": "–" if self.low is None else f"{signed(self.low)} … {signed(self.high)}",
+            "95 % interval": interval,
             "p (Holm)": number(self.p_holm, 4),
             "d_z": number(self.effect, 2),
             "won/tied/lost": f"{self.wins}/{self.ties}/{self.losses}",
             "rows": str(self.rows),
             **({} if self.groups is None else {"groups": f"{self.groups}{' (few)' if self.few_groups else ''}"}),
             "needed": "–" if self.needed is None else str(self.needed),
+        }
+
+    def record(self) -> dict[str, Any]:
+        """The columns of ``Comparison.table``."""
+        plain = {name: value for name, value in vars(self).items() if name not in ("key", "passes", "tolerance")}
+        passes = self.passes
+        return {
+            "metric": self.key,
+            "verdict": self.verdict,
+            **plain,
+            "pass_rate_a": passes and passes.passed_a / passes.rows,
+            "pass_rate_b": passes and passes.passed_b / passes.rows,
+            "newly_passed": passes and passes.newly_passed,
+            "newly_failed": passes and passes.newly_failed,
+            "mcnemar_p": passes and passes.p_value,
         }
 
 

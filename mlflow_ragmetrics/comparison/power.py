@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlflow_ragmetrics.comparison.result import Comparison
+from mlflow_ragmetrics.core.document import Block, Heading, Line, Table, cell, number, to_text
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.readers.groups import Groups, results_groups
@@ -18,8 +19,6 @@ from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.statistics.power import Plan, about, paired_deviation, plans, power_of
 from mlflow_ragmetrics.statistics.repeats import VarianceParts
 from mlflow_ragmetrics.statistics.resampling import Matrix
-from mlflow_ragmetrics.views.notebook import Line, Table, cell
-from mlflow_ragmetrics.views.text import number, text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,21 +97,7 @@ class PowerReport:
         names = ("rows", "groups", "deviation", "design_effect", "smallest", "rows_needed", "groups_needed", "cost")
         return pd.DataFrame([{"metric": key, **{n: getattr(m, n) for n in names}} for key, m in self.metrics.items()])
 
-    def _repr_html_(self) -> str:
-        found = list(self.metrics.values())
-        columns = ("metric", "rows", "smallest difference", f"rows for {self.detect:g}")
-        rows = [
-            (e.key, str(e.rows), number(e.smallest), "–" if e.rows_needed is None else str(e.rows_needed))
-            for e in found
-        ]
-        notes = ["In four of five comparisons, at 5 %, of two versions over the same rows."]
-        if self.assumed is not None:
-            notes.append(f"Only one version is known: a correlation of {self.assumed:g} with another is assumed.")
-        lines = [Line(each.sentence(self.detect)) for each in found]
-        return cell("What the data can show", lines, [Table(columns, rows, numbers=columns[1:])], notes=notes)
-
-    def to_text(self, width: int | None = None) -> str:
-        """A table of the metrics, then each in plain words."""
+    def _blocks(self) -> list[Block]:
         found = list(self.metrics.values())
         columns = {
             "metric": [each.key for each in found],
@@ -122,15 +107,25 @@ class PowerReport:
             "smallest": [number(each.smallest) for each in found],
             f"rows for {self.detect:g}": ["–" if e.rows_needed is None else str(e.rows_needed) for e in found],
         }
-        lines = [text_table(columns, width, left=("metric",), droppable=("design effect", "groups")), ""]
-        lines += [each.sentence(self.detect) for each in found]
-        lines.append("In four of five comparisons, at 5 %, of two versions over the same rows.")
+        notes = ["In four of five comparisons, at 5 %, of two versions over the same rows."]
         if self.assumed is not None:
-            lines.append(
+            notes.append(
                 f"Only one version is known: its scores and another's are assumed to correlate by {self.assumed:g}; "
                 "give a comparison (two runs) in its place where there is one."
             )
-        return "\n".join(lines)
+        return [
+            Heading("What the data can show"),
+            Table(columns, left=["metric"], droppable=["design effect", "groups"]),
+            *(Line(each.sentence(self.detect)) for each in found),
+            *(Line(note, "faint") for note in notes),
+        ]
+
+    def _repr_html_(self) -> str:
+        return cell(self._blocks())
+
+    def to_text(self, width: int | None = None) -> str:
+        """A table of the metrics, then each in plain words."""
+        return to_text(self._blocks(), width)
 
     def __str__(self) -> str:
         return self.to_text()
@@ -233,4 +228,4 @@ def _variance_parts(data: Any, results: Results) -> dict[str, VarianceParts]:
 def _row_cost(data: Any) -> float | None:
     if not isinstance(data, Report) or not data.usage.get("cost") or not len(data):
         return None
-    return float(data.usage["cost"]) / len(data) / data.repeats.get("repeat/n_repeats", 1)
+    return float(data.usage["cost"]) / len(data) / data.metrics.get("repeat/n_repeats", 1.0)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
+from mlflow_ragmetrics.core.json_text import as_json, plain
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.summary import score_matrix
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS, describe_groups
@@ -16,7 +17,7 @@ from mlflow_ragmetrics.statistics.significance import holm, welch_tests
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["slices_frame"]
+    from mlflow_ragmetrics.report.report import Report
 
 _COLUMNS = ("slice", "metric", "rows", "mean", "ci_low", "ci_high", "p_holm", "mark")
 
@@ -63,6 +64,13 @@ def slices_frame(rows: Sequence[Row], slices: Sequence[Union[str, None]], groups
     frame = pd.DataFrame(records, columns=list(_COLUMNS))
     numbers = ("mean", "ci_low", "ci_high", "p_holm")
     return frame.astype(dict.fromkeys(numbers, "Float64"))
+
+
+def slices_file(report: Report, columns: Sequence[str]) -> dict[str, str]:
+    """The artifact with the figures of a report's slices by each of the columns; none without columns."""
+    frames = [report.by(column).assign(by=column) for column in columns]
+    records = [record for frame in frames for record in frame.to_dict("records")]
+    return {"rag_slices.json": as_json(plain(records), indent=2)} if columns else {}
 
 
 def _is_measured(row: Row, key: str) -> bool:

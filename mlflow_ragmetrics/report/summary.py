@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 _WORTH_A_WARNING = 1.1
+_OF_VALUES = ("mean", "ci_low", "ci_high", "pass_rate")
 
 
 def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object] | None = None) -> dict[str, float]:
@@ -75,6 +76,17 @@ def summarize_rows(rows: Sequence[Mapping[str, Score]], groups: Sequence[object]
         if scaled:
             figures[f"{key}_1to5/mean"] = fmean(scaled)
     return figures
+
+
+def measured_figures(figures: Mapping[str, float], keys: Sequence[str]) -> dict[str, float]:
+    """``figures`` without the means of ``keys`` whose scores all come of a rule: nothing was measured there.
+
+    >>> measured_figures({"a/mean": 1.0, "a/n_scored": 2.0, "a/n_measured": 0.0}, ["a"])
+    {'a/n_scored': 2.0, 'a/n_measured': 0.0}
+    """
+    ruled = [key for key in keys if figures.get(f"{key}/n_scored") and figures.get(f"{key}/n_measured") == 0]
+    left_out = {f"{key}{scale}/{name}" for key in ruled for scale in ("", "_1to5") for name in _OF_VALUES}
+    return {name: value for name, value in figures.items() if name not in left_out}
 
 
 def score_matrix(columns: Sequence[Sequence[Score | None]]) -> Matrix:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Union
 import numpy as np
 from numpy.typing import NDArray
 
+from mlflow_ragmetrics.core.document import number
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.readers.groups import Groups, results_groups
@@ -18,7 +19,6 @@ from mlflow_ragmetrics.statistics.agreement import Agreement, agreement
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS, Grouping, describe_groups
 from mlflow_ragmetrics.statistics.prevalence import rogan_gladen
 from mlflow_ragmetrics.statistics.resampling import Vector
-from mlflow_ragmetrics.views.text import number
 
 __all__ = ["LabelledScores", "Method", "TrueScore", "labelled_scores", "true_difference", "true_score"]
 

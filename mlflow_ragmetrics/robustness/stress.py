@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Union
 
+from mlflow_ragmetrics.core.document import Heading, Line, Table, number, to_text
 from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Steps, Verify, ask
@@ -21,7 +22,6 @@ from mlflow_ragmetrics.shared.assertions import asserts
 from mlflow_ragmetrics.shared.claims import read_findings, verified_claims
 from mlflow_ragmetrics.shared.non_answers import has_context
 from mlflow_ragmetrics.suite import Suite, SuiteLike
-from mlflow_ragmetrics.views.text import number, text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,19 +81,23 @@ class Stress:
         judge = ", ".join(self.report.description.get("judge", []))
         heading = f"What the judge {judge} notices in edited answers of {counted(len(self.report), 'row')}"
         note = "control keeps the meaning: what is noticed there is a false alarm."
-        lines = [heading, "", text_table(columns, width, left=("kind",), droppable=("failed",)), "", note]
-        return "\n".join([*lines, *self.report.banner[:1]] if self.report.incomplete else lines)
+        table = Table(columns, left=["kind"], droppable=["failed"])
+        incomplete = self.report.banner[:1] if self.report.incomplete else []
+        return to_text([Heading(heading), table, *map(Line, [note, *incomplete])], width)
 
     def __str__(self) -> str:
         return self.to_text()
 
     def plot(self) -> Figure | None:
         """The share noticed of each kind, with its interval; ``None`` where nothing was judged."""
-        from mlflow_ragmetrics.views.plots import shares_plot
+        from mlflow_ragmetrics.views.plots import Drawn, intervals_plot
 
         found = [record for record in map(self._record, self.report.keys) if record["share"] is not None]
-        shares = {f"{r['kind']} ({r['edits']})": (r["share"], r["ci_low"], r["ci_high"]) for r in found}
-        return shares_plot(shares, "Edits that the judge notices", marked=f"{_CONTROL} (")
+        shares = [
+            Drawn(f"{r['kind']} ({r['edits']})", r["share"], r["ci_low"], r["ci_high"], number(r["share"], 2))
+            for r in found
+        ]
+        return intervals_plot(shares, "Edits that the judge notices", "share with 95 % interval")
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
         """Write report, table (``rag_stress.json``) and plot into ``run_id``, else the active run, else a new one."""

@@ -9,23 +9,20 @@ from binascii import b2a_base64
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol, Union, get_args
+from typing import Any, Union, get_args
 
-from mlflow_ragmetrics.core.html import render
+from mlflow_ragmetrics.core.document import in_html, source
 from mlflow_ragmetrics.core.score import UNSUPPORTED, VERDICTS, Item, Kind, Score, Verdict
 from mlflow_ragmetrics.core.text import render as say_in
 from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
 
-__all__ = ["MOST_BYTES", "MOST_ROWS", "OtherRun", "report_page"]
-
 MOST_ROWS = 20_000
 """How many rows a page shows."""
 MOST_BYTES = 40_000_000
 """How large the texts on a page may be as they are written: MLflow shows files of up to 50 MB."""
 
-_PLACE = "<!-- rows -->"
 _BLOCK = 250_000  # characters of JSON: what the browser decompresses to show one row
 _AHEAD = 4  # blocks that wait to be compressed
 _KNOWN = 200_000  # texts that are remembered, so that they are written once
@@ -46,19 +43,6 @@ _CODES = [
 _CODE = {each: code for code, each in enumerate(_CODES)}
 
 
-class OtherRun(Protocol):
-    """What a page says of another run of the same rows: a ``Comparison`` of that run with this one."""
-
-    name_a: str
-
-    @property
-    def differences(self) -> Sequence[Any]:
-        """For each metric ``key``, ``difference``, ``verdict`` and a ``sentence``."""
-
-    def scores_before(self) -> Mapping[str, Mapping[str, float]]:
-        """For each metric the other run's score by the id of this run's row."""
-
-
 def report_page(
     rows: Sequence[Row],
     *,
@@ -74,7 +58,6 @@ def report_page(
     worst_by: str = "",
     ranges: Mapping[str, tuple[float, float]] | None = None,
     run: Mapping[str, str] | None = None,
-    against: OtherRun | None = None,
 ) -> Iterator[str]:
     """The page of one evaluation, in pieces: summary, distributions, a table of rows, each row's claims and passages.
 
@@ -82,7 +65,7 @@ def report_page(
     are not all rows, it says so. ``banner`` are lines that must be read with the figures, ``warnings`` say what was
     left out. ``diagnoses`` are cause and sentence of each row, ``causes`` how often each cause occurs, where there are
     any. ``ranges`` are the lowest and the highest value of each key, where they are known. ``run`` is the run in
-    MLflow: its ``name``, ``id`` and, on a server, ``url``. ``against`` is another run to hold the scores against.
+    MLflow: its ``name``, ``id`` and, on a server, ``url``.
 
     Texts are carried compressed, in blocks that the browser opens when a row of theirs is looked at, and are put on the
     page as text, so none can become markup or script. Of what is written, one block is in memory at a time. Rows whose
@@ -93,8 +76,10 @@ def report_page(
         left_out = f"This page shows {len(order):,} of {len(rows):,} rows: the worst ones and a random sample."
         banner = [f"{left_out} The figures are those of all rows, and the run's tables hold all.", *banner]
     language = str(description.get("language", "en"))
-    page = render("views/report.html", title=title, banner=banner, warnings=warnings)
-    before, after = page.split(_PLACE)
+    page = source("views/report.html").replace("<!-- style -->", source("views/report.css"))
+    for name, lines in (("banner", banner), ("warnings", warnings)):
+        page = page.replace(f"<!-- {name} -->", "".join(f"<li>{in_html(line)}</li>" for line in lines))
+    before, after = page.replace("<!-- title -->", in_html(title)).split("<!-- rows -->")
     yield before
     blocks: list[list[int]] = []  # each: its first row, and the number of its first text
     detailed = size = 0
@@ -123,14 +108,13 @@ def report_page(
         "verdicts": {name: say_in(say(f"verdict.{name}"), language) for name in VERDICTS},
         "unsupported": say_in(UNSUPPORTED, language),
         "run": dict(run or {}),
-        "other": None if against is None else _other(against, shown),
         **_sides(rows),
         **_table(shown, keys),
     }
     if diagnoses:
         header["diagnosis"] = [diagnoses[place][0] for place in order]
     yield f'<script type="text/plain" id="data">{_pack(_JSON.encode(header))}</script>\n'
-    yield after
+    yield after.replace("<!-- script -->", source("views/report.js"))
 
 
 def _sides(rows: Sequence[Row]) -> dict[str, Any]:
@@ -140,15 +124,6 @@ def _sides(rows: Sequence[Row]) -> dict[str, Any]:
         "lower": sorted({key for key, score in scores if score.higher_is_better is False}),
         "neither": sorted({key for key, score in scores if score.higher_is_better is None}),
         "thresholds": {key: score.threshold for key, score in reversed(scores) if score.threshold is not None},
-    }
-
-
-def _other(against: OtherRun, shown: Sequence[Row]) -> dict[str, Any]:
-    before = against.scores_before()
-    return {
-        "name": "the other run" if against.name_a == "A" else against.name_a,
-        "verdicts": {each.key: [each.verdict, each.difference, each.sentence] for each in against.differences},
-        "scores": {key: [_rounded(known.get(row.sample.id)) for row in shown] for key, known in before.items()},
     }
 
 

@@ -6,9 +6,9 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
+from mlflow_ragmetrics.comparison.markdown import code
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.comparison.markdown import code
 from mlflow_ragmetrics.core.score import Item
 
 from .reports import noisy, report_of

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from mlflow_ragmetrics.views.text import escaped, rationale
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.views.text import escaped, rationale
 
 
 def shown(text: str) -> str:

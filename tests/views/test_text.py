@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from rich.cells import cell_len
-
 from mlflow_ragmetrics.views.text import number, signed, text_table
+from rich.cells import cell_len
 
 COLUMNS = {
     "metric": ["faithfulness", "語彙"],

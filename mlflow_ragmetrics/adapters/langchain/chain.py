@@ -193,7 +193,7 @@ def _evaluated(
             seconds=time.perf_counter() - began,
             expenses=expenses,
         )
-        report = replace(report, timings=_timings(rows))
+        report = replace(report, figures=_timings(rows))
         failed = _failed_on_all(report)
         if failed is not None:
             failed = render(failed, suite.language)

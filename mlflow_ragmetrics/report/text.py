@@ -1,0 +1,217 @@
+"""What an evaluation says to people: what to read first, its figures, the worst rows with their faults, the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlflow_ragmetrics.core.document import (
+    Block,
+    Cell,
+    Folded,
+    Heading,
+    Line,
+    Style,
+    Styled,
+    Table,
+    number,
+    shorten,
+    unbroken,
+)
+from mlflow_ragmetrics.core.marked import FAULTS, fault_lines
+from mlflow_ragmetrics.core.score import Item
+from mlflow_ragmetrics.core.text import counted
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.summary import measured_figures
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mlflow_ragmetrics.report.report import Report
+
+_COUNTS = {"scored": "n_scored", "skipped": "n_skipped", "failed": "n_error"}
+_DROPPED_FIRST = ("1–5", "passed", "skipped", "failed", "95 % interval")
+_SIDES = {False: "lower is better", None: "neither side is better"}
+_MOST_FAULTS = 3
+_LONGEST = 300
+_LONGEST_QUESTION = 120
+
+
+def report_blocks(report: Report, worst: int = 3, by: tuple[str, ...] = ()) -> list[Block]:
+    """The report as its text; ``worst``: how many rows stand in it, ``by``: columns whose slices do."""
+    source = f"{Path(report.source).name}: " if report.source else ""
+    rows = counted(len(report), "row")
+    blocks: list[Block] = [Heading(f"{source}{rows}, suite {report.description.get('suite', 'custom')}")]
+    blocks += [Line(line, "bad" if report.incomplete else "middling") for line in report.banner]
+    blocks.append(figures_table(report))
+    blocks += [Line(line, "faint") for line in (*report.notes, *_explanations(report))]
+    blocks += [Line(f"Warning: {warning}", "middling") for warning in report.warnings]
+    for column in by:
+        blocks += slices_blocks(report.by(column), column)
+    blocks += _worst_rows(report, worst)
+    blocks += [Line(line) for line in report.judged_by]
+    return blocks
+
+
+def usage_line(report: Report) -> Line:
+    """What the evaluation took: time, calls, tokens, money."""
+    counts = {name: value for name, value in report.usage.items() if name not in ("wall_seconds", "cost") and value}
+    parts = [f"{counted(len(report), 'row')} in {report.usage.get('wall_seconds', 0.0):.1f} s"]
+    parts += [f"{value:,.0f} {name.replace('_', ' ')}" for name, value in counts.items()]
+    parts += [f"{report.usage['cost']:.4f} dollars"] if report.usage.get("cost") else []
+    return Line(" · ".join(parts))
+
+
+def figures_table(report: Report) -> Table:
+    """One line per metric: mean, 95 % interval, 1–5 value, share that passed, and how many rows were scored."""
+    figures = measured_figures(report.metrics, report.keys)
+    keys = report.ranking.keys
+    styles = [_style(figures, key) for key in keys]
+    cells = {
+        "metric": keys,
+        "mean": [_figure(figures, f"{key}/mean") for key in keys],
+        "95 % interval": [interval_text(figures, key) for key in keys],
+        "1–5": [_figure(figures, f"{key}_1to5/mean", ".1f") for key in keys],
+        "passed": [_figure(figures, f"{key}/pass_rate", ".0%") for key in keys],
+    }
+    cells |= {title: [f"{figures.get(f'{key}/{name}', 0):.0f}" for key in keys] for title, name in _COUNTS.items()}
+    columns: dict[str, list[Cell]] = {
+        title: [Styled(text, style) for text, style in zip(texts, styles, strict=True)]
+        for title, texts in cells.items()
+        if title not in ("1–5", "passed") or {*texts} != {"–"}
+    }
+    return Table(columns, left=["metric"], droppable=_DROPPED_FIRST)
+
+
+def interval_text(figures: Mapping[str, float], key: str) -> str:
+    """The interval of a metric's mean, or a dash."""
+    low, high = figures.get(f"{key}/ci_low"), figures.get(f"{key}/ci_high")
+    return "–" if low is None or high is None else f"{low:.3f}–{high:.3f}"
+
+
+def slices_blocks(slices: pd.DataFrame, column: str) -> list[Block]:
+    """One line per slice and metric, as ``Report.by`` gives them, and below which of them say little, and why."""
+    import pandas as pd
+
+    records: list[dict[str, Any]] = [
+        {str(name): None if pd.isna(value) else value for name, value in record.items()}
+        for record in slices.to_dict("records")
+    ]
+    columns: dict[str, list[Cell]] = {
+        column: [str(record["slice"]) for record in records],
+        "metric": [record["metric"] for record in records],
+        "rows": [str(record["rows"]) for record in records],
+        "mean": [number(record["mean"]) for record in records],
+        "95 % interval": [
+            "–" if record["ci_low"] is None else f"{record['ci_low']:.3f}–{record['ci_high']:.3f}" for record in records
+        ],
+        "p (Holm)": [number(record["p_holm"], 4) for record in records],
+    }
+    marks: dict[str, list[str]] = {}
+    for record in records:
+        if record["mark"]:
+            marks.setdefault(record["mark"], []).append(f"{record['slice']} ({record['metric']})")
+    table = Table(columns, left=[column, "metric"], droppable=["p (Holm)", "rows", "95 % interval"], flexible=column)
+    return [table, *(Line(f"{mark}: {', '.join(found)}", "faint") for mark, found in marks.items())]
+
+
+def _figure(figures: Mapping[str, float], name: str, form: str = ".3f") -> str:
+    return format(figures[name], form) if name in figures else "–"
+
+
+def _style(figures: Mapping[str, float], key: str) -> Style:
+    scored, failed, measured = (figures.get(f"{key}/{name}", 0) for name in ("n_scored", "n_error", "n_measured"))
+    if failed:
+        return "bad"
+    return "faint" if not scored else "middling" if measured < scored else ""
+
+
+def _explanations(report: Report) -> Iterator[str]:
+    """What composites are made of, which metrics are better the lower, what groups do, and figures of the whole."""
+    figures, better = report.metrics, report.ranking.better
+    weights: Mapping[str, Mapping[str, float]] = report.description.get("weights", {})
+    for key, shares in weights.items():
+        total = sum(shares.values())
+        named = {name: f"(1 − {name})" if better.get(name, True) is False else name for name in shares}
+        parts = " + ".join(unbroken(f"{share / total:.3g} {named[name]}") for name, share in shares.items() if share)
+        yield f"{key} = {parts}" if total else key
+        coverage = figures.get(f"{key}/coverage", 1.0)
+        if coverage < 1.0 and f"{key}/mean" in figures:
+            yield f"on average {coverage:.0%} of these weights had a score; the rest counts in proportion"
+    for side, words in _SIDES.items():
+        keys = [key for key, each in better.items() if each is side]
+        if keys:
+            yield f"{words}: {', '.join(keys)}"
+    grouped = [key for key in report.keys if f"{key}/n_groups" in figures]
+    if grouped:
+        designs = {key: figures[f"{key}/design_effect"] for key in grouped if f"{key}/design_effect" in figures}
+        effects = ", ".join(unbroken(f"{key} {effect:.1f}") for key, effect in designs.items())
+        groups = f"{max(figures[f'{key}/n_groups'] for key in grouped):.0f} groups"
+        yield f"Intervals are those over {groups} ({report.description.get('groups')})" + (
+            f"; design effects: {effects}" if effects else ""
+        )
+    few = [key for key in grouped if f"{key}/few_groups" in figures]
+    if few:
+        of = "" if few == grouped else f" of {', '.join(few)}"
+        yield f"few groups: the interval{of} may cover less than 95 %, as fewer than ten groups count"
+    yield from (f"{name} = {value:.1f}" for name, value in figures.items() if name.startswith("pct_"))
+
+
+def _worst_rows(report: Report, count: int) -> list[Block]:
+    ranking = report.ranking
+    worst = report.worst_rows(count)
+    if not worst:
+        return []
+    reasons = {id(row): each.reason for row, each in zip(report.rows, report.diagnoses, strict=False)}
+    number = f"{len(worst)} " if len(worst) > 1 else ""
+    blocks: list[Block] = [Heading(f"The {number}{ranking.word} by {ranking.by}")]
+    for row in worst:
+        _, key = ranking.place(row) or (0.0, "")
+        value = f"{row.scores[key].value:.3f}" if key in row.scores else ""
+        named = value if key == ranking.by else f"{key} {value}"
+        question = shorten(row.sample.question or "", _LONGEST_QUESTION)
+        title = Line([Styled(named, "strong"), "  ", Styled(row.sample.id, "strong"), f"  {question}"])
+        blocks.append(Folded(title, list(_about(row, key, reasons.get(id(row)), is_named=key != ranking.by))))
+    return blocks
+
+
+def _about(row: Row, key: str, diagnosis: str | None, *, is_named: bool) -> Iterator[Line]:
+    """What went wrong in a row: its diagnosis, its scores, its answer or the faults in it."""
+    reason = row.scores[key].reason if key in row.scores else ""
+    if diagnosis is not None:
+        yield Line(diagnosis)
+        if is_named and reason:
+            yield Line(shorten(f"{key}: {reason}", _LONGEST))
+    others = [
+        unbroken(f"{name} {score.value:.2f}{'' if score.measured else ' by rule'}")
+        for name, score in row.scores.items()
+        if name != key and score.value is not None
+    ]
+    if others:
+        yield Line(" · ".join(others), "faint")
+    faults = _faults(row, key)
+    if reason and (not others or not (row.scores[key].details.get("weights") or faults)):
+        yield Line(reason, "faint")
+    if not faults and row.sample.answer:
+        yield Line(f"answer: {shorten(row.sample.answer, _LONGEST)}")
+    for item in faults[:_MOST_FAULTS]:
+        yield from fault_lines(item, row.sample.contexts or (), indent=0)
+    if len(faults) > _MOST_FAULTS:
+        yield Line(f"… and {len(faults) - _MOST_FAULTS} more", "faint")
+
+
+def _faults(row: Row, key: str) -> list[Item]:
+    """Claims first, contradicted ones before the rest; what several metrics say of a text once."""
+    found: dict[tuple[str, str], Item] = {}
+    alone = len(row.scores) == 1
+    for name, score in row.scores.items():
+        for item in score.items if name != key or alone else ():
+            if item.verdict in FAULTS and (item.kind != "chunk" or alone):
+                found.setdefault((item.text, str(item.verdict)), item)
+    kinds = ("claim", "sentence", "document", "chunk", "token")
+    missed = set(row.sample.gold_doc_ids or ())  # matter more than documents that were not needed
+    return sorted(
+        found.values(),
+        key=lambda item: (kinds.index(item.kind), FAULTS.index(str(item.verdict)), item.text not in missed),
+    )
