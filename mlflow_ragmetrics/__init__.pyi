@@ -20,6 +20,8 @@ from mlflow_ragmetrics.assertion import assert_score as assert_score
 from mlflow_ragmetrics.calibration import Calibration as Calibration
 from mlflow_ragmetrics.calibration import calibrate as calibrate
 from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label as rows_to_label
+from mlflow_ragmetrics.calibration.stress import Stress as Stress
+from mlflow_ragmetrics.calibration.stress import stress as stress
 from mlflow_ragmetrics.comparison import Comparison as Comparison
 from mlflow_ragmetrics.comparison import compare as compare
 from mlflow_ragmetrics.comparison.power import power as power
@@ -68,17 +70,15 @@ from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge as LexicalJudge
 from mlflow_ragmetrics.judges.nli import NLIJudge as NLIJudge
 from mlflow_ragmetrics.judges.resolve import Panel as Panel
 from mlflow_ragmetrics.judges.scripted import ScriptedJudge as ScriptedJudge
-from mlflow_ragmetrics.readers import join as join
-from mlflow_ragmetrics.records.conversation import sample_from_messages as sample_from_messages
+from mlflow_ragmetrics.metrics.rouge.table import rouge_table as rouge_table
 from mlflow_ragmetrics.report.arrow import write_parquet as write_parquet
 from mlflow_ragmetrics.report.gates import GateError as GateError
 from mlflow_ragmetrics.report.report import Report as Report
 from mlflow_ragmetrics.report.summary import summarize as summarize
-from mlflow_ragmetrics.robustness.stress import Stress as Stress
-from mlflow_ragmetrics.robustness.stress import stress as stress
+from mlflow_ragmetrics.rows import join as join
+from mlflow_ragmetrics.rows.conversation import sample_from_messages as sample_from_messages
 from mlflow_ragmetrics.scoring import score as score
 from mlflow_ragmetrics.shared.non_answers import is_indistinct as is_indistinct
-from mlflow_ragmetrics.shared.rouge.table import rouge_table as rouge_table
 from mlflow_ragmetrics.suite import Suite as Suite
 
 _T = TypeVar("_T")

@@ -15,10 +15,10 @@ from mlflow_ragmetrics.core.score import Evidence, Item, Score, verdict_name
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.readers import read_samples
-from mlflow_ragmetrics.records.record import content_id
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report.gates import Check, raise_failures
+from mlflow_ragmetrics.rows import read_samples
+from mlflow_ragmetrics.rows.record import content_id
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords
 
 __all__ = ["assert_score"]

@@ -12,8 +12,8 @@ from mlflow_ragmetrics.core.score import Score, score_of
 from mlflow_ragmetrics.embeddings import EmbeddingLike
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
-from mlflow_ragmetrics.readers import read_samples
 from mlflow_ragmetrics.registry import MetricLike, metric_of
+from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.selection import select
 from mlflow_ragmetrics.suite import Suite
 

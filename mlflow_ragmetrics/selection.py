@@ -13,8 +13,8 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
-from mlflow_ragmetrics.records.unused import LOOKED_AT, way_out
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
+from mlflow_ragmetrics.rows.unused import LOOKED_AT, way_out
 
 __all__ = ["PRESETS", "Preset", "Selection", "Thresholds", "check_presence", "select"]
 

@@ -34,14 +34,14 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
 from mlflow_ragmetrics.mlflow_scorers import with_scorers
-from mlflow_ragmetrics.readers import Data, read_samples
-from mlflow_ragmetrics.readers.groups import sample_groups
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
+from mlflow_ragmetrics.report.progress import Progress, progress_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.stream import Stream
 from mlflow_ragmetrics.report.summary import grouping_of, panel_warnings
+from mlflow_ragmetrics.rows import Data, read_samples
+from mlflow_ragmetrics.rows.groups import sample_groups
 from mlflow_ragmetrics.selection import PRESETS, Preset, Selection, Thresholds, check_presence, select
-from mlflow_ragmetrics.views.progress import Progress, progress_of
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.judges.chat.plan import Plan, Plans

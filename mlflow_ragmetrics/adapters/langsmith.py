@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypedDict
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.records.messages import messages_of
-from mlflow_ragmetrics.records.record import Recent, to_sample
+from mlflow_ragmetrics.rows.messages import messages_of
+from mlflow_ragmetrics.rows.record import Recent, to_sample
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 
 __all__ = ["EvaluatorResult", "LangSmithEvaluator", "langsmith_evaluators"]

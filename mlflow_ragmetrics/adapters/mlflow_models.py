@@ -21,9 +21,9 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
-from mlflow_ragmetrics.readers import read_samples
-from mlflow_ragmetrics.records.fields import RECORD_NAMES
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.rows import read_samples
+from mlflow_ragmetrics.rows.fields import RECORD_NAMES
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.tracking.describe import run_metrics_of

@@ -8,8 +8,8 @@ from dataclasses import replace
 import mlflow
 
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.readers.traces import record_of_trace
-from mlflow_ragmetrics.records.record import to_sample
+from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.rows.traces import record_of_trace
 from mlflow_ragmetrics.suite import Suite
 
 __all__ = ["with_traced_contexts"]

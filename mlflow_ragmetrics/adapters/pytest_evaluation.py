@@ -19,10 +19,10 @@ from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
-from mlflow_ragmetrics.readers import read_samples
 from mlflow_ragmetrics.report.gates import GateError
 from mlflow_ragmetrics.report.junit import Case, to_junit
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.suite import Suite
 
 __all__ = ["EVALUATION", "ROW", "Evaluations", "ReportWriter", "Request", "Scored"]

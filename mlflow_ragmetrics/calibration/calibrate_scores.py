@@ -14,9 +14,9 @@ from mlflow_ragmetrics.calibration.reliability import reliability_bins
 from mlflow_ragmetrics.calibration.result import Calibration, OtherVerdicts
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.readers.groups import Groups, results_groups
-from mlflow_ragmetrics.readers.labels import Labels, as_number, labels_of
-from mlflow_ragmetrics.readers.results import Results, Source, results_of
+from mlflow_ragmetrics.rows.groups import Groups, results_groups
+from mlflow_ragmetrics.rows.labels import Labels, as_number, labels_of
+from mlflow_ragmetrics.rows.results import Results, Source, results_of
 from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
 from mlflow_ragmetrics.statistics.thresholds import threshold_gain
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlflow_ragmetrics.readers.results import Results
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.rows.results import Results
 
 __all__ = ["cost_of", "judge_of", "panel_scores"]
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.readers.groups import Groups, results_groups
-from mlflow_ragmetrics.readers.labels import PROBABILITY, Labels, labels_of
-from mlflow_ragmetrics.readers.results import Source, results_of
+from mlflow_ragmetrics.rows.groups import Groups, results_groups
+from mlflow_ragmetrics.rows.labels import PROBABILITY, Labels, labels_of
+from mlflow_ragmetrics.rows.results import Source, results_of
 from mlflow_ragmetrics.statistics.label_choice import choose_rows, expected_errors, label_probabilities, score_doubt
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.calibration import Calibration
-    from mlflow_ragmetrics.readers.results import Results
+    from mlflow_ragmetrics.rows.results import Results
 
 __all__ = ["calibrate", "command"]
 
@@ -93,7 +93,7 @@ calibrate = command
 
 
 def _results(run: str, tracking_uri: str | None) -> Results:
-    from mlflow_ragmetrics.readers.results import is_file, results_of
+    from mlflow_ragmetrics.rows.results import is_file, results_of
 
     if tracking_uri is not None or not is_file(run):
         open_store(tracking_uri)

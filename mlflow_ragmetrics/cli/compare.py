@@ -17,7 +17,7 @@ from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.comparison import Comparison
-    from mlflow_ragmetrics.readers.results import Results
+    from mlflow_ragmetrics.rows.results import Results
 
 
 @click.command("compare")
@@ -129,7 +129,7 @@ compare = command
 
 
 def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Results]:
-    from mlflow_ragmetrics.readers.results import is_file, latest_results, results_of
+    from mlflow_ragmetrics.rows.results import is_file, latest_results, results_of
 
     if not runs or tracking_uri is not None or not all(map(is_file, runs)):
         open_store(tracking_uri)

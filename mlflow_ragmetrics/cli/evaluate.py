@@ -25,11 +25,11 @@ from mlflow_ragmetrics.cli.output import (
 )
 from mlflow_ragmetrics.cli.request import CACHE, Request, Sectioned, request_options
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
-from mlflow_ragmetrics.readers.groups import sample_groups, sample_slices
-from mlflow_ragmetrics.readers.trace_search import SCHEME
 from mlflow_ragmetrics.report.gates import check_figures, check_names
 from mlflow_ragmetrics.report.junit import row_cases
 from mlflow_ragmetrics.report.slices import slices_file
+from mlflow_ragmetrics.rows.groups import sample_groups, sample_slices
+from mlflow_ragmetrics.rows.trace_search import SCHEME
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.cli.store import Destination
@@ -293,7 +293,7 @@ class Rows:
 
 def rows_of(request: Request) -> Rows:
     """The rows, at most ``limit``; ``InvalidOptionError`` where files are given in a way that means nothing."""
-    from mlflow_ragmetrics.readers import join, read_samples
+    from mlflow_ragmetrics.rows import join, read_samples
 
     results = request.results or request.data
     if results is None or (request.data and request.results) or (request.results and not request.reference):

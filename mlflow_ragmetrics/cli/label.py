@@ -81,7 +81,7 @@ def command(
       ragmetrics evaluate answers.jsonl --true-score faithfulness=labels.csv
     """
     from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
-    from mlflow_ragmetrics.readers.results import is_file
+    from mlflow_ragmetrics.rows.results import is_file
 
     if to == "mlflow":
         if is_file(run):
@@ -106,7 +106,7 @@ def command(
 
 
 def _queue(run: str, key: str | None, rows: pd.DataFrame, answers: Answers, reviewers: Sequence[str]) -> None:
-    from mlflow_ragmetrics.readers.results import results_of
+    from mlflow_ragmetrics.rows.results import results_of
     from mlflow_ragmetrics.tracking.review import ANSWERS, queue_for_review
 
     results = results_of(run)

@@ -35,7 +35,7 @@ def command(run: str, output: str | None, tracking_uri: str | None) -> None:
     from mlflow import artifacts
     from mlflow.exceptions import MlflowException
 
-    from mlflow_ragmetrics.readers.results import found_run
+    from mlflow_ragmetrics.rows.results import found_run
 
     found = found_run(run)
     try:

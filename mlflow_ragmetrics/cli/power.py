@@ -50,7 +50,7 @@ def command(
     from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
     from mlflow_ragmetrics.comparison import compare
     from mlflow_ragmetrics.comparison.power import power
-    from mlflow_ragmetrics.readers.results import is_file, results_of
+    from mlflow_ragmetrics.rows.results import is_file, results_of
 
     check_writable(json_file)
     if len(runs) > 2:

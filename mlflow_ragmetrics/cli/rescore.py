@@ -73,8 +73,8 @@ def command(
     Exit codes: 0 done, 2 a mistake, 3 the judge gave out (what was done is logged).
     """
     from mlflow_ragmetrics.comparison import compare
-    from mlflow_ragmetrics.readers.results import is_file, results_of
-    from mlflow_ragmetrics.readers.stored_rows import stored_samples
+    from mlflow_ragmetrics.rows.results import is_file, results_of
+    from mlflow_ragmetrics.rows.stored_rows import stored_samples
 
     if tracking_uri is not None or not is_file(run):
         open_store(tracking_uri)

@@ -21,7 +21,7 @@ from mlflow_ragmetrics.report.marks import Ranking
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.score import Score
     from mlflow_ragmetrics.engine.program import Row
-    from mlflow_ragmetrics.readers.results import Results
+    from mlflow_ragmetrics.rows.results import Results
 
 _LONGEST_ID = 20
 _LONGEST_QUESTION = 100
@@ -48,9 +48,9 @@ def command(
       ragmetrics show my-run --diagnosis retrieval
       ragmetrics show my-run rt14373
     """
-    from mlflow_ragmetrics.readers.results import is_file, results_of
-    from mlflow_ragmetrics.readers.stored_rows import stored_rows
     from mlflow_ragmetrics.report.diagnosis import CAUSES, causes_line, count_causes
+    from mlflow_ragmetrics.rows.results import is_file, results_of
+    from mlflow_ragmetrics.rows.stored_rows import stored_rows
 
     conditions = [condition_of(each, "where") for each in where]
     if tracking_uri is not None or not is_file(run):

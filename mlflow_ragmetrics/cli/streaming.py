@@ -23,16 +23,16 @@ from mlflow_ragmetrics.cli.output import unwritable
 from mlflow_ragmetrics.core.text import Text, render
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.errors import MissingFieldError, RagMetricsError
-from mlflow_ragmetrics.readers import read_samples
-from mlflow_ragmetrics.readers.groups import SESSION, SESSION_FIELDS, sample_value
 from mlflow_ragmetrics.report.marks import Ranking
+from mlflow_ragmetrics.report.progress import progress_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.summary import repeated_questions
 from mlflow_ragmetrics.report.table_file import TABLES, TableFile
 from mlflow_ragmetrics.report.tables import has_diagnoses
+from mlflow_ragmetrics.rows import read_samples
+from mlflow_ragmetrics.rows.groups import SESSION, SESSION_FIELDS, sample_value
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
-from mlflow_ragmetrics.views.progress import progress_of
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.cli.request import Request

@@ -65,10 +65,10 @@ def command(
       ragmetrics stress answers.jsonl --limit 100
       ragmetrics stress answers.jsonl -j openai:/gpt-4o-mini --kind negation --kind control
     """
+    from mlflow_ragmetrics.calibration.stress import Stress, stress
     from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
     from mlflow_ragmetrics.cli.store import destination_of
-    from mlflow_ragmetrics.readers import read_samples
-    from mlflow_ragmetrics.robustness.stress import Stress, stress
+    from mlflow_ragmetrics.rows import read_samples
     from mlflow_ragmetrics.suite import Suite
 
     check_writable(json_file)

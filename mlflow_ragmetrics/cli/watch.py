@@ -114,8 +114,8 @@ def command(
       3  no judge answered; the next pass goes on
     """
     from mlflow_ragmetrics.monitoring.watch import Watch
-    from mlflow_ragmetrics.readers import read_samples
-    from mlflow_ragmetrics.readers.trace_search import experiment_named, milliseconds, moment
+    from mlflow_ragmetrics.rows import read_samples
+    from mlflow_ragmetrics.rows.trace_search import experiment_named, milliseconds, moment
 
     if options["groups"] is not None:
         message = (

@@ -11,7 +11,7 @@ import numpy as np
 from mlflow_ragmetrics.comparison.difference import Values
 from mlflow_ragmetrics.comparison.pairing import Pairing
 from mlflow_ragmetrics.core.score import verdict_name
-from mlflow_ragmetrics.readers.results import Results
+from mlflow_ragmetrics.rows.results import Results
 
 __all__ = ["ChangedItem", "ChangedRow", "changed_rows"]
 

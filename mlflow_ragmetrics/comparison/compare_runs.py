@@ -14,9 +14,9 @@ from mlflow_ragmetrics.comparison.pairing import Pairing, check_alike, is_true, 
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.readers.groups import Groups, results_groups
-from mlflow_ragmetrics.readers.results import Results, Source, results_of
 from mlflow_ragmetrics.report.summary import repeated_questions
+from mlflow_ragmetrics.rows.groups import Groups, results_groups
+from mlflow_ragmetrics.rows.results import Results, Source, results_of
 
 __all__ = ["compare"]
 

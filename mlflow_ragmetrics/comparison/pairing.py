@@ -12,7 +12,7 @@ import numpy as np
 from mlflow_ragmetrics.core.score import LARGEST
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.readers.results import Results
+from mlflow_ragmetrics.rows.results import Results
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,9 +13,9 @@ from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.document import Block, Heading, Line, Table, cell, number, to_text
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.readers.groups import Groups, results_groups
-from mlflow_ragmetrics.readers.results import Results, Source, results_of
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.rows.groups import Groups, results_groups
+from mlflow_ragmetrics.rows.results import Results, Source, results_of
 from mlflow_ragmetrics.statistics.power import Plan, about, paired_deviation, plans, power_of
 from mlflow_ragmetrics.statistics.repeats import VarianceParts
 from mlflow_ragmetrics.statistics.resampling import Matrix

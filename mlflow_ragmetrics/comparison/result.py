@@ -35,13 +35,13 @@ from mlflow_ragmetrics.core.document import (
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.readers.groups import table_slices
-from mlflow_ragmetrics.readers.labels import Labels
-from mlflow_ragmetrics.readers.results import Results
 from mlflow_ragmetrics.report.diagnosis import count_causes
 from mlflow_ragmetrics.report.gates import Check, check_comparison, raise_failures
 from mlflow_ragmetrics.report.junit import Case
 from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true_difference
+from mlflow_ragmetrics.rows.groups import table_slices
+from mlflow_ragmetrics.rows.labels import Labels
+from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
 
 if TYPE_CHECKING:
@@ -398,7 +398,7 @@ class Comparison:
 
     def plot(self) -> Figure | None:
         """A forest plot: one line per metric with its interval; ``None`` when no metric has one."""
-        from mlflow_ragmetrics.views.plots import Drawn, intervals_plot
+        from mlflow_ragmetrics.report.plots import Drawn, intervals_plot
 
         sides = {side: f"\n({words})" for side, words in _SIDES.items()}
         shown = [

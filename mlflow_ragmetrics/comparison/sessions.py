@@ -9,9 +9,9 @@ import numpy as np
 from mlflow_ragmetrics.comparison.difference import Passes
 from mlflow_ragmetrics.comparison.pairing import Pairing, is_true, measured
 from mlflow_ragmetrics.core.score import passes
-from mlflow_ragmetrics.readers.groups import table_session_field, table_slices
-from mlflow_ragmetrics.readers.results import Results
 from mlflow_ragmetrics.report.sessions import Session, Turn, limit_of
+from mlflow_ragmetrics.rows.groups import table_session_field, table_slices
+from mlflow_ragmetrics.rows.results import Results
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.shared.claims import Correspondence, correspond
-from mlflow_ragmetrics.shared.similarity import Similarity, similarity
+from mlflow_ragmetrics.metrics.claims import Correspondence, correspond
+from mlflow_ragmetrics.metrics.similarity import Similarity, similarity
 
 __all__ = ["answer_correctness"]
 

@@ -9,7 +9,7 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Related, RelatedChunks, Role, Steps, ask
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.core.text import say
-from mlflow_ragmetrics.shared.claims import read_related
+from mlflow_ragmetrics.metrics.claims import read_related
 from mlflow_ragmetrics.shared.non_answers import (
     Indistinct,
     NoContext,

@@ -9,7 +9,7 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.core.text import say
-from mlflow_ragmetrics.shared.citations import checked_citations
+from mlflow_ragmetrics.metrics.citations import checked_citations
 
 __all__ = ["citation_precision"]
 

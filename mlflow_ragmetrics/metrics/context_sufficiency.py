@@ -9,7 +9,7 @@ from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.text import say
-from mlflow_ragmetrics.shared.answerability import SUFFICIENT, sufficiency
+from mlflow_ragmetrics.metrics.answerability import SUFFICIENT, sufficiency
 
 __all__ = ["context_sufficiency"]
 

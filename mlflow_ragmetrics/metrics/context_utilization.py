@@ -9,8 +9,8 @@ from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.text import say
-from mlflow_ragmetrics.shared.checked_claims import Texts, is_held, is_right, reference_facts
-from mlflow_ragmetrics.shared.claims import joined, to_do
+from mlflow_ragmetrics.metrics.checked_claims import Texts, is_held, is_right, reference_facts
+from mlflow_ragmetrics.metrics.claims import joined, to_do
 from mlflow_ragmetrics.shared.non_answers import Indistinct
 
 __all__ = ["context_utilization"]

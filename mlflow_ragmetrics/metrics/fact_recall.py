@@ -12,7 +12,7 @@ from mlflow_ragmetrics.core.question import Role, Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.text import say
-from mlflow_ragmetrics.shared.claims import Verified, joined, to_do, verified_claims
+from mlflow_ragmetrics.metrics.claims import Verified, joined, to_do, verified_claims
 from mlflow_ragmetrics.shared.non_answers import (
     Indistinct,
     NoContext,

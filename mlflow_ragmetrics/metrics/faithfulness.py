@@ -9,7 +9,7 @@ from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.text import say
-from mlflow_ragmetrics.shared.claims import GroundingRules, Verified, grounded, joined, to_do
+from mlflow_ragmetrics.metrics.claims import GroundingRules, Verified, grounded, joined, to_do
 from mlflow_ragmetrics.shared.non_answers import Indistinct, NoContext, States
 
 __all__ = ["faithfulness"]

@@ -9,7 +9,7 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Nugget, Nuggets, Steps, Verify, ask
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.core.text import say
-from mlflow_ragmetrics.shared.claims import read_findings
+from mlflow_ragmetrics.metrics.claims import read_findings
 from mlflow_ragmetrics.shared.non_answers import Indistinct, has_context, is_indistinct, need_reference, states_of
 
 __all__ = ["nugget_recall"]

@@ -11,9 +11,9 @@ from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.core.text import has_content, say
 from mlflow_ragmetrics.errors import MissingFieldError
-from mlflow_ragmetrics.shared.answerability import SUFFICIENT, Answerable, given_answerable, sufficiency
+from mlflow_ragmetrics.metrics.answerability import SUFFICIENT, Answerable, given_answerable, sufficiency
+from mlflow_ragmetrics.metrics.replies import Reply, reply_kind
 from mlflow_ragmetrics.shared.non_answers import Indistinct
-from mlflow_ragmetrics.shared.replies import Reply, reply_kind
 
 __all__ = ["refusal"]
 

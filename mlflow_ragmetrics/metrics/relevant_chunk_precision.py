@@ -9,8 +9,8 @@ from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.core.text import say
-from mlflow_ragmetrics.shared.checked_claims import CheckedClaims, held_by, is_right, unscored
-from mlflow_ragmetrics.shared.claims import verified_claims
+from mlflow_ragmetrics.metrics.checked_claims import CheckedClaims, held_by, is_right, unscored
+from mlflow_ragmetrics.metrics.claims import verified_claims
 from mlflow_ragmetrics.shared.non_answers import Indistinct, has_context, states_of, without_context
 
 __all__ = ["relevant_chunk_precision"]

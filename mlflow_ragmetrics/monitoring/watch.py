@@ -20,13 +20,13 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.monitoring.alert import check_alert, send
 from mlflow_ragmetrics.monitoring.state import Alarm, AnchorScores, WatchState
-from mlflow_ragmetrics.readers import digest
-from mlflow_ragmetrics.readers.groups import SESSION
-from mlflow_ragmetrics.readers.labels import Label, as_number
-from mlflow_ragmetrics.readers.trace_search import TraceSearch, whole_trace
-from mlflow_ragmetrics.readers.traces import is_answered, record_of_trace, state_of
-from mlflow_ragmetrics.records.record import to_sample
 from mlflow_ragmetrics.report.anytime import digest_of
+from mlflow_ragmetrics.rows import digest
+from mlflow_ragmetrics.rows.groups import SESSION
+from mlflow_ragmetrics.rows.labels import Label, as_number
+from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.rows.trace_search import TraceSearch, whole_trace
+from mlflow_ragmetrics.rows.traces import is_answered, record_of_trace, state_of
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.anytime import measurement_id
 from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN

@@ -22,9 +22,9 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, RagMetricsError
 from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
-from mlflow_ragmetrics.readers.results import BETTER
 from mlflow_ragmetrics.report.diagnosis import diagnose
 from mlflow_ragmetrics.report.tables import GatheredItems, has_diagnoses
+from mlflow_ragmetrics.rows.results import BETTER
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.suite import Suite

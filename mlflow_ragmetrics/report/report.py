@@ -15,10 +15,7 @@ from mlflow_ragmetrics.core.json_text import plain
 from mlflow_ragmetrics.core.text import counted, render
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.readers import digest
-from mlflow_ragmetrics.readers.groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
-from mlflow_ragmetrics.readers.labels import Labels
-from mlflow_ragmetrics.readers.results import results_of
+from mlflow_ragmetrics.metrics.documents import retrieval_summary
 from mlflow_ragmetrics.report.diagnosis import (
     Diagnosis,
     cause_figures,
@@ -29,6 +26,7 @@ from mlflow_ragmetrics.report.diagnosis import (
 )
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
 from mlflow_ragmetrics.report.marks import Failures, Ranking, count_lines, failure_lines, judge_lines
+from mlflow_ragmetrics.report.page import MOST_ROWS, report_page
 from mlflow_ragmetrics.report.sessions import (
     Session,
     keys_of_turns,
@@ -43,10 +41,12 @@ from mlflow_ragmetrics.report.summary import agreement_lines, measured_figures, 
 from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.report.text import report_blocks, usage_line
 from mlflow_ragmetrics.report.true_score import Method, TrueScore, true_score
-from mlflow_ragmetrics.shared.retrieval import retrieval_summary
+from mlflow_ragmetrics.rows import digest
+from mlflow_ragmetrics.rows.groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
+from mlflow_ragmetrics.rows.labels import Labels
+from mlflow_ragmetrics.rows.results import results_of
 from mlflow_ragmetrics.statistics.agreement import Agreement
 from mlflow_ragmetrics.tracking.describe import questions_digest
-from mlflow_ragmetrics.views.report_page import MOST_ROWS, report_page
 
 if TYPE_CHECKING:
     import pandas as pd

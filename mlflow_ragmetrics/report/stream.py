@@ -8,12 +8,12 @@ from contextlib import suppress
 
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.readers.groups import SESSION, sample_groups
+from mlflow_ragmetrics.metrics.documents import RetrievalCounts
 from mlflow_ragmetrics.report.diagnosis import cause_figures, count_causes, diagnose
 from mlflow_ragmetrics.report.marks import Failures
 from mlflow_ragmetrics.report.tables import has_diagnoses
 from mlflow_ragmetrics.report.totals import RunningTotals, Summary
-from mlflow_ragmetrics.shared.retrieval import RetrievalCounts
+from mlflow_ragmetrics.rows.groups import SESSION, sample_groups
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 
 __all__ = ["Stream"]

@@ -13,8 +13,8 @@ import numpy as np
 from mlflow_ragmetrics.core.score import DOUBTS, Score, score_of
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
-from mlflow_ragmetrics.readers.groups import SESSION, sample_groups
 from mlflow_ragmetrics.report.tables import judge_slugs
+from mlflow_ragmetrics.rows.groups import SESSION, sample_groups
 from mlflow_ragmetrics.statistics import bootstrap_intervals
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups

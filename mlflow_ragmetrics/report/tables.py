@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better, Item, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
-from mlflow_ragmetrics.readers.results import BETTER
+from mlflow_ragmetrics.rows.results import BETTER
 
 if TYPE_CHECKING:
     import pandas as pd

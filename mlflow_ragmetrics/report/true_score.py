@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from mlflow_ragmetrics.core.document import number
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.readers.groups import Groups, results_groups
-from mlflow_ragmetrics.readers.labels import PROBABILITY, Labels, label_probabilities, labels_of
-from mlflow_ragmetrics.readers.results import Results
+from mlflow_ragmetrics.rows.groups import Groups, results_groups
+from mlflow_ragmetrics.rows.labels import PROBABILITY, Labels, label_probabilities, labels_of
+from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.statistics import true_score as statistics
 from mlflow_ragmetrics.statistics.agreement import Agreement, agreement
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS, Grouping, describe_groups

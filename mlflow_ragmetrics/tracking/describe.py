@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.json_text import as_json, plain
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import DOUBTS
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.readers import digest
+from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.tracking.writer import reason_of
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.readers.labels import PROBABILITY
-from mlflow_ragmetrics.readers.traces import TRACES_TAG
+from mlflow_ragmetrics.rows.labels import PROBABILITY
+from mlflow_ragmetrics.rows.traces import TRACES_TAG
 from mlflow_ragmetrics.tracking.writer import explained
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.core.json_text import as_json, plain, plain_text
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.readers.groups import SESSION
-from mlflow_ragmetrics.readers.traces import TRACE_TIMES, TRACES_TAG, documents_of
+from mlflow_ragmetrics.rows.groups import SESSION
+from mlflow_ragmetrics.rows.traces import TRACE_TIMES, TRACES_TAG, documents_of
 from mlflow_ragmetrics.tracking.describe import Diagnosed
 from mlflow_ragmetrics.tracking.feedback import assessments_of, write_assessment
 

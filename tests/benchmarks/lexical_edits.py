@@ -20,9 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mlflow_ragmetrics.core.question import Claims, Finding, Verify
-from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
-from mlflow_ragmetrics.robustness.edits import (
+from mlflow_ragmetrics.calibration.edits import (
     WORDS,
     Edit,
     affirm,
@@ -39,6 +37,8 @@ from mlflow_ragmetrics.robustness.edits import (
     unit,
     year,
 )
+from mlflow_ragmetrics.core.question import Claims, Finding, Verify
+from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
 
 SETS = ("ragtruth_qa", "wice")
 FALL = 0.2

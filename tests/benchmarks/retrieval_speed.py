@@ -31,7 +31,7 @@ def queries(size: int) -> tuple[list[list[str]], list[list[str]]]:
 
 
 def table(size: int) -> Callable[[], Any]:
-    from mlflow_ragmetrics.shared.retrieval import retrieval_table
+    from mlflow_ragmetrics.metrics.documents import retrieval_table
 
     retrieved, gold = queries(size)
 

@@ -63,7 +63,7 @@ def batch(size: int) -> Callable[[], Any]:
 
 
 def table(size: int) -> Callable[[], Any]:
-    from mlflow_ragmetrics.shared.rouge.table import rouge_table
+    from mlflow_ragmetrics.metrics.rouge.table import rouge_table
 
     rounds = batches(size, _words(size))
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.readers.results import read_table
+from mlflow_ragmetrics.rows.results import read_table
 
 from .reports import labelled_report
 

@@ -10,9 +10,9 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.readers.results import results_of
-from mlflow_ragmetrics.readers.stored_rows import stored_rows, stored_samples
-from tests.views.pages import carried
+from mlflow_ragmetrics.rows.results import results_of
+from mlflow_ragmetrics.rows.stored_rows import stored_rows, stored_samples
+from tests.report.pages import carried
 
 from .conftest import ROWS, Run
 

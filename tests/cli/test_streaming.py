@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from mlflow_ragmetrics.cli import streaming
-from mlflow_ragmetrics.readers.results import read_table
 from mlflow_ragmetrics.report import table_file
+from mlflow_ragmetrics.rows.results import read_table
 
 _COUNT = 230
 

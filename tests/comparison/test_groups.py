@@ -11,8 +11,8 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.readers.results import results_of
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.rows.results import results_of
 
 from .reports import ALIKE, noisy, report_of
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.readers.results import Results, results_of
+from mlflow_ragmetrics.rows.results import Results, results_of
 
 from .reports import noisy, report_of
 

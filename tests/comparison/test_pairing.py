@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.comparison.pairing import pair
-from mlflow_ragmetrics.readers.results import Results, results_of
+from mlflow_ragmetrics.rows.results import Results, results_of
 
 from .reports import report_of
 

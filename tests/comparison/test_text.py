@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.readers.results import results_of
+from mlflow_ragmetrics.rows.results import results_of
 
 from .reports import report_of
 

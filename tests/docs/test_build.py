@@ -18,7 +18,7 @@ pytest.importorskip("furo", reason="the extra docs is not installed")
 from making.gallery import PAGES
 
 from mlflow_ragmetrics.registry import builtin_metrics
-from tests.views.pages import carried
+from tests.report.pages import carried
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

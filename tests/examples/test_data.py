@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from mlflow_ragmetrics.readers import join, read_samples
+from mlflow_ragmetrics.rows import join, read_samples
 from mlflow_ragmetrics.suite import Suite
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

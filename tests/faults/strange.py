@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.records.aliases import ALIASES, RECORD_FIELDS
+from mlflow_ragmetrics.rows.aliases import ALIASES, RECORD_FIELDS
 
 HOSTILE = (
     "", " ", "\x00", "\ud800", "\udfff tail", "\x1b[31mred\x1b]0;title\x07", "\u202eevil\u202c", "<script>alert(1)</script>",  # noqa: E501

@@ -16,8 +16,8 @@ from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.cli.options import numbers_of
 from mlflow_ragmetrics.core.question import RelatedChunks, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
-from mlflow_ragmetrics.readers import join, read_samples
 from mlflow_ragmetrics.report.gates import check_names
+from mlflow_ragmetrics.rows import join, read_samples
 from tests.faults.budget import in_time
 
 _BOMB = "\n".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}' if n else 'a'] * 9)}]" for n in range(12))

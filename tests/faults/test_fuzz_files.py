@@ -20,8 +20,8 @@ from mlflow_ragmetrics.adapters.spark.recipe import Recipe
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.configuration.yaml_text import with_threshold
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.readers import read_samples
-from mlflow_ragmetrics.readers.joining import join
+from mlflow_ragmetrics.rows import read_samples
+from mlflow_ragmetrics.rows.joining import join
 from tests.faults.budget import in_time, inputs
 from tests.faults.strange import names, records, texts
 from tests.faults.test_fuzz_replies import inner, objects

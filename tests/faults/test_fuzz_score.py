@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.records.record import to_sample
 from mlflow_ragmetrics.registry import all_metrics
+from mlflow_ragmetrics.rows.record import to_sample
 from tests.faults.budget import in_time, inputs
 from tests.faults.strange import names, records, texts, values
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from tests.views.pages import carried
+from tests.report.pages import carried
 
 ROWS = [
     {

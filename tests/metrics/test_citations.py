@@ -10,7 +10,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.question import Finding, Question, Verify
-from mlflow_ragmetrics.shared.citations import cited_statements
+from mlflow_ragmetrics.metrics.citations import cited_statements
 
 PASSAGES = ["The house is red.", "The house is old and large.", "Trees grow nearby."]
 IDS = ["a.txt", "doc-7", "9c1e"]

@@ -242,7 +242,7 @@ def test_an_alarm_is_told_once_and_again_only_until_it_was_delivered(
 
 
 def test_anchors_are_scored_with_each_pass_that_scores(experiment: str) -> None:
-    from mlflow_ragmetrics.readers import read_samples
+    from mlflow_ragmetrics.rows import read_samples
 
     anchors = list(read_samples([{"id": str(n), "answer": "a" * (n % 10), "label": n % 10 >= 5} for n in range(20)]))
     answered(["abc"])

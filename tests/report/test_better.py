@@ -9,8 +9,8 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import passes, quality_of
-from mlflow_ragmetrics.readers.results import results_of
 from mlflow_ragmetrics.report.gates import check_comparison
+from mlflow_ragmetrics.rows.results import results_of
 
 
 @rm.metric(higher_is_better=False)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.report.diagnosis import CAUSES, diagnose
-from tests.views.pages import carried
+from tests.report.pages import carried
 
 FACT, CLAIM = "The tower is red.", "The bridge is green."
 
@@ -220,8 +220,8 @@ def test_the_traces_of_a_run_carry_it(report: rm.Report) -> None:
 
 
 def test_a_stored_row_is_scored_anew_without_it(report: rm.Report) -> None:
-    from mlflow_ragmetrics.readers.results import results_of
-    from mlflow_ragmetrics.readers.stored_rows import stored_samples
+    from mlflow_ragmetrics.rows.results import results_of
+    from mlflow_ragmetrics.rows.stored_rows import stored_samples
 
     results = results_of(report)
     assert results.diagnoses["1"] == ("generation", report.diagnoses[1].reason)

@@ -17,7 +17,7 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.summary import repeated_questions
-from tests.views.pages import carried
+from tests.report.pages import carried
 
 SUITE = rm.Suite(["coherence"])
 

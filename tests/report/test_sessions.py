@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.sessions import Session, Turn, in_order, session_figures, session_score
-from tests.views.pages import carried
+from tests.report.pages import carried
 
 CLAIMS_NOTHING = Score(1.0, details={"rule": "no_claims", "unmeasured": "no_claims"})
 NO_CONTEXT = Score(1.0, details={"no_context": True, "unmeasured": "no_context"})

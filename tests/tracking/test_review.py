@@ -12,8 +12,8 @@ from mlflow.entities import AssessmentSource
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.readers.labels import label_probabilities
-from mlflow_ragmetrics.readers.results import results_of
+from mlflow_ragmetrics.rows.labels import label_probabilities
+from mlflow_ragmetrics.rows.results import results_of
 from mlflow_ragmetrics.tracking.review import queue_for_review
 
 queues = pytest.importorskip("mlflow.genai.review_queues")

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.readers.results import results_of
+from mlflow_ragmetrics.report import page as report_page
+from mlflow_ragmetrics.rows.results import results_of
 from mlflow_ragmetrics.tracking import tables
 from mlflow_ragmetrics.tracking.tables import GrowingTable
-from mlflow_ragmetrics.views import report_page
-from tests.views.pages import carried
+from tests.report.pages import carried
 
 RECORDS = [
     {

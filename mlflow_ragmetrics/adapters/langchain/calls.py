@@ -25,7 +25,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, result_of, run_in_thread, start_thread
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.records.aliases import ALIASES
+from mlflow_ragmetrics.rows.aliases import ALIASES
 
 __all__ = ["FIGURES", "Answered", "Caller", "Config", "ask_all", "input_maker", "runnable_of"]
 

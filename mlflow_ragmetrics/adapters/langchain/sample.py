@@ -10,9 +10,9 @@ from typing import Any, Union
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.seen import Found, found_in, lists_of, replies_of
 from mlflow_ragmetrics.core.sample import Chunk, Message, Sample
-from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.records.conversation import closing_answer
-from mlflow_ragmetrics.records.messages import (
+from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
+from mlflow_ragmetrics.rows.conversation import closing_answer
+from mlflow_ragmetrics.rows.messages import (
     answer_in,
     citations_in,
     mapping_of,
@@ -21,8 +21,8 @@ from mlflow_ragmetrics.records.messages import (
     question_in,
     turns_before,
 )
-from mlflow_ragmetrics.records.record import to_sample
-from mlflow_ragmetrics.records.values import document_ids_of
+from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.rows.values import document_ids_of
 
 __all__ = ["Known", "Reading", "call_with"]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
 from mlflow_ragmetrics.core.sample import Chunk
-from mlflow_ragmetrics.records.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.records.conversation import directs_agents, tool_chunks
-from mlflow_ragmetrics.records.messages import joined_parts
-from mlflow_ragmetrics.records.values import are_texts, chunks_of, distinct
+from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
+from mlflow_ragmetrics.rows.conversation import directs_agents, tool_chunks
+from mlflow_ragmetrics.rows.messages import joined_parts
+from mlflow_ragmetrics.rows.values import are_texts, chunks_of, distinct
 
 __all__ = ["Found", "document_lists", "found_in", "leading_calls", "lists_of", "replies_of", "seen_in"]
 

@@ -14,10 +14,10 @@ from mlflow_ragmetrics.core.score import DOUBTS
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.metrics.documents import RetrievalCounts
 from mlflow_ragmetrics.report.diagnosis import CAUSES, cause_figures
 from mlflow_ragmetrics.report.marks import SILENT, Cause
 from mlflow_ragmetrics.report.totals import Summary, figures_of_totals
-from mlflow_ragmetrics.shared.retrieval import RetrievalCounts
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 from mlflow_ragmetrics.statistics.resampling import Vector
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides

@@ -17,10 +17,10 @@ from mlflow_ragmetrics.core.sample import FIELDS, Sample
 from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.records.aliases import ALIASES_BY_NATURE
-from mlflow_ragmetrics.records.fields import FIELD_OF, MLFLOW_COLUMNS, RECORD_NAMES
-from mlflow_ragmetrics.records.record import check_columns, to_sample
 from mlflow_ragmetrics.report.arrow import ScoreColumns
+from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
+from mlflow_ragmetrics.rows.fields import FIELD_OF, MLFLOW_COLUMNS, RECORD_NAMES
+from mlflow_ragmetrics.rows.record import check_columns, to_sample
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides
 

@@ -11,7 +11,7 @@ from mlflow_ragmetrics.core.question import Verify
 from mlflow_ragmetrics.core.score import Evidence, Item
 from mlflow_ragmetrics.judges.lexical.backing import doubted_words, unbacked_in, unbacked_spans
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
-from tests.views.pages import carried
+from tests.report.pages import carried
 
 PASSAGES = ("Bread is baked early. Flour comes from the mill.", "The tower of Paris was built in 1889. It is of iron.")
 

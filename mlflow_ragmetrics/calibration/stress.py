@@ -1,0 +1,220 @@
+"""``stress``: which edits of supported claims a suite's judge notices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Union
+
+from mlflow_ragmetrics.calibration.edits import CONTROL, KINDS, Edit
+from mlflow_ragmetrics.core.document import Heading, Line, Table, number, to_text
+from mlflow_ragmetrics.core.metric import Metric, metric
+from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.question import Steps, Verify, ask
+from mlflow_ragmetrics.core.sample import Message, Sample
+from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.text import counted, say, sentences, terms
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.metrics.claims import read_findings, verified_claims
+from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.rows import Data, read_samples
+from mlflow_ragmetrics.shared.assertions import asserts
+from mlflow_ragmetrics.shared.non_answers import has_context
+from mlflow_ragmetrics.suite import Suite, SuiteLike
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+__all__ = ["STRESS_KINDS", "Stress", "stress"]
+
+_FOREIGN, _CONTROL = "foreign", "control"
+STRESS_KINDS = (*KINDS, _FOREIGN, _CONTROL)
+_FEWEST_WORDS = 5
+_SHARED = 0.5
+
+
+@dataclass(frozen=True)
+class Stress:
+    """Which kinds of edits the judge notices: the ``report`` on the edited answers, one metric for each kind.
+
+    ``negation``, ``number``, ``name``, ``date``, ``unit``, ``order`` (two names or numbers exchanged, "before" for
+    "after"), ``condition`` (an "if", "only" or "may" dropped) and ``foreign`` (a sentence of another row) change the
+    meaning: the score of a row is 1 where the judge no longer supports the claim. ``control`` keeps the meaning: 1 is a
+    false alarm, and a judge that notices everything raises many.
+    """
+
+    report: Report
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per kind: ``edits`` that were judged, ``noticed`` ones, their ``share`` with its 95 % interval."""
+        import pandas as pd
+
+        return pd.DataFrame([self._record(key) for key in self.report.keys])
+
+    def _record(self, key: str) -> dict[str, Any]:
+        figures = self.report.metrics
+        edits = int(figures.get(f"{key}/n_scored", 0))
+        share = figures.get(f"{key}/mean")
+        limits = {name: figures.get(f"{key}/{name}") for name in ("ci_low", "ci_high")}
+        failed = int(figures.get(f"{key}/n_error", 0))
+        noticed = 0 if share is None else round(share * edits)
+        return {"kind": _kind(key), "edits": edits, "noticed": noticed, "share": share, **limits, "failed": failed}
+
+    def to_text(self, width: int | None = None) -> str:
+        """The table, ``width`` columns wide (default: the terminal), and what it means."""
+        records = [self._record(key) for key in self.report.keys]
+        intervals = [
+            "–" if r["ci_low"] is None or r["ci_high"] is None else f"{r['ci_low']:.2f}–{r['ci_high']:.2f}"
+            for r in records
+        ]
+        columns = {
+            "kind": [str(record["kind"]) for record in records],
+            "edits": [str(record["edits"]) for record in records],
+            "noticed": [str(record["noticed"]) for record in records],
+            "share": [number(record["share"], 2) for record in records],
+            "95 % interval": intervals,
+            "failed": [str(record["failed"]) for record in records],
+        }
+        judge = ", ".join(self.report.description.get("judge", []))
+        heading = f"What the judge {judge} notices in edited answers of {counted(len(self.report), 'row')}"
+        note = "control keeps the meaning: what is noticed there is a false alarm."
+        table = Table(columns, left=["kind"], droppable=["failed"])
+        incomplete = self.report.banner[:1] if self.report.incomplete else []
+        return to_text([Heading(heading), table, *map(Line, [note, *incomplete])], width)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def plot(self) -> Figure | None:
+        """The share noticed of each kind, with its interval; ``None`` where nothing was judged."""
+        from mlflow_ragmetrics.report.plots import Drawn, intervals_plot
+
+        found = [record for record in map(self._record, self.report.keys) if record["share"] is not None]
+        shares = [
+            Drawn(f"{r['kind']} ({r['edits']})", r["share"], r["ci_low"], r["ci_high"], number(r["share"], 2))
+            for r in found
+        ]
+        return intervals_plot(shares, "Edits that the judge notices", "share with 95 % interval")
+
+    def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
+        """Write report, table (``rag_stress.json``) and plot into ``run_id``, else the active run, else a new one."""
+        from mlflow_ragmetrics.tracking.findings import Findings, log_findings
+
+        target = self.report.log(run_id=run_id, run_name=run_name or "stress", traces=False)
+        found = Findings(tables={"rag_stress.json": self.table}, plots={"ragmetrics_stress.png": self.plot()})
+        return log_findings(found, target, None)
+
+
+def stress(
+    suite: SuiteLike,
+    data: Data,
+    *,
+    kinds: Iterable[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    progress: Union[bool, None] = None,
+) -> Stress:
+    """Which kinds of edits the judge of ``suite`` notices in the supported answers of ``data``; no labels are needed.
+
+    Of each answer one claim that the judge supports by the row's ``contexts`` is edited, for each of ``kinds``
+    (default: all) that applies to one, and judged again among the answer's other claims: one question a row for its
+    claims, one for their verdicts, and one for each kind. Which claim and place is edited depends on the row alone.
+    ``columns`` as in ``Suite.evaluate``. ``InvalidOptionError`` for an unknown kind; ``MissingFieldError`` where no row
+    has contexts.
+
+    >>> rows = [
+    ...     {"answer": "The tower is 330 metres high.", "contexts": ["The tower is 330 metres high."]}
+    ... ]
+    >>> stress("faithfulness", rows, kinds=["number"], progress=False).table["noticed"].tolist()
+    [1]
+    """
+    wanted = list(dict.fromkeys(STRESS_KINDS if kinds is None else [kinds] if isinstance(kinds, str) else kinds))
+    unknown = [kind for kind in wanted if kind not in STRESS_KINDS]
+    if unknown or not wanted:
+        message = f"kinds: {shown(unknown[0]) if unknown else 'an empty list'}; there are {', '.join(STRESS_KINDS)}"
+        raise InvalidOptionError(message, param="kinds")
+    samples = list(read_samples(data, columns))
+    foreign = _foreign_sentences(samples) if _FOREIGN in wanted else ()
+    judging = Suite.of(suite).replace(
+        metrics=[_metric(kind, foreign) for kind in wanted], weights=None, thresholds=None, name_prefix=""
+    )
+    return Stress(judging.evaluate(samples, progress=progress))
+
+
+def _key(kind: str) -> str:
+    return "false_alarms" if kind == _CONTROL else f"notices_{kind}"
+
+
+def _kind(key: str) -> str:
+    return _CONTROL if key == _key(_CONTROL) else key.removeprefix("notices_")
+
+
+def _metric(kind: str, foreign: Sequence[str]) -> Metric:
+    edits = CONTROL if kind == _CONTROL else KINDS.get(kind, ())
+
+    def noticed(
+        answer: str,
+        contexts: Sequence[str],
+        question: str | None = None,
+        history: Sequence[Message] | None = None,
+    ) -> Steps[Score]:
+        """Whether the judge no longer supports a claim once it is edited."""
+        if not has_context(contexts):
+            return Score(reason=say("stress.no_context"))
+        verified = yield from verified_claims(answer, contexts, question=question, history=history)
+        place, edited = _edited(verified.items, contexts, edits, foreign)
+        if place is None:
+            return Score(reason=say("stress.not_applicable"), warnings=verified.warnings)
+        claims = tuple(edited if number == place else item.text for number, item in enumerate(verified.items))
+        findings = yield from ask(Verify(claims, tuple(contexts), question=question))
+        after = read_findings(claims, findings, len(contexts))[0][place]
+        before = verified.items[place].text
+        is_noticed = after.verdict != "SUPPORTED"
+        reason = say("stress.noticed" if is_noticed else "stress.missed", before=before, edited=edited)
+        return Score(
+            value=float(is_noticed), reason=reason, items=(after,), details={"kind": kind, "claims": len(claims)}
+        )
+
+    named = metric(name=_key(kind), higher_is_better=kind != _CONTROL, asks=("judge",))
+    return named(noticed)
+
+
+def _edited(
+    items: Sequence[Item], contexts: Sequence[str], edits: Sequence[Edit], foreign: Sequence[str]
+) -> tuple[int | None, str]:
+    """The number of the claim to edit, and what it becomes: nothing that is there already, or in the passages."""
+    taken = {item.text for item in items}
+    supported = [number for number, item in enumerate(items) if item.verdict == "SUPPORTED"]
+    seed = _seed("\n".join(sorted(taken)))
+    start = seed % len(supported) if supported else 0
+    for place in (*supported[start:], *supported[:start]):
+        found = [edit(items[place].text, seed) for edit in edits] if edits else [_foreign(contexts, foreign, seed)]
+        for edited in found:
+            if edited is not None and edited not in taken and not any(edited in text for text in contexts):
+                return place, edited
+    return None, ""
+
+
+def _seed(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=4).digest(), "big")
+
+
+def _foreign_sentences(samples: Sequence[Sample]) -> tuple[str, ...]:
+    """A sentence of each answer that asserts something in at least five words."""
+    answers = (sample.answer or "" for sample in samples)
+    asserted = ([each for each in sentences(text) if asserts(each)] for text in answers)
+    long = ([each for each in found if len(each.split()) >= _FEWEST_WORDS] for found in asserted)
+    return tuple(dict.fromkeys(found[0].strip() for found in long if found))
+
+
+def _foreign(contexts: Sequence[str], foreign: Sequence[str], seed: int) -> str | None:
+    """A sentence of another row of whose words the passages hold less than half."""
+    held = {term for text in contexts for term in terms(text)}
+    start = seed % len(foreign) if foreign else 0
+    for each in (*foreign[start:], *foreign[:start]):
+        own = set(terms(each))
+        if own and len(own & held) < _SHARED * len(own):
+            return each
+    return None

@@ -1,0 +1,309 @@
+"""Citations in answers: which sentence cites which passage, and whether that passage backs it (ALCE)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlflow_ragmetrics.core.question import Finding, Steps, Verify, ask, together
+from mlflow_ragmetrics.core.score import Item
+from mlflow_ragmetrics.metrics.claims import read_findings
+from mlflow_ragmetrics.shared.assertions import asserts, statements
+
+__all__ = ["Checked", "Citation", "cited_statements", "checked_citations"]
+
+_NAMES = (
+    r"(?:sources?|src|passages?|documents?|docs?|contexts?|chunks?|excerpts?|refs?|references?|citations?|ids?|"
+    r"источник\w*|отрывк\w*|отрывок|документ\w*|фрагмент\w*|контекст\w*|ссылк\w*)"
+)
+_BRACKETS = re.compile(r"[\[(【]([^\[\]()【】\n]{1,200})[\])】](?:\([^()\s]{1,300}\))?")
+_SUPERSCRIPTS = re.compile(r"(?:(?<=[^\W\d_]{3})|(?<=[.,;:!?)»”\"]))[⁰¹²³⁴-⁹]{1,3}(?:[,˒][⁰¹²³⁴-⁹]{1,3})*")
+_PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹˒", "0123456789,")
+_NAMED = re.compile(rf"{_NAMES}(?:[ .:#№_-]{{1,3}}|(?=\d))(.+)", re.IGNORECASE)
+_SEPARATORS = re.compile(r" ?[,;&|] ?| (?:and|и) ")
+_RANGE = re.compile(r"(\d{1,3}) ?[-–—] ?(\d{1,3})")
+_LIST_HEADING = re.compile(
+    r"^[^\w\n]{0,20}(?:references|sources|citations|works cited|footnotes|источники|ссылки|"
+    r"литература|список литературы|сноски)[^\w\n]{0,20}$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_DEFINITION = re.compile(r"^[ \t]{0,3}\[\^?([\w.-]{1,40})\]:[ \t]?(.*)$", re.MULTILINE)
+_LISTED = re.compile(r"^[ \t]{0,3}(?:[-*][ \t]+)?\[?\^?(\d{1,3})(?:\]:?|[.)])[ \t]+(.*)$", re.MULTILINE)
+_MOST = 2_000
+_FIRST_MARK = 0xF0000  # a plane for private use: no text that means anything has these
+_MARKS = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_FIRST_MARK + _MOST)}]")
+_BEHIND_STOP = re.compile(rf"(?<![.!?…])([.!?…]+[\"'”’»)]*)([ \t]*)({_MARKS.pattern}(?:[ \t]*{_MARKS.pattern})*)")
+
+_INDEX_KEYS = ("document_index",)
+_ID_KEYS = (
+    "document_ids",
+    "source_ids",
+    "doc_ids",
+    "document_id",
+    "source_id",
+    "doc_id",
+    "id",
+    "source",
+    "file_id",
+    "url",
+)
+_NUMBER_KEYS = ("passage", "number", "index", "citation", "chunk")
+_QUOTE_KEYS = ("cited_text", "quote")
+
+
+@dataclass(frozen=True)
+class Citation:
+    """One citation: its ``label`` as written, the ``passage`` (from 1; 0: there is none), the statement (from 0).
+
+    ``statement=None``: it stands for the whole answer.
+    """
+
+    label: str
+    passage: int
+    statement: int | None
+
+
+def cited_statements(
+    answer: str, passages: Sequence[str], ids: Sequence[str] | None, metadata: Mapping[str, Any] | None
+) -> tuple[list[str], list[Citation]]:
+    """The sentences of ``answer`` without its citations, and the citations, each once for a sentence.
+
+    Read are [1], [1][2], [1, 2], [1-3], (source 2), [doc 3], 【1†source】, footnotes ([^1] with or without definitions,
+    superscripts), the passages' ``ids`` in brackets, and ``metadata["citations"]``: numbers, ids, or mappings as
+    Anthropic, Cohere and LangChain give them (document index, ids or quote; the place in the answer, else all of it).
+    A citation behind a full stop belongs to the sentence before.
+    """
+    body, defined = _without_definitions(_MARKS.sub("", answer), passages, ids)
+    found: list[tuple[str, list[int]]] = []
+
+    def marked(label: str, numbers: list[int] | None) -> str | None:
+        if numbers is None or len(found) >= _MOST:
+            return None
+        found.append((label, numbers))
+        return chr(_FIRST_MARK + len(found) - 1)
+
+    def bracket(match: re.Match[str]) -> str:
+        return marked(match[0], _numbers(match[1], match[0][0] != "(", passages, ids, defined)) or match[0]
+
+    def superscript(match: re.Match[str]) -> str:
+        return marked(match[0], _numbers(match[0].translate(_PLAIN), True, passages, ids, defined)) or match[0]
+
+    text = _SUPERSCRIPTS.sub(superscript, _BRACKETS.sub(bracket, body))
+    lines = statements(_BEHIND_STOP.sub(r"\3\1\2", text))
+    citations: dict[tuple[int, int | None], Citation] = {}
+    plain: list[str] = []
+    for line in lines:
+        for mark in _MARKS.findall(line):
+            label, numbers = found[ord(mark) - _FIRST_MARK]
+            for number in numbers:
+                citations.setdefault((number or -len(citations) - 1, len(plain)), Citation(label, number, len(plain)))
+        plain.append(re.sub(r" ([.,;:!?…])", r"\1", " ".join(_MARKS.sub(" ", line).split())))
+    for label, number, place in _structured(answer, plain, passages, ids, metadata):
+        citations.setdefault((number or -len(citations) - 1, place), Citation(label, number, place))
+    return plain, list(citations.values())
+
+
+def _without_definitions(answer: str, passages: Sequence[str], ids: Sequence[str] | None) -> tuple[str, dict[str, int]]:
+    """The answer without its list of sources, and the passages that the list's entries name."""
+    defined: dict[str, int] = {}
+    heading = _LIST_HEADING.search(answer)
+    body, listed = (answer[: heading.start()], answer[heading.end() :]) if heading else (answer, "")
+    entries = [*_DEFINITION.findall(body), *_DEFINITION.findall(listed), *_LISTED.findall(listed)]
+    for label, text in entries:
+        number = next((i for i, each in enumerate(ids or (), 1) if each and each in text), 0) or _quoted(text, passages)
+        if number:
+            defined[label] = number
+    return _DEFINITION.sub("", body), defined
+
+
+def _quoted(text: str, passages: Sequence[str]) -> int:
+    """The number of the passage that has ``text`` in it, 0 for none."""
+    wanted = " ".join(text.split()).strip(" .…\"'“”«»").casefold()
+    if len(wanted) < 8:
+        return 0
+    return next((i for i, each in enumerate(passages, 1) if wanted in " ".join(each.split()).casefold()), 0)
+
+
+def _numbers(
+    inside: str, bare: bool, passages: Sequence[str], ids: Sequence[str] | None, defined: Mapping[str, int]
+) -> list[int] | None:
+    """The passages that a bracket names, 0 for each that is not there; ``None`` where it is no citation."""
+    text = inside.partition("†")[0].strip()
+    named = _NAMED.fullmatch(text)
+    by_id = {each: number for number, each in enumerate(ids or (), 1)}
+    if text in by_id:
+        return [by_id[text]]
+    numbers: list[int] = []
+    for part in _SEPARATORS.split(named[1] if named else text):
+        each = part.strip().lstrip("^")
+        again = _NAMED.fullmatch(each)
+        each = again[1] if again else each
+        span = _RANGE.fullmatch(each)
+        if each in by_id or part.strip() in by_id:
+            numbers.append(by_id.get(each) or by_id[part.strip()])
+        elif each in defined:
+            numbers.append(defined[each])
+        elif (each.isdecimal() and len(each) <= 3) and (bare or named):
+            numbers.append(int(each) if 1 <= int(each) <= len(passages) else 0)
+        elif span and (bare or named) and int(span[1]) <= int(span[2]):
+            numbers += [n if n <= len(passages) else 0 for n in range(max(1, int(span[1])), int(span[2]) + 1)]
+        else:
+            return None
+    return numbers
+
+
+def _structured(
+    answer: str,
+    lines: Sequence[str],
+    passages: Sequence[str],
+    ids: Sequence[str] | None,
+    metadata: Mapping[str, Any] | None,
+) -> Iterator[tuple[str, int, int | None]]:
+    given = (metadata or {}).get("citations")
+    if not isinstance(given, (list, tuple)):
+        return
+    entries = [each if isinstance(each, Mapping) else {"source_id": each} for each in given]
+    from_0 = any(each.get(key) in (0, "0") for each in entries for key in ("source_id", *_NUMBER_KEYS))
+    for entry in entries:
+        places = _places(entry, answer, lines)
+        for label, number in _sources(entry, passages, ids, from_0):
+            for place in places:
+                yield label, number, place
+
+
+def _sources(
+    entry: Mapping[str, Any], passages: Sequence[str], ids: Sequence[str] | None, from_0: bool
+) -> list[tuple[str, int]]:
+    """The passages that one structured citation names, each with its label; 0 for what is not there."""
+    quote = next((str(entry[key]) for key in _QUOTE_KEYS if entry.get(key)), "")
+    for key in _INDEX_KEYS:
+        if isinstance(entry.get(key), int):
+            number = entry[key] + 1
+            return [(quote or f"{key} {entry[key]}", number if 1 <= number <= len(passages) else 0)]
+    named = next((entry[key] for key in (*_ID_KEYS, *_NUMBER_KEYS) if entry.get(key) is not None), None)
+    if quote and (number := _quoted(quote, passages)):
+        return [(quote, number)]
+    found = []
+    by_id = {each: number for number, each in enumerate(ids or (), 1)}
+    for each in named if isinstance(named, (list, tuple)) else [named]:
+        text = str(each).strip()
+        if text in by_id:
+            found.append((text, by_id[text]))
+        elif text.isdecimal() and len(text) <= 3:
+            number = int(text) + from_0
+            found.append((text, number if 1 <= number <= len(passages) else 0))
+        else:
+            found.append((quote or text, 0))
+    return found
+
+
+def _places(entry: Mapping[str, Any], answer: str, lines: Sequence[str]) -> list[int | None]:
+    """The statements that a structured citation stands behind; ``[None]`` where it names no place."""
+    start, end = (next((entry[key] for key in keys if isinstance(entry.get(key), int)), None) for keys in _SPANS)
+    text = answer[start:end] if start is not None and end is not None else entry.get("text")
+    if not isinstance(text, str) or not text.strip():
+        return [None]
+    wanted = " ".join(text.split())
+    return [place for place, line in enumerate(lines) if wanted in line or line in wanted] or [None]
+
+
+_SPANS = (("start", "start_index"), ("end", "end_index"))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The statements of an answer that assert something, and its citations, each judged.
+
+    ``statements``: (item, whether it cites at all), the item SUPPORTED where the passages that it cites back it
+    together. ``citations``: (citation, the statement's text, "right", "wrong", "needless" or "unknown").
+    """
+
+    statements: tuple[tuple[Item, bool], ...]
+    citations: tuple[tuple[Citation, str, str], ...]
+
+
+def checked_citations(
+    answer: str,
+    passages: Sequence[str],
+    ids: Sequence[str] | None,
+    question: str | None,
+    metadata: Mapping[str, Any] | None,
+) -> Steps[Checked]:
+    """Judge each statement by the passages that it cites together, and by each of them alone where there are several.
+
+    One ``Verify`` for each distinct set of passages, all asked at once; then one for each set of three or more without
+    one of them, where the set backs what that one does not.
+    """
+    lines, citations = cited_statements(answer, passages, ids, metadata)
+    stated = [number for number, line in enumerate(lines) if asserts(line)]
+    cited = {
+        number: tuple(sorted({c.passage for c in citations if c.passage and c.statement in (number, None)}))
+        for number in stated
+    }
+    wanted = {(place, numbers) for place, numbers in cited.items() if numbers}
+    wanted |= {(place, (each,)) for place, numbers in cited.items() for each in numbers}
+    judged = yield from _judged(wanted, lines, passages, question)
+
+    def backs(place: int, numbers: tuple[int, ...]) -> bool:
+        return bool(numbers) and judged[place, numbers].verdict == "SUPPORTED"
+
+    rests = {
+        (place, tuple(n for n in numbers if n != each))
+        for place, numbers in cited.items()
+        for each in numbers
+        if len(numbers) > 2 and backs(place, numbers) and not backs(place, (each,))
+    }
+    judged |= yield from _judged(rests - judged.keys(), lines, passages, question)
+
+    def grade(citation: Citation) -> str:
+        if not citation.passage:
+            return "unknown"
+        places = [citation.statement] if citation.statement is not None else stated
+        grades = {"wrong"}
+        for place in places:
+            numbers = cited.get(place, ())
+            if backs(place, numbers):
+                rest = tuple(n for n in numbers if n != citation.passage)
+                alone = backs(place, (citation.passage,))
+                grades.add("needless" if not alone and backs(place, rest) else "right")
+        return next(each for each in ("right", "needless", "wrong") if each in grades)
+
+    statements_judged = tuple(
+        (judged[place, cited[place]], True) if cited[place] else (Item("sentence", lines[place], "NEUTRAL"), False)
+        for place in stated
+    )
+    graded = tuple(
+        (each, lines[each.statement] if each.statement is not None else " ".join(lines), grade(each))
+        for each in citations
+        if each.statement is None or each.statement in cited
+    )
+    return Checked(statements_judged, graded)
+
+
+def _judged(
+    wanted: set[tuple[int, tuple[int, ...]]], lines: Sequence[str], passages: Sequence[str], question: str | None
+) -> Steps[dict[tuple[int, tuple[int, ...]], Item]]:
+    """The item of each wanted (statement, passages), with evidence numbered as all passages are."""
+    by_set: dict[tuple[int, ...], list[int]] = {}
+    for place, numbers in sorted(wanted):
+        by_set.setdefault(numbers, []).append(place)
+    asked = [
+        Verify(tuple(lines[place] for place in places), tuple(passages[n - 1] for n in numbers), question=question)
+        for numbers, places in by_set.items()
+    ]
+    answers = yield from together(*map(ask, asked))
+    judged: dict[tuple[int, tuple[int, ...]], Item] = {}
+    for (numbers, places), verify, findings in zip(by_set.items(), asked, answers, strict=True):
+        renumbered = [_renumbered(finding, numbers) for finding in findings]
+        items, _ = read_findings(verify.claims, renumbered, len(passages))
+        judged.update(
+            {(place, numbers): each.changed(kind="sentence") for place, each in zip(places, items, strict=True)}
+        )
+    return judged
+
+
+def _renumbered(finding: Finding, numbers: tuple[int, ...]) -> Finding:
+    quotes = tuple((numbers[number - 1], quote) for number, quote in finding.quotes if 1 <= number <= len(numbers))
+    return Finding(finding.verdict, finding.reason, finding.support, quotes, finding.unquoted)

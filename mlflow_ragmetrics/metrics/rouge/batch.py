@@ -1,0 +1,296 @@
+"""ROUGE of many pairs at once, in arrays.
+
+What ``overlap`` counts for one pair is counted here for many together, with the same numbers. The steps of
+``rougeLsum`` are those of ``lcs.Lines``, taken in thousands of references at once, each beside a line of its answer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz.distance import LCSseq
+
+from mlflow_ragmetrics.core.text import normalize
+from mlflow_ragmetrics.metrics.rouge.overlap import RougeKind, Tokenizer, overlap, stemmed
+
+__all__ = ["Counts", "Shares", "overlaps", "shares_of"]
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Words = NDArray[np.uint64]
+Counts = Ints
+"""Matched units, units of the answers and units of the references (rows), by pair (columns)."""
+Shares = NDArray[np.float64]
+
+_FEW = 16  # pairs: fewer are counted faster one by one
+_LONG = 5000  # characters: tables of longer texts are too large to be kept together
+_TOGETHER = 1_500_000  # characters: two numbers of tokens and a place among them fit into 63 bits
+_LINE, _TEXT = 0, 1  # the ids of what ends a line and a text
+_LANES = 1 << 12  # lines that are worked on together: some arrays of them fit into the processor's cache
+_TABLE = 1 << 20  # words that are kept of them
+_TO_TOKENS = bytearray(b" " * 256)  # what becomes of each byte
+_TO_TOKENS[ord("0") : ord("9") + 1] = b"0123456789"
+_TO_TOKENS[ord("a") : ord("z") + 1] = b"abcdefghijklmnopqrstuvwxyz"
+_TO_TOKENS[ord("\n")] = ord("|")
+_TO_TOKENS[0xFF] = ord("#")  # no byte of UTF-8
+
+
+def overlaps(
+    answers: Sequence[str], references: Sequence[str], kind: RougeKind, tokenizer: Tokenizer, stemmer: bool
+) -> Counts:
+    """The ``overlap`` of each answer with its reference; the tokens of the same texts are found once for all kinds.
+
+    >>> overlaps(["the cat sat"], ["the cat lay down"], "rouge2", "whitespace", False).tolist()
+    [[1], [2], [3]]
+    """
+    answers, references = tuple(answers), tuple(references)
+    found = np.zeros((3, len(answers)), np.int64)
+    alone = set(range(len(answers)))
+    for places, pairs in _blocks_of(answers, references, tokenizer, stemmer):
+        found[:, places] = pairs.overlaps(kind)
+        alone.difference_update(places)
+    for place in alone:
+        found[:, place] = overlap(answers[place], references[place], kind, tokenizer, stemmer)
+    return found
+
+
+def shares_of(counts: Counts) -> dict[str, Shares]:
+    """Precision, recall and f1 by pair, as those of an ``Overlap``."""
+    matched, own, others = counts
+    precision, recall = matched / np.maximum(own, 1), matched / np.maximum(others, 1)
+    f1 = 2 * precision * recall / np.where(matched, precision + recall, 1.0)
+    return {"precision": precision, "recall": recall, "f1": f1}
+
+
+@lru_cache(maxsize=2)
+def _blocks_of(
+    answers: tuple[str, ...], references: tuple[str, ...], tokenizer: Tokenizer, stemmer: bool
+) -> list[tuple[list[int], _Pairs]]:
+    """The pairs that are counted together, and their places; cached, as many variants score the same rows."""
+    lengths = np.array([list(map(len, answers)), list(map(len, references))])
+    short = np.flatnonzero(lengths.max(axis=0) <= _LONG)
+    numbers = np.cumsum(lengths.sum(axis=0)[short]) // _TOGETHER
+    blocks = []
+    for part in np.split(short, np.flatnonzero(np.diff(numbers)) + 1):
+        places = part.tolist()
+        if len(places) >= _FEW:
+            try:
+                pairs = _Pairs([side[place] for side in (answers, references) for place in places], tokenizer, stemmer)
+            except UnicodeEncodeError:  # a lone surrogate, which only Python's own strings have
+                continue
+            blocks.append((places, pairs))
+    return blocks
+
+
+class _Pairs:
+    """Answers, and as many references after them, tokenised once for all kinds of ROUGE.
+
+    ``slots``: equal for equal tokens of one pair, and in the order of the pairs. ``shared``: the tokens that stand on
+    both sides of their pair; no others match.
+    """
+
+    def __init__(self, texts: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> None:
+        self._size = len(texts) // 2
+        marked = _ids_of(texts, tokenizer, stemmer)
+        ends = np.flatnonzero(marked <= _TEXT)
+        sizes = np.diff(ends, prepend=-1) - 1
+        ends_text = marked[ends] == _TEXT
+        self._line_texts = (np.cumsum(ends_text) - ends_text)[sizes > 0]
+        self._lines = np.repeat(np.arange(len(self._line_texts)), sizes[sizes > 0])
+        self._texts = self._line_texts[self._lines]
+        self._sizes = np.bincount(self._texts, minlength=len(texts))
+        self._answered = int(self._sizes[: self._size].sum())
+        ids = marked[marked > _TEXT]
+        pairs = self._texts % self._size
+        self._slots = _slots(pairs * (int(ids.max(initial=0)) + 1) + ids)
+        self._slot_pairs = _pair_of(self._slots, pairs)
+        self._first_slots = np.searchsorted(self._slot_pairs, np.arange(self._size + 1))
+        self._counts = _counts(self._slots, self._answered, len(self._slot_pairs))
+        self._on_both: Bools = self._counts.min(axis=0) > 0
+        self._shared = self._on_both[self._slots]
+
+    def overlaps(self, kind: RougeKind) -> Counts:
+        count_matched = {"rouge1": self._unigrams, "rouge2": self._bigrams, "rougeLsum": self._summary}.get(kind)
+        matched = count_matched() if count_matched else self._common_lengths
+        units = np.maximum(self._sizes - (kind == "rouge2"), 0)
+        return np.stack([matched, units[: self._size], units[self._size :]])
+
+    def _unigrams(self) -> Ints:
+        return self._by_pair(self._counts.min(axis=0), self._slot_pairs)
+
+    def _bigrams(self) -> Ints:
+        firsts = np.flatnonzero(self._shared[1:] & self._shared[:-1] & (np.diff(self._texts) == 0))
+        slots = _slots(self._slots[firsts] * len(self._slot_pairs) + self._slots[firsts + 1])
+        pairs = _pair_of(slots, self._texts[firsts] % self._size)
+        answered = int(np.searchsorted(firsts, self._answered))
+        return self._by_pair(_counts(slots, answered, len(pairs)).min(axis=0), pairs)
+
+    def _by_pair(self, counts: Ints, pairs: Ints) -> Ints:
+        return np.bincount(pairs, counts, self._size).astype(np.int64)
+
+    @cached_property
+    def _common_lengths(self) -> Ints:
+        """Of strings in which a character stands for each shared token."""
+        texts = self._texts[self._shared]
+        codes = self._slots[self._shared] - self._first_slots[texts % self._size]
+        characters = codes.astype("<u4").tobytes().decode("utf-32-le")
+        ends = np.cumsum(np.bincount(texts, minlength=2 * self._size)).tolist()
+        sides = [characters[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        return np.array(list(map(LCSseq.similarity, sides[: self._size], sides[self._size :])), np.int64)
+
+    def _summary(self) -> Ints:
+        """Tokens of the references' lines that the answers' lines match, each at most as often as it occurs there."""
+        lines, size = self._lines, self._size
+        is_single = (np.bincount(self._line_texts, minlength=2 * size).reshape(2, -1) == 1).all(axis=0)
+        kept = self._shared & ~is_single[self._texts % size]
+        follows = kept[:-1] & (np.diff(lines) == 0)
+        kept[1 : self._answered] |= follows[: max(0, self._answered - 1)]  # as in ``lcs.Lines``: the first foreign one
+        own, others = np.split(np.flatnonzero(kept), [np.count_nonzero(kept[: self._answered])])
+        others = others[self._is_matched(own, others)]
+        found = np.bincount(self._slots[others], minlength=len(self._slot_pairs))
+        matched = self._by_pair(np.minimum(found, self._counts[0]), self._slot_pairs)
+        return np.where(is_single, self._common_lengths, matched) if is_single.any() else matched
+
+    def _is_matched(self, own: Ints, others: Ints) -> Bools:
+        """Which of the references' tokens ``others`` some line of the answers' tokens ``own`` matches.
+
+        The tokens of a reference are bits, with a free one after each line, in as many words as that takes.
+        """
+        pairs = self._texts[others] - self._size
+        bits = np.arange(len(others)) + np.cumsum(np.diff(self._lines[others], prepend=-1) != 0)
+        bits -= bits[np.searchsorted(pairs, pairs)]
+        words, bits = bits >> 6, np.left_shift(np.uint64(1), (bits & 63).astype(np.uint64))
+        many = np.zeros(self._size, np.int64)
+        np.maximum.at(many, pairs, words + 1)
+        places = (np.cumsum(many) - many)[pairs] + words
+        full = _joined(places, bits, int(many.sum()))
+        widths = np.where(self._on_both, many[self._slot_pairs], 0)
+        end = int(widths.sum())  # the words of foreign tokens
+        masks_of = np.where(widths, np.cumsum(widths) - widths, end)
+        masks = _joined(masks_of[self._slots[others]] + words, bits, end + int(many.max(initial=0)))
+
+        starts = np.flatnonzero(np.diff(self._lines[own], prepend=-1))
+        sizes, of_pair = np.diff(starts, append=len(own)), self._texts[own[starts]]
+        reads, union = masks_of[self._slots[own]], np.zeros_like(full)
+        order = np.lexsort((-sizes, many[of_pair]))
+        for group in np.split(order, np.flatnonzero(np.diff(many[of_pair[order]])) + 1):
+            width = np.arange(many[of_pair[group[:1]]].sum())[:, None]
+            begin = 0
+            while begin < len(group):
+                most = _TABLE // (len(width) * int(sizes[group[begin]]))
+                lanes = group[begin : begin + min(_LANES, max(1, most))]
+                begin += len(lanes)
+                lengths = np.searchsorted(-sizes[lanes], -np.arange(sizes[lanes[0]]))
+                steps = [masks[reads[starts[lanes[:n]] + step] + width] for step, n in enumerate(lengths)]
+                at = (np.cumsum(many) - many)[of_pair[lanes]] + width
+                np.bitwise_or.at(union, at, _matched(full[at], steps))
+        found: Bools = (union[places] & bits) != 0
+        return found
+
+
+def _joined(places: Ints, bits: Words, size: int) -> Words:
+    """The words of so many places, with all bits that belong there."""
+    words = np.zeros(size, np.uint64)
+    np.bitwise_or.at(words, places, bits)
+    return words
+
+
+def _matched(full: Words, steps: Sequence[Words]) -> Words:
+    """By lane (a column of words), the places of one longest common subsequence with each line, as ``lcs.Lines``.
+
+    ``full``: all places of the reference; ``steps``: where each token of the answer's line stands, for those lanes, the
+    first ones, whose lines have it.
+    """
+    row, grown = full.copy(), []
+    for bits in steps:
+        before = row[:, : bits.shape[1]]
+        before[:] = (_sum(before, before & bits) | (before & ~bits)) & full[:, : bits.shape[1]]
+        grown.append(full[:, : bits.shape[1]] ^ before)
+    inner = within = full & _shifted(full, 1)  # places that are not the last ones of their lines
+    shifts: list[tuple[int, Words]] = []
+    while within.any():
+        shift = 1 << len(shifts)
+        shifts.append((shift, within))
+        within = within & _shifted(within, shift)
+    matched, left = np.zeros_like(full), full
+    for bits, places in zip(reversed(steps), reversed(grown), strict=True):
+        some = (slice(None), slice(bits.shape[1]))
+        reached = left[some] & (bits | places)
+        for shift, mask in shifts:
+            reached |= _shifted(reached, shift) & mask[some]
+        hit = (reached ^ (_shifted(reached, 1) & inner[some])) & bits  # the highest reached of each line, if it matches
+        matched[some] |= hit
+        left[some] = reached ^ hit
+    return matched
+
+
+def _sum(one: Words, other: Words) -> Words:
+    total = one + other
+    carry = total < one
+    for above in range(1, len(total)):
+        total[above] += carry[above - 1]
+        carry[above] |= carry[above - 1] & (total[above] == 0)
+    return total
+
+
+def _shifted(words: Words, bits: int) -> Words:
+    """Each column's number, shifted to the right."""
+    whole, rest = divmod(bits, 64)
+    moved: Words = words >> np.uint64(rest)
+    if len(words) == 1:
+        return moved
+    moved[: len(words) - whole], moved[len(words) - whole :] = moved[whole:].copy(), 0
+    if rest:
+        moved[: len(words) - whole - 1] |= words[whole + 1 :] << np.uint64(64 - rest)
+    return moved
+
+
+def _ids_of(texts: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> Ints:
+    """The tokens of all texts as ids from 2, with ``_LINE`` where a line ends and ``_TEXT`` where a text does."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if tokenizer == "whitespace":
+        normal = [normalize("NFC", text) for text in texts]
+        line = "\0"
+        while any(line in text for text in normal):
+            line += "\0"
+        joined = f" {line}\0 ".join(["", *normal, ""]).replace("\n", f" {line} ")
+        tokens = compute.utf8_split_whitespace(pa.array([line + joined.rstrip(" ")]))
+    else:
+        encoded = b"\xff".join([b"", *[text.lower().encode("utf-8", "surrogatepass") for text in texts], b""])
+        joined = encoded.translate(_TO_TOKENS).replace(b"|", b" | ").replace(b"#", b" # ").decode("ascii")
+        tokens = compute.ascii_split_whitespace(pa.array(["|" + joined.rstrip(" ")]))
+    found = tokens.values.dictionary_encode()
+    ids: Ints = found.indices.to_numpy()[2:]  # without the two with which it begins, that they have their ids
+    if not stemmer:
+        return ids
+    stems: defaultdict[str, int] = defaultdict(count(2).__next__)
+    return np.array([_LINE, _TEXT, *(stems[stemmed(token)] for token in found.dictionary.to_pylist()[2:])])[ids]
+
+
+def _slots(keys: Ints) -> Ints:
+    """The same number for equal keys, from 0, in the order of the keys."""
+    bits = len(keys).bit_length()
+    ordered = np.sort(keys << bits | np.arange(len(keys)))  # several times as fast as to sort only their places
+    ranks = np.cumsum(np.diff(ordered >> bits, prepend=ordered[:1] >> bits) != 0)
+    slots = np.empty(len(keys), np.int64)
+    slots[ordered & ((1 << bits) - 1)] = ranks
+    return slots
+
+
+def _pair_of(slots: Ints, pairs: Ints) -> Ints:
+    """The pair of each slot."""
+    found = np.zeros(int(slots.max(initial=-1)) + 1, np.int64)
+    found[slots] = pairs
+    return found
+
+
+def _counts(slots: Ints, answered: int, size: int) -> Ints:
+    """How often each slot occurs among the answers' units, which come first, and among the references'."""
+    return np.stack([np.bincount(side, minlength=size) for side in (slots[:answered], slots[answered:])])

@@ -1,1 +1,0 @@
-"""Records of any ecosystem, read field by field into samples."""

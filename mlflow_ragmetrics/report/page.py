@@ -1,0 +1,311 @@
+"""The report as one self-contained HTML file: no network, safe for any text, 20,000 rows in a few megabytes."""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from binascii import b2a_base64
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Union, get_args
+
+from mlflow_ragmetrics.core.document import in_html, source
+from mlflow_ragmetrics.core.score import UNSUPPORTED, VERDICTS, Item, Kind, Score, Verdict
+from mlflow_ragmetrics.core.text import render as say_in
+from mlflow_ragmetrics.core.text import say
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
+
+MOST_ROWS = 20_000
+"""How many rows a page shows."""
+MOST_BYTES = 40_000_000
+"""How large the texts on a page may be as they are written: MLflow shows files of up to 50 MB."""
+
+_BLOCK = 250_000  # characters of JSON: what the browser decompresses to show one row
+_AHEAD = 4  # blocks that wait to be compressed
+_KNOWN = 200_000  # texts that are remembered, so that they are written once
+_LONGEST = 100_000  # of one text
+_LONGEST_QUESTION = 300  # in the table; the row's detail has all of it
+_MOST_VALUES = 2_000  # of a metadata field by which rows can be filtered
+_LONGEST_VALUE = 120
+_DIGITS = 6
+_LEVEL = 4  # of the compression: 6 takes twice as long and saves 6 %
+_MARKED = 300  # of how many rows, the worst, the words of a claim are marked that no passage has
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
+_CODES = [
+    (kind, verdict, against)
+    for kind in get_args(Kind)
+    for verdict in (None, *get_args(Verdict))
+    for against in (None, "answer", "reference")
+]
+_CODE = {each: code for code, each in enumerate(_CODES)}
+
+
+def report_page(
+    rows: Sequence[Row],
+    *,
+    title: str,
+    description: Mapping[str, Any],
+    metrics: Mapping[str, float],
+    usage: Mapping[str, float],
+    warnings: Sequence[str] = (),
+    banner: Sequence[str] = (),
+    diagnoses: Sequence[tuple[str, str]] = (),
+    causes: Mapping[str, int] | None = None,
+    order: Sequence[int] | None = None,
+    worst_by: str = "",
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    run: Mapping[str, str] | None = None,
+) -> Iterator[str]:
+    """The page of one evaluation, in pieces: summary, distributions, a table of rows, each row's claims and passages.
+
+    ``order`` are the places of the rows to show, the first first, which the page says goes by ``worst_by``; where these
+    are not all rows, it says so. ``banner`` are lines that must be read with the figures, ``warnings`` say what was
+    left out. ``diagnoses`` are cause and sentence of each row, ``causes`` how often each cause occurs, where there are
+    any. ``ranges`` are the lowest and the highest value of each key, where they are known. ``run`` is the run in
+    MLflow: its ``name``, ``id`` and, on a server, ``url``.
+
+    Texts are carried compressed, in blocks that the browser opens when a row of theirs is looked at, and are put on the
+    page as text, so none can become markup or script. Of what is written, one block is in memory at a time. Rows whose
+    texts would make the page larger than ``MOST_BYTES`` are in its table only, and it says so.
+    """
+    order = range(len(rows)) if order is None else order
+    if len(order) < len(rows):
+        left_out = f"This page shows {len(order):,} of {len(rows):,} rows: the worst ones and a random sample."
+        banner = [f"{left_out} The figures are those of all rows, and the run's tables hold all.", *banner]
+    language = str(description.get("language", "en"))
+    page = source("report/report.html").replace("<!-- style -->", source("report/report.css"))
+    for name, lines in (("banner", banner), ("warnings", warnings)):
+        page = page.replace(f"<!-- {name} -->", "".join(f"<li>{in_html(line)}</li>" for line in lines))
+    before, after = page.replace("<!-- title -->", in_html(title)).split("<!-- rows -->")
+    yield before
+    blocks: list[list[int]] = []  # each: its first row, and the number of its first text
+    detailed = size = 0
+    for first, count, texts, packed in _packed(rows, order, diagnoses):
+        size += len(packed)
+        if size > MOST_BYTES:
+            break
+        blocks.append([first, texts])
+        detailed = first + count
+        yield f'<script type="text/plain" class="rows">{packed}</script>\n'
+    keys = dict.fromkeys(key for row in rows for key in row.scores)
+    shown = [rows[place] for place in order]
+    header: dict[str, Any] = {
+        "total": len(rows),
+        "detailed": detailed,
+        "blocks": blocks,
+        "codes": _CODES,
+        "marked": _MARKED,
+        "description": dict(description),
+        "metrics": dict(metrics),
+        "usage": dict(usage),
+        "keys": sorted(keys, key=lambda key: f"{key}/coverage" not in metrics),  # composites first
+        "worst_by": worst_by,
+        "causes": dict(causes or {}),
+        "ranges": {key: list(ends) for key, ends in (ranges or {}).items() if all(map(math.isfinite, ends))},
+        "verdicts": {name: say_in(say(f"verdict.{name}"), language) for name in VERDICTS},
+        "unsupported": say_in(UNSUPPORTED, language),
+        "run": dict(run or {}),
+        **_sides(rows),
+        **_table(shown, keys),
+    }
+    if diagnoses:
+        header["diagnosis"] = [diagnoses[place][0] for place in order]
+    yield f'<script type="text/plain" id="data">{_pack(_JSON.encode(header))}</script>\n'
+    yield after.replace("<!-- script -->", source("report/report.js"))
+
+
+def _sides(rows: Sequence[Row]) -> dict[str, Any]:
+    """Of which keys lower is better, or neither side; the thresholds."""
+    scores = [(key, score) for row in rows for key, score in row.scores.items()]
+    return {
+        "lower": sorted({key for key, score in scores if score.higher_is_better is False}),
+        "neither": sorted({key for key, score in scores if score.higher_is_better is None}),
+        "thresholds": {key: score.threshold for key, score in reversed(scores) if score.threshold is not None},
+    }
+
+
+def _table(shown: Sequence[Row], keys: Collection[str]) -> dict[str, Any]:
+    """The columns of the table of rows: what it shows, sorts and filters by before any text is opened."""
+    states: dict[str, str] = {}
+    values: dict[str, list[float | None]] = {}
+    for key in keys:
+        scores = [row.scores.get(key) for row in shown]
+        states[key] = "".join(map(_state, scores))
+        values[key] = [None if score is None else _rounded(score.value) for score in scores]
+    return {
+        "ids": [row.sample.id for row in shown],
+        "questions": [(row.sample.question or "")[:_LONGEST_QUESTION] for row in shown],
+        "values": values,
+        "states": states,
+        "claims": "".join(map(_worst_verdict, shown)),
+        "metadata": _metadata(shown),
+    }
+
+
+def _state(score: Score | None) -> str:
+    """A letter: absent, error, skipped, passed, failed or other; a capital one for a value that was not measured."""
+    if score is None:
+        return "-"
+    if score.value is None:
+        return "e" if score.status == "error" else "s"
+    letter = "o" if score.passed is None else "p" if score.passed else "f"
+    return letter if score.measured else letter.upper()
+
+
+def _worst_verdict(row: Row) -> str:
+    """c where a claim of the row is contradicted, n where one is not in the passages, else a dot."""
+    found = "."
+    for score in row.scores.values():
+        for item in score.items:
+            if item.kind in ("claim", "sentence"):
+                if item.verdict == "CONTRADICTED":
+                    return "c"
+                if item.verdict == "NEUTRAL":
+                    found = "n"
+    return found
+
+
+def _metadata(shown: Sequence[Row]) -> dict[str, dict[str, list[Any]]]:
+    """The metadata fields by which rows can be filtered: each one's values, and which of them each row has, or -1."""
+    names = dict.fromkeys(name for row in shown for name in row.sample.metadata)
+    found: dict[str, dict[str, list[Any]]] = {}
+    for name in names:
+        values: dict[str, int] = {}
+        places: list[int] = []
+        for row in shown:
+            value = row.sample.metadata.get(name)
+            if value is None or (isinstance(value, float) and not math.isfinite(value)):
+                places.append(-1)
+                continue
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            places.append(values.setdefault(text, len(values)) if len(text) <= _LONGEST_VALUE else -2)
+            if places[-1] == -2 or len(values) > _MOST_VALUES:
+                break
+        else:
+            if values:
+                found[str(name)] = {"values": list(values), "rows": places}
+    return found
+
+
+def _packed(
+    rows: Sequence[Row], order: Sequence[int], diagnoses: Sequence[tuple[str, str]]
+) -> Iterator[tuple[int, int, int, str]]:
+    """Blocks of rows: the first row's place on the page, how many, the number of the first text, and the packed rows.
+
+    They are compressed in threads while the next are made.
+    """
+    texts = _Texts()
+    waiting: deque[tuple[int, int, int, Future[str]]] = deque()
+    block: list[str] = []
+    first = size = start = 0
+    with ThreadPoolExecutor(2) as pool:
+        for number, place in enumerate(order):
+            reason = diagnoses[place][1] if diagnoses else ""
+            block.append(_JSON.encode(_detail(rows[place], reason, texts.put, number < _MARKED)))
+            size += len(block[-1])
+            if size >= _BLOCK or number == len(order) - 1:
+                waiting.append((first, len(block), start, pool.submit(_pack, f"[{','.join(block)}]")))
+                block, first, size, start = [], number + 1, 0, texts.count
+                if len(waiting) > _AHEAD:
+                    yield _done(waiting.popleft())
+        yield from map(_done, waiting)
+
+
+def _done(found: tuple[int, int, int, Future[str]]) -> tuple[int, int, int, str]:
+    first, count, start, future = found
+    return first, count, start, future.result()
+
+
+def _pack(text: str) -> str:
+    """Deflated and in Base64: the form in which a page carries JSON. Half a pair of surrogates is shown as U+FFFD."""
+    return b2a_base64(zlib.compress(text.encode("utf-8", "surrogatepass"), _LEVEL), newline=False).decode("ascii")
+
+
+class _Texts:
+    """Texts in the order in which they are written; what is written already becomes ``~`` and its number.
+
+    A text that itself begins so gets one more ``~``.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._known: dict[str, str] = {}
+
+    def put(self, text: str) -> str:
+        """What stands for ``text`` in a row."""
+        if not text:
+            return ""
+        known = self._known.get(text)
+        if known is not None:
+            return known
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        self._known[text] = f"~{self.count}"
+        self.count += 1
+        if len(text) > _LONGEST:
+            text = f"{text[:_LONGEST]}… (the first {_LONGEST:,} of {len(text):,} characters)"
+        return f"~{text}" if text[0] == "~" else text
+
+
+def _detail(row: Row, diagnosis: str, put: Callable[[str], str], marked: bool) -> list[Any]:
+    """A row's texts, as lists: names for their places would be half of a page."""
+    sample = row.sample
+    question = sample.question or ""
+    passages = sample.texts if marked else None
+    done: list[Sequence[Item]] = []
+    return [
+        None if sample.answer is None else put(sample.answer),
+        put(question) if len(question) > _LONGEST_QUESTION else "",
+        [put(each) for each in sample.references or ()],
+        None if sample.contexts is None else [[put(each.id or ""), put(each.text)] for each in sample.contexts],
+        [[put(key), *_score(score, passages, put, done)] for key, score in row.scores.items()],
+        put(diagnosis),
+        [[put(str(name)), put(_shown(value))] for name, value in sample.metadata.items()],
+    ]
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _score(
+    score: Score, passages: Sequence[str] | None, put: Callable[[str], str], done: list[Sequence[Item]]
+) -> list[Any]:
+    """Reason, grade, judge, items, and the plain words that were found and that were not.
+
+    Items that an earlier score of the row has as well, as faithfulness and fact_recall do, are that score's number.
+    """
+    listed = [item for item in score.items if item.kind != "token" or item.reason]
+    words = [item for item in score.items if item.kind == "token" and not item.reason] if score.items else []
+    same = done.index(listed) if listed and listed in done else None
+    done.append(listed)
+    return [
+        put(score.error or score.reason),
+        _rounded(score.scaled),
+        put(score.judge or ""),
+        [_item(item, passages, put) for item in listed] if same is None else same,
+        *(put(" ".join(item.text for item in words if item.verdict == verdict)) for verdict in ("FOUND", "NOT_FOUND")),
+    ]
+
+
+def _item(item: Item, passages: Sequence[str] | None, put: Callable[[str], str]) -> list[Any]:
+    """What the item holds, without what is empty at its end."""
+    found = [
+        _CODE[item.kind, item.verdict, item.against],
+        "" if item.kind == "chunk" else put(item.text),
+        put(item.reason),
+        item.support,
+    ]
+    unbacked = unbacked_in(item, passages) if passages and item.unbacked_by_chunks else ()
+    if item.evidence or unbacked or item.judge:
+        found.append([[each.chunk, put(each.quote)] for each in item.evidence])
+        if unbacked or item.judge:
+            found += [put(item.judge or ""), [put(each) for each in unbacked]]
+    return found
+
+
+def _rounded(value: Union[float, None]) -> float | None:
+    return None if value is None else round(value, _DIGITS)

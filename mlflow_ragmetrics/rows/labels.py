@@ -1,0 +1,268 @@
+"""People's labels in all their forms, MLflow's feedback included, matched to the rows of a report."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union, cast
+
+from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.rows.results import Results, read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "PROBABILITY",
+    "Label",
+    "Labels",
+    "as_number",
+    "feedback_labels",
+    "has_feedback",
+    "label_probabilities",
+    "labels_of",
+]
+
+_PEOPLE = "HUMAN"
+
+
+def has_feedback(labels: Any) -> bool:
+    """Whether ``labels`` are traces, or the frame of ``mlflow.search_traces``."""
+    if hasattr(labels, "columns"):
+        return "assessments" in labels.columns
+    if not isinstance(labels, (list, tuple)):
+        return False
+    return bool(labels) and all(hasattr(getattr(each, "info", None), "trace_id") for each in labels)
+
+
+def feedback_labels(traces: Any, key: str) -> dict[str, Any]:
+    """People's feedback by trace id, by the request's id, and by the row's own id where the trace has one.
+
+    Feedback named ``key``, or as the score is called on traces that are written for rows, counts, or all feedback where
+    it has one name only; the last one on a trace wins.
+    ``InvalidDataError`` when there is none, or when its names leave open which is meant.
+    """
+    given = [(ids, name, value) for ids, assessments in _traces(traces) for name, value in _human(assessments)]
+    names = list(dict.fromkeys(name for _, name, _ in given))
+    if not names:
+        raise InvalidDataError("the traces carry no feedback by people; label some of them in MLflow's UI first")
+    own = [name for name in (key, f"1_{key}", f"2_{key}", f"rag_{key}") if name in names]
+    wanted = own[0] if own else names[0]
+    if not own and len(names) > 1:
+        message = f"people's feedback on the traces is named {', '.join(names)}; name one of them {key}, as the metric"
+        raise InvalidDataError(message)
+    return {identity: value for ids, name, value in given if name == wanted for identity in ids}
+
+
+def _traces(traces: Any) -> Iterator[tuple[list[str], Iterable[Any]]]:
+    if hasattr(traces, "columns"):
+        for record in traces.to_dict("records"):
+            identities = [record.get("trace_id"), record.get("client_request_id"), (record.get("tags") or {}).get("id")]
+            yield _known(identities), record["assessments"] or []
+        return
+    for trace in traces:
+        info = trace.info
+        yield _known([info.trace_id, info.client_request_id, info.tags.get("id")]), info.assessments or []
+
+
+def _known(identities: Iterable[Any]) -> list[str]:
+    return [identity for identity in identities if isinstance(identity, str) and identity]
+
+
+def _human(assessments: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    for each in assessments:
+        record = each if isinstance(each, Mapping) else each.to_dictionary()
+        source = record.get("source") or {}
+        feedback = record.get("feedback") or {}
+        is_valid = record.get("valid") is not False and feedback.get("value") is not None
+        if str(source.get("source_type")) == _PEOPLE and is_valid:
+            yield str(record.get("assessment_name") or record.get("name")), feedback["value"]
+
+
+Label = Union[float, None]
+Labels = Union[str, Path, Mapping[str, Any], Sequence[Any], "pd.DataFrame", "pd.Series[Any]"]
+
+_WORDS = {
+    **dict.fromkeys(("true", "yes", "pass", "good", "supported", "correct", "entailed", "faithful", "related"), 1.0),
+    **dict.fromkeys(("fully supported", "grounded", "relevant", "да", "верно", "хорошо", "подтверждено"), 1.0),
+    **dict.fromkeys(("false", "no", "fail", "bad", "unsupported", "incorrect", "hallucinated", "not supported"), 0.0),
+    **dict.fromkeys(
+        ("contradicted", "neutral", "unfaithful", "unrelated", "wrong", "not faithful", "not correct"), 0.0
+    ),
+    **dict.fromkeys(("not grounded", "ungrounded", "irrelevant", "нет", "неверно", "плохо", "не подтверждено"), 0.0),
+    **dict.fromkeys(("partially supported", "partly supported", "partially faithful", "partially correct"), 0.5),
+    **dict.fromkeys(("partial", "partially", "partly", "mixed", "частично", "частично подтверждено"), 0.5),
+}
+_BLANKS = re.compile(r"[\s_\-]+")
+_MOST_SHOWN = 10
+
+
+PROBABILITY = "label_probability"
+"""The column with the probability with which each row was chosen to be labelled, as ``ragmetrics label`` writes it."""
+
+
+def label_probabilities(labels: Labels, results: Results) -> list[float] | None:
+    """The probability with which each row was chosen to be labelled, where the labels' file or frame, or the data that
+    hold them, have the column ``label_probability``; ``None`` where they have none.
+
+    NaN for rows that they do not name. ``InvalidDataError`` for what is not above 0 and at most 1.
+    """
+    if isinstance(labels, str) and labels in results.table.columns:
+        if PROBABILITY not in results.table.columns:
+            return None
+        return [_probability(value) for value in results.table[PROBABILITY]]
+    frame: Any = read_table(Path(labels)) if isinstance(labels, (str, Path)) else labels
+    if has_feedback(frame):
+        return _tagged_probabilities(frame, results)
+    if not hasattr(frame, "columns") or not {PROBABILITY, "id"} <= set(frame.columns):
+        return None
+    known = {str(name): _probability(value) for name, value in zip(frame["id"], frame[PROBABILITY], strict=True)}
+    return [next((known[name] for name in names if name in known), math.nan) for names in _names(results)]
+
+
+def _tagged_probabilities(traces: Any, results: Results) -> list[float] | None:
+    """Those that the traces' tags keep since they were put into a review queue; ``None`` where none has one."""
+    known = {
+        name: _probability(value)
+        for names, tags in _tags(traces)
+        for tag, value in tags.items()
+        if tag.startswith(f"{PROBABILITY}.")
+        for name in names
+    }
+    if not known:
+        return None
+    return [next((known[name] for name in names if name in known), math.nan) for names in _names(results)]
+
+
+def _tags(traces: Any) -> Iterator[tuple[list[str], Mapping[str, str]]]:
+    if hasattr(traces, "columns"):
+        for record in traces.to_dict("records"):
+            yield _known([record.get("trace_id"), record.get("client_request_id")]), record.get("tags") or {}
+        return
+    for trace in traces:
+        yield _known([trace.info.trace_id, trace.info.client_request_id]), trace.info.tags or {}
+
+
+def _probability(value: Any) -> float:
+    number = as_number(value)
+    if number is not None and not 0 < number <= 1:
+        raise InvalidDataError(f"{PROBABILITY} {shown(value)} must lie above 0 and not above 1")
+    return math.nan if number is None else number
+
+
+def labels_of(
+    labels: Labels, results: Results, key: str, column: str = "label", words: Mapping[str, float | None] | None = None
+) -> list[Label]:
+    """One number per row of ``results``: 1 good, 0 bad, or a grade; ``None`` where nobody labelled it.
+
+    ``labels``: a mapping from id, one label per row in order, the name of a column of the data, a file or a frame with
+    ``id`` and ``column``, or MLflow traces with people's feedback named ``key``. ``words`` says what further words mean
+    (``None``: no label). A word that is not known is left out, and a warning names it with how often it is there;
+    ``InvalidDataError`` where no label is known.
+    """
+    rows = _names(results)
+    if isinstance(labels, str) and labels in results.table.columns:
+        return _numbers(results.table[labels].tolist(), words)
+    if isinstance(labels, str) and not Path(labels).suffix and not os.path.exists(labels):
+        raise InvalidDataError(f"labels: {labels!r} is neither a column of the rows nor a file")
+    by_id = _mapping(read_table(Path(labels)) if isinstance(labels, (str, Path)) else labels, key, column)
+    if by_id is not None:
+        return _matched(by_id, rows, words)
+    if not isinstance(labels, Iterable):
+        raise InvalidDataError(f"labels: {shown(labels)} is neither a mapping, a list, a column, a file nor a frame")
+    given = list(cast("Sequence[Any]", labels))
+    if len(given) != len(rows):
+        message = f"labels: {len(given)} labels for {len(rows)} rows; give one per row, or a mapping from id to label"
+        raise InvalidDataError(message)
+    return _numbers(given, words)
+
+
+def _numbers(values: Sequence[Any], words: Mapping[str, float | None] | None) -> list[Label]:
+    meanings = {_word(word): meaning for word, meaning in (words or {}).items()}
+    found: list[Label] = []
+    unknown: Counter[str] = Counter()
+    for value in values:
+        if isinstance(value, str) and _word(value) in meanings:
+            found.append(meanings[_word(value)])
+            continue
+        try:
+            found.append(as_number(value))
+        except InvalidDataError:
+            found.append(None)
+            unknown[value.strip() if isinstance(value, str) else shown(value)] += 1
+    if unknown:
+        named = ", ".join(f"{shown(word)} ({count})" for word, count in unknown.most_common(_MOST_SHOWN))
+        example = next(iter(unknown))
+        way = f'say what they mean with --words "{example}=0.5" (words={{{example!r}: 0.5}})'
+        if all(label is None for label in found):
+            raise InvalidDataError(f"no label is known: {named}; labels are numbers or words such as supported; {way}")
+        count = sum(unknown.values())
+        warnings.warn(f"{count} labels are left out, as their words are not known: {named}; {way}", stacklevel=4)
+    return found
+
+
+def _word(text: str) -> str:
+    return _BLANKS.sub(" ", text.strip().lower())
+
+
+def _mapping(labels: Any, key: str, column: str) -> Mapping[str, Any] | None:
+    """Labels by id, where ``labels`` says whose they are."""
+    if has_feedback(labels):
+        return feedback_labels(labels, key)
+    if hasattr(labels, "columns"):
+        return _by_id(labels, column)
+    if hasattr(labels, "index") and hasattr(labels, "to_dict"):
+        labels = labels.to_dict()
+    return labels if isinstance(labels, Mapping) else None
+
+
+def as_number(value: Any) -> Label:
+    """A label as a number, ``None`` where it is missing; ``InvalidDataError`` for a word that is not known."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, str):
+        word = _word(value)
+        if not word:
+            return None
+        if word in _WORDS:
+            return _WORDS[word]
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        message = f"label {shown(value)} is neither a number nor a word such as true, yes, supported, unsupported"
+        raise InvalidDataError(message) from None
+    return number if math.isfinite(number) else None
+
+
+def _by_id(frame: Any, column: str) -> dict[str, Any]:
+    if "id" not in frame.columns or column not in frame.columns:
+        has = ", ".join(map(str, frame.columns))
+        raise InvalidDataError(f"labels need the columns id and {column}; there are {has} (name another with column=)")
+    return dict(zip(map(str, frame["id"]), frame[column], strict=True))
+
+
+def _names(results: Results) -> list[list[str]]:
+    """What each row may be called by: its id, and the id of the trace that it comes from."""
+    columns = [results.table[name].tolist() for name in ("id", "trace_id") if name in results.table.columns]
+    return [[str(name) for name in row if name is not None] for row in zip(*columns, strict=True)] or [[]] * len(
+        results.table
+    )
+
+
+def _matched(
+    labels: Mapping[Any, Any], rows: Iterable[Iterable[str]], words: Mapping[str, float | None] | None
+) -> list[Label]:
+    given = {str(name): value for name, value in labels.items()}
+    chosen = [next((name for name in names if name in given), None) for names in rows]
+    numbers = _numbers([given[name] for name in chosen if name is not None], words)
+    known = iter(numbers)
+    if not numbers:
+        some = ", ".join(list(given)[:3]) or "none"
+        raise InvalidDataError(f"no label belongs to a row of the report; labels are for the ids {some}, …")
+    return [None if name is None else next(known) for name in chosen]

@@ -1,1 +1,0 @@
-"""What several metrics have in common: claims, similarity, retrieved documents, non-answers."""

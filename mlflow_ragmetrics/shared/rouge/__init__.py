@@ -1,1 +1,0 @@
-"""ROUGE: tokens, overlap, longest common subsequences, stemming, and tables of many pairs."""

@@ -1,1 +1,0 @@
-"""What people look at: pages, notebook cells, plots, text tables and progress."""

@@ -1,0 +1,87 @@
+"""Judges' replies, read in any case and never guessed at."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.question import Finding, Rating, Related
+from mlflow_ragmetrics.errors import JudgeReplyError
+from mlflow_ragmetrics.metrics.claims import read_findings, read_related, verified_claims
+
+VERDICTS = st.sampled_from(["SUPPORTED", "supported ", "Contradicted.", "neutral", "yes", "RELATED", ""])
+
+
+@given(st.lists(st.text(min_size=1), max_size=6), st.lists(VERDICTS, max_size=9))
+def test_there_is_one_item_a_claim(claims: list[str], verdicts: list[str]) -> None:
+    items, warnings = read_findings(claims, [Finding(verdict) for verdict in verdicts], 3)
+    assert [item.text for item in items] == claims
+    assert {item.verdict for item in items} <= {"SUPPORTED", "CONTRADICTED", "NEUTRAL"}
+    codes = dict(warnings)
+    assert ("verdict_missing" in codes) == (len(verdicts) < len(claims))
+    read = [verdict.strip().rstrip(".").upper() for verdict in verdicts[: len(claims)]]
+    assert ("verdict_unknown" in codes) == any(v not in ("SUPPORTED", "CONTRADICTED", "NEUTRAL") for v in read)
+
+
+def test_evidence_outside_the_chunks_is_dropped() -> None:
+    quotes = ((1, "a"), (3, "b"), (4, "c"), (-1, "d"))
+    items, _ = read_findings(["x"], [Finding("SUPPORTED", quotes=quotes)], 3)
+    assert [(e.chunk, e.quote) for e in items[0].evidence] == [(1, "a"), (3, "b")]
+    items, _ = read_findings(["x"], [Finding("SUPPORTED", quotes=quotes)], 0, "reference")
+    assert {e.chunk for e in items[0].evidence} == {None}
+
+
+@pytest.mark.parametrize(("given_support", "kept"), [(0.0, 0.0), (1, 1), (1.2, None), (-1, None), (float("nan"), None)])
+def test_support_lies_in_its_range(given_support: float, kept: float | None) -> None:
+    items, _ = read_findings(["x"], [Finding("SUPPORTED", support=given_support)], 0)
+    assert items[0].support == kept
+
+
+def test_related_chunks() -> None:
+    replies = [Related(2, "first"), Related(2, "second"), Related(0), Related(5), Related("1")]  # type: ignore[arg-type]
+    assert read_related(replies, 4) == {2: Related(2, "first")}
+
+
+@given(st.floats(1, 5))
+def test_grades_in_range_are_kept(grade: float) -> None:
+    assert Rating(grade).grade("m") == grade
+    assert Rating(f"{grade:.3f}/5").grade("m") == pytest.approx(grade, abs=1e-3)
+
+
+@given(st.one_of(st.floats().filter(lambda x: not 1 <= x <= 5), st.text("abc /"), st.none(), st.booleans()))
+def test_all_else_is_an_error_that_shows_the_reply(reply: object) -> None:
+    with pytest.raises(JudgeReplyError) as caught:
+        Rating(reply).grade("my_metric")  # type: ignore[arg-type]
+    assert repr(reply) in str(caught.value)
+    assert caught.value.metric == "my_metric"
+
+
+def test_tones() -> None:
+    assert [Rating(value).tone("m") for value in (0, "0.5", 1.0)] == [0.0, 0.5, 1.0]
+    for wrong in (0.25, "calm", None, 2):
+        with pytest.raises(JudgeReplyError):
+            Rating(wrong).tone("m")
+
+
+def test_an_item_says_which_text_its_claim_was_held_against() -> None:
+    (by_passages,), _ = read_findings(["x"], [Finding("NEUTRAL")], 3)
+    (by_answer,), _ = read_findings(["x"], [Finding("NEUTRAL")], 1, "answer")
+    assert (by_passages.against, by_answer.against) == (None, "answer")
+
+
+def test_what_was_held_against_a_text_is_known_whatever_the_metric_is_called() -> None:
+    @rm.metric
+    def hallucination_rate_of_mine(answer: str, contexts: list[str]) -> rm.Steps[rm.Score]:
+        verified = yield from verified_claims(answer, contexts)
+        return rm.Score(1.0, items=verified.items)
+
+    @rm.metric
+    def agreement(answer: str, reference: str) -> rm.Steps[rm.Score]:
+        verified = yield from verified_claims(answer, [reference], against="reference")
+        return rm.Score(1.0, items=verified.items)
+
+    row = {"answer": "The sea is red.", "reference": "It rains.", "contexts": ["It snows."]}
+    for metric, against in ((hallucination_rate_of_mine, None), (agreement, "reference")):
+        assert [item.against for item in rm.score(metric, row).items] == [against]

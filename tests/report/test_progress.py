@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.report import progress
+
+ROWS = [{"answer": "one two three"}, {"answer": "four five six"}]
+
+
+@pytest.fixture
+def cell(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a notebook's cell shows, one after the other, where ipywidgets is not installed."""
+    shown: list[str] = []
+
+    def show(data: dict[str, str], **_: Any) -> Any:
+        shown.append(data["text/plain"])
+        return SimpleNamespace(update=show)
+
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=show))
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr(progress, "find_spec", lambda name: None)
+    monkeypatch.setattr(progress, "_REDRAWN_EVERY", -1)
+    return shown
+
+
+def test_a_notebook_shows_a_line_and_clears_it(cell: list[str]) -> None:
+    rm.Suite(["coherence"]).evaluate(ROWS)
+    assert cell[0] == "scoring 2 rows"
+    assert cell[1].startswith("scoring 1 of 2 rows, about ")
+    assert cell[-1] == ""
+
+
+def test_silence_can_be_asked_for(cell: list[str]) -> None:
+    rm.Suite(["coherence"]).evaluate(ROWS, progress=False)
+    assert cell == []
+
+
+def test_where_nobody_looks_there_is_no_bar(capfd: pytest.CaptureFixture[str]) -> None:
+    rm.Suite(["coherence"]).evaluate(ROWS)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_terminal_shows_a_bar(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    rm.Suite(["coherence"]).evaluate(ROWS)
+    assert "scoring" in capfd.readouterr().err

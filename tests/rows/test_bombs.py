@@ -1,0 +1,88 @@
+"""Small files that expand to large ones are refused in one sentence, and take no memory before."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.rows.files import read_file
+
+_READ = """
+import resource, sys
+from itertools import islice
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.rows.files import read_file
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    print(len(list(islice(read_file(sys.argv[1]), 1))))
+except InvalidDataError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+def zeros(path: Path, before: str, megabytes: int, after: str) -> None:
+    with gzip.open(path, "wb", compresslevel=9) as file:
+        file.write(before.encode())
+        for _ in range(megabytes):
+            file.write(b"0" * 2**20)
+        file.write(after.encode())
+
+
+def read_apart(path: Path) -> tuple[str, int]:
+    done = subprocess.run([sys.executable, "-c", _READ, str(path)], capture_output=True, text=True, check=True)
+    said, grown = done.stdout.strip().rsplit("\n", 1)
+    return said, int(grown)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "expected"),
+    [
+        ("a.jsonl.gz", '{"question": "', '"}\n', "line 1: the line is longer than 64 MB; RAGMETRICS_MAX_LINE_MB"),
+        ("a.csv.gz", "question\n", "\n", "line 2: the line is longer than 64 MB; RAGMETRICS_MAX_LINE_MB"),
+    ],
+)
+def test_one_long_line(tmp_path: Path, name: str, before: str, after: str, expected: str) -> None:
+    zeros(tmp_path / name, before, 400, after)
+    said, grown = read_apart(tmp_path / name)
+    assert expected in said
+    assert "\n" not in said
+    assert grown < 350
+
+
+def test_a_parquet_file_of_few_bytes_and_many_values(tmp_path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    path = tmp_path / "a.parquet"
+    values = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 3000, pyarrow.int32()), ["x" * 2**20])
+    pyarrow.parquet.write_table(pyarrow.table({"question": values}), path, compression="zstd")
+    assert path.stat().st_size < 20_000
+    said, grown = read_apart(path)
+    assert said == "1"
+    assert grown < 600
+
+
+def test_the_limits_are_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGMETRICS_MAX_LINE_MB", "1")
+    monkeypatch.setenv("RAGMETRICS_MAX_CELL_MB", "1")
+    monkeypatch.setenv("RAGMETRICS_MAX_EXPANDED_MB", "1")
+    long = "0" * 2**21
+    (tmp_path / "a.jsonl").write_text(json.dumps({"question": long}) + "\n")
+    (tmp_path / "a.csv").write_text('question\n"' + "line\n" * 2**18 + '"\n')
+    with gzip.open(tmp_path / "a.json.gz", "wt") as file:
+        json.dump([{"question": long}], file)
+    for name, option in [("a.jsonl", "LINE"), ("a.csv", "CELL"), ("a.json.gz", "EXPANDED")]:
+        with pytest.raises(InvalidDataError, match=f"is longer than 1 MB; RAGMETRICS_MAX_{option}_MB in the environ"):
+            list(read_file(tmp_path / name))
+    for variable in ("LINE", "CELL", "EXPANDED"):
+        monkeypatch.delenv(f"RAGMETRICS_MAX_{variable}_MB")
+    for name in ("a.jsonl", "a.csv", "a.json.gz"):
+        assert len(list(islice(read_file(tmp_path / name), 2))) == 1

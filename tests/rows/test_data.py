@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
+from mlflow_ragmetrics.rows import read_rows, read_samples
+
+FRAME = pd.DataFrame({"question": ["q", None], "answer": ["a", np.nan], "contexts": [["c"], np.array(["d", "e"])]})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        FRAME,
+        FRAME.convert_dtypes(),
+        FRAME.sample(frac=1, random_state=3).sort_index(),
+        SimpleNamespace(df=FRAME),
+        pa.Table.from_pandas(FRAME),
+        FRAME.to_dict("records"),
+        (row for row in FRAME.to_dict("records")),
+        [row for _, row in FRAME.iterrows()],
+    ],
+    ids=["frame", "nullable", "shuffled", "dataset", "arrow", "list", "generator", "series"],
+)
+def test_every_container_gives_the_same_samples(data: object) -> None:
+    first, second = read_samples(data)
+    assert (first.question, first.answer, first.texts) == ("q", "a", ("c",))
+    assert (second.question, second.answer, second.texts) == (None, None, ("d", "e"))
+
+
+def test_samples_pass() -> None:
+    sample = Sample(id="1", answer="a")
+    assert list(read_samples([sample, {"id": "2"}])) == [sample, Sample(id="2")]
+
+
+def test_rows_are_taken_one_by_one() -> None:
+    def endless() -> Iterator[dict[str, str]]:
+        while True:
+            yield {"question": "q"}
+
+    samples = read_samples(endless())
+    assert [next(samples).id[16:] for _ in range(3)] == ["", "-2", "-3"]
+
+
+def test_columns() -> None:
+    rows = [{"mine": "a"}, {"other": 1, "prediction": "b"}, Sample(id="x", answer="c")]
+    samples = list(read_samples(rows, {"answer": "mine"}))
+    assert [sample.answer for sample in samples] == ["a", None, "c"]
+    assert samples[1].metadata == {"other": 1}
+    with pytest.raises(InvalidOptionError, match=r"'yours'.*'mine', 'other'"):
+        list(read_samples(rows, {"answer": "yours"}))
+    assert list(read_samples([], {"answer": "yours"})) == []
+
+
+@pytest.mark.parametrize("data", [None, 5, b"x", {"question": "q"}, Sample()])
+def test_what_holds_no_rows(data: object) -> None:
+    with pytest.raises(InvalidDataError, match="iterable of mappings"):
+        list(read_rows(data))
+
+
+def test_a_column_may_begin_in_a_later_row() -> None:
+    rows = [{"answer": "a"}, {"answer": "b", "asked": "why?"}]
+    assert [sample.question for sample in read_samples(rows, {"question": "asked"})] == [None, "why?"]
+
+
+def test_bad_rows_are_numbered() -> None:
+    with pytest.raises(InvalidDataError, match="Row 2 is a list"):
+        list(read_samples([{"answer": "a"}, ["b"]]))
+    with pytest.raises(InvalidFieldError, match="Rows 1 and 2"):
+        list(read_samples([{"id": "a"}, {"id": "a"}]))
+    with pytest.raises(InvalidDataError, match="'a' twice"):
+        list(read_rows(pd.DataFrame([[1, 2]], columns=["a", "a"])))

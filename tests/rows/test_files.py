@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.rows import read_rows, read_samples
+
+ROWS = [
+    {"question": "q1", "answer": "N/A"},
+    {"question": 'q, "2"\nnext', "answer": ""},
+    {"question": "ё\t🤷", "answer": "None"},
+]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+        return path
+    if ".json" in path.name:
+        text = json.dumps(rows) if ".jsonl" not in path.name else "\n".join(map(json.dumps, rows)) + "\n\n"
+    else:
+        with open(path, "w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, list(rows[0]), delimiter="\t" if ".tsv" in path.name else ",")
+            writer.writeheader()
+            writer.writerows(rows)
+        text = path.read_bytes().decode()
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    "name", ["a.tsv", "a.csv", "a.jsonl", "a.json", "a.parquet", "a.CSV", "a.jsonl.gz", "a.tsv.gz"]
+)
+def test_every_kind_of_file_round_trips(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, ROWS)
+    assert list(read_rows(path)) == ROWS
+    assert [sample.answer for sample in read_samples(str(path))] == ["N/A", "", "None"]
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries({"answer": st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))}),
+        min_size=1,
+    )
+)
+def test_any_text_survives_jsonl_and_csv(tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]) -> None:
+    folder = tmp_path_factory.mktemp("files")
+    assert list(read_rows(write(folder / "a.jsonl", rows))) == rows
+    numbered = [{"id": f"{number}", **row} for number, row in enumerate(rows)]
+    assert list(read_rows(write(folder / "a.csv", numbered))) == numbered
+
+
+def test_lists_in_cells(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(
+        '\ufeffqid\tdocument_ids\tcontexts\n1\t[\'<urn:uuid:1>\']\t"[""a"", ""b""]"\n2\tx\n', encoding="utf-8"
+    )
+    first, second = read_samples(path)
+    assert (first.id, first.gold_doc_ids, first.texts) == ("1", ("<urn:uuid:1>",), ("a", "b"))
+    assert (second.gold_doc_ids, second.contexts) == (("x",), None)
+
+
+def test_an_mlflow_table(tmp_path: Path) -> None:
+    path = tmp_path / "rag_rows.json"
+    path.write_text('{"columns": ["id", "answer"], "data": [["1", "a"], ["2", null]]}')
+    assert [sample.answer for sample in read_samples(path)] == ["a", None]
+
+
+def test_large_cells_leave_the_limit_of_the_csv_module_alone(tmp_path: Path) -> None:
+    limit = csv.field_size_limit()
+    path = write(tmp_path / "a.csv", [{"answer": "x" * 300_000}, {"answer": "y"}])
+    rows = read_rows(path)
+    assert len(next(rows)["answer"]) == 300_000
+    assert csv.field_size_limit() == limit
+    assert len(list(rows)) == 1
+
+
+def test_rows_are_streamed(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"answer": "a"}\nbroken\n')
+    rows = read_rows(path)
+    assert next(rows) == {"answer": "a"}
+    with pytest.raises(InvalidDataError, match="line 2"):
+        next(rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.txt", b"x", [".tsv, .csv, .jsonl, .json, .parquet"]),
+        ("a", b"x", ["extension"]),
+        ("a.parquet.gz", b"x", ["extension"]),
+        ("a.csv", b"", ["no rows"]),
+        ("a.csv", b"question,answer\n", ["no rows"]),
+        ("a.jsonl", b"\n\n", ["no rows"]),
+        ("a.json", b"", ["no rows"]),
+        ("a.json", b"[]", ["no rows"]),
+        ("a.csv", b"answer\nr\xe9sum\xe9\n", ["UTF-8"]),
+        ("a.csv", b"answer,answer\na,b\n", ["'answer'", "twice"]),
+        ("a.csv", b"a,b\n1,2\n1,2,3\n", ["line 3", "3 cells", "header of 2"]),
+        ("a.csv", b'a,b\n"1,2\n', ["line 2", "quotes"]),
+        ("a.csv", b'a,b\n"1" x,2\n', ["line 2", "quotes"]),
+        ("a.jsonl", b'{"a": 1}\n{"a": }\n', ["line 2", "invalid JSON", "column 7"]),
+        ("a.jsonl", b'{"a": 1}\n[1]\n', ["line 2", "a list", "object"]),
+        ("a.jsonl", b"[" * 100_000, ["line 1"]),
+        ("a.json", b'{"a": 1}', ["a dict", "list of objects"]),
+        ("a.json", b'[{"a": 1}, [2]]', ["row 2", "a list"]),
+        ("a.json", b'[{"a":\n }]', ["line 2"]),
+        ("a.json", b'{"columns": ["a"], "data": [[1], [1, 2]]}', ["row 2", "1 cells"]),
+        ("a.parquet", b"not parquet", ["Parquet"]),
+        ("a.jsonl.gz", b"not gzip", ["cannot be read"]),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path: Path, name: str, content: bytes, words: list[str]) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InvalidDataError) as caught:
+        list(read_rows(path))
+    assert all(word in str(caught.value) for word in [name, *words]), str(caught.value)
+
+
+def test_a_path_without_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDataError, match=r"none\.csv does not exist"):
+        list(read_rows(tmp_path / "none.csv"))
+    with pytest.raises(InvalidDataError, match="is a folder without a file of rows"):
+        list(read_rows(tmp_path))
+
+
+def test_an_empty_cell_is_missing_except_in_the_answer_s_column(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("question,answer,contexts,expected,doc_ids,said,seen\nWhy?,,,,,,\n")
+    (sample,) = read_samples(path)
+    assert (sample.answer, sample.contexts, sample.references, sample.retrieved_doc_ids) == ("", None, None, ())
+    (mapped,) = read_samples(path, {"answer": "said", "contexts": "seen"})
+    assert (mapped.answer, mapped.contexts) == ("", None)

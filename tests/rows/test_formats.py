@@ -1,0 +1,381 @@
+"""Each format in the shape in which its tool writes it, read without an option: a table of format × what is read.
+
+``python tests/rows/test_formats.py`` writes the table into docs/start/formats.md.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import warnings
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pydantic import BaseModel
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.rows import read_samples
+
+QUESTION, ANSWER, REFERENCE = "How high is the tower?", "It is 330 metres high.", "330 metres."
+CONTEXTS = ["The tower is 330 metres high.", "It was built in 1889."]
+ALL = frozenset({"question", "answer", "reference", "contexts"})
+RAGAS = {"user_input": QUESTION, "retrieved_contexts": CONTEXTS, "response": ANSWER, "reference": REFERENCE}
+DEEPEVAL = {
+    "input": QUESTION,
+    "actual_output": ANSWER,
+    "expected_output": REFERENCE,
+    "retrieval_context": CONTEXTS,
+    "context": ["The ideal passage."],
+}
+DOCUMENTS = [
+    {"document.content": text, "document.id": f"d{n}", "document.score": 0.5} for n, text in enumerate(CONTEXTS)
+]
+PHOENIX = [
+    {
+        "name": "query",
+        "span_kind": "CHAIN",
+        "parent_id": None,
+        "context.span_id": "s1",
+        "context.trace_id": "t1",
+        "attributes.input.value": QUESTION,
+        "attributes.output.value": ANSWER,
+        "attributes.retrieval.documents": None,
+    },
+    {
+        "name": "retrieve",
+        "span_kind": "RETRIEVER",
+        "parent_id": "s1",
+        "context.span_id": "s2",
+        "context.trace_id": "t1",
+        "attributes.input.value": QUESTION,
+        "attributes.output.value": None,
+        "attributes.retrieval.documents": DOCUMENTS,
+    },
+]
+PHOENIX_JSON = [
+    {
+        "name": each["name"],
+        "span_kind": each["span_kind"],
+        "parent_id": each["parent_id"],
+        "context": {"trace_id": "t1", "span_id": each["context.span_id"]},
+        "attributes": {
+            "input.value": each["attributes.input.value"],
+            "output.value": each["attributes.output.value"],
+            **(
+                {f"retrieval.documents.{n}.{name}": value for n, d in enumerate(DOCUMENTS) for name, value in d.items()}
+                if each["span_kind"] == "RETRIEVER"
+                else {}
+            ),
+        },
+    }
+    for each in PHOENIX
+]
+LANGSMITH_DOCUMENTS = [{"page_content": text, "metadata": {}, "type": "Document"} for text in CONTEXTS]
+LANGSMITH_RUNS = [
+    {
+        "id": "r2",
+        "trace_id": "r1",
+        "parent_run_id": "r1",
+        "run_type": "retriever",
+        "name": "Retriever",
+        "inputs": {"query": QUESTION},
+        "outputs": {"documents": LANGSMITH_DOCUMENTS},
+    },
+    {
+        "id": "r1",
+        "trace_id": "r1",
+        "parent_run_id": None,
+        "run_type": "chain",
+        "name": "RunnableSequence",
+        "inputs": {"question": QUESTION},
+        "outputs": {"output": ANSWER},
+    },
+]
+LANGSMITH_NESTED = [{**LANGSMITH_RUNS[1], "child_runs": [LANGSMITH_RUNS[0]]}]
+LANGSMITH_EXAMPLE = {
+    "id": "e1",
+    "dataset_id": "d1",
+    "inputs": {"question": QUESTION},
+    "outputs": {"answer": REFERENCE},
+    "metadata": {"split": "test"},
+}
+LANGSMITH_RESULT = {
+    "inputs.question": QUESTION,
+    "outputs.answer": ANSWER,
+    "outputs.contexts": CONTEXTS,
+    "error": None,
+    "reference.answer": REFERENCE,
+    "feedback.correctness": 1.0,
+    "execution_time": 0.4,
+    "example_id": "e1",
+    "id": "r1",
+}
+TRULENS = {
+    "app_name": "rag",
+    "record_id": "record_1",
+    "app_json": "{}",
+    "input": json.dumps(QUESTION),
+    "output": json.dumps(ANSWER),
+    "record_json": "{}",
+    "Context Relevance": 0.7,
+    "Context Relevance_calls": [
+        {"args": {"question": QUESTION, "context": text}, "ret": 0.7, "meta": {}} for text in CONTEXTS
+    ],
+    "Groundedness_calls": [{"args": {"source": CONTEXTS, "statement": ANSWER}, "ret": 1.0, "meta": {}}],
+}
+OPENAI_DATA = {
+    "item": {"question": QUESTION, "ground_truth": REFERENCE, "contexts": CONTEXTS},
+    "sample": {"output_text": ANSWER},
+}
+OPENAI_OUTPUT = {
+    "object": "eval.run.output_item",
+    "id": "outputitem_1",
+    "datasource_item": {"item": {"question": QUESTION, "ground_truth": REFERENCE, "context": CONTEXTS}},
+    "results": [{"name": "grader", "score": 1.0, "passed": True}],
+    "sample": {
+        "input": [{"role": "user", "content": QUESTION}],
+        "output": [{"role": "assistant", "content": ANSWER}],
+        "model": "gpt-4o-mini",
+    },
+}
+OPENAI_CLASSIC = {
+    "input": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": QUESTION}],
+    "ideal": REFERENCE,
+}
+Pair = namedtuple("Pair", ["question", "answer", "reference", "contexts"])
+
+
+@dataclass
+class Answered:
+    question: str
+    answer: str
+    reference: str
+    contexts: list[str]
+
+
+class Case(BaseModel):
+    """As deepeval's test case."""
+
+    input: str
+    actual_output: str
+    expected_output: str
+    retrieval_context: list[str]
+    context: list[str]
+
+
+class DeepevalDataset:
+    def __init__(self) -> None:
+        self.test_cases, self.goldens = [Case(**DEEPEVAL)], []
+
+
+class RagasSample(BaseModel):
+    user_input: str
+    retrieved_contexts: list[str]
+    response: str
+    reference: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.model_dump(exclude_none=True)
+
+
+OBJECTS: dict[str, tuple[Callable[[], Any], frozenset[str]]] = {
+    "ragas rows": (lambda: [RAGAS], ALL),
+    "ragas data set": (lambda: iter([RagasSample(**RAGAS)]), ALL),
+    "ragas frame": (lambda: pd.DataFrame([RAGAS]), ALL),
+    "deepeval rows": (lambda: [DEEPEVAL], ALL),
+    "deepeval data set": (DeepevalDataset, ALL),
+    "deepeval cases": (lambda: [Case(**DEEPEVAL)], ALL),
+    "LangSmith runs": (lambda: LANGSMITH_RUNS, ALL - {"reference"}),
+    "LangSmith nested runs": (lambda: LANGSMITH_NESTED, ALL - {"reference"}),
+    "LangSmith examples": (lambda: [LANGSMITH_EXAMPLE], frozenset({"question", "reference"})),
+    "LangSmith experiment frame": (lambda: pd.DataFrame([LANGSMITH_RESULT]), ALL),
+    "Phoenix spans frame": (lambda: pd.DataFrame(PHOENIX), ALL - {"reference"}),
+    "Phoenix spans JSON": (lambda: PHOENIX_JSON, ALL - {"reference"}),
+    "Phoenix questions and contexts": (
+        lambda: pd.DataFrame(
+            [{"input": QUESTION, "output": ANSWER, "context": "\n\n".join(CONTEXTS)}],
+            index=pd.Index(["s1"], name="context.span_id"),
+        ),
+        ALL - {"reference"},
+    ),
+    "Phoenix questions and references": (
+        lambda: pd.DataFrame(
+            [{"input": QUESTION, "output": ANSWER, "reference": "\n\n".join(CONTEXTS)}],
+            index=pd.Index(["s1"], name="context.span_id"),
+        ),
+        ALL - {"reference"},
+    ),
+    "TruLens frame": (lambda: pd.DataFrame([TRULENS]), ALL - {"reference"}),
+    "OpenAI evals data": (lambda: [OPENAI_DATA], ALL),
+    "OpenAI evals output items": (lambda: [OPENAI_OUTPUT], ALL),
+    "OpenAI evals registry": (lambda: [OPENAI_CLASSIC], frozenset({"question", "reference"})),
+    "Arrow table": (lambda: pa.Table.from_pylist([RAGAS]), ALL),
+    "Arrow batch reader": (lambda: pa.Table.from_pylist([RAGAS]).to_reader(), ALL),
+    "dataclasses": (lambda: [Answered(QUESTION, ANSWER, REFERENCE, CONTEXTS)], ALL),
+    "named tuples": (lambda: [Pair(QUESTION, ANSWER, REFERENCE, CONTEXTS)], ALL),
+}
+
+
+def check(data: Any, fields: frozenset[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (sample,) = read_samples(data)
+    assert not sample.invalid
+    assert sample.question == QUESTION
+    assert sample.answer == (ANSWER if "answer" in fields else None)
+    assert sample.reference == (REFERENCE if "reference" in fields else None)
+    if "contexts" in fields:
+        assert sample.texts in (tuple(CONTEXTS), ("\n\n".join(CONTEXTS),))
+    else:
+        assert sample.contexts is None
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_are_read_without_options(name: str) -> None:
+    make, fields = OBJECTS[name]
+    check(make(), fields)
+
+
+FILES: dict[str, tuple[list[dict[str, Any]], frozenset[str]]] = {
+    "ragas": ([RAGAS], ALL),
+    "deepeval": ([DEEPEVAL], ALL),
+    "LangSmith runs": (LANGSMITH_RUNS, ALL - {"reference"}),
+    "LangSmith examples": ([LANGSMITH_EXAMPLE], frozenset({"question", "reference"})),
+    "LangSmith experiment": ([LANGSMITH_RESULT], ALL),
+    "Phoenix frame of spans": (PHOENIX, ALL - {"reference"}),
+    "Phoenix spans": (PHOENIX_JSON, ALL - {"reference"}),
+    "TruLens records": ([TRULENS], ALL - {"reference"}),
+    "OpenAI evals data": ([OPENAI_DATA], ALL),
+    "OpenAI evals output items": ([OPENAI_OUTPUT], ALL),
+    "OpenAI evals registry": ([OPENAI_CLASSIC], frozenset({"question", "reference"})),
+}
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv", "parquet"])
+@pytest.mark.parametrize("name", FILES)
+def test_files_are_read_without_options(tmp_path: Path, name: str, form: str) -> None:
+    rows, fields = FILES[name]
+    path = tmp_path / f"{name}.{form}"
+    if form == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif form == "json":
+        path.write_text(json.dumps(rows), encoding="utf-8")
+    else:
+        flat = [{k: v if isinstance(v, str) or v is None else json.dumps(v) for k, v in row.items()} for row in rows]
+        frame = pd.DataFrame(flat)
+        frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path, index=False)
+    check(path, fields)
+
+
+def test_ragas_writes_lists_of_a_csv_as_python(tmp_path: Path) -> None:
+    with open(tmp_path / "ragas.csv", "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, RAGAS)
+        writer.writeheader()
+        writer.writerow(RAGAS)
+    check(tmp_path / "ragas.csv", ALL)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_deepeval_writes_a_bar_between_passages(tmp_path: Path, form: str) -> None:
+    row = {**DEEPEVAL, "retrieval_context": "|".join(CONTEXTS), "context": "The ideal passage.", "source_file": None}
+    path = tmp_path / f"goldens.{form}"
+    if form == "csv":
+        pd.DataFrame([row]).to_csv(path, index=False)
+    else:
+        path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    check(path, ALL)
+
+
+def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:
+    for name, question in (("b.jsonl", "second?"), ("a.csv", "first?")):
+        content = json.dumps({"question": question}) if name.endswith("l") else f"question\n{question}\n"
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    (tmp_path / "README.md").write_text("no rows")
+    assert [sample.question for sample in read_samples(tmp_path)] == ["first?", "second?"]
+
+
+def test_a_folder_of_hugging_face_is_read_by_its_arrow_files(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist([RAGAS])
+    with (
+        pa.OSFile(str(tmp_path / "data-00000-of-00001.arrow"), "wb") as sink,
+        pa.ipc.new_stream(sink, table.schema) as writer,
+    ):
+        writer.write_table(table)
+    (tmp_path / "state.json").write_text("{}")
+    (tmp_path / "dataset_info.json").write_text("{}")
+    check(tmp_path, ALL)
+    with pa.OSFile(str(tmp_path / "file.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as file:
+        file.write_table(table)
+    check(tmp_path / "file.arrow", ALL)
+    (tmp_path / "file.arrow").write_bytes(b"ARROW1 and nothing else")
+    with pytest.raises(rm.InvalidDataError, match="cannot be read as Arrow"):
+        list(read_samples(tmp_path / "file.arrow"))
+
+
+def test_hugging_face_polars_ragas_and_deepeval_themselves() -> None:
+    checked = 0
+    for library in ("datasets", "polars", "ragas", "deepeval"):
+        try:
+            module = __import__(library)
+        except ImportError:
+            continue
+        checked += 1
+        if library == "datasets":
+            check(module.Dataset.from_list([RAGAS]), ALL)
+            with pytest.raises(
+                rm.InvalidDataError, match=r"several data sets \('train'\); give one of them, as in data"
+            ):
+                list(read_samples(module.DatasetDict(train=module.Dataset.from_list([RAGAS]))))
+        if library == "polars":
+            check(module.DataFrame([RAGAS]), ALL)
+            check(module.DataFrame([RAGAS]).lazy(), ALL)
+        if library == "ragas":
+            check(module.EvaluationDataset.from_list([RAGAS]), ALL)
+        if library == "deepeval":
+            from deepeval.dataset import EvaluationDataset
+            from deepeval.test_case import LLMTestCase
+
+            dataset = EvaluationDataset()
+            dataset.add_test_case(LLMTestCase(**DEEPEVAL))
+            check(dataset, ALL)
+    if not checked:
+        pytest.skip("none of these libraries is installed")
+
+
+def test_spans_without_their_root_are_refused() -> None:
+    with pytest.raises(rm.InvalidDataError, match="export whole traces"):
+        list(read_samples([PHOENIX[1]]))
+
+
+def test_passages_that_no_retriever_gave_are_unknown_not_none() -> None:
+    (sample,) = read_samples([PHOENIX[0]])
+    assert sample.contexts is None
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "start" / "formats.md"
+FIELDS = ("question", "answer", "contexts", "reference")
+
+
+def table() -> str:
+    """What is read of each format, as a Markdown table."""
+    rows = [(name, "Python objects", fields) for name, (_, fields) in OBJECTS.items()]
+    rows += [(name, "JSONL, JSON, CSV, Parquet", fields) for name, (_, fields) in FILES.items()]
+    lines = [("format", *FIELDS, "given as"), ("---",) * (2 + len(FIELDS))]
+    lines += [(name, *("✓" if each in fields else "–" for each in FIELDS), given) for name, given, fields in rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def test_the_page_shows_this_table() -> None:
+    assert table() in PAGE.read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(re.sub(r"^\|.*\|$", table(), text, count=1, flags=re.MULTILINE | re.DOTALL), encoding="utf-8")

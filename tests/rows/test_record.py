@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mlflow_ragmetrics.core.sample import Message, Sample
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
+from mlflow_ragmetrics.rows.aliases import ALIASES, RECORD_FIELDS
+from mlflow_ragmetrics.rows.fields import FIELD_OF
+from mlflow_ragmetrics.rows.record import content_id, to_sample, with_ids
+
+TEXT_FIELDS = ("question", "answer", "reference")
+
+
+@pytest.mark.parametrize("field", TEXT_FIELDS)
+def test_every_alias_of_a_text(field: str) -> None:
+    for name in (field, *ALIASES[field]):
+        sample = to_sample({name: "x"})
+        assert getattr(sample, field) == "x", name
+        assert not sample.metadata
+
+
+@pytest.mark.parametrize("field", ["contexts", "retrieved_doc_ids", "gold_doc_ids"])
+def test_every_alias_of_a_list(field: str) -> None:
+    for name in (field, *ALIASES[field]):
+        sample = to_sample({name: ["x", "y"]})
+        found = sample.texts if field == "contexts" else getattr(sample, field)
+        assert found == ("x", "y"), name
+
+
+def test_no_name_has_two_meanings() -> None:
+    names = [name for field in RECORD_FIELDS for name in (field, *ALIASES[field])]
+    assert len(names) == len(set(names)) == len(FIELD_OF)
+
+
+def test_canonical_names_beat_aliases_unless_missing() -> None:
+    assert to_sample({"prompt": "b", "question": "a"}).question == "a"
+    assert to_sample({"question": float("nan"), "prompt": "b"}).question == "b"
+    assert to_sample({"question": "", "prompt": "b"}).question == ""
+
+
+def test_aliases_must_agree() -> None:
+    assert to_sample({"prompt": "a", "query": "a", "input": None}).question == "a"
+    sample = to_sample({"prompt": "a", "query": "b", "answer": "c"})
+    assert sample.question is None
+    assert sample.answer == "c"
+    assert "`prompt`" in sample.invalid["question"]
+    assert "`query`" in sample.invalid["question"]
+    assert to_sample({"documents": ["a"], "context": "a"}).texts == ("a",)
+    assert "contexts" in to_sample({"documents": ["a"], "context": "b"}).invalid
+
+
+def test_a_column_mapping_beats_all_names() -> None:
+    record = {"answer": "gold", "prediction": "model", "question": "q", "mine": "asked"}
+    sample = to_sample(record, {"reference": "answer", "question": "mine"})
+    assert (sample.question, sample.answer, sample.reference) == ("asked", "model", "gold")
+    assert not sample.metadata
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"), [({"anwser": "a"}, ["'anwser'", "answer"]), ({"answer": "b"}, ["'b'", "'a'"])]
+)
+def test_a_wrong_column_mapping(columns: dict[str, str], words: list[str]) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        to_sample({"a": "x"}, columns)
+    assert caught.value.param == "columns"
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), pd.NA, pd.NaT], ids=repr)
+def test_missing_is_not_blank(value: object) -> None:
+    sample = to_sample(dict.fromkeys(FIELD_OF, value))
+    assert [getattr(sample, field) for field in RECORD_FIELDS[1:]] == [None] * 7
+    assert not sample.invalid
+    blank = to_sample({"answer": "", "reference": "", "contexts": "", "gold_doc_ids": "  "})
+    assert (blank.answer, blank.reference, blank.contexts, blank.gold_doc_ids) == ("", "", (), ())
+
+
+@pytest.mark.parametrize(
+    ("record", "field", "words"),
+    [
+        ({"answer": ["a", "b"]}, "answer", ["`answer`", "list", "text"]),
+        ({"output": b"x"}, "answer", ["`answer`", "bytes", "`output`"]),
+        ({"outputs": {"foo": 1}}, "answer", ["`answer`", "dict", "`outputs`"]),
+        ({"answer": {"answer": "a"}}, "answer", ["dict"]),
+        ({"question": True}, "question", ["bool"]),
+        ({"reference": {"a": 1}}, "reference", ["dict"]),
+        ({"reference": [["a"]]}, "reference", ["list"]),
+        ({"contexts": 5}, "contexts", ["int", "list"]),
+        ({"contexts": [{"id": "x"}]}, "contexts", ["page_content", "`id`"]),
+        ({"gold_doc_ids": True}, "gold_doc_ids", ["bool"]),
+        ({"retrieved_doc_ids": b"x"}, "retrieved_doc_ids", ["bytes"]),
+        ({"expectations": {"expected_retrieved_context": [{"x": 1}]}}, "gold_doc_ids", ["doc_uri", "expectations"]),
+        ({"metadata": {"doc_uri": [["x"]]}}, "retrieved_doc_ids", ["list"]),
+    ],
+)
+def test_unreadable_fields_are_recorded(record: dict[str, Any], field: str, words: list[str]) -> None:
+    sample = to_sample(record)
+    assert list(sample.invalid) == [field]
+    assert all(word in sample.invalid[field] for word in words), sample.invalid[field]
+
+
+def test_accepted_answers() -> None:
+    assert to_sample({"reference": ["a", "", None, "b"]}).references == ("a", "b")
+    assert to_sample({"targets": np.array(["a", "b"])}).references == ("a", "b")
+    assert to_sample({"reference": pd.Series(["a"])}).references == ("a",)
+    assert to_sample({"reference": []}).references is None
+    assert to_sample({"reference": '["a", "b"]'}).references == ('["a", "b"]',)
+    assert to_sample({"reference": np.float64(2.5)}).references == ("2.5",)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "question"),
+    [
+        ({"question": "q"}, "q"),
+        ({"query": "q", "k": 3}, "q"),
+        ({"input": "q"}, "q"),
+        ({"input": {"question": "q"}}, "q"),
+        ({"messages": [{"role": "user", "content": "old"}, {"role": "user", "content": "q"}]}, "q"),
+        ([{"role": "user", "content": [{"type": "text", "text": "q"}]}, {"role": "assistant", "content": "a"}], "q"),
+        ({"messages": [SimpleNamespace(type="human", content="q")]}, "q"),
+        ({}, None),
+    ],
+)
+def test_questions_in_inputs(inputs: object, question: str | None) -> None:
+    sample = to_sample({"inputs": inputs})
+    assert sample.question == question
+    assert not sample.invalid
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        {"answer": "a"},
+        {"response": {"content": "a"}},
+        {"result": "a", "source_documents": []},
+        {"choices": [{"message": {"role": "assistant", "content": "a"}}]},
+        {"messages": [{"role": "user", "content": "q"}, {"type": "ai", "content": "a"}]},
+        SimpleNamespace(content="a"),
+        "a",
+    ],
+)
+def test_answers_in_outputs(outputs: object) -> None:
+    assert to_sample({"outputs": outputs}).answer == "a"
+    assert to_sample({"predictions": outputs}).answer == "a"
+
+
+def test_an_mlflow_evaluation_row() -> None:
+    sample = to_sample(
+        {
+            "inputs": {"question": "q", "tier": "gold"},
+            "outputs": {"response": "a", "context": ["c", {"content": "d", "id": "1", "metadata": {"doc_uri": "u"}}]},
+            "expectations": {
+                "expected_facts": ["f", "g"],
+                "expected_retrieved_context": [{"doc_uri": "u"}, {"doc_uri": "v"}],
+                "guidelines": "short",
+            },
+            "tags": {"k": "v"},
+        }
+    )
+    assert (sample.question, sample.answer, sample.reference) == ("q", "a", "f\ng")
+    assert sample.texts == ("c", "d")
+    assert (sample.retrieved_doc_ids, sample.gold_doc_ids) == (("u",), ("u", "v"))
+    assert sample.metadata == {
+        "inputs": {"tier": "gold"},
+        "expectations": {"guidelines": "short"},
+        "tags": {"k": "v"},
+    }
+
+
+def test_expectations() -> None:
+    both = {"expected_response": "r", "expected_facts": ["f"]}
+    assert to_sample({"expectations": both}).references == ("r",)
+    assert to_sample({"expectations": both, "reference": "own"}).references == ("own",)
+    assert to_sample({"expectations": '{"expected_response": "r"}'}).reference == "r"
+    assert to_sample({"expectations": 5}).metadata == {"expectations": 5}
+
+
+def test_retrieved_ids_come_from_contexts() -> None:
+    contexts = [{"id": "1", "text": "a"}, "b", {"text": "c", "metadata": {"doc_uri": "u"}}]
+    assert to_sample({"contexts": contexts}).retrieved_doc_ids == ("1", "u")
+    assert to_sample({"contexts": contexts, "doc_ids": ["9"]}).retrieved_doc_ids == ("9",)
+    assert to_sample({"contexts": ["a"]}).retrieved_doc_ids is None
+    assert to_sample({"contexts": []}).retrieved_doc_ids == ()
+    assert to_sample({"contexts": ["a"], "metadata": {"doc_uri": "u"}}).retrieved_doc_ids == ("u",)
+
+
+def test_everything_else_is_metadata() -> None:
+    sample = to_sample({"answer": "a", "metadata": {"k": 1, "m": 2}, "m": 3, 4: "four"})
+    assert sample.metadata == {"k": 1, "m": 3, "4": "four"}
+
+
+def test_ids() -> None:
+    assert to_sample({"qid": 7}).id == "7"
+    derived = to_sample({"question": "q", "reference": "r"}).id
+    assert derived == content_id("q", "r")
+    assert len(derived) == 16
+    assert derived != to_sample({"question": "q"}).id
+    assert to_sample({"id": " ", "question": "q", "reference": "r"}).id == derived
+    assert to_sample({"question": "q"}, default_id="row-1").id == "row-1"
+    assert to_sample({"question": "\ud800"}).id
+
+
+def test_repeated_content_is_numbered() -> None:
+    first = content_id("q", None)
+    samples = [
+        to_sample(record) for record in ({"question": "q"}, {"id": f"{first}-2"}, {"question": "q"}, {"question": "q"})
+    ]
+    assert [sample.id for sample in with_ids(samples)] == [first, f"{first}-2", f"{first}-3", f"{first}-4"]
+
+
+def test_a_repeated_given_id_is_an_error() -> None:
+    samples = [to_sample({"id": each}) for each in ("a", "b", "a")]
+    with pytest.raises(InvalidFieldError, match=r"Rows 1 and 3 .*'a'") as caught:
+        list(with_ids(samples))
+    assert caught.value.field == "id"
+    with pytest.raises(InvalidFieldError, match="Row 1: `id`"):
+        list(with_ids([to_sample({"id": ["a"]})]))
+
+
+def test_a_stream_compares_ids_with_those_of_the_last_rows() -> None:
+    def ids(distance: int) -> list[str]:
+        others = ({"id": f"other {number}"} for number in range(distance))
+        return [each.id for each in with_ids(map(to_sample, [{"id": "a"}, *others, {"id": "a"}]), 10)]
+
+    assert ids(1000).count("a") == 2
+    with pytest.raises(InvalidFieldError, match="Rows 1 and 11"):
+        ids(9)
+
+
+def test_a_stream_numbers_repeated_content_among_the_last_rows() -> None:
+    found = [each.id for each in with_ids((to_sample({"question": "q"}) for _ in range(500)), 20)]
+    assert all(len(set(found[start : start + 20])) == 20 for start in range(480))
+
+
+def test_samples_and_frames_rows_pass() -> None:
+    sample = Sample(id="1", answer="a")
+    assert to_sample(sample) is sample
+    assert to_sample(pd.Series({"answer": "a"})).answer == "a"
+
+
+@pytest.mark.parametrize("record", [None, "text", ["a"], 5, [("answer", "a")]])
+def test_what_is_no_record(record: object) -> None:
+    with pytest.raises(InvalidDataError, match="must be a mapping"):
+        to_sample(record)
+
+
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.sampled_from([pd.NA, pd.NaT])
+)
+keys = st.sampled_from(
+    [*FIELD_OF, "expectations", "metadata", "messages", "content", "role", "text", "id", "doc_uri", "expected_facts"]
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys | st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300)
+@given(st.dictionaries(keys | st.text() | st.integers(), values, max_size=8))
+def test_any_mapping_is_a_sample(record: dict[Any, Any]) -> None:
+    sample = to_sample(record)
+    assert sample.id
+    assert set(sample.invalid) <= set(RECORD_FIELDS)
+    for field in TEXT_FIELDS:
+        assert isinstance(getattr(sample, field), (str, type(None)))
+    assert all(chunk.text.strip() for chunk in sample.contexts or ())
+    for field in ("references", "retrieved_doc_ids", "gold_doc_ids"):
+        assert all(isinstance(each, str) for each in getattr(sample, field) or ())
+
+
+def test_records_with_the_same_names_are_read_each_for_itself() -> None:
+    turns = [{"role": "user", "content": "Hi"}]
+    history = [to_sample({"question": "why", "history": value}) for value in (turns, "a note", None, turns)]
+    assert [len(each.history or ()) for each in history] == [1, 0, 0, 1]
+    assert [dict(each.metadata) for each in history] == [{}, {"history": "a note"}, {}, {}]
+    contexts = [to_sample({"answer": "a", "docs": value}) for value in (["It rained all day."], "doc-7", ["It shone."])]
+    assert [each.texts for each in contexts] == [("It rained all day.",), None, ("It shone.",)]
+    assert [dict(to_sample({"answer": "a", name: 7}).metadata) for name in (1, True, 1.0)] == [
+        {"1": 7},
+        {"True": 7},
+        {"1.0": 7},
+    ]
+    row = {"answer": "a", "reference": "b"}
+    turned = to_sample(row, {"answer": "reference"})
+    assert (turned.answer, turned.reference) == ("b", None)
+    assert (to_sample(row).answer, to_sample(row).reference) == ("a", "b")
+
+
+def test_messages_of_our_own_are_a_history() -> None:
+    turns = [Message("user", "before"), Message("assistant", "x")]
+    assert to_sample({"question": "why", "history": turns}).history == tuple(turns)

@@ -1,0 +1,243 @@
+"""Rows as other libraries write them: names that count by the nature of their values, and earlier turns."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.sample import Message, Sample
+from mlflow_ragmetrics.rows import join, read_samples
+from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
+from mlflow_ragmetrics.rows.messages import messages_of, turns_before
+from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.rows.values import are_texts
+
+TEXTS = ["It rained all day.", "The sun set at nine."]
+HELLO = (Message("user", "Hi"), Message("assistant", "Hello"))
+TURNS = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+ASKED = {"role": "user", "content": "Why?"}
+
+
+class LangChainMessage:
+    def __init__(self, kind: str, content: str) -> None:
+        self.type, self.content = kind, content
+
+
+@pytest.mark.parametrize("name", ALIASES_BY_NATURE["contexts"])
+def test_names_of_contexts_count_where_the_values_are_texts(name: str) -> None:
+    for value in (TEXTS, tuple(TEXTS), np.array(TEXTS), str(TEXTS), [{"text": text} for text in TEXTS]):
+        sample = to_sample({"answer": "a", name: value})
+        assert sample.texts == tuple(TEXTS)
+        assert not sample.metadata
+    assert to_sample({"answer": "a", name: "One text of several words."}).texts == ("One text of several words.",)
+    assert to_sample({"answer": "a", name: []}).texts == ()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["https://example.org/a page".replace(" ", "-"), "https://example.org/b"],
+        "https://example.org/a",
+        ["doc-1", "doc-2"],
+        ["chunk 1", "chunk 2"],
+        ["Annual report 2024.pdf"],
+        ["s3://bucket/key"],
+        [1, 2],
+        7,
+        True,
+        {"text": "a mapping is no list"},
+        [{"id": "x"}],
+        [["nested", "list"]],
+        None,
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("name", ["docs", "sources"])
+def test_anything_else_under_these_names_is_metadata(name: str, value: Any) -> None:
+    sample = to_sample({"answer": "a", name: value})
+    assert sample.contexts is None
+    assert not sample.invalid
+    assert sample.metadata == {name: value}
+
+
+def test_text_of_any_script_is_text() -> None:
+    assert are_texts(["巴黎是法国的首都。"])
+    assert are_texts(["Париж — столица Франции."])
+    assert are_texts(["See https://example.org for more."])
+    assert not are_texts(["2024-01-01 10:00"])
+
+
+def test_other_names_of_contexts_beat_them() -> None:
+    sample = to_sample({"contexts": ["c"], "docs": TEXTS})
+    assert (sample.texts, sample.metadata) == (("c",), {"docs": TEXTS})
+    sample = to_sample({"outputs": {"answer": "a", "context": "c"}, "sources": TEXTS})
+    assert (sample.texts, sample.metadata) == (("c",), {"sources": TEXTS})
+    assert to_sample({"contexts": None, "docs": TEXTS}).texts == tuple(TEXTS)
+    assert to_sample({"mine": None, "docs": TEXTS}, {"contexts": "mine"}).texts is None
+    conflict = to_sample({"docs": TEXTS, "passages": ["Other words."]})
+    assert "`passages`" in conflict.invalid["contexts"]
+    assert "`docs`" in conflict.invalid["contexts"]
+
+
+def test_they_count_inside_outputs_too() -> None:
+    sample = to_sample({"inputs": {"question": "q"}, "outputs": {"answer": "a", "docs": TEXTS, "sources": ["u-1"]}})
+    assert (sample.question, sample.answer, sample.texts) == ("q", "a", tuple(TEXTS))
+
+
+def test_a_benchmarks_passages_are_not_what_was_retrieved() -> None:
+    joined = join([{"qid": "1", "answer": "a"}], [{"qid": "1", "reference": "r", "passages": TEXTS}])
+    (sample,) = read_samples(joined.rows)
+    assert sample.contexts is None
+    assert sample.metadata["reference_passages"] == TEXTS
+
+
+def test_a_table_of_deepeval() -> None:
+    frame = pd.DataFrame(
+        {
+            "input": ["q1", "q2"],
+            "actual_output": ["a1", "a2"],
+            "expected_output": ["r1", "r2"],
+            "context": [["ideal"], ["ideal"]],
+            "retrieval_context": [["found"], None],
+        }
+    )
+    first, second = read_samples(frame)
+    assert (first.question, first.answer, first.reference, first.texts) == ("q1", "a1", "r1", ("found",))
+    assert first.metadata == {"context": ["ideal"]}
+    assert not first.invalid
+    assert second.contexts is None  # and not the ideal context
+    assert to_sample({"context": ["c"]}).texts == ("c",)
+    assert to_sample({"context": ["c"], "retrieval_context": ["d"]}, {"contexts": "context"}).texts == ("c",)
+    nested = to_sample({"outputs": {"answer": "a", "context": ["ideal"], "retrieval_context": ["found"]}})
+    assert nested.texts == ("found",)
+
+
+def test_a_table_of_ragas() -> None:
+    (sample,) = read_samples(
+        [
+            {
+                "user_input": "q",
+                "response": "a",
+                "retrieved_contexts": TEXTS,
+                "reference": "r",
+                "reference_contexts": ["ideal"],
+                "retrieved_context_ids": ["1", "2"],
+                "reference_context_ids": ["1"],
+            }
+        ]
+    )
+    assert (sample.question, sample.answer, sample.reference, sample.texts) == ("q", "a", "r", tuple(TEXTS))
+    assert (sample.retrieved_doc_ids, sample.gold_doc_ids) == (("1", "2"), ("1",))
+    assert sample.metadata == {"reference_contexts": ["ideal"]}
+
+
+def test_a_conversation_of_ragas() -> None:
+    kinds = [("human", "Hi"), ("ai", "Hello"), ("human", "Why?"), ("ai", "So.")]
+    for turns in ([{"type": k, "content": c} for k, c in kinds], [LangChainMessage(k, c) for k, c in kinds]):
+        sample = to_sample({"user_input": turns, "response": "So."})
+        assert (sample.question, sample.answer, sample.history) == ("Why?", "So.", HELLO)
+
+
+def test_a_table_of_phoenix() -> None:
+    frame = pd.DataFrame({"input": ["q"], "output": ["a"], "document.content": ["It rained all day."]})
+    (sample,) = read_samples(frame)
+    assert (sample.question, sample.answer, sample.texts) == ("q", "a", ("It rained all day.",))
+    documents = [{"document.content": "It rained.", "document.id": "7", "document.score": 0.5}]
+    (sample,) = read_samples([{"input": "q", "output": "a", "retrieved_documents": documents}])
+    assert (sample.texts, sample.retrieved_doc_ids) == (("It rained.",), ("7",))
+    assert sample.contexts is not None
+    assert sample.contexts[0].metadata["document.score"] == 0.5
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [{"answer": "r"}, {"output": "r"}, {"reference": "r"}, {"messages": [{"role": "assistant", "content": "r"}]}, "r"],
+    ids=repr,
+)
+def test_an_example_of_langsmith(expected: object) -> None:
+    sample = to_sample(
+        {"inputs": {"question": "q"}, "outputs": {"answer": "a", "documents": TEXTS}, "reference_outputs": expected}
+    )
+    assert (sample.question, sample.answer, sample.reference, sample.texts) == ("q", "a", "r", tuple(TEXTS))
+    assert not sample.invalid
+
+
+@pytest.mark.parametrize("name", ["history", "conversation", "chat_history"])
+@pytest.mark.parametrize(
+    "turns",
+    [
+        TURNS,
+        '[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]',
+        {"messages": TURNS},
+        [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}, {"role": "ai", "content": "Hello"}],
+        [LangChainMessage("human", "Hi"), LangChainMessage("ai", "Hello")],
+        [("human", "Hi"), ("ai", "Hello")],
+        [["Hi", "Hello"]],
+        [*TURNS, {"role": "assistant", "content": None, "tool_calls": []}],
+    ],
+    ids=range(8),
+)
+def test_history(name: str, turns: object) -> None:
+    sample = to_sample({"question": "Why?", name: turns})
+    assert sample.history == HELLO
+    assert not sample.metadata
+    assert to_sample({"inputs": {"question": "Why?", name: turns}}).history == HELLO
+
+
+@pytest.mark.parametrize("name", ["history", "conversation", "chat_history"])
+@pytest.mark.parametrize("value", ["c-17", 17, "Human: Hi", ["Hi"], {"id": 1}, [{"text": "Hi"}]], ids=repr)
+def test_what_is_not_a_list_of_messages_is_metadata(name: str, value: object) -> None:
+    sample = to_sample({"question": "q", name: value})
+    assert sample.history is None
+    assert not sample.invalid
+    assert sample.metadata == {name: value}
+
+
+def test_a_mapped_history_must_be_one() -> None:
+    assert to_sample({"log": TURNS}, {"history": "log"}).history == HELLO
+    assert "`log`" in to_sample({"log": "Hi"}, {"history": "log"}).invalid["history"]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"inputs": {"messages": [*TURNS, ASKED]}},
+        {"input": [*TURNS, ASKED]},
+        {"question": "Why?", "conversation": [*TURNS, ASKED]},
+        {"question": "Why?", "answer": "So.", "conversation": [*TURNS, ASKED, {"role": "ai", "content": "So."}]},
+        {"request": {"messages": [*TURNS, ASKED]}, "response": "So."},
+    ],
+    ids=range(5),
+)
+def test_the_question_itself_is_not_history(record: dict[str, Any]) -> None:
+    sample = to_sample(record)
+    assert (sample.question, sample.history) == ("Why?", HELLO)
+
+
+def test_the_first_question_has_no_history() -> None:
+    assert to_sample({"inputs": {"messages": [ASKED]}}).history is None
+    assert to_sample({"question": "q", "history": []}).history is None
+
+
+def test_a_question_asked_before_stays() -> None:
+    earlier = (Message("user", "Why?"), Message("assistant", "Pardon?"))
+    assert turns_before(earlier, "Why?", "So.") == earlier
+    assert turns_before(earlier, "Why?", "Pardon?") == ()
+    assert turns_before(earlier, "Other?", None) == earlier
+
+
+def test_system_messages_stay() -> None:
+    found = messages_of([{"role": "system", "content": "Be brief."}, ASKED])
+    assert found == (Message("system", "Be brief."), Message("user", "Why?"))
+
+
+def test_a_sample_keeps_its_history() -> None:
+    (sample,) = read_samples([Sample(question="q", history=HELLO)])
+    assert sample.history == HELLO
+    report = rm.Suite(["coherence"]).evaluate([{"answer": "It is.", "chat_history": TURNS}], progress=False)
+    assert json.loads(report.table["history"][0]) == TURNS

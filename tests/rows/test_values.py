@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import uuid
+from collections import namedtuple
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlflow_ragmetrics.core.sample import Chunk
+from mlflow_ragmetrics.errors import InvalidFieldError
+from mlflow_ragmetrics.rows.values import chunks_of, document_ids_of, elements_of, is_missing, text_of, texts_of
+
+MISSING = [None, float("nan"), np.nan, np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("NaN")]
+
+
+@pytest.mark.parametrize("value", MISSING, ids=repr)
+def test_missing_values(value: object) -> None:
+    assert is_missing(value)
+    assert text_of(value, "answer") is None
+    assert texts_of(value, "gold_doc_ids") is None
+    assert chunks_of(value) is None
+
+
+@pytest.mark.parametrize("value", ["", "nan", 0, 0.0, False, [], {}, (), b"", np.array([]), pd.Series([1.0])], ids=repr)
+def test_values_that_are_there(value: object) -> None:
+    assert not is_missing(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("", ""),
+        (" N/A ", " N/A "),
+        ("['a']", "['a']"),
+        (3, "3"),
+        (2.5, "2.5"),
+        (np.int64(7), "7"),
+        (np.float64(0.5), "0.5"),
+        (np.str_("x"), "x"),
+        (Decimal("1.10"), "1.10"),
+        (uuid.UUID(int=1), str(uuid.UUID(int=1))),
+    ],
+)
+def test_text(value: object, text: str) -> None:
+    assert text_of(value, "answer") == text
+
+
+@pytest.mark.parametrize("value", [b"x", ["a"], ("a",), {"a": 1}, True, np.bool_(True), {1}, object(), np.array(["a"])])
+def test_text_of_an_invalid_type_names_field_and_type(value: object) -> None:
+    with pytest.raises(InvalidFieldError, match=r"`answer` is an? .*text or a number") as caught:
+        text_of(value, "answer")
+    assert caught.value.field == "answer"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["a", None, float("nan"), "", "  ", "b", 3, pd.NA], ("a", "b", "3")),
+        (("a",), ("a",)),
+        (np.array(["a", "b"]), ("a", "b")),
+        (pd.Series([1, 2]), ("1", "2")),
+        (pd.Index(["a"]), ("a",)),
+        ('["a", 2, null, NaN]', ("a", "2")),
+        ("['<urn:uuid:1>', \"b\"]", ("<urn:uuid:1>", "b")),
+        ("['a' 'b'\n 'c, d']", ("a", "b", "c, d")),
+        ("['a, b']", ("a, b",)),
+        ("[]", ()),
+        ("", ()),
+        ("  \n", ()),
+        ("plain", ("plain",)),
+        ("[1] Paris is", ("[1] Paris is",)),
+        ("[see below]", ("[see below]",)),
+        ("[" * 10_000 + "]" * 10_000, ("[" * 10_000 + "]" * 10_000,)),
+        ("{'a'}", ("{'a'}",)),
+    ],
+)
+def test_lists(value: object, expected: tuple[str, ...]) -> None:
+    assert texts_of(value, "gold_doc_ids") == expected
+
+
+@pytest.mark.parametrize("value", [5, 2.5, True, b"a", {"a": 1}, {"a"}, object(), np.int64(3), np.array(3)])
+def test_what_is_no_list(value: object) -> None:
+    with pytest.raises(InvalidFieldError, match=r"`gold_doc_ids` is an? "):
+        elements_of(value, "gold_doc_ids")
+
+
+@given(st.lists(st.text().filter(str.strip)))
+def test_list_literals_round_trip(texts: list[str]) -> None:
+    assert texts_of(repr(texts), "contexts") == tuple(texts)
+
+
+Document = namedtuple("Document", "page_content metadata id")
+
+
+@pytest.mark.parametrize(
+    ("element", "chunk"),
+    [
+        ("text", Chunk("text")),
+        (Chunk("c", "1"), Chunk("c", "1")),
+        ({"text": "t", "id": 5}, Chunk("t", "5", {"id": 5})),
+        ({"page_content": "t", "metadata": {"id": "m"}}, Chunk("t", "m", {"id": "m"})),
+        ({"content": "t", "doc_uri": "u"}, Chunk("t", "u", {"doc_uri": "u"})),
+        ({"content": "t", "metadata": {"doc_uri": "u", "k": 1}}, Chunk("t", "u", {"doc_uri": "u", "k": 1})),
+        (
+            {"text": "t", "score": 0.5, "id": None, "doc_id": "d"},
+            Chunk("t", "d", {"score": 0.5, "id": None, "doc_id": "d"}),
+        ),
+        (SimpleNamespace(page_content="t", metadata={"source": "s"}, id=None), Chunk("t", "s", {"source": "s"})),
+        (SimpleNamespace(page_content="t", metadata=None, id="i"), Chunk("t", "i")),
+    ],
+)
+def test_chunk_shapes(element: Any, chunk: Chunk) -> None:
+    assert chunks_of([element, "", None, float("nan"), {"text": "  "}]) == (chunk,)
+
+
+def test_a_langchain_document_is_a_chunk() -> None:
+    documents = pytest.importorskip("langchain_core.documents")
+    assert chunks_of([documents.Document("t", id="7", metadata={"k": 1})]) == (Chunk("t", "7", {"k": 1}),)
+
+
+@pytest.mark.parametrize(
+    ("text", "texts"),
+    [
+        ("chunk 1:\nfirst\nchunk 2:\nsecond: more\nchunk 3:\nthird", ["first", "second: more", "third"]),
+        ("> chunk 1:\nQ: a\n\n> Chunk 2: b", ["Q: a", "b"]),
+        ("chunk 1: a chunk 2: b", ["a", "b"]),
+        ("chunk 1: only", ["only"]),
+        ("chunk 1:\n\nchunk 2:\nb", ["b"]),
+        ("before\nchunk 1:\na\nchunk 2:\nb", ["before", "a", "b"]),
+        ("It is in chunk 2: see there", ["It is in chunk 2: see there"]),
+        ('["a", {"text": "b"}]', ["a", "b"]),
+        ("one passage", ["one passage"]),
+        ("", []),
+    ],
+)
+def test_contexts_in_one_string(text: str, texts: list[str]) -> None:
+    chunks = chunks_of(text)
+    assert chunks is not None
+    assert [chunk.text for chunk in chunks] == texts
+
+
+@pytest.mark.parametrize("element", [{"id": "x"}, b"x", ["nested"], {"text": {"a": 1}}, {"text": ["a"]}, True])
+def test_what_is_no_chunk(element: object) -> None:
+    with pytest.raises(InvalidFieldError, match="`contexts`"):
+        chunks_of([element])
+
+
+def test_document_ids_leave_out_chunks_without_id() -> None:
+    chunks = (Chunk("a", "1"), Chunk("b"), Chunk("c", "3", {"doc_uri": "u"}))
+    assert document_ids_of(chunks) == ("1", "3")
+    assert document_ids_of(chunks, prefer_uri=True) == ("1", "u")
