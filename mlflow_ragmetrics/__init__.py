@@ -71,9 +71,9 @@ _HOMES = {
     "report.summary": ("summarize",),
     "calibration.stress": ("Stress", "stress"),
     "scoring": ("score",),
-    "shared.non_answers": ("is_indistinct",),
     "metrics.rouge.table": ("rouge_table",),
     "suite": ("Suite",),
+    "text.non_answers": ("is_indistinct",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

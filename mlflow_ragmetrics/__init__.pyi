@@ -78,8 +78,8 @@ from mlflow_ragmetrics.report.summary import summarize as summarize
 from mlflow_ragmetrics.rows import join as join
 from mlflow_ragmetrics.rows.conversation import sample_from_messages as sample_from_messages
 from mlflow_ragmetrics.scoring import score as score
-from mlflow_ragmetrics.shared.non_answers import is_indistinct as is_indistinct
 from mlflow_ragmetrics.suite import Suite as Suite
+from mlflow_ragmetrics.text.non_answers import is_indistinct as is_indistinct
 
 _T = TypeVar("_T")
 _Several = list[_T] | tuple[_T, ...]

@@ -11,10 +11,10 @@ from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of, shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better
-from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.rows.unused import LOOKED_AT, way_out
+from mlflow_ragmetrics.text.messages import Text, say
 
 __all__ = ["PRESETS", "Preset", "Selection", "Thresholds", "check_presence", "select"]
 

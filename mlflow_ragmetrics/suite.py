@@ -24,7 +24,6 @@ from mlflow_ragmetrics.core.options import Aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.core.text import check_language, counted, render
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Row, ScoringRules
@@ -42,6 +41,7 @@ from mlflow_ragmetrics.report.summary import grouping_of, panel_warnings
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.groups import sample_groups
 from mlflow_ragmetrics.selection import PRESETS, Preset, Selection, Thresholds, check_presence, select
+from mlflow_ragmetrics.text.messages import check_language, counted, render
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.judges.chat.plan import Plan, Plans

@@ -16,8 +16,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Settings
-from mlflow_ragmetrics.core.text import LANGUAGES
 from mlflow_ragmetrics.registry import builtin_metrics
+from mlflow_ragmetrics.text.messages import LANGUAGES
 
 STUB = Path(rm.__file__).with_suffix(".pyi")
 _HEAD = '''\

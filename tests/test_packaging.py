@@ -65,8 +65,8 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: zipfi
     [
         r"py\.typed",
         r"cli/suite\.yaml",
-        r"locales/en/\w+\.json",
-        r"locales/ru/\w+\.json",
+        r"text/locales/en/\w+\.json",
+        r"text/locales/ru/\w+\.json",
         r"judges/chat/prompts/verify\.txt",
         r"core/score\.html",
         r"report/report\.(html|css|js)",

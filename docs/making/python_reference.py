@@ -32,9 +32,8 @@ _ROOMS = {
     "embeddings": "judges",
     "errors": "errors",
     "judges": "judges",
+    "metrics": "metrics",
     "report.gates": "errors",
-    "robustness": "compare",
-    "shared": "metrics",
 }
 
 

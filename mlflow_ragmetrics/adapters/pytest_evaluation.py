@@ -16,7 +16,6 @@ import pytest
 
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.report.gates import GateError
@@ -24,6 +23,7 @@ from mlflow_ragmetrics.report.junit import Case, to_junit
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.text.messages import counted
 
 __all__ = ["EVALUATION", "ROW", "Evaluations", "ReportWriter", "Request", "Scored"]
 

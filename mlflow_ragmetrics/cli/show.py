@@ -14,9 +14,9 @@ from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.document import Cell, Line, Styled, Table, shorten
 from mlflow_ragmetrics.core.marked import row_blocks
-from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.marks import Ranking
+from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.score import Score

@@ -20,7 +20,6 @@ import numpy as np
 
 from mlflow_ragmetrics.cli import say_stopping
 from mlflow_ragmetrics.cli.output import unwritable
-from mlflow_ragmetrics.core.text import Text, render
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.errors import MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.report.marks import Ranking
@@ -33,6 +32,7 @@ from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.groups import SESSION, SESSION_FIELDS, sample_value
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
+from mlflow_ragmetrics.text.messages import Text, render
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.cli.request import Request

@@ -13,8 +13,8 @@ from mlflow_ragmetrics.cli.options import files, metrics, numbers, tracking_uri_
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, NOT_COMPLETE, clean
 from mlflow_ragmetrics.cli.request import SUITE_OPTIONS, Sectioned
 from mlflow_ragmetrics.cli.store import destination_of, open_store, reaching
-from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
+from mlflow_ragmetrics.text.messages import render
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.monitoring.watch import PassOutcome, Watch

@@ -10,7 +10,6 @@ import numpy as np
 
 from mlflow_ragmetrics.core.document import Cell, Interval, number, signed
 from mlflow_ragmetrics.core.score import Better
-from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.statistics.clusters import BOOTSTRAP_GROUPS
 from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.intervals import paired_intervals
@@ -23,6 +22,7 @@ from mlflow_ragmetrics.statistics.significance import (
     rows_needed,
     sign_flip_tests,
 )
+from mlflow_ragmetrics.text.messages import counted
 
 Verdict = Literal["improved", "regressed", "changed", "unchanged", "too few rows to tell"]
 Values = np.ndarray[Any, Any]

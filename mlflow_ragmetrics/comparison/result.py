@@ -33,7 +33,6 @@ from mlflow_ragmetrics.core.document import (
     to_text,
 )
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.diagnosis import count_causes
 from mlflow_ragmetrics.report.gates import Check, check_comparison, raise_failures
@@ -43,6 +42,7 @@ from mlflow_ragmetrics.rows.groups import table_slices
 from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
+from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypedDict, Union
 
 from mlflow_ragmetrics.core.options import Aggregate, Settings, check_options, shown
 from mlflow_ragmetrics.core.score import DOUBTS, Score, passes, score_of
-from mlflow_ragmetrics.core.text import render, say
 from mlflow_ragmetrics.errors import (
     AllJudgesFailedError,
     InvalidFieldError,
     InvalidOptionError,
     NoConsensusError,
 )
+from mlflow_ragmetrics.text.messages import render, say
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -21,8 +21,8 @@ from mlflow_ragmetrics.core.options import Settings, check_options, options_mode
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import FIELDS, Sample
 from mlflow_ragmetrics.core.score import Better, Score, passes
-from mlflow_ragmetrics.core.text import render, say
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
+from mlflow_ragmetrics.text.messages import render, say
 
 __all__ = ["Asks", "Definition", "Key", "Metric", "metric"]
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, field_validator
 
-from mlflow_ragmetrics.core.text import LANGUAGES
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.text.messages import LANGUAGES
 
 __all__ = [
     "Aggregate",

@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple, Union
 
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Chunk
-from mlflow_ragmetrics.core.text import render as rendered
-from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import InvalidFieldError
+from mlflow_ragmetrics.text.messages import render as rendered
+from mlflow_ragmetrics.text.messages import say
 
 __all__ = [
     "DOUBTS",

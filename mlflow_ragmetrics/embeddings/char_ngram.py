@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlflow_ragmetrics.core.judge import Embedding
-from mlflow_ragmetrics.core.text import normalize
+from mlflow_ragmetrics.text.terms import normalize
 
 __all__ = ["CharNgram"]
 

@@ -17,8 +17,8 @@ from mlflow_ragmetrics.core.question import Outcome, Question, Steps, together
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, MissingFieldError, RagMetricsError
+from mlflow_ragmetrics.text.messages import say
 
 __all__ = ["start", "Computed", "Job", "Row", "Run", "ScoringRules", "merge_judges"]
 

@@ -12,10 +12,10 @@ from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.question import Steps, together
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.metrics.claims import Correspondence, correspond
 from mlflow_ragmetrics.metrics.similarity import Similarity, similarity
+from mlflow_ragmetrics.text.messages import say
 
 __all__ = ["answer_correctness"]
 

@@ -11,9 +11,9 @@ from mlflow_ragmetrics.core.question import Steps, Sufficiency, ask
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Evidence, Item, Verdict, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError
+from mlflow_ragmetrics.metrics.answer_states import has_context
 from mlflow_ragmetrics.rows.aliases import ANSWERABLE_NAMES
 from mlflow_ragmetrics.rows.values import is_missing
-from mlflow_ragmetrics.shared.non_answers import has_context
 
 __all__ = ["SUFFICIENT", "Answerable", "Judged", "given_answerable", "sufficiency"]
 

@@ -9,9 +9,9 @@ from typing import Any
 from mlflow_ragmetrics.core.question import Finding, Role, Steps, together
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.core.text import Text, say
+from mlflow_ragmetrics.metrics.answer_states import Indistinct, States, has_context, states_of, without_context
 from mlflow_ragmetrics.metrics.claims import Verified, Warnings, joined, to_do, verified_claims
-from mlflow_ragmetrics.shared.non_answers import Indistinct, States, has_context, states_of, without_context
+from mlflow_ragmetrics.text.messages import Text, say
 
 __all__ = [
     "CheckedClaims",

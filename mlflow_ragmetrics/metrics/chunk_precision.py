@@ -8,9 +8,7 @@ from functools import partial
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Related, RelatedChunks, Role, Steps, ask
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.core.text import say
-from mlflow_ragmetrics.metrics.claims import read_related
-from mlflow_ragmetrics.shared.non_answers import (
+from mlflow_ragmetrics.metrics.answer_states import (
     Indistinct,
     NoContext,
     States,
@@ -19,6 +17,8 @@ from mlflow_ragmetrics.shared.non_answers import (
     states_of,
     without_context,
 )
+from mlflow_ragmetrics.metrics.claims import read_related
+from mlflow_ragmetrics.text.messages import say
 
 __all__ = ["chunk_precision"]
 

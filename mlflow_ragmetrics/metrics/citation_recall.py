@@ -8,8 +8,8 @@ from typing import Any
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.metrics.citations import checked_citations
+from mlflow_ragmetrics.text.messages import say
 
 __all__ = ["citation_recall"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from mlflow_ragmetrics.core.question import Finding, Steps, Verify, ask, together
 from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.metrics.claims import read_findings
-from mlflow_ragmetrics.shared.assertions import asserts, statements
+from mlflow_ragmetrics.text.sentences import asserts, statements
 
 __all__ = ["Checked", "Citation", "cited_statements", "checked_citations"]
 

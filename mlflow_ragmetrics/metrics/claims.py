@@ -24,8 +24,15 @@ from mlflow_ragmetrics.core.question import (
 )
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Evidence, Item, Score, Verdict
-from mlflow_ragmetrics.core.text import Text, say
-from mlflow_ragmetrics.shared.non_answers import Indistinct, NoContext, States, has_context, states_of, without_context
+from mlflow_ragmetrics.metrics.answer_states import (
+    Indistinct,
+    NoContext,
+    States,
+    has_context,
+    states_of,
+    without_context,
+)
+from mlflow_ragmetrics.text.messages import Text, say
 
 __all__ = [
     "Correspondence",

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.core.text import has_words, normalize, say, sentences
-from mlflow_ragmetrics.shared.words import Sentences, words_of
+from mlflow_ragmetrics.text.columns import Sentences, words_of
+from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.terms import has_words, normalize, plain_sentences
 
 __all__ = ["coherence"]
 
@@ -142,7 +143,7 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
     >>> score.value, score.passed
     (0.7, True)
     """
-    found = sentences(answer)
+    found = plain_sentences(answer)
     short = [sentence for sentence in found if not has_words(sentence, _SHORTEST_SENTENCE)]
     opposed = _opposed(answer, contradictions)
     seen = Counter(map(_bare, found))

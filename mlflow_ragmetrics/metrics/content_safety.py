@@ -12,8 +12,9 @@ from pydantic import AfterValidator
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.core.text import normalize, say
-from mlflow_ragmetrics.shared.words import words_of
+from mlflow_ragmetrics.text.columns import words_of
+from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.terms import normalize
 
 __all__ = ["content_safety"]
 

@@ -8,8 +8,8 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.metrics.answerability import SUFFICIENT, sufficiency
+from mlflow_ragmetrics.text.messages import say
 
 __all__ = ["context_sufficiency"]
 

@@ -8,10 +8,10 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import say
+from mlflow_ragmetrics.metrics.answer_states import Indistinct
 from mlflow_ragmetrics.metrics.checked_claims import Texts, is_held, is_right, reference_facts
 from mlflow_ragmetrics.metrics.claims import joined, to_do
-from mlflow_ragmetrics.shared.non_answers import Indistinct
+from mlflow_ragmetrics.text.messages import say
 
 __all__ = ["context_utilization"]
 

@@ -15,8 +15,8 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from mlflow_ragmetrics.core.score import ItemColumns, Score, Verdict
-from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.text.messages import Text, say
 
 __all__ = [
     "Cutoff",

@@ -11,9 +11,7 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Role, Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import say
-from mlflow_ragmetrics.metrics.claims import Verified, joined, to_do, verified_claims
-from mlflow_ragmetrics.shared.non_answers import (
+from mlflow_ragmetrics.metrics.answer_states import (
     Indistinct,
     NoContext,
     States,
@@ -22,6 +20,8 @@ from mlflow_ragmetrics.shared.non_answers import (
     states_of,
     without_context,
 )
+from mlflow_ragmetrics.metrics.claims import Verified, joined, to_do, verified_claims
+from mlflow_ragmetrics.text.messages import say
 
 __all__ = ["fact_recall"]
 

@@ -12,8 +12,8 @@ from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.metrics.claims import correspond, joined, to_do
+from mlflow_ragmetrics.text.messages import say
 
 __all__ = ["factual_correctness"]
 

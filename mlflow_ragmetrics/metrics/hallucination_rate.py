@@ -8,8 +8,8 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.metrics.answer_states import Indistinct
 from mlflow_ragmetrics.metrics.checked_claims import Texts, is_held, is_right, rate_of_answer
-from mlflow_ragmetrics.shared.non_answers import Indistinct
 
 __all__ = ["hallucination_rate", "self_knowledge"]
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import ItemColumns, Score, Verdict
-from mlflow_ragmetrics.core.text import Text, answer_terms, distinct_terms, has_words, say, sentences
-from mlflow_ragmetrics.shared.words import words_of
+from mlflow_ragmetrics.text.columns import words_of
+from mlflow_ragmetrics.text.messages import Text, say
+from mlflow_ragmetrics.text.terms import answer_terms, distinct_terms, has_words, plain_sentences
 
 __all__ = ["lexical_factuality"]
 
@@ -56,7 +57,7 @@ class _Claims:
         self.answer, self.shares = answer, shares
 
     def __call__(self) -> ItemColumns:
-        claims = [sentence for sentence in sentences(self.answer) if has_words(sentence, _SHORTEST_CLAIM)]
+        claims = [sentence for sentence in plain_sentences(self.answer) if has_words(sentence, _SHORTEST_CLAIM)]
         shares = memoryview(self.shares).cast("i").tolist()
         return _items(claims, list(zip(shares[::2], shares[1::2], strict=True)))
 

@@ -10,9 +10,11 @@ from pydantic import Field
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Score, token_items
-from mlflow_ragmetrics.core.text import answer_terms, distinct_terms, say
 from mlflow_ragmetrics.errors import MissingFieldError
-from mlflow_ragmetrics.shared.words import token_items_of_each, words_of
+from mlflow_ragmetrics.metrics.token_items import token_items_of_each
+from mlflow_ragmetrics.text.columns import words_of
+from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.terms import answer_terms, distinct_terms
 
 __all__ = ["lexical_groundedness"]
 

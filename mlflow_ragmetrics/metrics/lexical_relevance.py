@@ -10,8 +10,10 @@ import numpy as np
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Score, token_items
-from mlflow_ragmetrics.core.text import answer_terms, say, term_counts
-from mlflow_ragmetrics.shared.words import token_items_of_each, words_of
+from mlflow_ragmetrics.metrics.token_items import token_items_of_each
+from mlflow_ragmetrics.text.columns import words_of
+from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.terms import answer_terms, term_counts
 
 __all__ = ["lexical_relevance"]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.metrics.documents import Cutoff, IdPattern, Match, ZeroDivision, score_documents
+from mlflow_ragmetrics.text.messages import Text, say
 
 __all__ = ["average_precision", "hit_rate_k", "mrr", "precision_k", "recall_k"]
 

@@ -9,11 +9,12 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.core.text import has_content, say
 from mlflow_ragmetrics.errors import MissingFieldError
+from mlflow_ragmetrics.metrics.answer_states import Indistinct
 from mlflow_ragmetrics.metrics.answerability import SUFFICIENT, Answerable, given_answerable, sufficiency
 from mlflow_ragmetrics.metrics.replies import Reply, reply_kind
-from mlflow_ragmetrics.shared.non_answers import Indistinct
+from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.terms import has_content
 
 __all__ = ["refusal"]
 

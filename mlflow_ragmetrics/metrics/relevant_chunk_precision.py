@@ -8,10 +8,10 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.core.text import say
+from mlflow_ragmetrics.metrics.answer_states import Indistinct, has_context, states_of, without_context
 from mlflow_ragmetrics.metrics.checked_claims import CheckedClaims, held_by, is_right, unscored
 from mlflow_ragmetrics.metrics.claims import verified_claims
-from mlflow_ragmetrics.shared.non_answers import Indistinct, has_context, states_of, without_context
+from mlflow_ragmetrics.text.messages import say
 
 __all__ = ["relevant_chunk_precision"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.metrics.documents import Cutoff, IdPattern, Match, ZeroDivision, gain, score_documents
+from mlflow_ragmetrics.text.messages import Text, say
 
 __all__ = ["context_f1", "context_precision", "context_recall", "ndcg"]
 

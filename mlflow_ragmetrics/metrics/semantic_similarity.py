@@ -9,8 +9,8 @@ from pydantic import Field
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.score import Score, passes
-from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.metrics.similarity import Similarity, similarity
+from mlflow_ragmetrics.text.messages import Text, say
 
 __all__ = ["semantic_similarity"]
 

@@ -8,9 +8,9 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import say
+from mlflow_ragmetrics.metrics.answer_states import Indistinct, NoContext, States
 from mlflow_ragmetrics.metrics.claims import GroundingRules, Verified, grounded, support_of
-from mlflow_ragmetrics.shared.non_answers import Indistinct, NoContext, States
+from mlflow_ragmetrics.text.messages import say
 
 __all__ = ["weakest_claim"]
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Union
 
-from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.report.anytime import AnytimeState, digest_of, unit_means
@@ -20,6 +19,7 @@ from mlflow_ragmetrics.statistics.falls import (
     shift_between,
     since_when,
 )
+from mlflow_ragmetrics.text.messages import Text, say
 
 __all__ = ["Alarm", "AnchorScores", "WatchState"]
 

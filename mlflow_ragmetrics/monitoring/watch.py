@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import Text, render, say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.monitoring.alert import check_alert, send
@@ -28,6 +27,7 @@ from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.trace_search import TraceSearch, whole_trace
 from mlflow_ragmetrics.rows.traces import is_answered, record_of_trace, state_of
 from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.text.messages import Text, render, say
 from mlflow_ragmetrics.tracking.anytime import measurement_id
 from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN
 from mlflow_ragmetrics.tracking.traces import add_scores, link_traces, scored_keys

@@ -11,8 +11,8 @@ from typing import Protocol, Union
 from mlflow_ragmetrics.core.condition import check_limit
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import Better, passes
-from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
+from mlflow_ragmetrics.text.messages import counted
 
 __all__ = [
     "MIN_SCORED",

@@ -9,9 +9,9 @@ from heapq import nsmallest
 from statistics import fmean
 
 from mlflow_ragmetrics.core.score import DOUBTS, Better, Score
-from mlflow_ragmetrics.core.text import Text, render, say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import AllJudgesFailedError, BudgetExceededError, JudgeError, JudgeReplyError
+from mlflow_ragmetrics.text.messages import Text, render, say
 
 __all__ = ["SILENT", "Cause", "Failures", "Ranking", "count_lines", "failure_lines", "judge_lines"]
 

@@ -13,10 +13,10 @@ from typing import Any, Union, get_args
 
 from mlflow_ragmetrics.core.document import in_html, source
 from mlflow_ragmetrics.core.score import UNSUPPORTED, VERDICTS, Item, Kind, Score, Verdict
-from mlflow_ragmetrics.core.text import render as say_in
-from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
+from mlflow_ragmetrics.text.messages import render as say_in
+from mlflow_ragmetrics.text.messages import say
 
 MOST_ROWS = 20_000
 """How many rows a page shows."""

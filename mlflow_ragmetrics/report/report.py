@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.document import cell, to_markdown
 from mlflow_ragmetrics.core.json_text import plain
-from mlflow_ragmetrics.core.text import counted, render
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.metrics.documents import retrieval_summary
@@ -46,6 +45,7 @@ from mlflow_ragmetrics.rows.groups import SESSION_FIELDS, Groups, sample_groups,
 from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import results_of
 from mlflow_ragmetrics.statistics.agreement import Agreement
+from mlflow_ragmetrics.text.messages import counted, render
 from mlflow_ragmetrics.tracking.describe import questions_digest
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from mlflow_ragmetrics.core.score import Better, Score, passes
-from mlflow_ragmetrics.core.text import Text, render, say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.statistics import bootstrap_interval
+from mlflow_ragmetrics.text.messages import Text, render, say
 
 if TYPE_CHECKING:
     import pandas as pd

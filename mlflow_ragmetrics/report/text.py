@@ -21,9 +21,9 @@ from mlflow_ragmetrics.core.document import (
 )
 from mlflow_ragmetrics.core.marked import FAULTS, fault_lines
 from mlflow_ragmetrics.core.score import Item
-from mlflow_ragmetrics.core.text import counted
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.summary import measured_figures
+from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mlflow_ragmetrics.core.score import DOUBTS, Score
-from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.report.diagnosis import CAUSES, causes_line
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
 from mlflow_ragmetrics.report.marks import Cause, count_lines, failure_lines
@@ -19,6 +18,7 @@ from mlflow_ragmetrics.statistics.groups import describe_totals, totals_of_sums
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_interval
 from mlflow_ragmetrics.statistics.moments import Moments, interval_of_moments, interval_of_totals
 from mlflow_ragmetrics.statistics.resampling import Vector
+from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking.describe import cause_figure
 
 __all__ = ["MARKS", "RunningTotals", "Summary", "figures_of_totals"]

@@ -7,9 +7,9 @@ from itertools import islice
 from typing import Any
 
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.text import Text, say
 from mlflow_ragmetrics.rows.fields import MLFLOW_COLUMNS
 from mlflow_ragmetrics.rows.values import are_texts, is_missing
+from mlflow_ragmetrics.text.messages import Text, say
 
 __all__ = ["LOOKED_AT", "likely_contexts", "unused_columns", "way_out"]
 

@@ -15,8 +15,8 @@ from uuid import UUID
 
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Chunk
-from mlflow_ragmetrics.core.text import words
 from mlflow_ragmetrics.errors import InvalidFieldError
+from mlflow_ragmetrics.text.terms import words
 
 __all__ = ["are_texts", "chunks_of", "distinct", "document_ids_of", "elements_of", "is_missing", "text_of", "texts_of"]
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 
 from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.core.text import Text, render, say
 from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.text.messages import Text, render, say
 
 ITEMS = (Item("document", "a", "FOUND"), Item("document", "b", "NOT_FOUND"))
 AT_ONCE = Score(value=0.5, items=ITEMS)

@@ -6,9 +6,9 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.engine.program import merge_judges
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, JudgeReplyError
+from mlflow_ragmetrics.text.messages import render
 
 
 def test_merged_judges() -> None:

@@ -9,7 +9,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics.pairwise import cosine_similarity
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.text import terms
+from mlflow_ragmetrics.text.terms import terms
 
 WORDS = st.lists(st.sampled_from(["cats", "dogs", "and", "learning", "data", "a", "is"]), max_size=10).map(" ".join)
 

@@ -12,10 +12,10 @@ import pytest
 
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.monitoring.state import Alarm, WatchState
+from mlflow_ragmetrics.text.messages import render
 
 ANCHORS = 20
 

@@ -17,10 +17,10 @@ from mlflow.tracing.client import TracingClient
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.text import render
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.monitoring import watch as watching
 from mlflow_ragmetrics.monitoring.watch import PassOutcome, Watch
+from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking import watch_run as tracking
 from mlflow_ragmetrics.tracking.watch_run import WatchBusyError
 from mlflow_ragmetrics.tracking.writer import WRITER_TAG, RunWriter

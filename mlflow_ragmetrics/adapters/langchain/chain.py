@@ -32,7 +32,6 @@ from mlflow_ragmetrics.adapters.langchain.sample import Reading
 from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import render, say
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, run_beside
@@ -42,6 +41,7 @@ from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike
+from mlflow_ragmetrics.text.messages import render, say
 
 __all__ = ["ChainOptions", "aevaluate_chain", "evaluate_chain"]
 

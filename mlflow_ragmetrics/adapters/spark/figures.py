@@ -12,7 +12,6 @@ from mlflow_ragmetrics.adapters.spark.recipe import Recipe
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.score import DOUBTS
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.metrics.documents import RetrievalCounts
 from mlflow_ragmetrics.report.diagnosis import CAUSES, cause_figures
@@ -21,6 +20,7 @@ from mlflow_ragmetrics.report.totals import Summary, figures_of_totals
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 from mlflow_ragmetrics.statistics.resampling import Vector
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
+from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, figures_of, package_version, run_metrics_of
 from mlflow_ragmetrics.tracking.findings import Findings, log_findings
 from mlflow_ragmetrics.tracking.run import status_of

@@ -16,11 +16,11 @@ from mlflow_ragmetrics.core.question import (
     passages_digest,
 )
 from mlflow_ragmetrics.core.score import passes
-from mlflow_ragmetrics.core.text import terms
 from mlflow_ragmetrics.judges.chat.message import Block, Doubt, Incomplete, Part
 from mlflow_ragmetrics.judges.chat.quotes import found_in
 from mlflow_ragmetrics.judges.chat.reply import Problem, array_of, entries_by_id, text_in
-from mlflow_ragmetrics.shared.assertions import asserts, statements
+from mlflow_ragmetrics.text.sentences import asserts, statements
+from mlflow_ragmetrics.text.terms import terms
 
 __all__ = ["claims_part", "decided", "evidence_part", "single_part"]
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.question import Extraction, Finding, Outcome, Question
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.core.text import check_language
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.client import ModelClient
 from mlflow_ragmetrics.judges.chat.evidence import decided
@@ -23,6 +22,7 @@ from mlflow_ragmetrics.judges.chat.models import name_of, open_model
 from mlflow_ragmetrics.judges.chat.options import Calls, judge_options
 from mlflow_ragmetrics.judges.chat.reply import Problem, Reply
 from mlflow_ragmetrics.judges.chat.tasks import no_task, request_of, task_of
+from mlflow_ragmetrics.text.messages import check_language
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from mlflow_ragmetrics.core.question import Claims, Extraction, Finding, Related, RelatedChunks, Verify
-from mlflow_ragmetrics.shared.assertions import statements
+from mlflow_ragmetrics.text.sentences import statements
 
 __all__ = [
     "divided_claims",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from mlflow_ragmetrics.core.text import has_content, normalize
+from mlflow_ragmetrics.text.terms import has_content, normalize
 
 __all__ = ["found_in"]
 

@@ -41,7 +41,7 @@ from mlflow_ragmetrics.judges.chat.pieces import (
     spread_verify,
 )
 from mlflow_ragmetrics.judges.chat.sufficiency import sufficiency_part
-from mlflow_ragmetrics.shared.assertions import asserts, statements
+from mlflow_ragmetrics.text.sentences import asserts, statements
 
 __all__ = [
     "Task",

@@ -15,7 +15,6 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mlflow_ragmetrics.core.text import has_content
 from mlflow_ragmetrics.judges.lexical.terms import IS_CONTENT, ORS, Term, Terms, terms_of
 from mlflow_ragmetrics.judges.lexical.words import (
     ABBREVIATIONS,
@@ -24,6 +23,7 @@ from mlflow_ragmetrics.judges.lexical.words import (
     STOP_WORDS,
     SUBJECTS,
 )
+from mlflow_ragmetrics.text.terms import has_content
 
 __all__ = [
     "CLAUSE_END",

@@ -25,7 +25,6 @@ from mlflow_ragmetrics.core.question import (
     Tone,
     Verify,
 )
-from mlflow_ragmetrics.core.text import check_language, said
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 from mlflow_ragmetrics.judges.lexical.analysis import Source, places_per_word, source_of
 from mlflow_ragmetrics.judges.lexical.grades import (
@@ -47,6 +46,7 @@ from mlflow_ragmetrics.judges.lexical.support import (
     nearest_places,
 )
 from mlflow_ragmetrics.judges.lexical.terms import Term, Terms, is_longer_than
+from mlflow_ragmetrics.text.messages import check_language, said
 
 __all__ = ["LexicalJudge"]
 

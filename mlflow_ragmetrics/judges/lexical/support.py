@@ -12,7 +12,6 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mlflow_ragmetrics.core.text import has_content
 from mlflow_ragmetrics.judges.lexical.analysis import (
     MOST_PLACES,
     Analysis,
@@ -33,6 +32,7 @@ from mlflow_ragmetrics.judges.lexical.contradiction import (
 )
 from mlflow_ragmetrics.judges.lexical.terms import NAME, NEGATED, NUMBER, Terms, holds
 from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, NUMBERED
+from mlflow_ragmetrics.text.terms import has_content
 
 __all__ = [
     "THRESHOLD",

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 import snowballstemmer
 
-from mlflow_ragmetrics.core.text import ByWord
 from mlflow_ragmetrics.judges.lexical.words import (
     CURRENCY_SIGNS,
     MONTHS,
@@ -26,6 +25,7 @@ from mlflow_ragmetrics.judges.lexical.words import (
     SYNONYMS,
     UNITS_BEHIND_NUMBERS,
 )
+from mlflow_ragmetrics.text.terms import ByWord
 
 __all__ = [
     "CANCELLING",

@@ -11,9 +11,9 @@ from pydantic import AfterValidator, Field, ValidationInfo
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import say
 from mlflow_ragmetrics.metrics.rouge.batch import overlaps, shares_of
 from mlflow_ragmetrics.metrics.rouge.overlap import Overlap, RougeKind, Tokenizer, overlap
+from mlflow_ragmetrics.text.messages import say
 
 __all__ = ["rouge"]
 

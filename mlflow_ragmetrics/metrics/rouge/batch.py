@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
-from mlflow_ragmetrics.core.text import normalize
 from mlflow_ragmetrics.metrics.rouge.overlap import RougeKind, Tokenizer, overlap, stemmed
+from mlflow_ragmetrics.text.terms import normalize
 
 __all__ = ["Counts", "Shares", "overlaps", "shares_of"]
 

@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple
 
 from rapidfuzz.distance import LCSseq
 
-from mlflow_ragmetrics.core.text import normalize
 from mlflow_ragmetrics.metrics.rouge.lcs import clipped_matches
 from mlflow_ragmetrics.metrics.rouge.porter import stem
+from mlflow_ragmetrics.text.terms import normalize
 
 __all__ = [
     "Tokenizer",

@@ -1,46 +1,29 @@
-"""Texts read and texts said: terms, words and sentences of any text, and sentences for people in English and Russian.
-
-Reading takes time linear in the length of the text, whatever it holds. What is said is a code and values, the wording
-is in ``locales/``.
-"""
+"""Terms, words and plain sentences of any text, read in time linear in its length."""
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache, wraps
-from importlib.resources import files
+from functools import lru_cache, wraps
 from itertools import chain, pairwise
 from operator import add
-from string import Formatter
-from typing import Any, NamedTuple, TypeVar
-
-from mlflow_ragmetrics.errors import InvalidOptionError
+from typing import NamedTuple, TypeVar
 
 __all__ = [
     "ENDS_SENTENCE",
     "HAS_CONTENT",
-    "LANGUAGES",
     "READ_WHOLE",
     "AnswerTerms",
     "ByWord",
-    "Text",
     "answer_terms",
-    "check_language",
-    "counted",
     "distinct_terms",
     "has_content",
     "has_words",
     "in_sentence",
     "normalize",
-    "plural_form",
-    "render",
-    "said",
-    "say",
-    "sentences",
+    "plain_sentences",
     "term_counts",
     "terms",
     "terms_of_each",
@@ -141,13 +124,13 @@ def has_words(text: str, least: int) -> bool:
     return len(words(text)) >= least
 
 
-def sentences(text: str) -> list[str]:
+def plain_sentences(text: str) -> list[str]:
     """The sentences of ``text``, each with its closing punctuation and without surrounding whitespace.
 
     A sentence ends at ``. ! ?`` before whitespace, a closing quote or bracket, or the end of the text, and always at
     a CJK full stop. A newline does not end a sentence, and a piece without a letter or digit is not one.
 
-    >>> sentences('Version 2.5 is out. He said "Go!" Then he left')
+    >>> plain_sentences('Version 2.5 is out. He said "Go!" Then he left')
     ['Version 2.5 is out.', 'He said "Go!"', 'Then he left']
     """
     return list(_cached_sentences(text) if len(text) <= _LONGEST_CACHED else _sentences(text))
@@ -179,7 +162,7 @@ def answer_terms(answer: str) -> AnswerTerms:
     >>> answer_terms("The cat saw. The other cat?").terms
     [['the', 'cat', 'saw'], ['the', 'other', 'cat']]
     """
-    found = sentences(answer)
+    found = plain_sentences(answer)
     each = terms_of_each(found)
     in_pieces = answer.isascii()  # a piece that is no sentence has no term
     return AnswerTerms(found, each, Counter(chain.from_iterable(each) if in_pieces else terms(answer)))
@@ -304,107 +287,3 @@ def _sentences(text: str) -> tuple[str, ...]:
 
 
 _cached_sentences = lru_cache(maxsize=1024)(_sentences)
-
-
-LANGUAGES = ("en", "ru")
-
-
-def check_language(language: str, metric: str | None = None) -> str:
-    """``language`` itself; ``InvalidOptionError`` where there are no explanations in it."""
-    if not isinstance(language, str) or language not in LANGUAGES:
-        message = f"language={language!r} is not supported; explanations exist in {' and '.join(LANGUAGES)}"
-        raise InvalidOptionError(f"{metric}: {message}" if metric else message, param="language", metric=metric)
-    return language
-
-
-def plural_form(number: int, language: str) -> int:
-    """The index of the word form that goes with ``number``: English has two forms, Russian three."""
-    number = abs(number)
-    if language != "ru":
-        return 0 if number == 1 else 1
-    if number % 10 == 1 and number % 100 != 11:
-        return 0
-    return 1 if 2 <= number % 10 <= 4 and not 12 <= number % 100 <= 14 else 2
-
-
-def counted(number: float, noun: str) -> str:
-    """A number with what it counts, in English.
-
-    >>> counted(1, "row"), counted(0, "row"), counted(20_000, "row")
-    ('1 row', '0 rows', '20,000 rows')
-    """
-    return f"{number:,.0f} {noun if number == 1 else f'{noun}s'}"
-
-
-@lru_cache(maxsize=len(LANGUAGES))
-def _wordings(language: str) -> dict[str, str]:
-    folder = files("mlflow_ragmetrics") / "locales" / language
-    sentences: dict[str, str] = {}
-    for path in folder.iterdir():
-        if path.name.endswith(".json"):
-            sentences |= json.loads(path.read_text(encoding="utf-8"))
-    return sentences
-
-
-@cache
-def _template(language: str, code: str) -> tuple[str, tuple[tuple[str, str, str, list[str]], ...]]:
-    """What ``format_map`` takes, and for each form of a word its name, those of number and total, and all forms."""
-    template = ""
-    forms: list[tuple[str, str, str, list[str]]] = []
-    for literal, name, spec, _ in Formatter().parse(_wordings(language)[code]):
-        template += literal.replace("{", "{{").replace("}", "}}")
-        if name is not None and "|" in (spec or ""):
-            number, _, total = name.partition("/")
-            forms.append((f"form {len(forms)}", number, total, (spec or "").split("|")))
-            name, spec = forms[-1][0], ""
-        template += "" if name is None else f"{{{name}:{spec}}}"
-    return template, tuple(forms)
-
-
-def _filled(code: str, language: str, values: dict[str, Any]) -> str:
-    """The sentence ``code``: ``{n:claim|claims}`` is the form of the word that goes with ``n``, all else ``format``.
-
-    ``{n/total:is|are}`` goes with ``total`` where ``n`` is 0: 0 of 1 claim is, 0 of 2 claims are.
-    """
-    template, forms = _template(language, code)
-    if language != "en":  # in which a ``Text`` is what it says
-        values = {name: render(value, language) if type(value) is Text else value for name, value in values.items()}
-    if forms:
-        values = dict(values)
-        for name, number, total, words in forms:
-            values[name] = words[plural_form(int(values[number] or values.get(total, 0)), language)]
-    return template.format_map(values)
-
-
-class Text(str):
-    """An English sentence that keeps its code and values, so that it can be rendered in another language."""
-
-    code: str
-    values: dict[str, Any]
-
-    def __new__(cls, code: str, values: dict[str, Any]) -> Text:
-        """The sentence in English."""
-        text = super().__new__(cls, _filled(code, "en", values))
-        text.code = code
-        text.values = values
-        return text
-
-    def __getnewargs__(self) -> tuple[str, dict[str, Any]]:  # type: ignore[override]
-        return self.code, self.values
-
-
-def say(code: str, **values: Any) -> Text:
-    """The sentence ``code`` of ``locales/`` with these values."""
-    return Text(code, values)
-
-
-def said(code: str, language: str, **values: Any) -> str:
-    """The sentence ``code`` of ``locales/`` with these values in one language, as a plain string."""
-    return _filled(code, language, values)
-
-
-def render(text: str, language: str) -> str:
-    """``text`` in ``language`` where it is a ``Text``; a plain string stays as it is."""
-    if not isinstance(text, Text) or language == "en":
-        return str(text)
-    return _filled(text.code, language, text.values)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mlflow_ragmetrics.core.text import has_content, normalize, sentences
-from mlflow_ragmetrics.shared.non_answers import is_non_answer
+from mlflow_ragmetrics.text.non_answers import is_non_answer
+from mlflow_ragmetrics.text.terms import has_content, normalize, plain_sentences
 
 __all__ = ["asserts", "statements"]
 
@@ -66,7 +66,7 @@ def _blocks(text: str) -> Iterator[str]:
 
 def _sentences(block: str) -> list[str]:
     marker = _MARKER.match(block)
-    found = sentences(block[marker.end() :] if marker else block)
+    found = plain_sentences(block[marker.end() :] if marker else block)
     if marker and found:
         found[0] = marker[0] + found[0]
     return [" ".join(each.split()) for each in found]

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.shared import words
-from mlflow_ragmetrics.shared.words import words_of
+from mlflow_ragmetrics.text import columns
+from mlflow_ragmetrics.text.columns import words_of
 
 PAIRS = (("red", "blue"), ("is", "is not"), ("not a", "x"), ("da", "not a red house"), ("", "red"), ("猫", "猫 is"))
 METRICS = (
@@ -88,8 +88,8 @@ def test_rows_that_arrays_do_not_serve_do_not_hold_up_the_others(odd: str) -> No
 
 
 def test_tables_of_few_counts_at_a_time_and_a_small_lexicon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "_TABLE", 8)
-    monkeypatch.setattr(words, "_MOST_WORDS", 10)
+    monkeypatch.setattr(columns, "_TABLE", 8)
+    monkeypatch.setattr(columns, "_MOST_WORDS", 10)
     names = ["red", "blue", "green", "house", "stands", "Always", "on", "Hill"]
     generator = np.random.default_rng(1)
     for _ in range(6):
@@ -99,7 +99,7 @@ def test_tables_of_few_counts_at_a_time_and_a_small_lexicon(monkeypatch: pytest.
 
 
 def test_a_lexicon_of_many_characters_is_left_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "_MOST_CHARACTERS", 1000)
+    monkeypatch.setattr(columns, "_MOST_CHARACTERS", 1000)
     lexicons = [words_of([f"{n:01000}"])[0].lexicon for n in range(4)]
     assert lexicons[1] is not lexicons[3]
 
@@ -131,7 +131,7 @@ def assert_same(metric: Metric, samples: Sequence[Sample]) -> dict[int, Any]:
 
 
 def test_texts_of_mostly_new_words_are_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "_MANY", 3)
+    monkeypatch.setattr(columns, "_MANY", 3)
     known, new = "One new word.", "Quite other ones follow now."
     words_of([known])
     assert [words_of([each])[0].alone.tolist() for each in (f"{known} {known}", new)] == [[False], [True]]
@@ -142,12 +142,12 @@ def test_texts_of_mostly_new_words_are_read_alone(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_forked_process_does_not_wait_for_a_thread_of_its_parent() -> None:
-    held = words._lexicons[0]
+    held = columns._lexicons[0]
     with ThreadPoolExecutor(1) as thread:
         thread.submit(held._lock.acquire).result()
         child = os.fork()
         if not child:
             signal.alarm(20)  # ends a child that waits
-            os._exit(words.words_of(["a red house"] * 20)[0].size != 20)
+            os._exit(columns.words_of(["a red house"] * 20)[0].size != 20)
         thread.submit(held._lock.release).result()
     assert os.waitpid(child, 0)[1] == 0

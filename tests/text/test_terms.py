@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import token_items
-from mlflow_ragmetrics.core.text import answer_terms, distinct_terms, sentences, term_counts, terms
+from mlflow_ragmetrics.text.terms import answer_terms, distinct_terms, plain_sentences, term_counts, terms
 
 
 def test_counts_stand_in_the_order_of_first_places() -> None:
@@ -21,8 +21,8 @@ def test_counts_stand_in_the_order_of_first_places() -> None:
 )
 def test_an_answer_has_the_terms_of_its_sentences_and_of_what_is_none(text: str) -> None:
     found = answer_terms(text)
-    assert list(found.sentences) == sentences(text)
-    assert [list(each) for each in found.terms] == list(map(terms, sentences(text)))
+    assert list(found.sentences) == plain_sentences(text)
+    assert [list(each) for each in found.terms] == list(map(terms, plain_sentences(text)))
     assert list(found.counts) == list(dict.fromkeys(terms(text)))
 
 

@@ -10,17 +10,16 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
-from itertools import chain, count, islice, pairwise
+from itertools import chain, count, islice
 from threading import RLock
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mlflow_ragmetrics.core.score import ItemColumns, token_items
-from mlflow_ragmetrics.core.text import ENDS_SENTENCE, HAS_CONTENT, READ_WHOLE, in_sentence, terms_of_word
+from mlflow_ragmetrics.text.terms import ENDS_SENTENCE, HAS_CONTENT, READ_WHOLE, in_sentence, terms_of_word
 
-__all__ = ["Sentences", "Terms", "Words", "token_items_of_each", "words_of"]
+__all__ = ["Sentences", "Terms", "Words", "words_of"]
 
 Ints = NDArray[np.integer]
 Bools = NDArray[np.bool_]
@@ -249,18 +248,6 @@ def _forget() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)  # a thread of the parent may have been about to change it
-
-
-def token_items_of_each(words: Words, terms: Terms, found: Bools) -> list[Callable[[], ItemColumns]]:
-    """By text, the ``token_items`` of these terms of ``words``."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    ends = np.searchsorted(terms.texts, np.arange(words.size + 1))
-    names = pa.array(words.lexicon.names(), pa.string()).take(pa.array(terms.ids))
-    joined = compute.binary_join(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), names), " ").to_pylist()
-    parts = [found[start:end] for start, end in pairwise(ends.tolist())]
-    return [token_items((names,), part) for names, part in zip(joined, parts, strict=True)]
 
 
 def _is_whole(text: str) -> bool:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.shared.assertions import asserts, statements
+from mlflow_ragmetrics.text.sentences import asserts, statements
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.core.text import has_content, has_words, normalize, sentences, terms, terms_of_each, words
+from mlflow_ragmetrics.text.terms import has_content, has_words, normalize, plain_sentences, terms, terms_of_each, words
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_words(text: str, expected: list[str]) -> None:
     ],
 )
 def test_sentences(text: str, expected: list[str]) -> None:
-    assert sentences(text) == expected
+    assert plain_sentences(text) == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [(None, False), ("", False), ("—…🤷", False), ("0", True), ("я", True)])
@@ -82,10 +82,10 @@ def test_has_content(text: str | None, expected: bool) -> None:
 
 @given(st.text())
 def test_every_text_is_split_without_loss(text: str) -> None:
-    assert all(has_content(sentence) for sentence in sentences(text))
-    assert sum(map(str.isalnum, "".join(sentences(text)))) == sum(map(str.isalnum, text))
+    assert all(has_content(sentence) for sentence in plain_sentences(text))
+    assert sum(map(str.isalnum, "".join(plain_sentences(text)))) == sum(map(str.isalnum, text))
     assert all(word and not word.isspace() for word in words(text))
-    assert has_content(text) == bool(sentences(text))
+    assert has_content(text) == bool(plain_sentences(text))
 
 
 @given(st.text())
@@ -143,5 +143,5 @@ def test_a_megabyte_takes_linear_time(text: str) -> None:
     start = time.perf_counter()
     terms(text)
     words(text)
-    sentences(text)
+    plain_sentences(text)
     assert time.perf_counter() - start < 15

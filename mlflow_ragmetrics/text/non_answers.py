@@ -1,4 +1,4 @@
-"""Non-answers: the phrases that give no answer, and what holds where a text is one or nothing was retrieved.
+"""Non-answers: the phrases that give no answer.
 
 A sentence is a non-answer when it consists of these phrases and of words that say nothing on their own ("sorry",
 "the provided documents"). A phrase about silent sources ("the context does not mention", "no information about")
@@ -8,27 +8,12 @@ may be followed by the topic that they are silent about, as long as nothing else
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Literal, Union
 
-from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.text import Text, normalize, say, sentences
-from mlflow_ragmetrics.errors import MissingFieldError
+from mlflow_ragmetrics.text.terms import normalize, plain_sentences
 
-__all__ = [
-    "is_indistinct",
-    "is_non_answer",
-    "Indistinct",
-    "NoContext",
-    "State",
-    "States",
-    "has_context",
-    "need_reference",
-    "states_of",
-    "without_context",
-]
+__all__ = ["is_indistinct", "is_non_answer"]
 
 _LONGEST_TOPIC = 20
 
@@ -136,7 +121,9 @@ def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
     [True, False, False]
     """
     phrases = tuple(extra)
-    return text is None or all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in sentences(text))
+    return text is None or all(
+        is_non_answer(normalize("NFKC", sentence), phrases) for sentence in plain_sentences(text)
+    )
 
 
 def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:
@@ -197,65 +184,3 @@ _SILENT_SOURCE_SET = frozenset((source, "not", verb) for source in _SOURCES for 
 _SILENCE_SET = _table(_SILENCES) | _SILENT_SOURCE_SET
 _PHRASE_SET = _table(_PHRASES) | _SILENCE_SET
 _LONGEST_PHRASE = max(map(len, _PHRASE_SET))
-
-
-Indistinct = Union[Literal["rules", "off"], tuple[str, ...], Callable[[str], bool]]
-"""How indistinct texts are recognised: by the rules, by the rules with further phrases, by a function, or never."""
-
-NoContext = Literal["vacuous", "floor", "skip"]
-"""What a row without context gets: the metric's own value for it, 0.0, or no score."""
-
-State = Literal["clear", "indistinct", "missing"]
-
-
-@dataclass(frozen=True)
-class States:
-    """The states of one row's answer and reference."""
-
-    answer: State
-    reference: State
-
-    def details(self, rule: str, counts: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-        """``counts`` and ``more`` with both states and the rule that was applied."""
-        return {**(counts or {}), **more, "answer_state": self.answer, "reference_state": self.reference, "rule": rule}
-
-
-def states_of(answer: str | None, reference: str | None, indistinct: Indistinct = "rules") -> States:
-    """The states of both texts; ``indistinct`` is the metric's option of that name."""
-    return States(_state(answer, indistinct), _state(reference, indistinct))
-
-
-_indistinct_by_rules = lru_cache(maxsize=256)(is_indistinct)  # five metrics look at the same two texts
-
-
-def _state(text: str | None, indistinct: Indistinct) -> State:
-    if text is None:
-        return "missing"
-    if callable(indistinct):
-        found = bool(indistinct(text))
-    else:
-        found = indistinct != "off" and _indistinct_by_rules(text, () if isinstance(indistinct, str) else indistinct)
-    return "indistinct" if found else "clear"
-
-
-def has_context(contexts: Sequence[str] | None) -> bool:
-    """Whether there is at least one chunk that is not blank."""
-    return any(text.strip() for text in contexts or ())
-
-
-def without_context(mode: NoContext, vacuous: float | None, details: Mapping[str, Any]) -> Score:
-    """The score of a row without context: ``vacuous`` (``None``: no score), 0.0 or none, always with a warning."""
-    value = {"vacuous": vacuous, "floor": 0.0, "skip": None}[mode]
-    rule: Text = say("context.unscored") if value is None else say("context.scored", value=value, mode=mode)
-    return Score(
-        value=value,
-        reason=say("joined", first=say("context.none"), second=rule),
-        details={**details, "no_context": True},
-        warnings=(("no_context", say("context.none")),),
-    )
-
-
-def need_reference(metric: str, why: str) -> MissingFieldError:
-    """The error of a metric that needs the reference on this row; ``why`` is a clause such as "the answer …"."""
-    message = f"{metric} needs the field 'reference' because {why}; give a reference, or on_missing='skip'"
-    return MissingFieldError(message, field="reference", metric=metric)

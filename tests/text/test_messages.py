@@ -11,10 +11,10 @@ from string import Formatter
 
 import pytest
 
-from mlflow_ragmetrics.core.text import LANGUAGES, Text, check_language, plural_form, render, say
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.text.messages import LANGUAGES, Text, check_language, plural_form, render, say
 
-LOCALES = files("mlflow_ragmetrics") / "locales"
+LOCALES = files("mlflow_ragmetrics") / "text" / "locales"
 FILES = sorted(path.name for path in (LOCALES / "en").iterdir() if path.name.endswith(".json"))
 COUNTS = (0, 1, 2, 5, 11, 21)
 

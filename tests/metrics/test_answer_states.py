@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_ragmetrics.shared.non_answers import Indistinct, has_context, states_of, without_context
+from mlflow_ragmetrics.metrics.answer_states import Indistinct, has_context, states_of, without_context
 
 
 @pytest.mark.parametrize(
