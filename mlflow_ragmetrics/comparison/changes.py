@@ -13,8 +13,6 @@ from mlflow_ragmetrics.comparison.pairing import Pairing
 from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.rows.results import Results
 
-__all__ = ["ChangedItem", "ChangedRow", "changed_rows"]
-
 _GOOD = ("SUPPORTED", "RELATED", "FOUND")
 
 

@@ -18,8 +18,6 @@ from mlflow_ragmetrics.report.summary import repeated_questions
 from mlflow_ragmetrics.rows.groups import Groups, results_groups
 from mlflow_ragmetrics.rows.results import Results, Source, results_of
 
-__all__ = ["compare"]
-
 
 def compare(
     run_a: Source,

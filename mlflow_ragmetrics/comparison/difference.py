@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Union
+from typing import Any, Literal, Union, get_args
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from mlflow_ragmetrics.statistics.significance import (
 from mlflow_ragmetrics.text.messages import counted
 
 Verdict = Literal["improved", "regressed", "changed", "unchanged", "too few rows to tell"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 Values = np.ndarray[Any, Any]
 TOLERANCE = 0.05
 ALPHA = 0.05

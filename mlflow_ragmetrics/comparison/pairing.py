@@ -17,8 +17,6 @@ from mlflow_ragmetrics.text.messages import counted
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Pairing", "check_alike", "is_true", "measured", "measurement_differences", "pair"]
-
 _NAMED = 5
 
 

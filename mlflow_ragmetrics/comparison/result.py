@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mlflow_ragmetrics.comparison.changes import ChangedRow
-from mlflow_ragmetrics.comparison.difference import Difference, Values, Verdict, adjust, differences_of
+from mlflow_ragmetrics.comparison.difference import VERDICTS, Difference, Values, Verdict, adjust, differences_of
 from mlflow_ragmetrics.comparison.pairing import Pairing, measured
 from mlflow_ragmetrics.comparison.sessions import SessionPasses, session_passes
 from mlflow_ragmetrics.core.document import (
@@ -35,7 +35,7 @@ from mlflow_ragmetrics.core.document import (
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.diagnosis import count_causes
-from mlflow_ragmetrics.report.gates import Check, check_comparison, raise_failures
+from mlflow_ragmetrics.report.gates import Check, raise_failures
 from mlflow_ragmetrics.report.junit import Case
 from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true_difference
 from mlflow_ragmetrics.rows.groups import table_slices
@@ -84,9 +84,10 @@ _COLOURS: dict[Verdict, str] = {
     "unchanged": "#5b6570",
     "too few rows to tell": "#b08800",
 }
+_SHORT = {"too few": "too few rows to tell", "too-few": "too few rows to tell"}
 _SIDES = {False: "lower is better", None: "neither side is better"}
-_LONGEST = 400
-_MOST_ITEMS = 8
+_LONGEST = 300
+_MOST_ITEMS, _FEW_ITEMS = 8, 3
 _METHOD = (
     "B minus A over the rows that both sides scored. Intervals: 95 %, BCa bootstrap with {resamples:,} resamples (a "
     "closed form for scores that are all 0 or 1, where hardly a row differs, and for very many rows), each metric for "
@@ -268,8 +269,18 @@ class Comparison:
         return [*([f"Diagnosis: {', '.join(counts)}"] if counts else []), *sides, *passes, *map(str, self.sessions)]
 
     def checks(self, fail_on: Iterable[str] = ("regressed",)) -> list[Check]:
-        """One check per metric, failed where its verdict is one of ``fail_on``; for JUnit and the like."""
-        return check_comparison(self.differences, fail_on, self.name)
+        """One check per metric, failed where its verdict is one of ``fail_on``; for JUnit and the like.
+
+        ``InvalidOptionError`` for an unknown verdict; ``"too few"`` is short for "too few rows to tell".
+        """
+        failing = {_SHORT.get(verdict, verdict) for verdict in fail_on}
+        unknown = sorted(failing - {*VERDICTS})
+        if unknown:
+            raise InvalidOptionError(f"fail_on={unknown[0]!r} is not one of {', '.join(VERDICTS)}", param="fail_on")
+        return [
+            Check(f"{self.name}: {each.key}", each.verdict not in failing, f"{self.name}: {each.sentence}")
+            for each in self.differences
+        ]
 
     def check(self, fail_on: Iterable[str] = ("regressed",)) -> None:
         """``GateError`` (an ``AssertionError``) when a metric's verdict is one of ``fail_on``."""
@@ -350,12 +361,29 @@ class Comparison:
         }
         return Table(columns, left=[*slices, "metric", "verdict", *marks], droppable=_DROPPABLE, flexible=column)
 
-    def _changed_blocks(self) -> list[Block]:
+    def _changed_blocks(self, *, answers: bool = True) -> list[Block]:
         """The rows that changed most: how far each score moved, both answers, and what is judged otherwise."""
-        if not self.rows:
-            return []
         title = f"The {len(self.rows)} rows that changed most" if self.rows[1:] else "The row that changed most"
-        return [Heading(title), *(_changed_row(row) for row in self.rows)]
+        return [Heading(title), *(self._changed_row(row, answers) for row in self.rows)] if self.rows else []
+
+    def _changed_row(self, row: ChangedRow, answers: bool) -> Folded:
+        moved: list[Piece] = []
+        for key, (before, after) in row.scores.items():
+            if before != after:
+                change = np.nan if before is None or after is None else after - before
+                side = self[key].higher_is_better
+                style: Style = "" if side is None or np.isnan(change) else "good" if (change > 0) is side else "bad"
+                moved += [", " if moved else "", Styled(f"{key} {number(before)} → {number(after)}", style)]
+        lines = [Line(moved)]
+        lines += [Line(f"diagnosis: {' → '.join(row.causes)}")] if row.causes is not None else []
+        texts = {"A": row.answer_a, "B": row.answer_b} if answers else {}
+        lines += [Line([Styled(side, "strong"), f": {text}"]) for side, text in texts.items() if text]
+        shown = row.items[: _MOST_ITEMS if answers else _FEW_ITEMS]
+        lines += [Line([Styled(i.verdicts, "strong"), f" ({i.kind}): “{shorten(i.text, _LONGEST)}”"]) for i in shown]
+        more = len(row.items) - len(shown)
+        lines += [Line(f"… and {more} more", "faint")] if more > 0 else []
+        title: list[Piece] = [Styled(row.id, "strong"), f" {row.change:+.3f}  {shorten(row.question, _LONGEST)}"]
+        return Folded(Line(title), lines)
 
     def slices_text(self, column: str, width: int | None = None) -> str:
         """The differences of each slice of ``column`` as a table, at most ``width`` columns wide; see ``by``."""
@@ -366,7 +394,7 @@ class Comparison:
 
         Where the table is wider than ``width`` columns, it goes without the figures that a reader misses least.
         """
-        return to_text([*self._blocks(), *self._changed_blocks()], width).rstrip()
+        return to_text([*self._blocks(), *self._changed_blocks(answers=False)], width).rstrip()
 
     def __str__(self) -> str:
         return self.to_text()
@@ -439,19 +467,3 @@ def _mark(difference: Difference) -> str:
     if difference.groups is not None:
         return "few groups" if difference.few_groups else ""
     return "few rows" if difference.rows < FEW_GROUPS else ""
-
-
-def _changed_row(row: ChangedRow) -> Folded:
-    moved = [
-        f"{key} {number(before)} → {number(after)}" for key, (before, after) in row.scores.items() if before != after
-    ]
-    title: list[Piece] = [Styled(row.id, "strong"), f" {row.change:+.3f}  {shorten(row.question, _LONGEST)}"]
-    lines = [Line(", ".join(moved))]
-    lines += [Line(f"diagnosis: {' → '.join(row.causes)}")] if row.causes is not None else []
-    answers = {"A": row.answer_a, "B": row.answer_b}
-    lines += [Line(f"{side}: {shorten(text, _LONGEST)}") for side, text in answers.items() if text]
-    lines += [
-        Line(f"{item.kind} {item.verdicts}: “{shorten(item.text, _LONGEST)}”") for item in row.items[:_MOST_ITEMS]
-    ]
-    more = len(row.items) - _MOST_ITEMS
-    return Folded(Line(title), [*lines, *([Line(f"… and {more} more", "faint")] if more > 0 else [])])

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal, NamedTuple, Union
 
@@ -251,21 +252,25 @@ def _styled(cell: Cell) -> Styled:
     return cell if isinstance(cell, Styled) else Styled(cell.text if isinstance(cell, Interval) else str(cell))
 
 
-_MARKUP = re.compile(r"([\\`*\[\]<|~$]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|^[-+#>=]|(?<=^\d)[.)])")
+_MARKUP = re.compile(r"([\\`*\[\]<|~$]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;))")
+_BEGINS_BLOCK = re.compile(r"^([-+#>=]|\d[.)])")
 _LINKED = re.compile(r"(://|www\.|@)", re.IGNORECASE)  # what renderers turn into links even where it is escaped
 _SIGNS = {"good": "🟢 ", "middling": "🟡 ", "bad": "🔴 ", "faint": "⚪ "}
 _LONGEST = 600
 
 
-def escaped(text: str, longest: int = _LONGEST) -> str:
+def escaped(text: str, longest: int = _LONGEST, *, begins: bool = True) -> str:
     """``text`` on one line, at most ``longest`` characters of it, as Markdown shows it literally and links nothing.
+
+    ``begins``: whether it may stand where a line begins, and so begin a list or the like.
 
     >>> print(escaped("**bold** <b> snake_case [a](b)"))
     \\*\\*bold\\*\\* \\<b> snake_case \\[a\\](b)
     """
     line = " ".join(plain_text(text).split())
     line = line if len(line) <= longest else line[: longest - 1] + "…"
-    return _LINKED.sub(lambda found: f"{found[0][0]}\u2060{found[0][1:]}", _MARKUP.sub(r"\\\1", line))
+    line = _LINKED.sub(lambda found: f"{found[0][0]}\u2060{found[0][1:]}", _MARKUP.sub(r"\\\1", line))
+    return _BEGINS_BLOCK.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", line) if begins else line
 
 
 def to_markdown(blocks: Sequence[Block]) -> str:
@@ -304,25 +309,31 @@ def _escaped_piece(text: str) -> str:
 
 
 def _markdown_table(table: Table) -> str:
-    rows = zip(*table.columns.values(), strict=True)
-    cells = [[_SIGNS.get(c.style, "") + escaped(c.text) for c in map(_styled, row)] for row in rows]
+    cells = []
+    for row in zip(*table.columns.values(), strict=True):
+        pieces = [_styled(each) for each in row]
+        styles = ["", *(piece.style for piece in pieces)]  # a sign where a style begins
+        signs = ["" if style == before else _SIGNS.get(style, "") for before, style in pairwise(styles)]
+        cells.append([sign + escaped(piece.text, begins=False) for sign, piece in zip(signs, pieces, strict=True)])
     rule = ["---" if title in table.left else "---:" for title in table.columns]
     return "\n".join(f"| {' | '.join(row)} |" for row in ([*map(escaped, table.columns)], rule, *cells))
 
 
 def cell(blocks: Sequence[Block]) -> str:
     """HTML for a notebook's cell, for light and dark themes."""
-    return f'<div class="ragmetrics">\n<style>{source("core/document.css")}</style>\n{_html(blocks)}</div>'
+    shown = "\n".join(map(_html, blocks))
+    return f'<div class="ragmetrics">\n<style>{source("core/document.css")}</style>\n{shown}\n</div>'
 
 
 def page(title: str, blocks: Sequence[Block]) -> str:
     """A self-contained page: no script, no network."""
+    shown = "\n".join(_html(block, opened=True) for block in blocks)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         f"<title>{in_html(title)}</title>\n<style>{source('core/document.css')}</style>\n</head>\n"
-        f'<body class="ragmetrics page">\n{_html(blocks)}</body>\n</html>\n'
+        f'<body class="ragmetrics">\n{shown}\n</body>\n</html>\n'
     )
 
 
@@ -337,15 +348,13 @@ def in_html(text: object) -> str:
     return html.escape(plain_text(str(text)))
 
 
-def _html(blocks: Sequence[Block]) -> str:
-    return "".join(f"{_html_block(block)}\n" for block in blocks)
-
-
-def _html_block(block: Block) -> str:
+def _html(block: Block, *, opened: bool = False) -> str:
     if isinstance(block, Heading):
         return f"<h2>{in_html(block.text)}</h2>"
     if isinstance(block, Folded):
-        return f"<details><summary>{_html_pieces(block.title)}</summary>\n{_html(block.blocks)}</details>"
+        shown = "\n".join(_html(each, opened=opened) for each in block.blocks)
+        state = " open" if opened and not block.closed else ""
+        return f"<details{state}><summary>{_html_pieces(block.title)}</summary>\n{shown}</details>"
     if isinstance(block, Table):
         return _html_table(block)
     classes = " ".join(filter(None, (block.style, "indented" * (block.indent > 0), "verbatim" * block.verbatim)))

@@ -15,18 +15,6 @@ from mlflow_ragmetrics.report.tables import TELLING
 from mlflow_ragmetrics.text.messages import Text, render, say
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 
-__all__ = [
-    "CAUSES",
-    "Cause",
-    "Diagnosis",
-    "cause_figures",
-    "causes_line",
-    "count_causes",
-    "diagnose",
-    "diagnoses_of",
-    "diagnosis_columns",
-]
-
 Cause = Literal["retrieval", "generation", "noise", "hallucination", "not answerable", "no fault", "not measured"]
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 

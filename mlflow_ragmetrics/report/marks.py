@@ -13,8 +13,6 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import AllJudgesFailedError, BudgetExceededError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.text.messages import Text, render, say
 
-__all__ = ["SILENT", "Cause", "Failures", "Ranking", "count_lines", "failure_lines", "judge_lines"]
-
 SILENT = tuple(each.__name__ for each in (JudgeError, JudgeReplyError, AllJudgesFailedError, BudgetExceededError))
 """The errors of scores whose judge gave no answer that can be used."""
 

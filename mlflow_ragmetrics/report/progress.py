@@ -8,8 +8,6 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Protocol, TypeVar, Union
 
-__all__ = ["Progress", "pace", "progress_of"]
-
 T = TypeVar("T")
 _REDRAWN_EVERY = 0.3  # seconds
 _SETTLED = 0.5  # seconds before a rate means anything

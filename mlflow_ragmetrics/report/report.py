@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.document import cell, to_markdown
-from mlflow_ragmetrics.core.json_text import plain
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.metrics.documents import retrieval_summary
@@ -25,7 +23,7 @@ from mlflow_ragmetrics.report.diagnosis import (
 )
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
 from mlflow_ragmetrics.report.marks import Failures, Ranking, count_lines, failure_lines, judge_lines
-from mlflow_ragmetrics.report.page import MOST_ROWS, report_page
+from mlflow_ragmetrics.report.page import report_page, write_page
 from mlflow_ragmetrics.report.sessions import (
     Session,
     keys_of_turns,
@@ -296,41 +294,7 @@ class Report:
         Of more than 20,000 rows it shows the 10,000 worst and as many others, and says so. ``title`` stands above it;
         without one, the name of the file that was evaluated does.
         """
-        return "".join(self._page(title))
-
-    def _page(self, title: str | None = None, *, run: Mapping[str, str] | None = None) -> Iterator[str]:
-        named = f"RAG evaluation of {Path(self.source).name}" if self.source else "RAG evaluation"
-        return report_page(
-            self.rows,
-            title=title or named,
-            description=plain(self.description),
-            metrics=self.metrics,
-            usage=plain(self.usage),
-            warnings=self.warnings,
-            banner=[*self.banner, *self.judged_by],
-            diagnoses=[(each.cause, each.reason) for each in self.diagnoses],
-            causes=self._causes,
-            order=self._worst_first(MOST_ROWS),
-            worst_by=self.ranking.by,
-            ranges=self.ranges,
-            run=run,
-        )
-
-    def _write_page(self, path: Path, run: Mapping[str, str] | None = None) -> None:
-        """Write the page without ever having the whole of it in memory; ``run`` is the one in MLflow it belongs to."""
-        with path.open("w", encoding="utf-8", newline="\n") as target:
-            target.writelines(self._page(run=run))
-
-    def _worst_first(self, most: int) -> list[int]:
-        """The places of all rows, the worst first, as ``worst_rows`` ranks them, and what it does not rank last.
-
-        Of more than ``most`` rows, the worse half of so many, and of the others a random sample.
-        """
-        ranked = self.ranking.order(self.rows)
-        if len(ranked) <= most:
-            return ranked
-        sample = sorted(Random(0).sample(range(most // 2, len(ranked)), most - most // 2))
-        return [*ranked[: most // 2], *(ranked[each] for each in sample)]
+        return "".join(report_page(self, title))
 
     def log(
         self,
@@ -383,7 +347,7 @@ class Report:
             note=to_markdown(report_blocks(report)),
             tables={"rag_sessions.json": pd.concat(sessions)} if sessions else {},
             files=files,
-            page=self._write_page if texts else None,
+            page=partial(write_page, self) if texts else None,
         )
 
     def _without_texts(self) -> Report:

@@ -20,18 +20,6 @@ from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
-__all__ = [
-    "agreement_lines",
-    "group_marks",
-    "grouping_of",
-    "panel_figures",
-    "panel_warnings",
-    "repeated_questions",
-    "score_matrix",
-    "summarize",
-    "summarize_rows",
-]
-
 _WORTH_A_WARNING = 1.1
 _OF_VALUES = ("mean", "ci_low", "ci_high", "pass_rate")
 

@@ -220,17 +220,6 @@ def test_thresholds_are_said_in_words(page: Open) -> None:
     assert shown.text("#count").startswith("48 of 60 rows")
 
 
-def test_another_run_says_what_is_better_and_worse(page: Open) -> None:
-    before = rm.Report([row(number, 0.5 + (number % 7) / 100) for number in range(60)])
-    after = rm.Report([row(number, 0.8 + (number % 5) / 100 if number else 0.1) for number in range(60)])
-    shown = page(after, against=rm.compare(before, after))
-    assert "better than the other run" in shown.text(".card")
-    assert shown.texts("tr.chosen td.number") == ["0.100 ▼ worse"]
-    assert "▼ worse −0.400 (0.500 in the other run)" in shown.settled()
-    shown.choose("#show", "worse")
-    assert shown.shown() == ["row-0"]
-
-
 def test_a_composite_comes_first_and_is_bigger(page: Open) -> None:
     suite = rm.Suite(["rouge", rm.composite("overall", {"rouge1_f1": 1})])
     shown = page(suite.evaluate([{"answer": "a b", "reference": "a c"}, {"answer": "a", "reference": "a"}]))
@@ -450,20 +439,19 @@ return read.filter((each) => contrast(each) < 4.5).map((each) => each.outerHTML.
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_text_can_be_read_in_light_and_dark(page: Open, dark: bool) -> None:
     rows = [row(number, (number + 1) / 31, threshold=0.5) for number in range(30)]
-    before = rm.Report([row(number, 0.5) for number in range(30)])
     report = rm.Report([*rows, row(30, None), row(31, 0.2, threshold=0.5)], warnings=("A warning.",))
     for place in range(4):
-        shown = page(report, f"#row=row-{place}&metric=quality", dark=dark, against=rm.compare(before, report))
+        shown = page(report, f"#row=row-{place}&metric=quality", dark=dark)
         shown.settled()
         assert shown.run(CONTRAST) == []
 
 
 def test_the_page_of_a_run_links_to_it(page: Open, plain: rm.Report) -> None:
     run = {"name": "nightly", "id": "abc", "url": "http://127.0.0.1:5000/#/experiments/1/runs/abc"}
-    shown = page("".join(plain._page(run=run)))
+    shown = page("".join(report_page.report_page(plain, run=run)))
     link = shown.one("#run a")
     assert (link.text, link.get_attribute("href")) == ("nightly", run["url"])
-    page("".join(plain._page(run={"name": "nightly", "id": "abc"})))
+    page("".join(report_page.report_page(plain, run={"name": "nightly", "id": "abc"})))
     assert shown.text("#run") == "MLflow run nightly (abc)"
 
 

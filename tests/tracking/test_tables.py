@@ -83,7 +83,7 @@ def test_chunks_make_one_json_document(report: rm.Report, monkeypatch: pytest.Mo
 def test_a_large_page_shows_the_worst_and_a_sample_and_says_so(
     report: rm.Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlflow_ragmetrics.report.report.MOST_ROWS", 10)
+    monkeypatch.setattr("mlflow_ragmetrics.report.page.MOST_ROWS", 10)
     page = report.to_html()
     data = carried(page)
     shown = data["ids"]
