@@ -172,7 +172,7 @@ def picture_of_the_trace(shown: Browser, experiment: str, trace: str) -> None:
     shown.open(f"{experiment}/traces?selectedEvaluationId={trace}", 1400, 1200, "rag_eval")
     shown.click("//button[contains(., 'Assess')]")
     toggle = "contains(@data-component-id, 'toggle-assessment-expanded')"
-    shown.click(f"((//*[text()='2_faithfulness'])[last()]/following::button[{toggle}])[1]")
+    shown.click(f"((//*[text()='faithfulness'])[last()]/following::button[{toggle}])[1]")
     shown.picture("mlflow_trace.png")
 
 

@@ -65,7 +65,6 @@ _HOMES = {
     "judges.scripted": ("ScriptedJudge",),
     "rows": ("join",),
     "rows.conversation": ("sample_from_messages",),
-    "report.arrow": ("write_parquet",),
     "report.gates": ("GateError",),
     "report.report": ("Report",),
     "report.summary": ("summarize",),

@@ -71,7 +71,6 @@ from mlflow_ragmetrics.judges.nli import NLIJudge as NLIJudge
 from mlflow_ragmetrics.judges.resolve import Panel as Panel
 from mlflow_ragmetrics.judges.scripted import ScriptedJudge as ScriptedJudge
 from mlflow_ragmetrics.metrics.rouge.table import rouge_table as rouge_table
-from mlflow_ragmetrics.report.arrow import write_parquet as write_parquet
 from mlflow_ragmetrics.report.gates import GateError as GateError
 from mlflow_ragmetrics.report.report import Report as Report
 from mlflow_ragmetrics.report.summary import summarize as summarize

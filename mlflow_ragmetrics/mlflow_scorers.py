@@ -15,7 +15,7 @@ from mlflow_ragmetrics.core.score import LARGEST, Score
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, JudgeError
 from mlflow_ragmetrics.rows.labels import as_number
-from mlflow_ragmetrics.tracking.trace_store import trace_of
+from mlflow_ragmetrics.tracking.traces import trace_of
 
 if TYPE_CHECKING:
     from mlflow.genai.scorers import Scorer

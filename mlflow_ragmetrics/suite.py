@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from typing_extensions import Unpack
 
-from mlflow_ragmetrics.cache import open_store
+from mlflow_ragmetrics.cache import SQLiteStore
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_aggregate
 from mlflow_ragmetrics.core.document import Heading, Line, Table, cell
 from mlflow_ragmetrics.core.judge import Judge
@@ -498,7 +498,7 @@ class Suite:
             self.embeddings,
             rules=rules,
             slots=slots or self._slots,
-            store=open_store(self.cache) if stored and self.cache is not None else None,
+            store=SQLiteStore(self.cache) if stored and self.cache is not None else None,
         )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import linecache
 import logging
+import os
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -37,7 +39,6 @@ from mlflow_ragmetrics.rows.traces import failure_of, record_of_trace, retrieved
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import diagnosis_feedback, feedback_of
-from mlflow_ragmetrics.tracking.trace_store import warn_of_small_pool
 from mlflow_ragmetrics.tracking.writer import RunWriter, explained
 
 __all__ = ["RagScorer", "SessionScorer", "get_scorer", "scorer", "scorers"]
@@ -92,8 +93,29 @@ def get_scorer(
     return scorer(Suite([made(**options) if options else made], judge=model, **of_suite), columns)
 
 
+_SAFE_WORKERS = 14
+_WORKERS = "MLFLOW_GENAI_EVAL_MAX_WORKERS"
+_POOL = "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE"
+
+
+def _warn_of_small_pool() -> None:
+    """Warn, with the two remedies, when the workers of ``mlflow.genai.evaluate`` outnumber a store's connections.
+
+    Each worker that starts a trace holds one connection and waits for a second one: with 15 connections, the default
+    of SQLAlchemy, 15 workers can wait for each other until all of them time out.
+    """
+    if not mlflow.get_tracking_uri().startswith("sqlite") or os.environ.get(_POOL):
+        return
+    if int(os.environ.get(_WORKERS) or 40) > _SAFE_WORKERS:
+        message = (
+            "mlflow.genai.evaluate starts more workers than a SQLite store has connections, and then loses traces and "
+            f"feedback; set {_WORKERS}=10 or {_POOL}=100 in the environment before the first use of the store"
+        )
+        warnings.warn(message, stacklevel=4)
+
+
 def _scorer(name: str, keys: Sequence[str], suite: Suite, shared: _SharedRows) -> RagScorer:
-    warn_of_small_pool()
+    _warn_of_small_pool()
     made = RagScorer(name=name, description=as_json(suite.describe()))
     made._keys, made._shared = tuple(keys), shared
     if len(keys) == 1 and "_pass_if" in type(made).__private_attributes__:

@@ -194,7 +194,7 @@ class Calibration:
         The artifacts are ``calibration_<key>.json`` (a table), ``.txt`` and ``.png``, the metrics
         ``calibration/<key>/…``.
         """
-        from mlflow_ragmetrics.tracking.findings import Findings, log_findings, safe_name
+        from mlflow_ragmetrics.tracking.report import Findings, log_findings, safe_name
 
         name = safe_name(self.key)
         findings = Findings(

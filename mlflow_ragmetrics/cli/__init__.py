@@ -34,7 +34,7 @@ _COMMANDS = {
     "calibrate": ("calibrate", "Measure a metric against human labels, and its best threshold."),
     "power": ("power", "Say how small a difference the data can show, and what a smaller one takes."),
     "label": ("label", "Choose the rows to have labelled, so that few labels tell most."),
-    "watch": ("watch", "Score the traces of an experiment as they come, and raise an alarm."),
+    "watch": ("watch", "Score the traces of an experiment as they come."),
     "show": ("show", "Show the rows of a run, and one row with its claims marked."),
     "open": ("open_page", "Open the page of a run in the browser."),
     "rescore": ("rescore", "Judge the rows of a run anew, and compare."),

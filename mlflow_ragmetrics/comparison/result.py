@@ -450,7 +450,7 @@ class Comparison:
         ``run_id`` names another run. Where B is not a run: the active run, else a new one. The artifacts are
         ``compare_<A>.html``, ``.json`` (a table) and ``.png``, the metrics ``vs_<A>/<key>/difference``, ….
         """
-        from mlflow_ragmetrics.tracking.findings import Findings, log_findings, safe_name
+        from mlflow_ragmetrics.tracking.report import Findings, log_findings, safe_name
 
         name = safe_name(self.a.name)
         findings = Findings(

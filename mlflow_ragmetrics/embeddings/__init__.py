@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Union
@@ -16,8 +15,8 @@ __all__ = ["EmbeddingLike", "embeddings_of", "resolve"]
 EmbeddingLike = Union[str, Path, Embedding, Any]
 
 _ACCEPTED = (
-    '"char-ngram", "wordllama", a model URI such as "openai:/text-embedding-3-small", the folder of a '
-    'sentence-transformers model (or "sentence-transformers:<hub id>"), LangChain Embeddings, or a list of these'
+    '"char-ngram", "wordllama", a model URI such as "openai:/text-embedding-3-small", LangChain Embeddings, or a list '
+    "of these"
 )
 
 
@@ -52,10 +51,6 @@ def resolve(embedding: EmbeddingLike) -> Embedding:
         return LangChainEmbedding(embedding)
     if isinstance(embedding, EmbedsTexts):
         return as_embedding(embedding)
-    if hasattr(embedding, "encode"):
-        from mlflow_ragmetrics.embeddings.sentence_transformers import SentenceTransformersEmbedding
-
-        return SentenceTransformersEmbedding(embedding)
     raise InvalidOptionError(
         f"embeddings={shown(embedding)} is not an embedding model; give {_ACCEPTED}", param="embeddings"
     )
@@ -70,11 +65,6 @@ def _spelled(spelling: str) -> Embedding:
         from mlflow_ragmetrics.embeddings.wordllama import Wordllama
 
         return Wordllama()
-    scheme, colon, rest = spelling.partition(":")
-    if (scheme == "sentence-transformers" and colon) or os.path.isdir(spelling):
-        from mlflow_ragmetrics.embeddings.sentence_transformers import SentenceTransformersEmbedding
-
-        return SentenceTransformersEmbedding(rest if scheme == "sentence-transformers" and colon else spelling)
     if ":/" in spelling:
         from mlflow_ragmetrics.embeddings.langchain import LangChainEmbedding
 

@@ -68,6 +68,11 @@ class Stream(Iterator[Row]):
             close()
 
     @property
+    def stopped(self) -> object:
+        """Why no judge is asked any more (a refused key, a spent budget); ``None`` while one is."""
+        return self._stopped()
+
+    @property
     def summary(self) -> Summary:
         """The figures of the rows so far, their marks and gates.
 
@@ -80,7 +85,7 @@ class Stream(Iterator[Row]):
             figures |= totals.figures(key, grouped=self._has_group)
         figures |= self._retrieval.figures(figures)
         figures |= cause_figures(count_causes(self._causes.elements())) if self._causes else {}
-        stopped = self._stopped()
+        stopped = self.stopped
         return Summary(
             metrics=figures,
             keys=tuple(self._totals),

@@ -17,9 +17,8 @@ from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.exports import mapping_of_row, records_of_exports, rows_of_container
-from mlflow_ragmetrics.rows.files import NEVER_BLANK, is_delimited, read_file
+from mlflow_ragmetrics.rows.files import NEVER_BLANK, check_delimiter, extension_of, read_file
 from mlflow_ragmetrics.rows.record import check_columns, to_sample, with_ids
-from mlflow_ragmetrics.rows.text_format import check_delimiter
 from mlflow_ragmetrics.rows.trace_search import SCHEME, read_traces
 from mlflow_ragmetrics.rows.traces import record_of_trace
 from mlflow_ragmetrics.rows.values import is_missing
@@ -121,7 +120,7 @@ def read_samples(
         InvalidOptionError: (``param="columns"``) for unknown fields and names.
     """
     rows = read_rows(data, delimiter)
-    if columns and isinstance(data, (str, os.PathLike)) and is_delimited(data):
+    if columns and isinstance(data, (str, os.PathLike)) and extension_of(data) in (".csv", ".tsv"):
         rows = map(partial(_with_blank_cells, columns=columns), rows)
     return with_ids(_mapped(rows, columns) if columns else map(to_sample, rows), remembered)
 

@@ -5,23 +5,25 @@ Every cell of a text table stays the text that it is.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import json
 import os
+import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO, Union, cast
+from typing import Any, TextIO, cast
 
-from mlflow_ragmetrics.core.options import kind_of
-from mlflow_ragmetrics.errors import InvalidDataError, MissingExtraError
+from mlflow_ragmetrics.core.options import kind_of, shown
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingExtraError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.text_format import delimiter_of, encoding_of
 
-__all__ = ["NEVER_BLANK", "is_delimited", "read_file"]
+__all__ = ["NEVER_BLANK", "check_delimiter", "extension_of", "read_file"]
 
 Row = dict[str, Any]
 
@@ -36,76 +38,85 @@ NEVER_BLANK = ("question", "reference", "contexts")
 _MISSING_IF_EMPTY = frozenset(
     name for each in NEVER_BLANK for name in (each, *ALIASES[each], *ALIASES_BY_NATURE.get(each, ()))
 )
+_ACCEPTED = (".tsv", ".csv", ".jsonl", ".json", ".parquet", ".arrow")
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_LOOK_AHEAD_LINES = 20
+_LEAST_COHERENCE = 0.3
+"""How much of the letters' frequencies a text must share with a language for its encoding to count as detected."""
 
 
 def read_file(path: str | os.PathLike[str], delimiter: str | None = None) -> Iterator[Row]:
     """The rows of a ``.tsv``, ``.csv``, ``.jsonl``, ``.json`` (each also ``.gz``), ``.parquet`` or ``.arrow`` file.
 
-    Streaming. Text is UTF-8, with or without a byte order mark, else what ``text_format`` finds it to be. Of a folder
-    the rows of all such files in it are read, by name; of one with ``.arrow`` files, as ``save_to_disk`` of Hugging
-    Face writes them, only these. ``delimiter``: what separates the cells of a text table, where that is not found out.
+    Streaming. Text is UTF-8, with or without a byte order mark, else what it is detected to be, with a warning. Of a
+    folder the rows of all such files in it are read, by name; of one with ``.arrow`` files, as ``save_to_disk`` of
+    Hugging Face writes them, only these. ``delimiter``: what separates the cells of a text table; by default detected.
 
     Raises:
         InvalidDataError: one sentence that names the file, the line or row and what is accepted.
         MissingExtraError: for a Parquet file without pyarrow.
     """
     file = Path(path)
-    if _is_folder(file):
+    try:
+        is_folder, exists = file.is_dir(), file.exists()
+    except (OSError, ValueError) as error:  # a name that is too long, or with a NUL: usually the data itself
+        raise InvalidDataError(f"{str(file)[:200]!a} is not the name of a file: {type(error).__name__}.") from None
+    if is_folder:
         for each in _files_in(file):
             yield from read_file(each, delimiter)
         return
-    extension = _extension(file)
+    if not exists:
+        raise InvalidDataError(f"{file} does not exist; check the path (it is relative to {Path.cwd()}).")
     rows = 0
-    if extension in (".parquet", ".arrow"):
-        read = _read_parquet(file) if extension == ".parquet" else _read_arrow(file)
-    else:
-        read = _read_text(file, _TEXT_READERS[extension], delimiter)
-    for row in read:
+    for row in _rows_of(file, delimiter):
         rows += 1
         yield row
     if not rows:
         raise InvalidDataError(f"{file} has no rows: it is empty or holds nothing but a header.")
 
 
-def _is_folder(file: Path) -> bool:
-    try:
-        return file.is_dir()
-    except (OSError, ValueError):
-        return False
+def _rows_of(file: Path, delimiter: str | None) -> Iterator[Row]:
+    extension = extension_of(file)
+    if extension == ".parquet":
+        return _read_parquet(file)
+    if extension == ".arrow":
+        return _read_arrow(file)
+    if extension == ".jsonl":
+        return _read_json_lines(file)
+    if extension == ".json":
+        return _read_json(file)
+    if extension in (".csv", ".tsv"):
+        return _read_delimited(file, delimiter, "," if extension == ".csv" else "\t")
+    raise InvalidDataError(f"{file} has an extension that is not accepted; accepted are {', '.join(_ACCEPTED)}.")
+
+
+def extension_of(path: str | os.PathLike[str]) -> str | None:
+    """The extension that says how the rows of this file are read, without ``.gz``; ``None`` if none does."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes[-1:] == [".gz"]:
+        suffixes = [each for each in suffixes[:-1] if each not in (".parquet", ".arrow")]
+    return suffixes[-1] if suffixes and suffixes[-1] in _ACCEPTED else None
+
+
+def check_delimiter(delimiter: str | None) -> str | None:
+    """``delimiter`` as one character, ``"tab"`` and ``"\\\\t"`` included; ``InvalidOptionError`` for anything else."""
+    if delimiter is None:
+        return None
+    found = "\t" if delimiter in ("tab", "\\t") else delimiter
+    if len(found) != 1 or found in '"\r\n ' or found.isalnum():
+        message = f"delimiter={shown(delimiter)} must be one character that separates cells, such as ';', or tab"
+        raise InvalidOptionError(message, param="delimiter")
+    return found
 
 
 def _files_in(folder: Path) -> list[Path]:
     """The files of rows in ``folder``, by name; ``InvalidDataError`` where there is none."""
-    named = {each: _named_extension([suffix.lower() for suffix in each.suffixes]) for each in sorted(folder.iterdir())}
-    files = {each: kind for each, kind in named.items() if kind in _ACCEPTED and not each.name.startswith(".")}
+    files = {each: extension_of(each) for each in sorted(folder.iterdir()) if not each.name.startswith(".")}
     arrow = [each for each, kind in files.items() if kind == ".arrow"]
-    if not files:
+    found = arrow or [each for each, kind in files.items() if kind]
+    if not found:
         raise InvalidDataError(f"{folder} is a folder without a file of rows; accepted are {', '.join(_ACCEPTED)}.")
-    return arrow or list(files)
-
-
-def is_delimited(path: str | os.PathLike[str]) -> bool:
-    """Whether ``path`` is that of a text table, by its name."""
-    return _named_extension([suffix.lower() for suffix in Path(path).suffixes]) in (".csv", ".tsv")
-
-
-def _named_extension(suffixes: Sequence[str]) -> str:
-    return suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else "".join(suffixes[-1:])
-
-
-def _extension(file: Path) -> str:
-    suffixes = [suffix.lower() for suffix in file.suffixes]
-    extension = _named_extension(suffixes)
-    try:
-        exists = file.exists()
-    except (OSError, ValueError) as error:  # a name that is too long, or with a NUL: usually the data itself
-        raise InvalidDataError(f"{str(file)[:200]!a} is not the name of a file: {type(error).__name__}.") from None
-    if not exists:
-        raise InvalidDataError(f"{file} does not exist; check the path (it is relative to {Path.cwd()}).")
-    if extension not in _ACCEPTED or (extension in (".parquet", ".arrow") and suffixes[-1] == ".gz"):
-        message = f"{file} has an extension that is not accepted; accepted are {', '.join(_ACCEPTED)}."
-        raise InvalidDataError(message)
-    return extension
+    return found
 
 
 def _read_parquet(file: Path) -> Iterator[Row]:
@@ -174,24 +185,13 @@ def _too_long(place: str, what: str, name: str) -> InvalidDataError:
     )
 
 
-def _bounded_lines(stream: TextIO, file: Path) -> Iterator[str]:
-    """The lines of a file, none of them longer than the limit: a small file may expand to one that fills the memory."""
-    longest, number = _limit("RAGMETRICS_MAX_LINE_MB"), 1
-    while line := stream.readline(longest + 1):
-        if len(line) > longest:
-            raise _too_long(f"{file}, line {number}", "the line", "RAGMETRICS_MAX_LINE_MB")
-        yield line
-        number += 1
-
-
-def _read_text(file: Path, read: TextReader, delimiter: str | None) -> Iterator[Row]:
+@contextmanager
+def _opened(file: Path) -> Iterator[TextIO]:
+    """The file as text; what cannot be read or decoded is an ``InvalidDataError``."""
     try:
-        encoding = encoding_of(file)
-        if isinstance(read, str):
-            separator = delimiter or delimiter_of(file, read, encoding)
-            read = partial(_read_delimited, delimiter=separator)
+        encoding = _encoding_of(file)
         with _open(file, encoding) as stream:
-            yield from read(stream, file)
+            yield stream
     except UnicodeDecodeError as error:
         raise InvalidDataError(f"{file} is not UTF-8 text ({error.reason}); save it as UTF-8.") from error
     except (OSError, EOFError, zlib.error) as error:
@@ -205,27 +205,75 @@ def _open(file: Path, encoding: str) -> TextIO:
     return open(file, encoding=encoding, newline="")
 
 
-def _read_delimited(stream: TextIO, file: Path, delimiter: str) -> Iterator[Row]:
+def _encoding_of(file: Path) -> str:
+    """UTF-8, UTF-16 by its byte order mark, or the detected encoding of a text in a known language, with a warning."""
+    with gzip.open(file, "rb") if file.suffix.lower() == ".gz" else open(file, "rb") as stream:
+        beginning = bytes(stream.read(_MIB))
+    if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(beginning)
+    except UnicodeDecodeError:
+        from charset_normalizer import from_bytes
+
+        found = from_bytes(beginning.rpartition(b"\n")[0] or beginning).best()
+        if found is not None and found.coherence >= _LEAST_COHERENCE:
+            _say(f"{file} is not UTF-8 text and was read as {found.encoding}; save it as UTF-8 if that is wrong")
+            return found.encoding
+    return "utf-8-sig"
+
+
+def _bounded_lines(stream: TextIO, file: Path) -> Iterator[str]:
+    """The lines of a file, none of them longer than the limit: a small file may expand to one that fills the memory."""
+    longest, number = _limit("RAGMETRICS_MAX_LINE_MB"), 1
+    while line := stream.readline(longest + 1):
+        if len(line) > longest:
+            raise _too_long(f"{file}, line {number}", "the line", "RAGMETRICS_MAX_LINE_MB")
+        yield line
+        number += 1
+
+
+def _read_delimited(file: Path, delimiter: str | None, usual: str) -> Iterator[Row]:
     """The rows under the header of a CSV or TSV file; a short row misses its last cells, blank lines are skipped.
 
     An empty question, reference or contexts is missing; an empty answer is what the chain answered.
     """
-    reader = csv.reader(_bounded_lines(stream, file), delimiter=delimiter, strict=True)
-    lines = _cells(reader, file)
-    header = next(lines, None)
-    if header is None:
-        return
-    repeated = next((name for name, count in Counter(header).items() if count > 1), None)
-    if repeated is not None:
-        raise InvalidDataError(f"{file} has the column {repeated!r} twice in its header; rename one of them.")
-    for cells in lines:
-        if len(cells) > len(header):
-            raise InvalidDataError(
-                f"{file}, line {reader.line_num}: {len(cells)} cells under a header of {len(header)}; "
-                "quote cells that contain the delimiter."
-            )
-        row: Row = dict(zip(header, cells, strict=False))
-        yield {name: None if cell == "" and name in _MISSING_IF_EMPTY else cell for name, cell in row.items()}
+    with _opened(file) as stream:
+        if delimiter is None:
+            with _open(file, str(stream.encoding)) as beginning:
+                delimiter = _delimiter_of(list(islice(_bounded_lines(beginning, file), _LOOK_AHEAD_LINES)), usual, file)
+        reader = csv.reader(_bounded_lines(stream, file), delimiter=delimiter, strict=True)
+        lines = _cells(reader, file)
+        header = next(lines, [])
+        repeated = next((name for name, count in Counter(header).items() if count > 1), None)
+        if repeated is not None:
+            raise InvalidDataError(f"{file} has the column {repeated!r} twice in its header; rename one of them.")
+        for cells in lines:
+            if len(cells) > len(header):
+                raise InvalidDataError(
+                    f"{file}, line {reader.line_num}: {len(cells)} cells under a header of {len(header)}; "
+                    "quote cells that contain the delimiter."
+                )
+            row = zip(header, cells, strict=False)
+            yield {name: None if cell == "" and name in _MISSING_IF_EMPTY else cell for name, cell in row}
+
+
+def _delimiter_of(lines: list[str], usual: str, file: Path) -> str:
+    """``usual``, unless the header is one cell by it and another delimiter gives all rows the same number of cells."""
+    if len(next(_cells(csv.reader(lines, delimiter=usual), file), [])) != 1:
+        return usual
+    for delimiter, name in _DELIMITERS.items():
+        widths = [len(cells) for cells in _cells(csv.reader(lines, delimiter=delimiter), file)]
+        if len(lines) == _LOOK_AHEAD_LINES:  # a cell of several lines may go on after them
+            del widths[-1]
+        if delimiter != usual and len(set(widths)) == 1 and widths[0] > 1:
+            _say(f"the cells of {file} are separated by {name}, not {_DELIMITERS[usual]}, and were read so")
+            return delimiter
+    return usual
+
+
+def _say(sentence: str) -> None:
+    warnings.warn(sentence, UserWarning, stacklevel=2)
 
 
 def _cells(reader: Any, file: Path) -> Iterator[list[str]]:
@@ -235,12 +283,11 @@ def _cells(reader: Any, file: Path) -> Iterator[list[str]]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
+            place = f"{file}, line {reader.line_num}"
             if "field limit" in str(error):
-                place = f"{file}, line {reader.line_num}"
                 raise _too_long(place, "a cell", "RAGMETRICS_MAX_CELL_MB") from error
-            raise InvalidDataError(
-                f"{file}, line {reader.line_num}: {error}; cells with quotes need quotes around them, doubled inside."
-            ) from error
+            message = f"{place}: {error}; cells with quotes need quotes around them, doubled inside."
+            raise InvalidDataError(message) from error
         finally:
             csv.field_size_limit(limit)
         if cells is None:
@@ -249,23 +296,23 @@ def _cells(reader: Any, file: Path) -> Iterator[list[str]]:
             yield cells
 
 
-def _read_json_lines(stream: TextIO, file: Path) -> Iterator[Row]:
+def _read_json_lines(file: Path) -> Iterator[Row]:
     """One object per line; blank lines are skipped."""
-    for number, line in enumerate(_bounded_lines(stream, file), start=1):
-        if line.strip():
-            place = f"{file}, line {number}"
-            yield _checked(_parsed(line, place), place)
+    with _opened(file) as stream:
+        for number, line in enumerate(_bounded_lines(stream, file), start=1):
+            if line.strip():
+                place = f"{file}, line {number}"
+                yield _checked(_parsed(line, place), place)
 
 
-def _read_json(stream: TextIO, file: Path) -> Iterator[Row]:
+def _read_json(file: Path) -> Iterator[Row]:
     """A list of objects, or a table as MLflow logs it: ``{"columns": […], "data": [[…], …]}``."""
-    most = _limit("RAGMETRICS_MAX_EXPANDED_MB") if file.suffix.lower() == ".gz" else -1
-    text = stream.read(most + 1 if most >= 0 else -1)
-    if 0 <= most < len(text):
+    most = _limit("RAGMETRICS_MAX_EXPANDED_MB") if file.suffix.lower() == ".gz" else None
+    with _opened(file) as stream:
+        text = stream.read() if most is None else stream.read(most + 1)
+    if most is not None and len(text) > most:
         raise _too_long(str(file), "what it expands to", "RAGMETRICS_MAX_EXPANDED_MB")
-    if not text.strip():
-        return
-    content = _parsed(text, str(file))
+    content = _parsed(text, str(file)) if text.strip() else []
     if isinstance(content, dict) and isinstance(content.get("columns"), list) and isinstance(content.get("data"), list):
         content = _table_rows(content["columns"], content["data"], file)
     if not isinstance(content, list):
@@ -297,15 +344,3 @@ def _checked(row: Any, place: str) -> Row:
     if not isinstance(row, dict):
         raise InvalidDataError(f"{place}: a row is {kind_of(row)}, but must be an object with names and values.")
     return row
-
-
-TextReader = Union[str, Callable[[TextIO, Path], Iterator[Row]]]
-"""How a text file is read; of a table, what usually separates its cells."""
-
-_TEXT_READERS: Mapping[str, TextReader] = {
-    ".tsv": "\t",
-    ".csv": ",",
-    ".jsonl": _read_json_lines,
-    ".json": _read_json,
-}
-_ACCEPTED = (*_TEXT_READERS, ".parquet", ".arrow")

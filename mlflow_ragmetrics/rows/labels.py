@@ -9,11 +9,12 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union, cast
+from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.results import Results, read_table
+from mlflow_ragmetrics.rows.values import is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,8 +29,6 @@ __all__ = [
     "label_probabilities",
     "labels_of",
 ]
-
-_PEOPLE = "HUMAN"
 
 
 def has_feedback(labels: Any) -> bool:
@@ -48,7 +47,7 @@ def feedback_labels(traces: Any, key: str) -> dict[str, Any]:
     it has one name only; the last one on a trace wins.
     ``InvalidDataError`` when there is none, or when its names leave open which is meant.
     """
-    given = [(ids, name, value) for ids, assessments in _traces(traces) for name, value in _human(assessments)]
+    given = [(ids, name, value) for ids, _, found in _traces(traces) for name, value in _human(found)]
     names = list(dict.fromkeys(name for _, name, _ in given))
     if not names:
         raise InvalidDataError("the traces carry no feedback by people; label some of them in MLflow's UI first")
@@ -60,19 +59,13 @@ def feedback_labels(traces: Any, key: str) -> dict[str, Any]:
     return {identity: value for ids, name, value in given if name == wanted for identity in ids}
 
 
-def _traces(traces: Any) -> Iterator[tuple[list[str], Iterable[Any]]]:
-    if hasattr(traces, "columns"):
-        for record in traces.to_dict("records"):
-            identities = [record.get("trace_id"), record.get("client_request_id"), (record.get("tags") or {}).get("id")]
-            yield _known(identities), record["assessments"] or []
-        return
-    for trace in traces:
-        info = trace.info
-        yield _known([info.trace_id, info.client_request_id, info.tags.get("id")]), info.assessments or []
-
-
-def _known(identities: Iterable[Any]) -> list[str]:
-    return [identity for identity in identities if isinstance(identity, str) and identity]
+def _traces(traces: Any) -> Iterator[tuple[list[str], Mapping[str, str], Iterable[Any]]]:
+    """What each trace may be called by, its tags and its assessments."""
+    names = ("trace_id", "client_request_id", "tags", "assessments")
+    records = traces.to_dict("records") if hasattr(traces, "columns") else [vars(trace.info) for trace in traces]
+    for trace_id, request_id, tags, assessments in ([record.get(name) for name in names] for record in records):
+        identities = [trace_id, request_id, (tags or {}).get("id")]
+        yield [each for each in identities if isinstance(each, str) and each], tags or {}, assessments or []
 
 
 def _human(assessments: Iterable[Any]) -> Iterator[tuple[str, Any]]:
@@ -81,7 +74,7 @@ def _human(assessments: Iterable[Any]) -> Iterator[tuple[str, Any]]:
         source = record.get("source") or {}
         feedback = record.get("feedback") or {}
         is_valid = record.get("valid") is not False and feedback.get("value") is not None
-        if str(source.get("source_type")) == _PEOPLE and is_valid:
+        if str(source.get("source_type")) == "HUMAN" and is_valid:
             yield str(record.get("assessment_name") or record.get("name")), feedback["value"]
 
 
@@ -108,45 +101,25 @@ PROBABILITY = "label_probability"
 
 
 def label_probabilities(labels: Labels, results: Results) -> list[float] | None:
-    """The probability with which each row was chosen to be labelled, where the labels' file or frame, or the data that
-    hold them, have the column ``label_probability``; ``None`` where they have none.
+    """The probability with which each row was chosen to be labelled, where the labels' file or frame, the tags of their
+    traces, or the data that hold them, have ``label_probability``; ``None`` where they have none.
 
     NaN for rows that they do not name. ``InvalidDataError`` for what is not above 0 and at most 1.
     """
     if isinstance(labels, str) and labels in results.table.columns:
-        if PROBABILITY not in results.table.columns:
-            return None
-        return [_probability(value) for value in results.table[PROBABILITY]]
+        there = PROBABILITY in results.table.columns
+        return list(map(_probability, results.table[PROBABILITY])) if there else None
     frame: Any = read_table(Path(labels)) if isinstance(labels, (str, Path)) else labels
+    known: dict[str, Any] = {}
     if has_feedback(frame):
-        return _tagged_probabilities(frame, results)
-    if not hasattr(frame, "columns") or not {PROBABILITY, "id"} <= set(frame.columns):
-        return None
-    known = {str(name): _probability(value) for name, value in zip(frame["id"], frame[PROBABILITY], strict=True)}
-    return [next((known[name] for name in names if name in known), math.nan) for names in _names(results)]
-
-
-def _tagged_probabilities(traces: Any, results: Results) -> list[float] | None:
-    """Those that the traces' tags keep since they were put into a review queue; ``None`` where none has one."""
-    known = {
-        name: _probability(value)
-        for names, tags in _tags(traces)
-        for tag, value in tags.items()
-        if tag.startswith(f"{PROBABILITY}.")
-        for name in names
-    }
+        for names, tags, _ in _traces(frame):
+            for value in (value for tag, value in tags.items() if tag.startswith(f"{PROBABILITY}.")):
+                known |= dict.fromkeys(names, value)
+    elif hasattr(frame, "columns") and {PROBABILITY, "id"} <= set(frame.columns):
+        known = dict(zip(map(str, frame["id"]), frame[PROBABILITY], strict=True))
     if not known:
         return None
-    return [next((known[name] for name in names if name in known), math.nan) for names in _names(results)]
-
-
-def _tags(traces: Any) -> Iterator[tuple[list[str], Mapping[str, str]]]:
-    if hasattr(traces, "columns"):
-        for record in traces.to_dict("records"):
-            yield _known([record.get("trace_id"), record.get("client_request_id")]), record.get("tags") or {}
-        return
-    for trace in traces:
-        yield _known([trace.info.trace_id, trace.info.client_request_id]), trace.info.tags or {}
+    return [_probability(next((known[name] for name in names if name in known), None)) for names in _names(results)]
 
 
 def _probability(value: Any) -> float:
@@ -166,21 +139,27 @@ def labels_of(
     (``None``: no label). A word that is not known is left out, and a warning names it with how often it is there;
     ``InvalidDataError`` where no label is known.
     """
-    rows = _names(results)
     if isinstance(labels, str) and labels in results.table.columns:
         return _numbers(results.table[labels].tolist(), words)
     if isinstance(labels, str) and not Path(labels).suffix and not os.path.exists(labels):
         raise InvalidDataError(f"labels: {labels!r} is neither a column of the rows nor a file")
-    by_id = _mapping(read_table(Path(labels)) if isinstance(labels, (str, Path)) else labels, key, column)
-    if by_id is not None:
-        return _matched(by_id, rows, words)
-    if not isinstance(labels, Iterable):
+    given: Any = read_table(Path(labels)) if isinstance(labels, (str, Path)) else labels
+    if has_feedback(given):
+        given = feedback_labels(given, key)
+    elif hasattr(given, "columns"):
+        given = _by_id(given, column)
+    elif hasattr(given, "index") and hasattr(given, "to_dict"):
+        given = given.to_dict()
+    rows = _names(results)
+    if isinstance(given, Mapping):
+        return _matched(given, rows, words)
+    if not isinstance(given, Iterable):
         raise InvalidDataError(f"labels: {shown(labels)} is neither a mapping, a list, a column, a file nor a frame")
-    given = list(cast("Sequence[Any]", labels))
-    if len(given) != len(rows):
-        message = f"labels: {len(given)} labels for {len(rows)} rows; give one per row, or a mapping from id to label"
+    listed = list(given)
+    if len(listed) != len(rows):
+        message = f"labels: {len(listed)} labels for {len(rows)} rows; give one per row, or a mapping from id to label"
         raise InvalidDataError(message)
-    return _numbers(given, words)
+    return _numbers(listed, words)
 
 
 def _numbers(values: Sequence[Any], words: Mapping[str, float | None] | None) -> list[Label]:
@@ -202,7 +181,7 @@ def _numbers(values: Sequence[Any], words: Mapping[str, float | None] | None) ->
         way = f'say what they mean with --words "{example}=0.5" (words={{{example!r}: 0.5}})'
         if all(label is None for label in found):
             raise InvalidDataError(f"no label is known: {named}; labels are numbers or words such as supported; {way}")
-        count = sum(unknown.values())
+        count = unknown.total()
         warnings.warn(f"{count} labels are left out, as their words are not known: {named}; {way}", stacklevel=4)
     return found
 
@@ -211,20 +190,9 @@ def _word(text: str) -> str:
     return _BLANKS.sub(" ", text.strip().lower())
 
 
-def _mapping(labels: Any, key: str, column: str) -> Mapping[str, Any] | None:
-    """Labels by id, where ``labels`` says whose they are."""
-    if has_feedback(labels):
-        return feedback_labels(labels, key)
-    if hasattr(labels, "columns"):
-        return _by_id(labels, column)
-    if hasattr(labels, "index") and hasattr(labels, "to_dict"):
-        labels = labels.to_dict()
-    return labels if isinstance(labels, Mapping) else None
-
-
 def as_number(value: Any) -> Label:
     """A label as a number, ``None`` where it is missing; ``InvalidDataError`` for a word that is not known."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    if is_missing(value):
         return None
     if isinstance(value, str):
         word = _word(value)
@@ -249,10 +217,9 @@ def _by_id(frame: Any, column: str) -> dict[str, Any]:
 
 def _names(results: Results) -> list[list[str]]:
     """What each row may be called by: its id, and the id of the trace that it comes from."""
-    columns = [results.table[name].tolist() for name in ("id", "trace_id") if name in results.table.columns]
-    return [[str(name) for name in row if name is not None] for row in zip(*columns, strict=True)] or [[]] * len(
-        results.table
-    )
+    table = results.table
+    columns = [table[name].tolist() for name in ("id", "trace_id") if name in table.columns]
+    return [[str(name) for name in row if name is not None] for row in zip(*columns, strict=True)] or [[]] * len(table)
 
 
 def _matched(
@@ -260,9 +227,7 @@ def _matched(
 ) -> list[Label]:
     given = {str(name): value for name, value in labels.items()}
     chosen = [next((name for name in names if name in given), None) for names in rows]
-    numbers = _numbers([given[name] for name in chosen if name is not None], words)
-    known = iter(numbers)
-    if not numbers:
+    if not any(chosen):
         some = ", ".join(list(given)[:3]) or "none"
         raise InvalidDataError(f"no label belongs to a row of the report; labels are for the ids {some}, …")
-    return [None if name is None else next(known) for name in chosen]
+    return _numbers([None if name is None else given[name] for name in chosen], words)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol, Union
 from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.rows.files import extension_of, read_file
+from mlflow_ragmetrics.rows.schema import BETTER, DIAGNOSIS, score_keys, typed
 
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Run
 
 __all__ = [
-    "BETTER",
-    "DIAGNOSIS",
     "Results",
     "Source",
     "found_run",
@@ -32,10 +31,6 @@ __all__ = [
 ]
 
 Source = Union["Evaluation", "Results", str, Path]
-BETTER: Mapping[Better, str] = {False: "lower", None: "neither"}
-"""What the column ``<key>_better`` says of metrics of which higher is not better."""
-DIAGNOSIS = ("diagnosis", "diagnosis_reason")
-"""The columns that say which part failed."""
 _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _LATEST = re.compile(r"latest\s+(?:(?P<count>\d+|two|three)\s+)?of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
@@ -68,8 +63,7 @@ class Results:
     @property
     def keys(self) -> list[str]:
         """The keys of the scores: the columns that have a ``<key>_status`` beside them."""
-        columns = list(self.table.columns)
-        return [name for name in columns if f"{name}_status" in columns]
+        return score_keys(self.table)
 
     @property
     def composites(self) -> list[str]:
@@ -82,17 +76,13 @@ class Results:
         """By row id: which part failed, and the sentence that says why; empty where the metrics did not tell."""
         if not {*DIAGNOSIS} <= {*self.table.columns}:
             return {}
-        columns = (self.table[name].astype(object) for name in ("id", *DIAGNOSIS))
-        found = (
-            ["" if value is None or value != value else str(value) for value in row]
-            for row in zip(*columns, strict=True)
-        )
-        return {name: (cause, reason) for name, cause, reason in found}
+        found = self.table[["id", *DIAGNOSIS]].astype(object).fillna("").astype(str)
+        return {name: (cause, reason) for name, cause, reason in found.itertuples(index=False)}
 
     def better(self, key: str) -> Better:
         """Whether a higher value of ``key`` is better, a lower one (``False``), or neither (``None``)."""
-        said = self.table[f"{key}_better"].iloc[0] if f"{key}_better" in self.table.columns and len(self.table) else ""
-        return {name: side for side, name in BETTER.items()}.get(str(said), True)
+        said = self.table[f"{key}_better"].dropna() if f"{key}_better" in self.table.columns else ()
+        return next((side for side, name in BETTER.items() if name in set(said)), True)
 
 
 def results_of(source: Source, name: str = "") -> Results:
@@ -113,7 +103,7 @@ def results_of(source: Source, name: str = "") -> Results:
 
 def is_file(source: Union[str, Path]) -> bool:
     """Whether ``source`` names a file, by its type or its extension, and not an MLflow run."""
-    return isinstance(source, Path) or Path(source).suffix.lower() in _READERS
+    return isinstance(source, Path) or extension_of(source) is not None
 
 
 def latest_results(text: str) -> list[Results] | None:
@@ -184,85 +174,37 @@ def _from_run(run: Run) -> Results:
 
 def _table(run_id: str, name: str, head: str, parts: int) -> pd.DataFrame:
     """The table ``name`` of a run; of a large one the head is there only, and the whole is in Parquet parts."""
-    import pyarrow.parquet as pq
+    import pandas as pd
     from mlflow import artifacts
 
     if not parts:
-        return _frame(json.loads(head))
-    rows: list[dict[str, Any]] = []
+        content = json.loads(head)
+        return typed(pd.DataFrame(content["data"], columns=content["columns"]))
+    rows: list[Any] = []
     with TemporaryDirectory() as folder:
         for number in range(parts):
             place = f"{Path(name).stem}/part-{number:05}.parquet"
-            path = artifacts.download_artifacts(run_id=run_id, artifact_path=place, dst_path=folder)
-            rows += pq.read_table(path).to_pylist()
-    return _frame(rows)
+            rows += read_file(artifacts.download_artifacts(run_id=run_id, artifact_path=place, dst_path=folder))
+    return typed(pd.DataFrame(rows))
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """A .json, .jsonl, .csv, .tsv or .parquet file as a frame; ``InvalidDataError`` where it cannot be read."""
-    if path.suffix.lower() not in _READERS:
-        raise InvalidDataError(f"{path.name}: rows are read from {', '.join(sorted(_READERS))} files")
-    if not os.path.isfile(path):
-        raise InvalidDataError(f"there is no file {path}")
-    try:
-        return _READERS[path.suffix.lower()](path)
-    except (ValueError, KeyError, OSError, TypeError, AttributeError, RecursionError) as error:
-        raise InvalidDataError(f"{path.name} cannot be read as a table of rows: {error}") from error
+    """A file of rows as a frame, its scores with their types; ``InvalidDataError`` where it cannot be read."""
+    import pandas as pd
+
+    table = pd.DataFrame(list(read_file(path)))
+    return typed(table.mask(table == "") if extension_of(path) in (".csv", ".tsv") else table)
 
 
 def _from_file(path: Path) -> Results:
     import pandas as pd
 
     table = read_table(path)
+    columns = [name for name in table.columns if str(name).endswith("_judge")]
+    judges = {each for name in columns for each in table[name] if isinstance(each, str) and each}
     items = pd.DataFrame(columns=["id", "metric", "kind", "text", "verdict"])
-    results = Results(path.stem, table, items, _judges(table))
+    results = Results(path.stem, table, items, {"judge": sorted(judges)} if judges else {})
     if not results.keys:
         message = f"{path.name} holds no scores; write it with ragmetrics evaluate --output {path.name}"
         raise InvalidDataError(message)
     return results
-
-
-def _judges(table: pd.DataFrame) -> dict[str, Any]:
-    columns = [name for name in table.columns if str(name).endswith("_judge")]
-    judges = {each for name in columns for each in table[name] if isinstance(each, str) and each}
-    return {"judge": sorted(judges)} if judges else {}
-
-
-def _frame(content: Any) -> pd.DataFrame:
-    import pandas as pd
-
-    if isinstance(content, dict) and "data" in content:
-        if not all(isinstance(name, str) for name in content["columns"]):
-            raise ValueError("columns are named by text")
-        return pd.DataFrame(content["data"], columns=content["columns"])
-    return pd.DataFrame(content)
-
-
-def _json(path: Path) -> pd.DataFrame:
-    return _frame(json.loads(path.read_text(encoding="utf-8")))
-
-
-def _json_lines(path: Path) -> pd.DataFrame:
-    return _frame([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()])
-
-
-def _csv(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    separator = "\t" if path.suffix == ".tsv" else ","
-    texts = pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False, na_values=[""])
-    scores = [name for name in texts.columns if f"{name}_status" in texts.columns]
-    figures = [name for key in scores for name in (key, f"{key}_1to5", f"{key}_support") if name in texts.columns]
-    truths = [name for key in scores for name in (f"{key}_passed", f"{key}_measured") if name in texts.columns]
-    numbers = {name: pd.to_numeric(texts[name], errors="coerce") for name in figures}
-    verdicts = {name: texts[name].str.lower().map({"true": True, "false": False}).astype(object) for name in truths}
-    return texts.assign(**numbers, **verdicts)
-
-
-def _parquet(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.read_parquet(path)
-
-
-_READERS = {".json": _json, ".jsonl": _json_lines, ".csv": _csv, ".tsv": _csv, ".parquet": _parquet}

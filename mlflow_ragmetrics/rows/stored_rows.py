@@ -11,12 +11,11 @@ from mlflow_ragmetrics.core.score import Better, Evidence, Item, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.results import DIAGNOSIS, Results
+from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.rows.schema import DIAGNOSIS, SCORE_COLUMNS
 from mlflow_ragmetrics.rows.values import is_missing
 
 __all__ = ["stored_rows", "stored_samples"]
-
-_SUFFIXES = ("", "_1to5", "_passed", "_status", "_reason", "_measured", "_better", "_support", "_judge")
 
 
 def stored_samples(results: Results) -> list[Sample]:
@@ -30,77 +29,71 @@ def stored_rows(results: Results) -> list[Row]:
     """Rows like those of the report, as far as its tables hold them: values, reasons, items and evidence."""
     items: dict[tuple[str, str], list[Item]] = {}
     for record in results.items.to_dict("records"):
-        items.setdefault((str(record["id"]), str(record["metric"])), []).append(_item(record))
+        items.setdefault((str(record["id"]), str(record["metric"])), []).append(_item(_known(record)))
     thresholds = results.description.get("thresholds") or {}
-    judges = [str(name) for name in results.description.get("judge") or ()]
+    judges = ", ".join(map(str, results.description.get("judge") or ())) or None
     sides = {key: results.better(key) for key in results.keys}
     rows = []
     for place, record in enumerate(results.table.to_dict("records")):
         sample = _sample(record, results.keys)
-        scores = {
-            key: _score(key, record, items.get((sample.id, key), ()), thresholds.get(key), judges, sides[key])
-            for key in results.keys
-            if not is_missing(record.get(f"{key}_status"))
-        }
+        scores: dict[str, Score] = {}
+        for key in results.keys:
+            own = {column.suffix: record.get(f"{key}{column.suffix}") for column in SCORE_COLUMNS}
+            found = items.get((sample.id, key), [])
+            if not is_missing(own["_status"]):
+                judge = judges if found else None
+                scores[key] = _score(_known(own), found, thresholds.get(key), judge, sides[key])
         rows.append(Row(sample, scores, place))
     return rows
 
 
 def _sample(record: Mapping[Any, Any], keys: Sequence[str]) -> Sample:
-    added = {f"{key}{suffix}" for key in keys for suffix in _SUFFIXES}
+    added = {f"{key}{column.suffix}" for key in keys for column in SCORE_COLUMNS}
     added |= {*DIAGNOSIS} if {*DIAGNOSIS} <= record.keys() else set()
     panel = tuple(f"{key}_judge_" for key in keys)
     own = {
-        str(name).removesuffix("_given") if str(name).removesuffix("_given") in added else str(name): value
-        for name, value in record.items()
-        if name not in added and not str(name).startswith(panel) and not is_missing(value)
+        name.removesuffix("_given") if name.removesuffix("_given") in added else name: value
+        for name, value in _known(record).items()
+        if name not in added and not name.startswith(panel)
     }
     sample = to_sample(own)
     return sample if sample.id == str(record.get("id")) else replace(sample, id=str(record.get("id", sample.id)))
 
 
 def _score(
-    key: str,
-    record: Mapping[Any, Any],
-    items: Sequence[Item],
-    threshold: Any,
-    judges: Sequence[str],
-    higher_is_better: Better,
+    own: Mapping[str, Any], items: Sequence[Item], threshold: Any, judge: str | None, higher_is_better: Better
 ) -> Score:
-    value, scaled, passed = (_known(record.get(f"{key}{suffix}")) for suffix in ("", "_1to5", "_passed"))
-    status, reason = record.get(f"{key}_status"), record.get(f"{key}_reason")
-    judge, measured = record.get(f"{key}_judge"), record.get(f"{key}_measured")
-    said = "" if is_missing(reason) else str(reason)
+    status, reason = own["_status"], str(own.get("_reason", ""))
+    scaled, passed = own.get("_1to5"), own.get("_passed")
     return Score(
-        value=None if value is None or status != "ok" else float(value),
+        value=float(own[""]) if status == "ok" and "" in own else None,
         status=status,
         scaled=None if scaled is None else float(scaled),
         passed=None if passed is None else bool(passed),
         threshold=None if threshold is None else float(threshold),
-        reason=said,
+        reason=reason,
         items=tuple(items),
-        judge=str(judge) if not is_missing(judge) else (", ".join(judges) or None if items else None),
-        details={} if is_missing(measured) or measured else {"unmeasured": "rule"},
-        error=said if status == "error" else None,
+        judge=own.get("_judge", judge),
+        details={} if own.get("_measured", True) else {"unmeasured": "rule"},
+        error=reason if status == "error" else None,
         higher_is_better=higher_is_better,
     )
 
 
-def _item(record: Mapping[Any, Any]) -> Item:
-    evidence = record.get("evidence")
+def _item(own: Mapping[str, Any]) -> Item:
+    evidence = own.get("evidence")
     found = [each for each in evidence if isinstance(each, Mapping)] if isinstance(evidence, (list, tuple)) else []
-    support, verdict, judge, against = (_known(record.get(name)) for name in ("support", "verdict", "judge", "against"))
     return Item(
-        record.get("kind", "claim"),
-        str(record["text"]),
-        verdict,
-        "" if is_missing(record.get("reason")) else str(record["reason"]),
-        None if support is None else float(support),
+        own.get("kind", "claim"),
+        str(own["text"]),
+        own.get("verdict"),
+        str(own.get("reason", "")),
+        float(own["support"]) if "support" in own else None,
         tuple(Evidence(each.get("chunk"), each.get("id"), str(each.get("quote") or "")) for each in found),
-        None if judge is None else str(judge),
-        against,
+        own.get("judge"),
+        own.get("against"),
     )
 
 
-def _known(value: Any) -> Any:
-    return None if is_missing(value) else value
+def _known(record: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): value for name, value in record.items() if not is_missing(value)}

@@ -6,6 +6,7 @@ import re
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from hashlib import blake2b
@@ -140,11 +141,11 @@ def experiment_named(name: str) -> str:
     client = MlflowClient()
     found = client.get_experiment_by_name(name)
     if found is None:
-        try:
+        with suppress(MlflowException):
             found = client.get_experiment(name)
-        except MlflowException:
-            there = ", ".join(each.name for each in client.search_experiments(max_results=5))
-            raise InvalidDataError(f"there is no experiment {shown(name)} in MLflow; there are {there}") from None
+    if found is None or found.lifecycle_stage == "deleted":
+        there = ", ".join(each.name for each in client.search_experiments(max_results=5))
+        raise InvalidDataError(f"there is no experiment {shown(name)} in MLflow; there are {there}")
     return str(found.experiment_id)
 
 

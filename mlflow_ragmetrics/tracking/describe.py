@@ -21,22 +21,7 @@ from mlflow_ragmetrics.tracking.writer import reason_of
 
 if TYPE_CHECKING:
     import pandas as pd
-if TYPE_CHECKING:
     from mlflow.entities import Dataset, DatasetInput
-
-__all__ = [
-    "DIAGNOSIS",
-    "Diagnosed",
-    "Loggable",
-    "Measured",
-    "cause_figure",
-    "dataset_input",
-    "description_of",
-    "figures_of",
-    "package_version",
-    "questions_digest",
-    "run_metrics_of",
-]
 
 
 class Measured(Protocol):
@@ -192,15 +177,8 @@ def dataset_input(rows: Sequence[Row], known: str, experiment_id: str, name: str
     is_kept = len(rows) <= _MOST_RECORDS and any(row.sample.question is not None for row in rows)
     dataset = _evaluation_dataset(rows, experiment_id, name, known) if is_kept else None
     if dataset is None:
-        columns = [column for column in _FIELDS if any(getattr(row.sample, column) is not None for row in rows)]
-        dataset = Dataset(
-            name=name,
-            digest=known,
-            source_type="code",
-            source=as_json({"tags": {}}),
-            schema=as_json({"mlflow_colspec": [_column(column) for column in columns]}),
-            profile=as_json({"num_rows": len(rows), "num_elements": len(rows) * len(columns)}),
-        )
+        profile = as_json({"num_rows": len(rows)})
+        dataset = Dataset(name, known, source_type="code", source=as_json({"tags": {}}), profile=profile)
     return DatasetInput(dataset, [InputTag("mlflow.data.context", "evaluation")])
 
 
@@ -252,9 +230,3 @@ def _record(sample: Sample) -> dict[str, Any]:
         expectations["expected_retrieved_context"] = [{"doc_uri": each} for each in gold]
     history = {"messages": asked["history"]} if asked["history"] else {}
     return {"inputs": {"question": asked["question"], **history}, "expectations": expectations}
-
-
-def _column(name: str) -> dict[str, Any]:
-    if name == "question":
-        return {"type": "string", "name": name, "required": False}
-    return {"type": "array", "items": {"type": "string"}, "name": name, "required": False}

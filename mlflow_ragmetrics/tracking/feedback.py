@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -20,64 +19,9 @@ from mlflow_ragmetrics.tracking.writer import few_attempts
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback
 
-__all__ = [
-    "SOURCE_RUN",
-    "assessment_names",
-    "assessments_of",
-    "diagnosis_feedback",
-    "feedback_of",
-    "remove_assessment",
-    "repeated_keys",
-    "write_assessment",
-]
-
 SOURCE_RUN = "mlflow.assessment.sourceRunId"
 _ABSENT = "RESOURCE_DOES_NOT_EXIST"
-_TELLING = {
-    *("faithfulness", "correctness", "answer_correctness", "factual_correctness", "weakest_claim"),
-    *("context_recall", "nugget_recall"),
-}
-_MLFLOWS = {  # judges that MLflow shows as yes and no, whatever their values are
-    *("overall_assessment", "safety", "groundedness", "retrieval_groundedness", "correctness", "relevance_to_query"),
-    *("chunk_relevance", "retrieval_relevance", "context_sufficiency", "retrieval_sufficiency", "guidelines"),
-    *("guideline_adherence", "global_guideline_adherence", "conversational_guidelines"),
-}
-
-
-def assessment_names(rows: Sequence[Row]) -> dict[str, str]:
-    """How the scores are called on traces that are written for them, by key, without those that repeat another.
-
-    MLflow orders assessments by name and shows the first few: composites are ``1_<key>``, what tells which answer is
-    wrong ``2_<key>`` (none where lower is better: MLflow colours each rise as a gain); a key that is the name of one of
-    MLflow's own judges, whose scores it shows as yes and no, is ``rag_<key>``. All others keep their key.
-    """
-    left_out = repeated_keys(rows)
-    names: dict[str, str] = {}
-    for key in dict.fromkeys(key for row in rows for key in row.scores):
-        if any("coverage" in row.scores[key].details for row in rows if key in row.scores):
-            names[key] = f"1_{key}"
-        elif key in _TELLING:
-            names[key] = f"2_{key}"
-        elif key not in left_out:
-            names[key] = f"rag_{key}" if key in _MLFLOWS else key
-    return names
-
-
-def repeated_keys(rows: Sequence[Row]) -> dict[str, str]:
-    """The keys whose scores have, in every row, value and items of an earlier key, and that key; without items none."""
-    found: dict[str, str] = {}
-    seen: dict[str, str] = {}
-    for key in dict.fromkeys(key for row in rows for key in row.scores):
-        content = hashlib.sha256()
-        has_items = False
-        for score in (row.scores.get(key) for row in rows):
-            items = () if score is None else score.items
-            has_items = has_items or bool(items)
-            content.update(repr((score and score.value, [(i.text, i.verdict, i.judge) for i in items])).encode())
-        first = seen.setdefault(content.hexdigest(), key) if has_items else key
-        if first != key:
-            found[key] = first
-    return found
+_MLFLOWS = ("correctness", "context_sufficiency")  # names of MLflow's judges, which it shows as yes and no
 
 
 def feedback_of(key: str, score: Score, run_id: str | None = None, *, name: str | None = None) -> Feedback:
@@ -114,12 +58,12 @@ def feedback_of(key: str, score: Score, run_id: str | None = None, *, name: str 
     )
 
 
-def diagnosis_feedback(diagnosis: Diagnosed, run_id: str | None = None, *, name: str = DIAGNOSIS) -> Feedback:
+def diagnosis_feedback(diagnosis: Diagnosed, run_id: str | None = None) -> Feedback:
     """Which part failed, as feedback of ``run_id``: the part as value, so that MLflow counts and filters by it."""
     from mlflow.entities import AssessmentSource, Feedback
 
     return Feedback(
-        name=name,
+        name=DIAGNOSIS,
         value=diagnosis.cause,
         rationale=escaped(diagnosis.reason) or None,
         source=AssessmentSource(source_type="CODE", source_id=DIAGNOSIS),
@@ -177,27 +121,22 @@ def _takes_no_value() -> bool:
 
 
 def assessments_of(
-    row: Row,
-    run_id: str,
-    names: Mapping[str, str],
-    trace_id: str | None = None,
-    diagnosis: Diagnosed | None = None,
+    row: Row, run_id: str, trace_id: str, span_id: str, diagnosis: Diagnosed | None = None
 ) -> list[Assessment]:
-    """The scores of ``row``, by and in the order of their ``names``, as feedback, and its reference as expectation.
+    """The scores of ``row`` as feedback, its ``diagnosis``, and its reference as expectation, for a new trace.
 
-    Its ``diagnosis``, where there is one, is ``1_diagnosis``. All are of one time: MLflow shows the newest of a trace
-    first, those of one time as they come.
-
-    For a new trace they get ids, so that a store which is sent the trace twice has them once.
+    They are named by their keys, or ``rag_<key>`` if MLflow has a judge of that name. All have the same time: MLflow
+    then shows them in this order. Their ids depend on trace and run, so a store that receives the trace twice has them
+    once.
     """
     from mlflow.entities import AssessmentSource, Expectation
 
-    scores = row.scores
     found: list[Assessment] = [
-        feedback_of(key, scores[key], run_id, name=name) for key, name in names.items() if key in scores
+        feedback_of(key, score, run_id, name=f"rag_{key}" if key in _MLFLOWS else key)
+        for key, score in row.scores.items()
     ]
     if diagnosis is not None:
-        found.append(diagnosis_feedback(diagnosis, run_id, name=f"1_{DIAGNOSIS}"))
+        found.append(diagnosis_feedback(diagnosis, run_id))
     found.sort(key=lambda each: each.name)
     if row.sample.reference is not None:
         source = AssessmentSource(source_type="HUMAN", source_id="dataset")
@@ -206,8 +145,8 @@ def assessments_of(
         found.append(Expectation(name="expected_response", value=value, source=source, metadata=metadata))
     for number, assessment in enumerate(found):
         assessment.create_time_ms = assessment.last_update_time_ms = found[0].create_time_ms
-        if trace_id is not None:
-            assessment.assessment_id = _assessment_id(trace_id, f"{number} {run_id}")
+        assessment.assessment_id = _assessment_id(trace_id, f"{number} {run_id}")
+        assessment.trace_id, assessment.span_id = trace_id, span_id
     return found
 
 

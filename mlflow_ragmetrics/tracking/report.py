@@ -1,9 +1,11 @@
-"""A report into an MLflow run: params, dataset, tables, then metrics, so that what has metrics is complete."""
+"""Reports, comparisons and calibrations into MLflow runs; metrics come last, so a run with metrics is complete."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -17,9 +19,8 @@ from mlflow_ragmetrics.tracking.describe import (
     package_version,
     run_metrics_of,
 )
-from mlflow_ragmetrics.tracking.feedback import assessment_names, repeated_keys
-from mlflow_ragmetrics.tracking.run import alone_in, run_link, status_of, target_run
-from mlflow_ragmetrics.tracking.tables import write_tables
+from mlflow_ragmetrics.tracking.run import COMPLETE, WRITING, run_link, status_of, target_run
+from mlflow_ragmetrics.tracking.tables import table_json, write_tables
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
@@ -28,15 +29,16 @@ from mlflow_ragmetrics.tracking.writer import (
     ROWS,
     STATUS_TAG,
     SUITE,
+    WRITER_TAG,
     Content,
     RunWriter,
+    this_process,
     write_errors,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["log_report"]
+    from matplotlib.figure import Figure
 
 _NOTE_TAG = "mlflow.note.content"
 _OWN_NOTE = "| metric | mean |"
@@ -80,10 +82,11 @@ def log_report(
     from mlflow.entities import LoggedModelInput
 
     model = model_id or mlflow.get_active_model_id()
-    with target_run(run_id, run_name or _run_name(report, model)) as target, alone_in(target) as info:
-        writer = RunWriter(target)
+    with target_run(run_id, run_name or _run_name(report, model)) as target:
+        writer, info = RunWriter(target), mlflow.get_run(target).info
+        begun = {"ragmetrics.version": package_version(), STATUS_TAG: WRITING, WRITER_TAG: this_process()}
         about_rows = description_of(report, data_digest, questions_digest)
-        writer.params({**about_rows, **(params or {})}, {"ragmetrics.version": package_version()})
+        writer.params({**about_rows, **(params or {})}, begun)
         name = dataset if isinstance(dataset, str) else None
         datasets = [dataset_input(report.rows, questions_digest, info.experiment_id, name)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])
@@ -99,10 +102,8 @@ def log_report(
             log_feedback(report.rows, target, report.diagnoses)
         elif traces:
             log_traces(report.rows, target, model, report.diagnoses)
-        said: dict[str, Any] = {}
-        if note and _OWN_NOTE in writer.present_tags().get(_NOTE_TAG, _OWN_NOTE):  # nobody else's
-            named = _names_on_traces(report) if traces and not feedback else ""
-            said = {_NOTE_TAG: redact(f"{note}{named}")}
+        is_ours = _OWN_NOTE in writer.present_tags().get(_NOTE_TAG, _OWN_NOTE)
+        said = {_NOTE_TAG: redact(note)} if note and is_ours else {}
         writer.tags({**said, **(tags or {}), STATUS_TAG: status_of(report.incomplete)})
     return target
 
@@ -134,15 +135,45 @@ def _run_name(report: Loggable, model: str | None) -> str:
     return redact(" · ".join(dict.fromkeys(each for each in named if each)))[:250]
 
 
-def _names_on_traces(report: Loggable) -> str:
-    """What scores are called on the traces, where that is not their key."""
-    other = [f"`{name}`" for key, name in assessment_names(report.rows).items() if name != key]
-    same = [f"`{key}` is that of `{first}` in every row" for key, first in repeated_keys(report.rows).items()]
-    parts = [f"On the traces: {', '.join(other)}, so that they stand first."] if other else []
-    parts += [f"Not shown twice: {'; '.join(same)}."] if same else []
-    return "\n\n" + " ".join(parts) if parts else ""
-
-
 def _own_files(report: Loggable, suite: Mapping[str, Any], parts: Mapping[str, int]) -> dict[str, Content]:
     about = {"suite": suite, "warnings": report.warnings, "usage": report.usage, "parts": parts}
     return {FIGURES: as_json(figures_of(report), indent=2), SUITE: redact(as_json(about, indent=2))}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Artifacts by file name, run metrics and params by name; ``status`` is that of the run, ``None``: as it was."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    plots: Mapping[str, Figure | None] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    status: str | None = None
+
+
+def log_findings(findings: Findings, run_id: str | None, run_name: str | None) -> str:
+    """Write a comparison, a calibration or the like into the run ``run_id``, else the active run, else a new one.
+
+    Returns the run's id. Artifacts of the same name are replaced. A ``RagMetricsError`` says why something could not be
+    written.
+    """
+    files: dict[str, Content] = {
+        **findings.texts,
+        **{name: table_json(table) for name, table in findings.tables.items()},
+        **{name: figure.savefig for name, figure in findings.plots.items() if figure is not None},
+    }
+    with target_run(run_id, run_name) as target:
+        writer = RunWriter(target)
+        writer.files(files, tables=list(findings.tables))
+        writer.params(findings.params)
+        writer.figures(findings.metrics)
+        is_new = writer.present_tags().get(STATUS_TAG) == WRITING
+        if findings.status is not None or is_new:
+            writer.tags({STATUS_TAG: findings.status or COMPLETE})
+    return target
+
+
+def safe_name(name: str) -> str:
+    """``name`` as part of a file's or a metric's name: at most 60 letters, digits, ``_`` and ``-`` of ASCII."""
+    return re.sub(r"[^\w\-]+", "_", name, flags=re.ASCII).strip("_")[:60] or "run"

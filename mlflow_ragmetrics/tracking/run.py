@@ -37,20 +37,6 @@ from mlflow_ragmetrics.tracking.writer import (
 if TYPE_CHECKING:
     from mlflow.entities import Run, RunInfo
 
-__all__ = [
-    "COMPLETE",
-    "WRITING",
-    "abandoned_runs",
-    "alone_in",
-    "is_alive",
-    "is_being_written",
-    "mark_abandoned",
-    "rows_link",
-    "run_link",
-    "status_of",
-    "target_run",
-]
-
 _logger = logging.getLogger(__name__)
 
 COMPLETE = "complete"

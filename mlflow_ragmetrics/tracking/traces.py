@@ -1,47 +1,54 @@
-"""One trace per row with its scores as assessments, as ``mlflow.genai.evaluate`` leaves them, for MLflow's pages."""
+"""One trace per row with its scores as assessments, as ``mlflow.genai.evaluate`` leaves them, for MLflow's pages.
+
+Traces are handed to the store whole, by ``TracingClient``, which is not public API. MLflow's public functions write the
+same traces in eight times the time.
+"""
 
 from __future__ import annotations
 
+import base64
 import time
+import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from copy import copy
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
+
+from mlflow_ragmetrics.core.json_text import as_json, plain, plain_text
+from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.rows.traces import TRACES_TAG
+from mlflow_ragmetrics.rows.groups import SESSION
+from mlflow_ragmetrics.rows.traces import TRACE_TIMES, TRACES_TAG, documents_of
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, Diagnosed
 from mlflow_ragmetrics.tracking.feedback import (
     SOURCE_RUN,
-    assessment_names,
+    assessments_of,
     diagnosis_feedback,
     feedback_of,
     remove_assessment,
     write_assessment,
 )
-from mlflow_ragmetrics.tracking.trace_store import (
-    TraceTarget,
-    can_write_directly,
-    write_traces_directly,
-    write_traces_publicly,
-)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Assessment, TraceInfo
+    from mlflow.entities import Span, Trace
     from mlflow.exceptions import MlflowException
 
-    from mlflow_ragmetrics.core.score import Score
 
-__all__ = ["RUN_TYPE", "add_scores", "link_traces", "log_feedback", "log_traces", "remove_traces", "scored_keys"]
-
+RUN_TYPE = "mlflow.runType"
 _TRACES_PER_BATCH = 100
 _TRACES_PER_UPLOAD = 20
 _UPLOADS = 8
-RUN_TYPE = "mlflow.runType"
+_PREVIEW = 1000
+_METADATA = 250
 
 
 def log_traces(
@@ -49,10 +56,10 @@ def log_traces(
 ) -> list[str]:
     """Write one trace per row into the experiment of ``run_id``, link it to the run, and return the traces' ids.
 
-    A trace holds question, answer, retrieved chunks as a retriever span, the scores as feedback (by the names of
-    ``assessment_names``), its diagnosis (of ``diagnoses``, one for each row) and the reference as expectation; its
-    client request id is the sample's id, by which MLflow pairs the rows of two runs. Traces that an earlier call
-    wrote for this run are replaced. A store without assessments gets no traces and a warning.
+    A trace holds question, answer, retrieved chunks as a retriever span, the scores as feedback, the diagnosis (one of
+    ``diagnoses`` for each row) and the reference as expectation. Its client request id is the sample's id, by which
+    MLflow pairs the rows of two runs. Traces that an earlier call wrote for this run are replaced. A store that takes
+    no whole traces (MLflow before 3.4, Databricks) gets none and a warning.
     """
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
@@ -64,11 +71,10 @@ def log_traces(
         remove_traces(client, experiment_id, run_id)
     client.set_tag(run_id, RUN_TYPE, "genai_evaluate")  # before the traces: whatever ends this, they are found again
     found = {row.sample.id: diagnosis for row, diagnosis in zip(rows, diagnoses, strict=False)}
-    target = TraceTarget(experiment_id, run_id, assessment_names(rows), found, model_id)
-    write = partial(_write_traces, target=target)
+    target = _Target(experiment_id, run_id, found, model_id)
     ids: list[str] = []
     try:
-        for written in write(rows):
+        for written in _write_all(rows, target):
             ids += written
     except (MlflowException, NotImplementedError) as error:
         if ids or _is_down(error):
@@ -81,36 +87,11 @@ def log_traces(
     return ids
 
 
-def _is_down(error: MlflowException | NotImplementedError) -> bool:
-    """Whether the connection broke or the database could not be reached, which says nothing of what the store takes."""
-    unavailable = getattr(error, "error_code", None) == "TEMPORARILY_UNAVAILABLE"
-    return unavailable or isinstance(error.__cause__ or error.__context__, OSError)
-
-
-def _write_traces(rows: Sequence[Row], target: TraceTarget) -> Iterator[list[str]]:
-    """The ids of the traces written for ``rows``, batch by batch; a server gets several at a time.
-
-    Each trace has its id before it is sent, so that one sent twice is stored once.
-    """
-    import mlflow
-
-    if not can_write_directly():
-        yield from (write_traces_publicly(batch, target) for batch in _batches(rows))
-    elif not mlflow.get_tracking_uri().startswith("http"):  # a database takes one writer at a time
-        yield from (write_traces_directly(batch, target) for batch in _batches(rows))
-    else:
-        pool = ThreadPoolExecutor(_UPLOADS, "ragmetrics-upload")
-        try:
-            yield from pool.map(partial(write_traces_directly, target=target), _batches(rows, _TRACES_PER_UPLOAD))
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
 def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosed] = ()) -> list[str]:
     """Write the scores of ``rows`` onto the traces that they come from, in place of those that this run wrote before.
 
-    They are called by the metrics' keys, those of ``diagnoses``, one for each row, ``diagnosis``. Returns the traces'
-    ids. ``InvalidOptionError`` when no row comes from one.
+    They are named by the metrics' keys, and the ``diagnoses``, one for each row, ``diagnosis``. Returns the traces'
+    ids. ``InvalidOptionError`` when no row comes from a trace.
     """
     import mlflow
 
@@ -124,44 +105,26 @@ def log_feedback(rows: Sequence[Row], run_id: str, diagnoses: Sequence[Diagnosed
         for earlier in client.get_trace(trace_id).info.assessments:
             if earlier.name in (*row.scores, DIAGNOSIS) and (earlier.metadata or {}).get(SOURCE_RUN) == run_id:
                 remove_assessment(trace_id, str(earlier.assessment_id))
-        for key, score in row.scores.items():
-            _insistently(partial(write_assessment, trace_id, feedback_of(key, score, run_id), f"{run_id} {key}"))
-        if trace_id in found:
-            feedback = diagnosis_feedback(found[trace_id], run_id)
-            _insistently(partial(write_assessment, trace_id, feedback, f"{run_id} {DIAGNOSIS}"))
+        feedback = [feedback_of(key, score, run_id) for key, score in row.scores.items()]
+        feedback += [diagnosis_feedback(found[trace_id], run_id)] if trace_id in found else []
+        for each in feedback:
+            _write_insistently(trace_id, each, f"{run_id} {each.name}")
     link_traces(list(traced), run_id)
     return list(traced)
 
 
-def scored_keys(info: TraceInfo) -> dict[str, Assessment]:
-    """The scores that a trace carries as feedback of this package, by the metrics' keys; the last one of each."""
-    return {
-        (each.metadata or {}).get("ragmetrics.key", each.name): each
-        for each in info.assessments or ()
-        if "ragmetrics.status" in (each.metadata or {})
-    }
-
-
-def add_scores(trace_id: str, scores: Mapping[str, Score], run_id: str) -> None:
-    """Put scores onto a trace as feedback by their keys: each once, whoever does it and however often."""
-    for key, score in scores.items():
-        _insistently(partial(write_assessment, trace_id, feedback_of(key, score, run_id), f"watch {key}"))
-
-
-def _insistently(action: Callable[[], None]) -> None:
-    """Try again for some seconds where the store fails, as MLflow itself does with other requests."""
+def _is_passing(error: BaseException) -> bool:
     from mlflow.exceptions import MlflowException
 
-    for pause in (0.1, 0.3, 1, 3, 9, None):
-        try:
-            action()
-        except MlflowException as error:
-            status: int = error.get_http_status_code()  # type: ignore[no-untyped-call]
-            if pause is None or status not in (408, 429, 500, 502, 503, 504):
-                raise
-            time.sleep(pause)
-        else:
-            return
+    return isinstance(error, MlflowException) and error.get_http_status_code() in (408, 429, 500, 502, 503, 504)  # type: ignore[no-untyped-call]
+
+
+_write_insistently = retry(
+    stop=stop_after_attempt(6),
+    wait=wait_exponential(multiplier=0.1, exp_base=3),
+    retry=retry_if_exception(_is_passing),
+    reraise=True,
+)(write_assessment)
 
 
 def link_traces(ids: Sequence[str], run_id: str) -> None:
@@ -182,6 +145,165 @@ def remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None
     found = mlflow.search_traces([experiment_id], mine, return_type="list", include_spans=False)
     for batch in _batches([trace.info.trace_id for trace in found]):
         client.delete_traces(experiment_id, trace_ids=batch)
+
+
+def trace_of(sample: Sample) -> Trace:
+    """A trace of the sample as it would be written, which is in no store: for what reads traces."""
+    return _trace(Row(sample, {}), _Target("0", ""))
+
+
+@dataclass(frozen=True)
+class _Target:
+    """Where traces go: experiment, run and model, with the diagnoses of the rows by id.
+
+    MLflow lists the newest traces first, so rows whose time is not known are dated back from ``began_ns``.
+    """
+
+    experiment_id: str
+    run_id: str
+    diagnoses: Mapping[str, Diagnosed] = field(default_factory=dict)
+    model_id: str | None = None
+    began_ns: int = field(default_factory=time.time_ns)
+
+
+def _write_all(rows: Sequence[Row], target: _Target) -> Iterator[list[str]]:
+    """Write traces and yield their ids, batch by batch; a server gets several batches at a time."""
+    import mlflow
+    from mlflow.tracing.client import TracingClient
+
+    uri = mlflow.get_tracking_uri()
+    if uri.startswith("databricks") or not hasattr(TracingClient, "log_spans"):
+        raise NotImplementedError("whole traces need MLflow 3.4 and a server or database that is not Databricks")
+    if not uri.startswith("http"):  # a database takes one writer at a time
+        yield from (_write(batch, target) for batch in _batches(rows))
+        return
+    pool = ThreadPoolExecutor(_UPLOADS, "ragmetrics-upload")
+    try:
+        yield from pool.map(partial(_write, target=target), _batches(rows, _TRACES_PER_UPLOAD))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _write(rows: Sequence[Row], target: _Target) -> list[str]:
+    """Write one trace per row and return their ids: each has its id before it is sent, so it is stored once."""
+    from mlflow.tracing.client import TracingClient
+
+    client = TracingClient()
+    traces = [_trace(row, target) for row in rows]
+    if not _write_in_one_transaction(client.store, target.experiment_id, traces):
+        for trace in traces:
+            client.start_trace(trace.info)
+        client.log_spans(target.experiment_id, [span for trace in traces for span in trace.data.spans])
+    return [trace.info.trace_id for trace in traces]
+
+
+def _write_in_one_transaction(store: Any, experiment_id: str, traces: Sequence[Trace]) -> bool:
+    """Let a database store write all traces in one transaction; ``False`` where it cannot, and nothing is written.
+
+    Without it each trace is a transaction that reads the experiment again: two thirds of what a trace costs.
+    """
+    from mlflow.exceptions import MlflowException
+
+    if not hasattr(store, "ManagedSessionMaker"):
+        return False
+    shared = copy(store)
+    try:
+        experiment = store.get_experiment(experiment_id)
+        with store.ManagedSessionMaker(read_only=False) as session:
+            shared.ManagedSessionMaker = lambda **_: nullcontext(session)
+            shared.get_experiment = lambda _: experiment
+            session.flush = lambda *_: None  # rows of one table go together
+            for trace in traces:
+                shared.start_trace(trace.info)
+            del session.flush
+            session.flush()
+            shared.log_spans(experiment_id, [span for trace in traces for span in trace.data.spans])
+    except (MlflowException, AttributeError, TypeError):  # the store of another version works otherwise
+        return False
+    return True
+
+
+def _is_down(error: MlflowException | NotImplementedError) -> bool:
+    """Whether the connection broke or the database could not be reached, which says nothing of what the store takes."""
+    unavailable = getattr(error, "error_code", None) == "TEMPORARILY_UNAVAILABLE"
+    return unavailable or isinstance(error.__cause__ or error.__context__, OSError)
+
+
+def _trace(row: Row, target: _Target) -> Trace:
+    from mlflow.entities import Trace, TraceData, TraceInfo, TraceLocation, TraceState
+
+    sample, run_id = row.sample, target.run_id
+    trace_id, root_id = f"tr-{uuid.uuid4().hex}", uuid.uuid4().hex[:16]
+    began, took = _times(row, target)
+    question = {"question": sample.question}
+    session = {SESSION: str(sample.metadata[SESSION])} if took is not None and SESSION in sample.metadata else {}
+    info = TraceInfo(
+        trace_id=trace_id,
+        trace_location=TraceLocation.from_experiment_id(target.experiment_id),
+        request_time=began,
+        execution_duration=took,
+        state=TraceState.OK,
+        request_preview=plain_text(sample.question or "")[:_PREVIEW],
+        response_preview=plain_text(sample.answer or "")[:_PREVIEW],
+        client_request_id=plain(sample.id),
+        trace_metadata={
+            "mlflow.sourceRun": run_id,
+            "mlflow.trace_schema.version": "3",
+            "mlflow.traceInputs": as_json(question)[:_METADATA],
+            "mlflow.traceOutputs": as_json(sample.answer)[:_METADATA],
+            **({"mlflow.modelId": target.model_id} if target.model_id else {}),
+            **session,
+        },
+        tags={"mlflow.traceName": "rag_eval", TRACES_TAG: run_id},
+        assessments=assessments_of(row, run_id, trace_id, root_id, target.diagnoses.get(sample.id)),
+    )
+    start = 1_000_000 * began
+    whole = (start, start + 1_000_000 * (took or 0))
+    spans = [_span("rag_eval", "CHAIN", trace_id, root_id, "", whole, question, sample.answer)]
+    if sample.contexts is not None:  # when it was is not known: a mark at the beginning
+        found, own = documents_of(sample), uuid.uuid4().hex[:16]
+        spans.append(_span("contexts", "RETRIEVER", trace_id, own, root_id, (start, start), question, found))
+    return Trace(info, TraceData(spans))
+
+
+def _span(
+    name: str, kind: str, trace_id: str, own: str, parent: str, times: tuple[int, int], inputs: Any, outputs: Any
+) -> Span:
+    from mlflow.entities import Span
+
+    return Span.from_dict(
+        {
+            "name": name,
+            "trace_id": _encoded(trace_id.removeprefix("tr-")),
+            "span_id": _encoded(own),
+            "parent_span_id": _encoded(parent),
+            "start_time_unix_nano": times[0],
+            "end_time_unix_nano": times[1],
+            "status": {"code": "STATUS_CODE_OK", "message": ""},
+            "events": [],
+            "attributes": {
+                "mlflow.traceRequestId": as_json(trace_id),
+                "mlflow.spanType": as_json(kind),
+                "mlflow.spanInputs": as_json(inputs),
+                "mlflow.spanOutputs": as_json(outputs),
+            },
+        }
+    )
+
+
+def _encoded(hexadecimal: str) -> str:
+    return base64.b64encode(bytes.fromhex(hexadecimal)).decode("ascii")
+
+
+def _times(row: Row, target: _Target) -> tuple[int, int | None]:
+    """When the call began, in milliseconds, and how long it took, if the row comes from a trace.
+
+    Otherwise the time is that of writing, one millisecond earlier per row, and there is no duration.
+    """
+    began, took = (row.sample.metadata.get(name) for name in TRACE_TIMES)
+    if "trace_id" in row.sample.metadata and isinstance(began, int):
+        return began, took if isinstance(took, int) else None
+    return target.began_ns // 1_000_000 - row.index, None
 
 
 def _batches(entries: Sequence[Any], size: int = _TRACES_PER_BATCH) -> Iterator[list[Any]]:

@@ -26,27 +26,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput, LoggedModelInput, Metric, RunTag
 
-__all__ = [
-    "CLAIMS",
-    "FIGURES",
-    "LONGEST_PARAM",
-    "LONGEST_TAG",
-    "PAGE",
-    "ROWS",
-    "STATUS_TAG",
-    "SUITE",
-    "WRITER_TAG",
-    "Content",
-    "RunWriter",
-    "explained",
-    "few_attempts",
-    "new_params",
-    "params_of",
-    "reason_of",
-    "this_process",
-    "write_errors",
-]
-
 _logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -111,21 +90,14 @@ class RunWriter:
 
     def params(self, params: Mapping[str, object], tags: Mapping[str, object] = MappingProxyType({})) -> None:
         """Write params, and ``tags`` with them; of those that the run has already, see ``new_params``."""
-        try:
-            self._write_params(params, _tags(tags))
-        except write_errors() as error:
-            if _WRITTEN_BY_OTHERS.search(str(error)) is None:
-                raise
-            self._write_params(params, _tags(tags))
-
-    def _write_params(self, params: Mapping[str, object], tags: Sequence[RunTag]) -> None:
         from mlflow.entities import Param
 
         present = self._client.get_run(self.run_id).data.params
         fresh = [Param(name, value) for name, value in new_params(params_of(params), present).items()]
-        for batch in list(_batches(fresh, _PARAMS_PER_BATCH)) or ([[]] if tags else []):
-            self._client.log_batch(self.run_id, params=batch, tags=tags, synchronous=True)
-            tags = ()
+        if tags:
+            self.tags(tags)
+        for start in range(0, len(fresh), _PARAMS_PER_BATCH):
+            self._client.log_batch(self.run_id, params=fresh[start : start + _PARAMS_PER_BATCH], synchronous=True)
 
     def inputs(self, datasets: Sequence[DatasetInput], models: Sequence[LoggedModelInput]) -> None:
         """Link datasets and models to the run."""
@@ -143,7 +115,8 @@ class RunWriter:
     def metrics(self, metrics: Sequence[Metric], tags: Mapping[str, object] = MappingProxyType({})) -> None:
         """Write points of metrics, and ``tags`` with them; a point that the run has already is the same point."""
         entries = _tags(tags)
-        for batch in _batches(metrics, _METRICS_PER_BATCH):
+        for start in range(0, len(metrics), _METRICS_PER_BATCH):
+            batch = metrics[start : start + _METRICS_PER_BATCH]
             self._client.log_batch(self.run_id, metrics=batch, tags=entries, synchronous=True)
             entries = []
 
@@ -179,13 +152,6 @@ class RunWriter:
         parent = name.rpartition("/")[0] or None
         if not any(artifact.path == name for artifact in self._client.list_artifacts(self.run_id, parent)):
             return None
-        for pause in (0.05, 0.2, 1.0):
-            with suppress(json.JSONDecodeError):
-                return self._downloaded(name)
-            time.sleep(pause)  # another process is writing it
-        return self._downloaded(name)
-
-    def _downloaded(self, name: str) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             path = self._client.download_artifacts(self.run_id, name, folder)
             table: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -280,13 +246,8 @@ def _tags(tags: Mapping[str, object]) -> list[RunTag]:
     return [RunTag(name, plain_text(str(value))) for name, value in tags.items()]
 
 
-def _batches(entries: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    return (entries[start : start + size] for start in range(0, len(entries), size))
-
-
 _LONGEST_REASON = 500
 _STATEMENT = re.compile(r"(?<!\s)\s*(?:\[SQL:|\(Background on this error).*", re.DOTALL)
-_WRITTEN_BY_OTHERS = re.compile("IntegrityError|UniqueViolation")  # by another process, in the meantime
 _UNREACHED = re.compile(
     r"API request to (?P<server>\w+://[^/\s]+)\S* failed with.*?"
     r"(?P<why>\[Errno \d+\] [\w ]+|Read timed out|Connection aborted)",

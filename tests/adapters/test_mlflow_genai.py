@@ -6,6 +6,7 @@ import inspect
 import json
 import threading
 import time
+import warnings
 from collections import Counter
 from typing import Any
 
@@ -453,3 +454,16 @@ def test_what_a_server_could_not_find_again_has_no_form_of_a_function(judge: Wor
         rm.scorer(rm.Suite([mine])).as_function()
     with pytest.raises(rm.InvalidOptionError, match=r"judge=.*cannot be written down"):
         rm.scorer(rm.Suite(["faithfulness"], judge=judge)).as_function()
+
+
+@pytest.mark.parametrize(("workers", "warns"), [("10", False), ("15", True)])
+def test_more_workers_than_a_database_has_connections_are_warned_of(
+    workers: str, warns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", workers)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        rm.scorer("coherence")
+        monkeypatch.setenv("MLFLOW_SQLALCHEMYSTORE_POOL_SIZE", "100")
+        rm.scorer("coherence")
+    assert len(said) == int(warns)

@@ -1,6 +1,6 @@
-"""Is each trace scored once by ``ragmetrics watch``, whatever ends its passes: 5,000 traces in SQLite, and kills.
+"""Is each trace scored once by ``ragmetrics watch``, whatever ends its passes: 2,000 traces in SQLite, and kills.
 
-``python tests/benchmarks/watch_restarts.py [--traces 5000] [--folder DIR]``. A pass is ended by SIGKILL while it
+``python tests/benchmarks/watch_restarts.py [--traces 2000] [--folder DIR]``. A pass is ended by SIGKILL while it
 writes, one by SIGTERM, one more by SIGKILL; traces arrive meanwhile. At the end each trace must have one feedback
 for each metric, and the run must have counted each trace once. A metric of its own notes every scoring in a file.
 """
@@ -49,7 +49,7 @@ COMMAND = "import sys; from mlflow_ragmetrics.cli import main; main(sys.argv[1:]
 def main() -> None:
     """Do it, print what was found, and fail where a trace was not scored once."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--traces", type=int, default=5000)
+    parser.add_argument("--traces", type=int, default=2000)
     parser.add_argument("--folder", default=None)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:

@@ -147,7 +147,7 @@ def test_a_full_disk_ends_it_with_a_sentence(ragmetrics, written, monkeypatch: p
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(table_file._Lines, "write", full)
+    monkeypatch.setattr(table_file.TableFile, "_flush", full)
     done = ragmetrics("evaluate", written(_rows()), "-m", "rouge", "--no-log", "--output", "out.jsonl")
     assert done.exit_code == 2
     assert "cannot write --output out.jsonl: No space left on device" in done.stderr

@@ -1,19 +1,14 @@
-"""``ragmetrics watch``: what it says, and its exit codes."""
+"""``ragmetrics watch``: what it prints, and its exit codes."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import mlflow
 import pytest
 
-from mlflow_ragmetrics.tracking.watch_run import WatchBusyError
-
-METRIC = """
-def half(answer: str) -> float:
-    return 0.5
-"""
+from mlflow_ragmetrics.adapters.mlflow_watch import Pass, Watch
+from mlflow_ragmetrics.errors import InvalidDataError, RagMetricsError
 
 pytestmark = pytest.mark.slow
 
@@ -29,24 +24,12 @@ def traces() -> None:
 
 
 @pytest.mark.usefixtures("traces")
-def test_a_pass_says_what_it_did_and_a_standing_alarm_is_exit_code_1(ragmetrics: Any, tmp_path: Path) -> None:
-    first = ragmetrics("watch", "live", "--once", "-m", "coherence", "--sample", "1")
+def test_a_pass_prints_what_it_did_and_the_figures(ragmetrics: Any) -> None:
+    first = ragmetrics("watch", "live", "--once", "-m", "coherence", "--limit", "1")
     assert first.exit_code == 0, first.output
-    assert "Pass 1 (" in first.output
-    assert "scored 2" in first.output
-    assert "coherence: 1.000 (0" in first.output
-    (tmp_path / "mine.py").write_text(METRIC)
-    options = ("-m", "mine:half", "--fail-under", "half=0.9", "--alert", "false")
-    for _ in range(5):
-        with mlflow.start_span("answer") as span:
-            span.set_outputs("yes")
-    mlflow.flush_trace_async_logging()
-    second = ragmetrics("watch", "live", "--once", *options)
-    assert second.exit_code == 1, second.output
-    assert "below 0.9" in second.output
-    assert "the alert's command ended with 1" in second.output
-    third = ragmetrics("watch", "live", "--once", *options, "--rebase")
-    assert third.exit_code == 0, third.output
+    assert "1 traces scored, 1 left to the next pass (run " in first.output
+    second = ragmetrics("watch", "live", "--once", "-m", "coherence")
+    assert "coherence: 1.000, 2 of 2 traces measured" in second.output
 
 
 @pytest.mark.parametrize(
@@ -56,8 +39,6 @@ def test_a_pass_says_what_it_did_and_a_standing_alarm_is_exit_code_1(ragmetrics:
         (("live", "--since", "yesterday"), "neither a duration"),
         (("live", "--every", "soon"), "not a duration"),
         (("live", "--sample", "2"), "sample=2"),
-        (("live", "--groups", "topic"), "by the traces' sessions"),
-        (("live", "--alarm-on", "rouge"), "no alarm can be raised on 'rouge'"),
         (("live", "--filter", "colour = 'red'"), "not one of MLflow's"),
     ],
 )
@@ -68,35 +49,20 @@ def test_what_cannot_be_used_is_one_sentence(ragmetrics: Any, arguments: tuple[s
     assert says in result.output.replace("\n", " ")
 
 
-@pytest.mark.usefixtures("traces")
-def test_a_pass_beside_another_one_does_nothing(ragmetrics: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mlflow_ragmetrics.monitoring.watch import Watch
-
-    def busy(self: Watch, **options: Any) -> None:
-        raise WatchBusyError("another process (host 12) is at work on this watch")
-
-    monkeypatch.setattr(Watch, "once", busy)
+def test_a_judge_that_is_silent_is_exit_code_3(ragmetrics: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watch, "once", lambda self: Pass("run", waiting=2, incomplete="the key is refused"))
     result = ragmetrics("watch", "live", "--once", "-m", "coherence")
-    assert (result.exit_code, "Nothing done: another process" in result.output) == (0, True)
+    assert (result.exit_code, "Not complete: the key is refused" in result.output) == (3, True)
 
 
-@pytest.mark.usefixtures("traces")
-def test_it_goes_on_until_it_is_stopped_whatever_a_pass_ends_with(
+def test_it_continues_after_a_store_that_failed_until_the_experiment_is_gone(
     ragmetrics: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mlflow_ragmetrics.errors import RagMetricsError
-    from mlflow_ragmetrics.monitoring.watch import Watch
+    endings = [RagMetricsError("the store is away"), RagMetricsError("the store is away"), InvalidDataError("deleted")]
 
-    passes: list[bool] = []
-
-    def once(self: Watch, *, rebase: bool) -> None:
-        passes.append(rebase)
-        if len(passes) == 3:
-            raise KeyboardInterrupt
-        raise RagMetricsError("the store is away")
+    def once(self: Watch) -> Pass:
+        raise endings.pop(0)
 
     monkeypatch.setattr(Watch, "once", once)
-    result = ragmetrics("watch", "live", "--every", "0s", "-m", "coherence", "--rebase")
-    assert result.exit_code == 130
-    assert result.output.count("the store is away") == 2
-    assert passes == [True] * 3
+    result = ragmetrics("watch", "live", "--every", "0s", "-m", "coherence")
+    assert (result.exit_code, result.output.count("the store is away"), endings) == (2, 2, [])

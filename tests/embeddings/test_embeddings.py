@@ -88,6 +88,3 @@ def test_a_missing_package_is_named_with_its_pip_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "langchain.embeddings", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'mlflow_ragmetrics\[openai\]'"):
         resolve("openai:/text-embedding-3-small")
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingExtraError, match="pip install"):
-        resolve("sentence-transformers:some/model")

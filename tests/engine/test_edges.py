@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue
-from mlflow_ragmetrics.cache import open_store
+from mlflow_ragmetrics.cache import SQLiteStore
 from mlflow_ragmetrics.core.question import Question
 from mlflow_ragmetrics.engine.questions import JudgeSession, answer_call
 from mlflow_ragmetrics.engine.threads import Slots, ThreadTimeoutError, pause, run_in_thread
@@ -47,10 +47,6 @@ def test_slots_are_new_in_another_process() -> None:
     assert pickle.loads(pickle.dumps(Slots(3))).limit == 3
 
 
-def test_no_path_is_no_store() -> None:
-    assert open_store(None) is None
-
-
 class _Judge:
     name = "odd"
     local = False
@@ -70,7 +66,7 @@ def test_a_judge_that_gives_too_few_answers_or_nothing_that_identifies_it(tmp_pa
     assert isinstance(outcome, JudgeError)
     assert "gave 0 answers to 1 questions" in str(outcome)
     with pytest.warns(RuntimeWarning, match="its answers are not cached"):
-        session = JudgeSession(judge, open_store(tmp_path / "cache.db"))
+        session = JudgeSession(judge, SQLiteStore(tmp_path / "cache.db"))
     assert session.calls((Question(),), ()) == [(Question(),)]
     session.closed = JudgeError("no more")
     assert session.ask((Question(),)) == [session.closed]

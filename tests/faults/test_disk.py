@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -18,8 +19,8 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.cli.output import write_report
 from mlflow_ragmetrics.core.question import Rating
-from mlflow_ragmetrics.report.arrow import write_parquet
 
 ROWS = [
     {"question": f"Why {n}?", "answer": f"Because {n}. " + 40 * "Indeed it is. ", "reference": f"For {n}."}
@@ -109,16 +110,15 @@ def test_a_cache_on_a_disk_made_read_only_is_still_read(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("spoil", [fill, make_read_only])
-def test_parquet(spoil: Callable[[Path], None], disk: Disk, tmp_path: Path) -> None:
-    place, suite = disk(200), rm.Suite(["rouge"])
-    rows = list(suite.stream(ROWS))
-    write_parquet(rows, place / "scored.parquet", suite)
+def test_parquet(spoil: Callable[[Path], None], disk: Disk) -> None:
+    place = disk(200)
+    report = rm.Suite(["rouge"]).evaluate(ROWS)
+    path = str(place / "scored.parquet")
+    assert write_report(report, path) is None
     spoil(place)
-    with pytest.raises(rm.RagMetricsError, match=r"scored\.parquet cannot be written: (No space|Read-only)"):
-        write_parquet(rows, place / "scored.parquet", suite, batch_size=10)
-    assert pq.read_table(place / "scored.parquet").num_rows == len(ROWS)
-    assert not list(place.glob("*.partial"))
-    assert write_parquet(rows, tmp_path / "scored.parquet", suite) == len(ROWS)
+    assert re.search(r"scored\.parquet: (No space|Read-only)", str(write_report(report, path)))
+    assert pq.read_table(path).num_rows == len(ROWS)
+    assert not list(place.glob("*.partial*"))
 
 
 @pytest.mark.parametrize("spoil", [fill, make_read_only])

@@ -56,7 +56,7 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
 def test_the_cache(seconds: float, lost: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A short lock is waited for; a long one costs the cache, with one warning, and no score."""
     if lost:
-        monkeypatch.setattr("mlflow_ragmetrics.cache.sqlite._BUSY_SECONDS", 0.5)
+        monkeypatch.setattr("mlflow_ragmetrics.cache._BUSY_SECONDS", 0.5)
     path, judge = tmp_path / "cache.db", Counting()
     suite = rm.Suite(["correctness"], judge=judge, cache=path)
     suite.evaluate(ROWS[:1])

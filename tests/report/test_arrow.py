@@ -1,20 +1,17 @@
-"""Rows as they come, into Parquet with types that do not depend on the rows."""
+"""Scored rows as Arrow columns with types that do not depend on the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
-from mlflow_ragmetrics.report.arrow import ITEM, ScoreColumns, write_parquet
+from mlflow_ragmetrics.report.arrow import ITEM, ScoreColumns
 
 RECORDS: list[dict[str, Any]] = [
     {"id": "a", "question": "Which number?", "answer": "Seven. It is odd.", "reference": ["Seven.", "7"],
@@ -28,23 +25,21 @@ def suite() -> rm.Suite:
     return rm.Suite.preset("white_paper", thresholds={"faithfulness": 0.5})
 
 
-def test_the_file_holds_samples_scores_and_items(tmp_path: Path) -> None:
-    path = tmp_path / "scored.parquet"
+def columns_of(suite: rm.Suite, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    columns = ScoreColumns(suite)
+    return pa.RecordBatch.from_arrays(columns.arrays(rows), schema=columns.schema).to_pylist()
+
+
+def test_the_columns_hold_scores_and_items() -> None:
     rows = list(suite().stream(RECORDS))
-    assert write_parquet(iter(rows), path, suite(), batch_size=2) == 3
-    table = pq.read_table(path)
-    found = table.to_pylist()
+    found = columns_of(suite(), rows)
     for row, record in zip(rows, found, strict=True):
         for key, score in row.scores.items():
             assert record[key] == score.value
             assert record[f"{key}_status"] == score.status
         assert len(record["faithfulness_items"]) == len(row.scores["faithfulness"].items)
     assert found[0]["faithfulness_items"][0]["evidence"][0]["quote"]
-    assert (found[0]["reference"], found[0]["other_references"]) == ("Seven.", ["7"])
-    assert found[0]["metadata"] == '{"tag": 1}'
-    assert found[1]["answer"] == "half a pair: \ufffd"
     assert [record["faithfulness_no_context"] for record in found] == [False, True, False]
-    assert [path.name for path in tmp_path.iterdir()] == ["scored.parquet"]
 
 
 def test_an_item_that_rows_share_is_held_against_the_passages_of_each() -> None:
@@ -80,60 +75,39 @@ def test_items_that_nobody_has_read_stand_in_the_columns_as_those_that_are_read(
         assert listed == [{**asdict(item), "evidence": list(map(asdict, item.evidence))} for item in expected]
 
 
-def test_types_follow_from_the_suite(tmp_path: Path) -> None:
-    path = tmp_path / "none.parquet"
-    assert write_parquet([], path, suite()) == 0
-    schema = pq.read_schema(path)
+def test_half_of_a_surrogate_pair_is_replaced() -> None:
+    item = rm.Item("claim", "half \ud800", "SUPPORTED", evidence=(rm.Evidence(1, None, "\ud800"),))
+    row = Row(rm.Sample(), {"faithfulness": rm.Score(reason="\ud800", items=(item,))})
+    (found,) = columns_of(rm.Suite(["faithfulness"]), [row])
+    (stored,) = found["faithfulness_items"]
+    assert (stored["text"], stored["evidence"][0]["quote"]) == ("half \ufffd", "\ufffd")
+    assert found["faithfulness_reason"] == "\ufffd"
+
+
+def test_types_follow_from_the_suite() -> None:
+    schema = ScoreColumns(suite()).schema
     assert schema.field("faithfulness").type == pa.float64()
     assert schema.field("faithfulness_passed").type == pa.bool_()
     assert schema.field("faithfulness_items").type == pa.list_(ITEM)
     assert "correctness_passed" not in schema.names
     assert "rag_score_items" not in schema.names
-    assert ScoreColumns(suite()).schema.names == schema.names[-len(ScoreColumns(suite()).schema) :]
+    assert [array.type for array in ScoreColumns(suite()).arrays([])] == schema.types
 
 
-def test_what_breaks_off_leaves_no_file(tmp_path: Path) -> None:
-    def broken() -> Iterator[Row]:
-        yield from suite().stream(RECORDS[:1])
-        raise RuntimeError("the source is gone")
-
-    with pytest.raises(RuntimeError, match="gone"):
-        write_parquet(broken(), tmp_path / "scored.parquet", suite(), batch_size=1)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_file_is_read_back_as_rows(tmp_path: Path) -> None:
-    path = tmp_path / "scored.parquet"
-    write_parquet(suite().stream(RECORDS[:1]), path, suite())
-    again = next(iter(rm.Suite(["rouge"]).stream(path)))
-    assert again.sample.answer == RECORDS[0]["answer"]
-    assert again.sample.texts == ("Seven is odd.",)
-
-
-def test_items_of_a_panel_say_whose_they_are(tmp_path: Path) -> None:
-    judged = rm.Suite(["faithfulness"], judge=[rm.ScriptedJudge(facts=FACTS, name=name) for name in "xy"])
-    path = tmp_path / "scored.parquet"
-    write_parquet(judged.stream(RECORDS[:1]), path, judged)
-    (record,) = pq.read_table(path).to_pylist()
+def test_items_of_a_panel_say_whose_they_are() -> None:
+    facts = [{"text": "Seven is odd.", "ok": True}]
+    judged = rm.Suite(["faithfulness"], judge=[rm.ScriptedJudge(facts=facts, name=name) for name in "xy"])
+    (record,) = columns_of(judged, list(judged.stream(RECORDS[:1])))
     assert [item["judge"] for item in record["faithfulness_items"]] == ["x", "y"]
     assert (record["faithfulness_fewer_judges"], record["faithfulness_measured"]) == (False, True)
 
 
-FACTS = [{"text": "Seven is odd.", "ok": True}]
-
-
-def test_a_path_in_place_of_rows_is_said(tmp_path: Path) -> None:
-    with pytest.raises(rm.InvalidDataError, match="is a path; give scored rows"):
-        rm.write_parquet("rows.jsonl", tmp_path / "scores.parquet", rm.Suite(["rouge"]))  # type: ignore[arg-type]
-
-
-def test_items_say_which_words_nothing_backs(tmp_path: Path) -> None:
+def test_items_say_which_words_nothing_backs() -> None:
     records = [{"id": "a", "answer": "The tower of Paris was painted green in 1968.", "reference": "x",
                 "contexts": ["The tower of Paris was built in 1889."]}]  # fmt: skip
     judged = rm.Suite(["faithfulness", "rouge"])
     rows = list(judged.stream(records))
-    write_parquet(rows, tmp_path / "scored.parquet", judged)
-    (found,) = pq.read_table(tmp_path / "scored.parquet").to_pylist()
+    (found,) = columns_of(judged, rows)
     report = judged.report(rows).items
     expected = report[report["metric"] == "faithfulness"]["unbacked"].tolist()
     assert [item["unbacked"] for item in found["faithfulness_items"]] == expected == [["was painted green in 1968"]]

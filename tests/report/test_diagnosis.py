@@ -211,7 +211,7 @@ def test_the_traces_of_a_run_carry_it(report: rm.Report) -> None:
     assert "Diagnosis: retrieval 1, generation 2" in mlflow.get_run(run_id).data.tags["mlflow.note.content"]
     found = {}
     for trace in mlflow.search_traces(run_id=run_id, return_type="list"):
-        (said,) = [each for each in trace.info.assessments if each.name == "1_diagnosis"]
+        (said,) = [each for each in trace.info.assessments if each.name == "diagnosis"]
         found[trace.info.client_request_id] = said.feedback.value
         assert said.rationale
         assert said.source.source_type == "CODE"

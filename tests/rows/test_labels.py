@@ -88,5 +88,5 @@ def test_what_means_nothing_is_refused() -> None:
         labels_of([True, False], RESULTS, "faithfulness")
     with pytest.raises(rm.InvalidDataError, match="no label belongs to a row"):
         labels_of({"elsewhere": True}, RESULTS, "faithfulness")
-    with pytest.raises(rm.InvalidDataError, match="there is no file"):
+    with pytest.raises(rm.InvalidDataError, match="does not exist"):
         labels_of(Path("nowhere.csv"), RESULTS, "faithfulness")

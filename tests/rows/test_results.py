@@ -87,15 +87,15 @@ def test_the_latest_two_of_an_experiment_are_the_older_and_the_newer() -> None:
         latest_results("latest two of experiment nowhere")
 
 
-def test_what_is_not_there_is_named() -> None:
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(rm.InvalidDataError, match="'nobody' is neither a file of rows nor the id or name of a run"):
         results_of("nobody")
     with pytest.raises(rm.InvalidDataError, match="there is no run 0123456789abcdef"):
         results_of("0123456789abcdef" * 2)
-    with pytest.raises(rm.InvalidDataError, match="there is no file"):
+    with pytest.raises(rm.InvalidDataError, match="does not exist"):
         results_of("gone.parquet")
-    with pytest.raises(rm.InvalidDataError, match=r"rows are read from \.csv"):
-        results_of(Path("rows.txt"))
+    with pytest.raises(rm.InvalidDataError, match="is a folder without a file of rows"):
+        results_of(tmp_path)
     with pytest.raises(rm.InvalidDataError, match="dict is not an evaluation"):
         results_of({})  # type: ignore[arg-type]
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import mlflow
 import pytest
@@ -20,7 +21,6 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.tracking import traces as traces_module
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
-from mlflow_ragmetrics.tracking.trace_store import TraceTarget
 from tests.adapters.doors import DOORS, directly, suite_of
 from tests.mlflow_server import Server, free_port
 
@@ -96,13 +96,13 @@ def test_traces_are_sent_by_several_threads_and_each_once(server: str, monkeypat
     mlflow.set_tracking_uri(server)
     scored = rm.Suite(["rouge", "lexical_relevance"]).evaluate(RECORDS)
     sent: Counter[str] = Counter()
-    write = traces_module.write_traces_directly
+    write = traces_module._write
 
-    def note(rows: list[Row], target: TraceTarget) -> list[str]:
+    def note(rows: list[Row], target: Any) -> list[str]:
         sent[threading.current_thread().name] += len(rows)
         return write(rows, target)
 
-    monkeypatch.setattr(traces_module, "write_traces_directly", note)
+    monkeypatch.setattr(traces_module, "_write", note)
     rows = [replace(scored.rows[n % 2], sample=replace(scored.rows[n % 2].sample, id=f"{n}")) for n in range(400)]
     report = replace(scored, rows=rows)
     run_id = report.log()

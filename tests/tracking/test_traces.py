@@ -1,10 +1,9 @@
-"""Traces with assessments beside the run, written whole and by MLflow's public functions."""
+"""Traces with assessments beside the run, written whole."""
 
 from __future__ import annotations
 
 import json
 import time
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +14,10 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.tracing.client import TracingClient
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.tracking import trace_store
 from mlflow_ragmetrics.tracking import traces as traces_module
-from mlflow_ragmetrics.tracking.traces import add_scores, log_traces, scored_keys
+from mlflow_ragmetrics.tracking.traces import log_traces
 
-needs_batches = pytest.mark.skipif(not trace_store.can_write_directly(), reason="this MLflow writes traces one by one")
+pytestmark = pytest.mark.skipif(not hasattr(TracingClient, "log_spans"), reason="this MLflow takes no whole traces")
 RECORDS = [
     {
         "id": "a",
@@ -44,12 +42,10 @@ def traces_of(run_id: str) -> list[Any]:
     return sorted(found, key=lambda trace: trace.info.client_request_id or trace.data.request)
 
 
-@pytest.fixture(params=["direct", "one by one", "public"])
+@pytest.fixture(params=["one transaction", "trace by trace"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "public":
-        monkeypatch.setattr(traces_module, "can_write_directly", lambda: False)
-    if request.param == "one by one":
-        monkeypatch.setattr(trace_store, "_write_in_one_transaction", lambda *_: False)
+    if request.param == "trace by trace":
+        monkeypatch.setattr(traces_module, "_write_in_one_transaction", lambda *_: False)
     return request.param
 
 
@@ -63,14 +59,13 @@ def test_a_trace_a_row_with_spans_feedback_and_expectation(report: rm.Report, wa
     assert (child.span_type, child.parent_id) == ("RETRIEVER", root.span_id)
     assert "d1" in json.dumps(child.outputs)
     by_name = {each.name: each for each in trace.info.assessments}
-    assert by_name["2_faithfulness"].value == 0.5
-    assert by_name["2_correctness"].error.error_code == "AllJudgesFailedError"
+    assert by_name["faithfulness"].value == 0.5
+    assert by_name["rag_correctness"].error.error_code == "AllJudgesFailedError"
     assert by_name["expected_response"].value == "Paris."
     assert all(each.metadata["mlflow.assessment.sourceRunId"] == run_id for each in by_name.values())
     assert mlflow.get_run(run_id).data.tags["mlflow.runType"] == "genai_evaluate"
 
 
-@needs_batches
 def test_a_transaction_that_fails_leaves_nothing_and_the_traces_are_written_one_by_one(
     report: rm.Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,7 +88,6 @@ def test_rows_of_two_runs_are_paired_by_the_id_of_the_sample(report: rm.Report, 
     assert sorted(first) == sorted(second) == ["a", "b", "c"]
 
 
-@needs_batches
 def test_mlflow_lists_the_rows_in_their_order(report: rm.Report) -> None:
     found = mlflow.search_traces(run_id=report.log(), return_type="list")
     assert [trace.info.client_request_id for trace in found] == ["a", "b", "c"]
@@ -115,10 +109,9 @@ def test_a_row_of_a_trace_has_its_times_and_of_others_none_are_invented(report: 
     (source,) = mlflow.search_traces(return_type="list")
     from_trace = rm.Suite(["lexical_relevance"]).evaluate([source])
     (copy,) = traces_of(from_trace.log())
-    if trace_store.can_write_directly():
-        assert copy.info.request_time == source.info.request_time
-        assert copy.info.execution_duration == source.info.execution_duration >= 50
-        assert {trace.info.execution_duration or 0 for trace in traces_of(report.log())} == {0}
+    assert copy.info.request_time == source.info.request_time
+    assert copy.info.execution_duration == source.info.execution_duration >= 50
+    assert {trace.info.execution_duration or 0 for trace in traces_of(report.log())} == {0}
 
 
 def test_logging_twice_replaces_the_traces(report: rm.Report, way: str) -> None:
@@ -154,73 +147,17 @@ def test_no_trace_is_lost_and_a_row_takes_milliseconds_of_work(report: rm.Report
     assert seconds / len(rows) < 0.03
 
 
-@needs_batches
 def test_a_store_without_traces_gets_a_warning_and_the_rest(report: rm.Report, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> list[str]:
         raise NotImplementedError("no traces here")
 
-    monkeypatch.setattr(traces_module, "write_traces_directly", refuse)
+    monkeypatch.setattr(traces_module, "_write", refuse)
     with pytest.warns(UserWarning, match="no traces were written.*no traces here"):
         run_id = report.log()
     assert "faithfulness/mean" in mlflow.get_run(run_id).data.metrics
 
 
-@needs_batches
 def test_a_model_is_linked_to_its_traces(report: rm.Report) -> None:
     model = mlflow.create_external_model(name="chain")
     run_id = report.log(model_id=model.model_id)
     assert {trace.info.trace_metadata["mlflow.modelId"] for trace in traces_of(run_id)} == {model.model_id}
-
-
-@needs_batches
-def test_a_store_that_takes_the_spans_of_one_trace_at_a_time_gets_them_so(
-    report: rm.Report, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = TracingClient.log_spans
-
-    def one_at_a_time(self: TracingClient, experiment_id: str, spans: Any) -> Any:
-        if len({span.trace_id for span in spans}) > 1:
-            raise MlflowException("spans of several traces")
-        return log(self, experiment_id, spans)
-
-    monkeypatch.setattr(TracingClient, "log_spans", one_at_a_time)
-    run_id = mlflow.MlflowClient().create_run("0").info.run_id
-    log_traces(report.rows, run_id)
-    assert sorted(len(trace.data.spans) for trace in traces_of(run_id)) == [1, 2, 2]
-
-
-def test_scores_on_a_trace_are_there_once_after_a_store_that_was_away(
-    report: rm.Report, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with mlflow.start_span("answer") as span:
-        span.set_outputs("yes")
-    mlflow.flush_trace_async_logging()
-    log, failures = mlflow.log_assessment, iter([503, 500])
-
-    def away(**given: Any) -> Any:
-        if next(failures, None):
-            raise MlflowException("away", error_code=500)
-        return log(**given)
-
-    scores = {key: report.rows[0].scores[key] for key in ("faithfulness", "correctness")}
-    with monkeypatch.context() as patch:
-        patch.setattr(mlflow, "log_assessment", away)
-        add_scores(span.trace_id, scores, "run")
-    add_scores(span.trace_id, scores, "run")
-    mlflow.log_feedback(trace_id=span.trace_id, name="by people", value=True)
-    info = mlflow.get_trace(span.trace_id).info
-    assert {key: each.value for key, each in scored_keys(info).items()} == {"faithfulness": 0.5, "correctness": None}
-    assert len(info.assessments) == 3
-
-
-@pytest.mark.parametrize(("workers", "warns"), [("10", False), ("15", True)])
-def test_more_workers_than_a_database_has_connections_are_warned_of(
-    workers: str, warns: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", workers)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        trace_store.warn_of_small_pool()
-        monkeypatch.setenv("MLFLOW_SQLALCHEMYSTORE_POOL_SIZE", "100")
-        trace_store.warn_of_small_pool()
-    assert len(said) == int(warns)

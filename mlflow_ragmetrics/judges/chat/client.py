@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import copy_context
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
+from langchain_core.rate_limiters import InMemoryRateLimiter
 from pydantic_core import to_json
 
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
@@ -23,14 +27,17 @@ from mlflow_ragmetrics.judges.chat.capabilities import (
     without,
 )
 from mlflow_ragmetrics.judges.chat.failures import failure_of, may_be_charged
-from mlflow_ragmetrics.judges.chat.limits import Budget, RateLimiter, Request, Usage, tokens_in
-from mlflow_ragmetrics.judges.chat.loop import awaited
+from mlflow_ragmetrics.judges.chat.limits import Budget, Request, TokenLimiter, Usage, tokens_in
 from mlflow_ragmetrics.judges.chat.message import ChatMessage
 from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error
 from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry
 
 __all__ = ["ModelClient"]
+
+T = TypeVar("T")
+_LOOP_LOCK = threading.Lock()
+_LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
 
 _USUAL_MOST_TOKENS = 1000
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
@@ -50,13 +57,16 @@ class ModelClient:
     def __init__(self, name: str, model: Any, call_options: Mapping[str, Any], options: JudgeOptions) -> None:
         self.name = name
         self.usage = Usage(options.prices)
-        self._own_limiter = rate_limiter_of(model)
-        self._model = model if self._own_limiter is None else without(model, "rate_limiter")
+        own_limiter = rate_limiter_of(model)
+        self._request_limiters = [] if own_limiter is None else [own_limiter]
+        self._model = model if own_limiter is None else without(model, "rate_limiter")
         self._call_options = call_options
         self._timeout, self._trace = options.timeout, options.trace
         self._manner = Manner(structured=options.structured)
         self._made: dict[tuple[object, ...], Any] = {}
-        self._limiter = RateLimiter(options.requests_per_minute, options.tokens_per_minute)
+        if options.requests_per_minute is not None:
+            self._request_limiters.append(InMemoryRateLimiter(requests_per_second=options.requests_per_minute / 60))
+        self._limiter = TokenLimiter(options.tokens_per_minute)
         self._breaker = Breaker(name)
         self._retry = Retry(options.retries, sleep=self._sleep)
         self._budget = Budget(name, options.max_calls, options.max_cost)
@@ -160,7 +170,7 @@ class ModelClient:
     ) -> Any:
         if manner.sync:
             return model.invoke(messages, config=config, **arguments)
-        return awaited(model.ainvoke(messages, config=config, **arguments))
+        return _awaited(model.ainvoke(messages, config=config, **arguments))
 
     def _model_for(self, manner: Manner, schema: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
         key = (to_json(schema) if manner.structured else b"", manner, *settings.items())
@@ -210,12 +220,15 @@ class ModelClient:
         return False
 
     def _wait_for_turn(self, tokens: int) -> None:
-        while (seconds := self._limiter.enter(tokens)) > 0 or not self._is_let_in():
-            if self._sleep(seconds or _SLICE / 10):
-                raise JudgeError("the run was ended before the judge was asked", code="interrupted")
+        for limiter in self._request_limiters:
+            while not limiter.acquire(blocking=False):
+                self._wait(_SLICE / 10)
+        while (seconds := self._limiter.enter(tokens)) > 0:
+            self._wait(seconds)
 
-    def _is_let_in(self) -> bool:
-        return self._own_limiter is None or self._own_limiter.acquire(blocking=False)
+    def _wait(self, seconds: float) -> None:
+        if self._sleep(seconds):
+            raise JudgeError("the run was ended before the judge was asked", code="interrupted")
 
     def _before_retry(self, error: BaseException, seconds: float) -> None:
         self.usage.add(retries=1)
@@ -246,3 +259,13 @@ def longest_reply_of(model: Any, arguments: Mapping[str, Any]) -> int | None:
 def _limit_in(settings: Mapping[str, Any]) -> int | None:
     given = [settings.get(name) for name in _LIMITS]
     return next((limit for limit in given if isinstance(limit, int) and limit > 0), None)
+
+
+def _awaited(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What the coroutine returns; always on the same loop, to which asynchronous clients are bound."""
+    with _LOOP_LOCK:
+        loop = _LOOPS.get(os.getpid())
+        if loop is None:
+            loop = _LOOPS[os.getpid()] = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="ragmetrics-loop", daemon=True).start()
+    return asyncio.run_coroutine_threadsafe(coroutine, loop).result()

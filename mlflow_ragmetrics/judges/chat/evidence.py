@@ -17,8 +17,16 @@ from mlflow_ragmetrics.core.question import (
 )
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.judges.chat.message import Block, Doubt, Incomplete, Part
-from mlflow_ragmetrics.judges.chat.quotes import found_in
-from mlflow_ragmetrics.judges.chat.reply import Problem, array_of, entries_by_id, text_in
+from mlflow_ragmetrics.judges.chat.reply import (
+    Problem,
+    array_of,
+    bare_quote,
+    entries_by_id,
+    found_in,
+    number_in,
+    passage_quotes,
+    text_in,
+)
 from mlflow_ragmetrics.text.sentences import asserts, statements
 from mlflow_ragmetrics.text.terms import terms
 
@@ -202,8 +210,7 @@ class _Layout:
 
     def passage_of(self, label: object, passages: tuple[str, ...]) -> int:
         """The number, from 1, that the passage with this label has in its question; 0 for none of them."""
-        digits = str(label).strip().lstrip("pP")
-        number = int(digits) - self.first_passage[passages] + 1 if digits.isdecimal() and len(digits) < 8 else 0
+        number = number_in(label) - self.first_passage[passages] + 1
         return number if 1 <= number <= len(passages) else 0
 
     def span(self, passages: tuple[str, ...]) -> str:
@@ -283,17 +290,8 @@ def _finding(
         if support is None or not 0 <= support <= scale:
             return Problem(f"the support of {claim} must be a number from 0 to 100")
         support = round(support / scale, 4)
-    quotes: dict[int, str] = {}
-    given = entry.get("quotes")
-    claimed = 0
-    for quote in given if isinstance(given, list) else []:
-        text = text_in(quote, "text").strip(" \"'“”«»…") if isinstance(quote, Mapping) else ""
-        claimed += any(map(str.isalnum, text))
-        number = layout.passage_of(quote.get("passage"), passages) if isinstance(quote, Mapping) else 0
-        if number:
-            found = text if found_in(passages[number - 1], text) else ""
-            quotes[number] = quotes.get(number) or found
-    unquoted = claimed > 0 and not any(quotes.values())
+    quotes, quoted = passage_quotes(entry.get("quotes"), passages, lambda label: layout.passage_of(label, passages))
+    unquoted = quoted and not any(quotes.values())
     return Finding(verdict, text_in(entry, "reason"), support, tuple(quotes.items()), unquoted)
 
 
@@ -335,7 +333,7 @@ def _related(data: Mapping[str, Any], question: RelatedChunks, layout: _Layout) 
         said = str(entry.get("related", True)).strip().casefold()
         if said not in ("true", "false"):
             return Problem('"related" must be true or false for each passage')
-        quote = text_in(entry, "quote").strip(" \"'“”«»…")
+        quote = bare_quote(entry, "quote")
         quote = quote if found_in(question.chunks[number - 1], quote) else ""
         judged.setdefault(number, Related(number, quote, text_in(entry, "reason")) if said == "true" else None)
     lists_all = any("related" in entry for entry in entries)  # a prompt of one's own may ask for the related ones only

@@ -1,18 +1,21 @@
-"""Grades of an answer, as part of a message and as read from its reply."""
+"""Grades, sufficiency of passages and nuggets, as parts of a message and as read from its reply."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
-from mlflow_ragmetrics.core.question import Grade, Rating, Tone
+from mlflow_ragmetrics.core.question import Finding, Grade, Nugget, Nuggets, Rating, Sufficiency, Tone
 from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.judges.chat.message import Block, Instruction, Part, Prompt
-from mlflow_ragmetrics.judges.chat.reply import Problem, array_of, entries_by_id, text_in
-
-__all__ = ["grades_part"]
+from mlflow_ragmetrics.judges.chat.reply import Problem, array_of, entries_by_id, number_in, passage_quotes, text_in
 
 _GRADES_SCHEMA = {"grades": array_of(id=str, reason=str, grade={"type": "number"})}
+_QUESTION_ID = "question"
+_SUFFICIENCY_SCHEMA = {
+    "sufficiency": array_of(id=str, quotes=array_of(passage=str, text=str), reason=str, sufficient={"type": "number"})
+}
+_NUGGETS_SCHEMA = {"nuggets": array_of(fact=str, vital={"type": "boolean"})}
 _Graded = Union[Grade, Tone]
 
 
@@ -63,3 +66,58 @@ def _rating(question: _Graded, name: str, entry: Mapping[str, Any]) -> Rating | 
     if not is_tone and str(given.value).strip() == "1.0":  # the best of a scale from 0 to 1, or the worst of ours?
         return Problem(f'the grade with the id "{name}" must be a whole number from 1 (worst) to 5 (best)')
     return Rating(grade, given.reason)
+
+
+def sufficiency_part(questions: Sequence[Sufficiency]) -> Part:
+    """One question with its history and passages; these questions are asked alone."""
+    (question,) = questions
+    blocks = [Block("history", "\n".join(question.history))] if question.history else []
+    blocks.append(Block(_QUESTION_ID, question.question))
+    blocks += [Block(f"p{number}", text) for number, text in enumerate(question.passages, 1)]
+
+    def read(data: Mapping[str, Any]) -> dict[Sufficiency, Finding | Problem]:
+        entries = entries_by_id(data, "sufficiency", [_QUESTION_ID])
+        return {
+            question: entries if isinstance(entries, Problem) else _finding(entries[_QUESTION_ID], question.passages)
+        }
+
+    return Part(tuple(questions), ("sufficiency",), tuple(blocks), _SUFFICIENCY_SCHEMA, read)
+
+
+def _finding(entry: Mapping[str, Any], passages: Sequence[str]) -> Finding | Problem:
+    given = entry.get("sufficient")
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 100:
+        return Problem('"sufficient" must be a number from 0 to 100')
+    quotes, _ = passage_quotes(
+        entry.get("quotes"), passages, lambda label: n if (n := number_in(label)) <= len(passages) else 0
+    )
+    share = float(given) if 0 < given < 1 else given / 100  # some models give a fraction, whatever they are asked for
+    return Finding(
+        "", text_in(entry, "reason"), round(share, 4), tuple((n, text) for n, text in quotes.items() if text)
+    )
+
+
+def nuggets_part(questions: Sequence[Nuggets]) -> Part:
+    """One question with its reference or passages; these questions are asked alone."""
+    (question,) = questions
+    labels = ["reference" if question.from_reference else f"p{n}" for n in range(1, len(question.sources) + 1)]
+    blocks = [Block("question", question.question), *map(Block, labels, question.sources)]
+
+    def read(data: Mapping[str, Any]) -> dict[Nuggets, tuple[Nugget, ...] | Problem]:
+        return {question: _nuggets(data.get("nuggets"))}
+
+    return Part(tuple(questions), ("nuggets",), tuple(blocks), _NUGGETS_SCHEMA, read)
+
+
+def _nuggets(given: object) -> tuple[Nugget, ...] | Problem:
+    """The facts, each once."""
+    if not isinstance(given, list):
+        return Problem('"nuggets" must be a list')
+    found: dict[str, Nugget] = {}
+    for entry in given:
+        fact = text_in(entry, "fact") if isinstance(entry, Mapping) else ""
+        vital = str(entry.get("vital")).strip().casefold() if isinstance(entry, Mapping) else ""
+        if not any(map(str.isalnum, fact)) or vital not in ("true", "false"):
+            return Problem('each of the "nuggets" must have a fact in words, and vital as true or false')
+        found.setdefault(fact, Nugget(fact, vital == "true"))
+    return tuple(found.values())

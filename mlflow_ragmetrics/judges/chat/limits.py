@@ -12,27 +12,20 @@ from mlflow_ragmetrics.engine.questions import ChargesCaller, charge
 from mlflow_ragmetrics.errors import BudgetExceededError
 from mlflow_ragmetrics.judges.chat.options import Prices
 
-__all__ = ["Budget", "RateLimiter", "Request", "Usage", "tokens_in"]
+__all__ = ["Budget", "Request", "TokenLimiter", "Usage", "tokens_in"]
 
 _MINUTE = 60.0
 _PATIENCE = 1.0
 
 
-class RateLimiter:
-    """Tells each request how long it has to wait.
+class TokenLimiter:
+    """Limits the tokens that are sent over any 60 seconds to ``tokens_per_minute``.
 
-    Over any 60 seconds at most ``requests_per_minute`` requests and ``tokens_per_minute`` tokens pass; a request that
-    is larger than the limit on tokens passes alone. ``hold`` stops all until a moment, as ``Retry-After`` asks.
+    A request that is larger than the limit passes alone. ``hold`` stops all requests for a while, as ``Retry-After``
+    asks.
     """
 
-    def __init__(
-        self,
-        requests_per_minute: float | None = None,
-        tokens_per_minute: float | None = None,
-        *,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.requests = requests_per_minute
+    def __init__(self, tokens_per_minute: float | None = None, *, now: Callable[[], float] = time.monotonic) -> None:
         self.tokens = tokens_per_minute
         self._now = now
         self._passed: deque[tuple[float, int]] = deque()
@@ -41,12 +34,12 @@ class RateLimiter:
         self._lock = threading.Lock()
 
     def enter(self, tokens: int) -> float:
-        """0.0 where a request of so many tokens may be sent now (it is then counted), else the seconds to wait."""
+        """Seconds to wait before a request of ``tokens`` tokens; 0.0 means it may be sent now, and counts it."""
         with self._lock:
             now = self._now()
             self._forget(now)
             wait = max(self._held_until - now, self._wait_for_room(tokens, now))
-            if wait <= 0 and (self.requests is not None or self.tokens is not None):
+            if wait <= 0 and self.tokens is not None:
                 self._passed.append((now, tokens))
                 self._spent += tokens
             return max(0.0, wait)
@@ -57,14 +50,9 @@ class RateLimiter:
             self._held_until = max(self._held_until, self._now() + seconds)
 
     def _wait_for_room(self, tokens: int, now: float) -> float:
-        if not self._passed:
+        if self.tokens is None or not self._passed or self._spent + tokens <= self.tokens:
             return 0.0
-        oldest = self._passed[0][0] + _MINUTE - now
-        if self.requests is not None and len(self._passed) + 1 > max(1.0, self.requests):
-            return oldest
-        if self.tokens is not None and self._spent + tokens > self.tokens:
-            return oldest
-        return 0.0
+        return self._passed[0][0] + _MINUTE - now
 
     def _forget(self, now: float) -> None:
         while self._passed and self._passed[0][0] <= now - _MINUTE:

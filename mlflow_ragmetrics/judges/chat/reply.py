@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
-__all__ = ["array_of", "entries_by_id", "text_in", "Problem", "Reply", "parse_object", "read_reply", "reply_in_error"]
+from mlflow_ragmetrics.text.terms import has_content, normalize
 
 _DECODER = json.JSONDecoder(strict=False)
 _CUT = {"length", "max_tokens", "max_output_tokens", "model_length"}
@@ -216,3 +217,64 @@ def text_in(entry: Mapping[str, Any], name: str) -> str:
     """The text under ``name`` on one line, or ``""``."""
     value = entry.get(name)
     return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+_QUOTATION_MARKS = re.compile("[\"'`´‘’‚‛“”„‟«»‹›′″]")
+_DASHES = re.compile("[-‐‑‒–—―−]+")
+_ELLIPSIS = re.compile(r"[\[(]?(?:…|\.\.\.|\. \. \.)[\])]?")
+_EDGES = " \t\r\n.,;:!?"
+
+
+def found_in(passage: str, quote: str) -> bool:
+    """Whether ``passage`` holds ``quote``, its parts in order where an ellipsis parts it.
+
+    Case, spacing, kinds of quotation marks and dashes, and punctuation at the ends of a part do not count.
+
+    >>> found_in("It opens at 9 – on weekdays, that is – and closes at 5.", "“opens at 9 - on weekdays … closes at 5”")
+    True
+    """
+    parts = [part for each in _ELLIPSIS.split(quote) if has_content(part := _plain(each).strip(_EDGES))]
+    text, place = _plain(passage) if parts else "", 0
+    for part in parts:
+        found = text.find(part, place)
+        if found < 0:
+            return False
+        place = found + len(part)
+    return bool(parts)
+
+
+@lru_cache(maxsize=256)
+def _plain(text: str) -> str:
+    folded = _DASHES.sub("-", _QUOTATION_MARKS.sub("", normalize("NFKC", text))).casefold()
+    return " ".join(folded.split())
+
+
+def passage_quotes(
+    given: object, passages: Sequence[str], number_of: Callable[[object], int]
+) -> tuple[dict[int, str], bool]:
+    """The quotes of a reply by the number of their passage, and whether the reply quoted any words at all.
+
+    ``number_of`` gives the number, from 1, of the passage with a label; 0 for none of them. A quote that its passage
+    does not hold is ``""``.
+    """
+    found: dict[int, str] = {}
+    quoted = False
+    for quote in given if isinstance(given, list) else []:
+        if isinstance(quote, Mapping):
+            text = bare_quote(quote, "text")
+            quoted = quoted or any(map(str.isalnum, text))
+            number = number_of(quote.get("passage"))
+            if number:
+                found[number] = found.get(number) or (text if found_in(passages[number - 1], text) else "")
+    return found, quoted
+
+
+def bare_quote(entry: Mapping[str, Any], name: str) -> str:
+    """The text under ``name`` without the quotation marks around it."""
+    return text_in(entry, name).strip(" \"'“”«»…")
+
+
+def number_in(label: object) -> int:
+    """The number of a passage's label, such as 3 for ``p3``; 0 where it has none."""
+    digits = str(label).strip().lstrip("pP")
+    return int(digits) if digits.isdecimal() and len(digits) < 8 else 0

@@ -24,10 +24,9 @@ from mlflow_ragmetrics.core.question import (
 )
 from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, single_part
-from mlflow_ragmetrics.judges.chat.grades import grades_part
+from mlflow_ragmetrics.judges.chat.grades import grades_part, nuggets_part, sufficiency_part
 from mlflow_ragmetrics.judges.chat.limits import tokens_in
 from mlflow_ragmetrics.judges.chat.message import ChatRequest, Part
-from mlflow_ragmetrics.judges.chat.nuggets import nuggets_part
 from mlflow_ragmetrics.judges.chat.options import Calls
 from mlflow_ragmetrics.judges.chat.pieces import (
     divided_claims,
@@ -40,7 +39,6 @@ from mlflow_ragmetrics.judges.chat.pieces import (
     spread_related,
     spread_verify,
 )
-from mlflow_ragmetrics.judges.chat.sufficiency import sufficiency_part
 from mlflow_ragmetrics.text.sentences import asserts, statements
 
 __all__ = [

@@ -11,7 +11,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Related, RelatedChunks, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.quotes import found_in
+from mlflow_ragmetrics.judges.chat.reply import found_in
 from tests.judges.fake_models import dutiful, scripted
 
 PASSAGE = 'The “park” opens at 9 – except on Mondays – and  closes\nat 5. Entry\'s free, "of course".'

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.cache.sqlite import SQLiteStore
+from mlflow_ragmetrics.cache import SQLiteStore, decode, encode
 from mlflow_ragmetrics.core.question import (
     Claims,
     Embed,
@@ -147,7 +149,7 @@ def test_a_file_that_cannot_be_written_is_still_read(tmp_path: Path) -> None:
 
 
 def test_a_locked_file_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlflow_ragmetrics.cache.sqlite._BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("mlflow_ragmetrics.cache._BUSY_SECONDS", 0.05)
     path = tmp_path / "c.db"
     SQLiteStore(path).put("judge", Claims("T"), ("T",))
     holder = sqlite3.connect(path, isolation_level=None)
@@ -163,7 +165,7 @@ def test_many_threads_and_processes_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "c.db"
     code = (
         "import sys, warnings; warnings.simplefilter('error')\n"
-        "from mlflow_ragmetrics.cache.sqlite import SQLiteStore\n"
+        "from mlflow_ragmetrics.cache import SQLiteStore\n"
         "from mlflow_ragmetrics.core.question import Claims\n"
         "store = SQLiteStore(sys.argv[1])\n"
         "for i in range(200): store.put('judge', Claims(f'{sys.argv[2]}-{i}'), (str(i),))\n"
@@ -224,3 +226,39 @@ def test_after_kill_9_only_the_calls_in_flight_are_asked_again(tmp_path: Path) -
     assert before < 1000
     assert 1000 <= len(asked) <= 1000 + 8
     assert max(Counter(asked).values()) <= 4
+
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_FINDING = st.builds(
+    Finding,
+    _TEXT,
+    _TEXT,
+    st.none() | st.floats(0, 1),
+    st.lists(st.tuples(st.integers(1, 9), _TEXT), max_size=3).map(tuple),
+)
+
+
+@given(st.lists(_FINDING, max_size=4).map(tuple))
+def test_findings_come_back(findings: tuple[Finding, ...]) -> None:
+    question = Verify(tuple("c" * len(findings)), ("p",))
+    text = encode(question, findings)
+    assert text is not None
+    assert decode(question, text) == findings
+
+
+@given(st.one_of(st.none(), _TEXT, st.floats(1, 5)))
+def test_a_grade_comes_back_as_it_was_given(value: float | str | None) -> None:
+    question = Grade("correctness", "a")
+    text = encode(question, Rating(value, "so"))
+    assert text is not None
+    assert decode(question, text) == Rating(value, "so")
+
+
+def test_what_does_not_fit_is_nothing() -> None:
+    one = encode(Verify(("c",), ("p",)), (Finding("SUPPORTED"),))
+    assert one is not None
+    assert decode(Verify(("c", "d"), ("p",)), one) is None
+    assert decode(Claims("T"), "{broken") is None
+    assert decode(Claims("T"), '{"a": 1}') is None
+    assert encode(Embed(("t",)), {}) is None
+    assert encode(Claims("T"), 3) is None

@@ -1,4 +1,4 @@
-"""Judges' answers in an SQLite file that many threads and processes share."""
+"""Judges' answers between runs: an SQLite file that many threads and processes share."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sqlite3
 import threading
 import warnings
 import weakref
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mlflow_ragmetrics.cache.encoding import decode, encode
-from mlflow_ragmetrics.core.question import Question, cache_key
+from pydantic import TypeAdapter, ValidationError
 
-__all__ = ["CacheWarning", "SQLiteStore"]
+from mlflow_ragmetrics.core.question import Question, cache_key
 
 A = TypeVar("A")
 _VERSION = 1
@@ -96,6 +96,31 @@ class SQLiteStore:
             what = "used" if reading else "written"
             message = f"the cache {str(self.path)!r} cannot be {what} ({error}); answers are not stored"
             warnings.warn(message, CacheWarning, stacklevel=2)
+
+
+@lru_cache(maxsize=64)
+def _adapter(answer_type: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(answer_type)
+
+
+def encode(question: Question[A], answer: A) -> str | None:
+    """The answer as JSON, or ``None`` for a kind that is not stored or an answer that is not of its type."""
+    if not question.stored:
+        return None
+    adapter = _adapter(question.answer_type())
+    try:
+        return adapter.dump_json(adapter.validate_python(answer), warnings=False).decode()
+    except ValueError:
+        return None
+
+
+def decode(question: Question[A], text: str) -> A | None:
+    """The answer that ``encode`` wrote, or ``None`` where it does not fit the question."""
+    try:
+        answer: A = _adapter(question.answer_type()).validate_json(text)
+    except ValidationError:
+        return None
+    return answer if question.fits(answer) else None
 
 
 def _key(fingerprint: str, question: Question[Any]) -> tuple[str, str]:

@@ -1,0 +1,284 @@
+"""``Watch``: the new traces of an MLflow experiment are scored, pass by pass, and the scores written onto them.
+
+What has been done is read from the store: a trace is done when it has an assessment for every metric of the suite, so
+a pass that was killed is continued by the next one. A tag of the experiment stores the time before which every trace is
+done, with the sums of the scores before that time; the figures of the run add the traces since then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Union
+
+from mlflow_ragmetrics.core.json_text import as_json
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
+from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.rows.trace_search import TraceSearch, experiment_named, whole_trace
+from mlflow_ragmetrics.rows.traces import is_answered, record_of_trace, state_of
+from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of, remove_assessment, write_assessment
+from mlflow_ragmetrics.tracking.live import end_run, new_run
+from mlflow_ragmetrics.tracking.run import COMPLETE, alone_in
+from mlflow_ragmetrics.tracking.traces import link_traces
+from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, reason_of
+
+if TYPE_CHECKING:
+    from mlflow.entities import Assessment, Trace, TraceInfo
+
+__all__ = ["Pass", "Watch"]
+
+_HOUR = 3_600_000
+_DAY = 24 * _HOUR
+_BATCH = 100
+_ATTEMPTS = 3
+_ATTEMPT = "ragmetrics.attempt"
+_COUNTS = ("n_measured", "n_unmeasured", "n_skipped", "n_error")
+
+
+@dataclass
+class Pass:
+    """The outcome of one pass.
+
+    ``scored`` traces were scored by this pass and ``waiting`` ones are left to the next. ``figures`` are those of the
+    run. ``incomplete`` is the reason why the pass ended before all traces were scored.
+    """
+
+    run_id: str
+    scored: int = 0
+    waiting: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
+    incomplete: Union[str, None] = None
+
+
+@dataclass
+class _Sums:
+    """The scores of the traces that began before ``until`` (milliseconds).
+
+    ``keys`` has, for each metric, the sum of the measured values and the four ``_COUNTS``.
+    """
+
+    until: int
+    traces: int = 0
+    failed_calls: int = 0
+    keys: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, info: TraceInfo, scores: Mapping[str, Any]) -> None:
+        """Add a trace with its scores."""
+        self.traces += bool(scores)
+        self.failed_calls += state_of(info) == "ERROR"
+        for key, score in scores.items():
+            sums = self.keys.setdefault(key, [0.0, 0, 0, 0, 0])
+            metadata = score.metadata
+            if metadata["ragmetrics.status"] == "error":
+                sums[4] += 1
+            elif metadata["ragmetrics.status"] == "skipped":
+                sums[3] += 1
+            elif json.loads(metadata.get("ragmetrics.details", "{}")).get("unmeasured"):
+                sums[2] += 1
+            else:
+                sums[1] += 1
+                sums[0] += score.feedback.value
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The means and counts, as they are logged."""
+        found = {"traces/scored": float(self.traces), "traces/failed_calls": float(self.failed_calls)}
+        for key, (total, *counts) in self.keys.items():
+            if counts[0]:
+                found[f"{key}/mean"] = total / counts[0]
+            found |= {f"{key}/{name}": float(count) for name, count in zip(_COUNTS, counts, strict=True)}
+        return found
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A suite over the traces of an experiment (its name or id).
+
+    ``filter`` (as MLflow's search takes it) and ``sample`` (a share) choose the traces. The first pass begins at
+    ``since`` (milliseconds since 1970). ``limit`` is the largest number of traces that a pass scores.
+    """
+
+    suite: Suite
+    experiment: str
+    filter: str = ""
+    sample: float = 1.0
+    since: int = 0
+    limit: Union[int, None] = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.sample <= 1:
+            raise InvalidOptionError(f"sample={self.sample:g} must lie above 0 and not above 1", param="sample")
+
+    def once(self) -> Pass:
+        """Do one pass: score what lacks scores, write it, and update the run's figures.
+
+        ``InvalidDataError`` if there is no such experiment, ``RagMetricsError`` if the store fails. A second process at
+        the same watch waits for the first.
+        """
+        import mlflow
+
+        with _store_errors_explained():
+            experiment_id = experiment_named(self.experiment)
+            mlflow.set_experiment(experiment_id=experiment_id)
+            description = {**self.suite.describe(), "watch.filter": self.filter, "watch.sample": self.sample}
+            watch_id = blake2b(as_json([experiment_id, description]).encode(), digest_size=8).hexdigest()
+            run_id = new_run(f"watch · {self.experiment}", watch_id)
+            with alone_in(run_id):
+                reason: Union[str, None] = "interrupted"
+                try:
+                    RunWriter(run_id).params(description)
+                    outcome = self._pass(experiment_id, f"ragmetrics.watch.{watch_id}", Pass(run_id))
+                    reason = outcome.incomplete
+                finally:
+                    with suppress(RagMetricsError):
+                        end_run(run_id, reason)
+            return outcome
+
+    def _pass(self, experiment_id: str, cursor_tag: str, outcome: Pass) -> Pass:
+        from mlflow import MlflowClient
+
+        client = MlflowClient()
+        stored = client.get_experiment(experiment_id).tags.get(cursor_tag)
+        before = _Sums(**json.loads(stored)) if stored else _Sums(self.since)
+        search = TraceSearch(experiment_id, self.filter, before.until, sample=self.sample)
+        newest, unreadable = self._score(search, outcome)
+        since = self._add_up(search, before, newest, unreadable, outcome)
+        outcome.figures = since.figures
+        writer = RunWriter(outcome.run_id)
+        known = client.get_run(outcome.run_id).data.metrics
+        writer.figures({k: v for k, v in since.figures.items() if known.get(k) != v}, step=since.traces)
+        client.set_experiment_tag(experiment_id, cursor_tag, as_json(vars(before)))
+        if outcome.incomplete is None:
+            writer.tags({STATUS_TAG: COMPLETE})
+        return outcome
+
+    def _score(self, search: TraceSearch, outcome: Pass) -> tuple[int, set[str]]:
+        """Score what lacks scores; the time of the newest trace, and the traces whose spans are not in the store."""
+        newest, unreadable = search.since, set[str]()
+
+        def due() -> Iterator[TraceInfo]:
+            nonlocal newest
+            for info in search.infos():
+                newest = max(newest, info.request_time)
+                if is_answered(info) and self._missing(info):
+                    yield info
+
+        waiting = due()
+        while batch := list(islice(waiting, self._room(outcome.scored))):
+            infos = {info.trace_id: info for info in batch}
+            traces = {name: trace for name, info in infos.items() if (trace := whole_trace(info)) is not None}
+            unreadable |= infos.keys() - traces.keys()
+            stream = self.suite.stream(map(_sample_of, traces.values()))
+            written = []
+            for row in stream:
+                if stream.stopped is not None and any(score.status == "error" for score in row.scores.values()):
+                    continue  # the judge is not asked any more: this is no failed attempt
+                if _is_written(row, self._missing(infos[row.sample.id]), outcome.run_id):
+                    written.append(row.sample.id)
+            link_traces(written, outcome.run_id)
+            outcome.scored += len(written)
+            outcome.incomplete = stream.summary.incomplete if traces else None
+            if outcome.incomplete is not None:
+                break
+        return newest, unreadable
+
+    def _room(self, scored: int) -> int:
+        return _BATCH if self.limit is None else min(_BATCH, self.limit - scored)
+
+    def _missing(self, info: TraceInfo) -> dict[str, Union[Assessment, None]]:
+        """The metrics without a final assessment, and the failed attempt that is to be replaced, if there is one.
+
+        An assessment without a value is final. One with an error is so after three attempts.
+        """
+        missing: dict[str, Union[Assessment, None]] = dict.fromkeys(self.suite.keys)
+        for key, score in _scores_of(info):
+            if score.metadata["ragmetrics.status"] != "error" or _attempt(score) >= _ATTEMPTS:
+                missing.pop(key, None)
+            elif key in missing and _attempt(score):
+                missing[key] = score
+        return missing
+
+    def _add_up(self, search: TraceSearch, before: _Sums, newest: int, unreadable: set[str], outcome: Pass) -> _Sums:
+        """The sums of all traces; ``before`` is moved on to the first that a later pass has to look at again.
+
+        A trace may reach the store an hour after it began. One that is under way, or whose spans are not there, is
+        waited for a day.
+        """
+        now = search.until
+        since = _Sums(now, before.traces, before.failed_calls, {key: [*sums] for key, sums in before.keys.items()})
+        settled = max(before.until, newest - _HOUR)
+        for info in search.infos():
+            is_recent = info.request_time > now - _DAY
+            if state_of(info) == "IN_PROGRESS":
+                is_open = is_recent
+            else:
+                is_lacking = is_answered(info) and bool(self._missing(info))
+                is_open = is_lacking and (is_recent or info.trace_id not in unreadable)
+                outcome.waiting += is_lacking
+            if is_open:
+                settled = min(settled, info.request_time)
+            own = {k: score for k, score in _scores_of(info) if score.metadata.get(SOURCE_RUN) == outcome.run_id}
+            since.add(info, own)
+            if info.request_time < settled:
+                before.add(info, own)
+        before.until = settled
+        return since
+
+
+@contextmanager
+def _store_errors_explained() -> Iterator[None]:
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (MlflowException, SQLAlchemyError, OSError) as error:
+        raise RagMetricsError(f"the pass ended early, the next one continues: {reason_of(error)}") from error
+
+
+def _scores_of(info: TraceInfo) -> Iterator[tuple[str, Any]]:
+    """The scores of this package that a trace has as assessments, with the keys of their metrics."""
+    for each in info.assessments or ():
+        metadata = each.metadata or {}
+        if "ragmetrics.status" in metadata:
+            yield metadata.get("ragmetrics.key", each.name), each
+
+
+def _attempt(score: Assessment) -> int:
+    return int((score.metadata or {}).get(_ATTEMPT, 0))
+
+
+def _sample_of(trace: Trace) -> Sample:
+    """The sample of a trace, with the trace's id: ids that callers send may repeat."""
+    sample = to_sample(record_of_trace(trace))
+    invalid = {name: why for name, why in sample.invalid.items() if name != "id"}
+    return replace(sample, id=trace.info.trace_id, invalid=invalid)
+
+
+def _is_written(row: Row, missing: Mapping[str, Union[Assessment, None]], run_id: str) -> bool:
+    """Write the missing scores onto the trace; ``False`` if it was deleted meanwhile.
+
+    An attempt has the same assessment id whoever writes it, so that two processes write it once.
+    """
+    from mlflow.exceptions import MlflowException
+
+    try:
+        for key, failed in missing.items():
+            attempt = 1 if failed is None else _attempt(failed) + 1
+            feedback = feedback_of(key, row.scores[key], run_id)
+            feedback.metadata = {**(feedback.metadata or {}), _ATTEMPT: str(attempt)}
+            if failed is not None:
+                remove_assessment(row.sample.id, str(failed.assessment_id))
+            write_assessment(row.sample.id, feedback, f"watch {key} {attempt}")
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return False
+        raise
+    return True
