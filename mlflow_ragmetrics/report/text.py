@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.document import (
@@ -40,7 +39,7 @@ _LONGEST_QUESTION = 120
 
 def report_blocks(report: Report, worst: int = 3, by: tuple[str, ...] = ()) -> list[Block]:
     """The report as its text; ``worst``: how many rows stand in it, ``by``: columns whose slices do."""
-    source = f"{Path(report.source).name}: " if report.source else ""
+    source = f"{report.source}: " if report.source else ""
     rows = counted(len(report), "row")
     blocks: list[Block] = [Heading(f"{source}{rows}, suite {report.description.get('suite', 'custom')}")]
     blocks += [Line(line, "bad" if report.incomplete else "middling") for line in report.banner]
