@@ -9,7 +9,7 @@ work=${WORK:-/evaluations}
 mkdir -p "$work/inbox" "$work/done" "$work/failed"
 
 evaluate() {
-    set -- "$1" --suite "${SUITE:-white_paper}" --judge "${JUDGE:-lexical}" --run-name "$(basename "$1")" --no-progress
+    set -- "$1" --suite "${SUITE:-white_paper}" --judge "${JUDGE:-lexical}" --run-name "$(basename "$1")"
     if [ -n "${CACHE:-}" ]; then
         set -- "$@" --cache "$CACHE"
     fi

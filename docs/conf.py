@@ -14,7 +14,7 @@ sys.path.insert(0, str(HERE))
 
 from making import gallery, markdown, metric_pages, python_reference, reference  # noqa: E402
 
-from mlflow_ragmetrics.configuration.schema import suite_schema_text  # noqa: E402
+from mlflow_ragmetrics.suite_file import suite_schema_text  # noqa: E402
 
 project = "mlflow_ragmetrics"
 author = "The mlflow_ragmetrics developers"

@@ -19,7 +19,6 @@ from mlflow_ragmetrics.adapters.spark import summarize_spark as summarize_spark
 from mlflow_ragmetrics.assertion import assert_score as assert_score
 from mlflow_ragmetrics.calibration import Calibration as Calibration
 from mlflow_ragmetrics.calibration import calibrate as calibrate
-from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label as rows_to_label
 from mlflow_ragmetrics.calibration.stress import Stress as Stress
 from mlflow_ragmetrics.calibration.stress import stress as stress
 from mlflow_ragmetrics.comparison import Comparison as Comparison
@@ -39,10 +38,8 @@ from mlflow_ragmetrics.core.question import Grade as Grade
 from mlflow_ragmetrics.core.question import Outcome as Outcome
 from mlflow_ragmetrics.core.question import Question as Question
 from mlflow_ragmetrics.core.question import Rating as Rating
-from mlflow_ragmetrics.core.question import Related as Related
 from mlflow_ragmetrics.core.question import RelatedChunks as RelatedChunks
 from mlflow_ragmetrics.core.question import Steps as Steps
-from mlflow_ragmetrics.core.question import Tone as Tone
 from mlflow_ragmetrics.core.question import Verify as Verify
 from mlflow_ragmetrics.core.question import ask as ask
 from mlflow_ragmetrics.core.question import together as together
@@ -70,12 +67,12 @@ from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge as LexicalJudge
 from mlflow_ragmetrics.judges.nli import NLIJudge as NLIJudge
 from mlflow_ragmetrics.judges.resolve import Panel as Panel
 from mlflow_ragmetrics.judges.scripted import ScriptedJudge as ScriptedJudge
-from mlflow_ragmetrics.metrics.rouge.table import rouge_table as rouge_table
 from mlflow_ragmetrics.report.gates import GateError as GateError
 from mlflow_ragmetrics.report.report import Report as Report
 from mlflow_ragmetrics.report.summary import summarize as summarize
 from mlflow_ragmetrics.rows import join as join
 from mlflow_ragmetrics.rows.conversation import sample_from_messages as sample_from_messages
+from mlflow_ragmetrics.scoring import evaluate as evaluate
 from mlflow_ragmetrics.scoring import score as score
 from mlflow_ragmetrics.suite import Suite as Suite
 from mlflow_ragmetrics.text.non_answers import is_indistinct as is_indistinct

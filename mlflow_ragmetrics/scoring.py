@@ -1,9 +1,11 @@
-"""One metric on one sample."""
+"""Short forms: one metric on one sample, and metrics on data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
+
+from typing_extensions import Unpack
 
 from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import Metric
@@ -13,11 +15,12 @@ from mlflow_ragmetrics.embeddings import EmbeddingLike
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.registry import MetricLike, metric_of
-from mlflow_ragmetrics.rows import read_samples
+from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.selection import select
-from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides
 
-__all__ = ["score"]
+__all__ = ["evaluate", "score"]
 
 _SCALES = {"0-1": (0.0, 1.0), "1-5": (1.0, 5.0)}
 
@@ -55,6 +58,19 @@ def score(
     samples = read_samples([sample])
     (row,) = suite.score_samples(samples, strict=on_missing == "raise" and isinstance(measure, Metric))
     return row.scores[measure.key]
+
+
+def evaluate(data: Data, metrics: SuiteLike, /, **options: Unpack[SuiteOverrides]) -> Report:
+    """The report on ``data`` by ``metrics``: the short form of ``Suite.of(metrics, **options).evaluate(data)``.
+
+    ``metrics``: a list of metrics, a preset's name, a suite's YAML file, or a ``Suite``. ``options`` are those of
+    ``Suite``, such as ``judge``.
+
+    >>> import mlflow_ragmetrics as rm
+    >>> rm.evaluate([{"answer": "the cat sat", "reference": "the cat"}], ["rouge"]).metrics["rouge1_f1/mean"]
+    0.8
+    """
+    return Suite.of(metrics, **options).evaluate(data)
 
 
 def _composed(measure: Composite, record: Mapping[str, Any], language: str) -> Score:

@@ -228,7 +228,11 @@ def _at_level(metric: Metric, level: str) -> Metric:
     return metric if own or not metric.definition.levels else metric(preset=level)
 
 
-def check_presence(selection: Selection, samples: Iterable[Sample]) -> tuple[Selection, tuple[Text, ...]]:
+Checked = tuple[Selection, tuple[Text, ...]]
+"""What can be scored of a selection, and warnings."""
+
+
+def check_presence(selection: Selection, samples: Iterable[Sample]) -> Checked:
     """The selection without what cannot be scored at all, and the warnings that say so, one for each absent field.
 
     The samples are seen once, and few of them kept. ``MissingFieldError`` for a named metric whose field is absent from

@@ -7,7 +7,7 @@ import inspect
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,12 +36,13 @@ from mlflow_ragmetrics.mlflow_scorers import with_scorers
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report.progress import Progress, progress_of
 from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.report.stream import Stream
-from mlflow_ragmetrics.report.summary import grouping_of, panel_warnings
+from mlflow_ragmetrics.report.summary import grouping_of, panel_warnings, repeated_questions
+from mlflow_ragmetrics.report.totals import Totals
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.groups import sample_groups
-from mlflow_ragmetrics.selection import PRESETS, Preset, Selection, Thresholds, check_presence, select
-from mlflow_ragmetrics.text.messages import check_language, counted, render
+from mlflow_ragmetrics.selection import PRESETS, Checked, Preset, Selection, Thresholds, check_presence, select
+from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
+from mlflow_ragmetrics.text.messages import Text, check_language, counted, render
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.judges.chat.plan import Plan, Plans
@@ -180,7 +181,7 @@ class Suite:
         if isinstance(what, (str, Path)) and is_suite_file(what):
             return cls.from_yaml(what, **given)
         if isinstance(what, Mapping) and what.keys() & {"preset", "metrics"}:
-            from mlflow_ragmetrics.configuration import suite_arguments
+            from mlflow_ragmetrics.suite_file import suite_arguments
 
             return cls._configured(suite_arguments(what, given))
         if "metrics" in given:
@@ -204,7 +205,7 @@ class Suite:
 
         ``InvalidOptionError`` names an unknown key, a value that is not accepted, or a variable that is not set.
         """
-        from mlflow_ragmetrics.configuration import load_suite
+        from mlflow_ragmetrics.suite_file import load_suite
 
         return cls._configured(load_suite(path, overrides))
 
@@ -309,33 +310,65 @@ class Suite:
         key, a spent budget), the ``JudgeError`` has what was done as its ``report``, and so has a ``KeyboardInterrupt``
         (Ctrl-C) or a ``MemoryError`` where a row was done. All else is in the report's rows.
         """
+        samples = list(read_samples(data, columns))
+        source = data if isinstance(data, (str, Path)) else None
+        groups = mapped_field(_checked_groups(groups) or self.groups, columns)
+        return self.evaluate_samples(samples, progress=progress, repeat=repeat, groups=groups, source=source)
+
+    def evaluate_samples(
+        self,
+        samples: Collection[Sample],
+        *,
+        progress: Union[bool, Progress, None] = None,
+        repeat: int = 1,
+        groups: str | None = None,
+        source: Union[str, Path, None] = None,
+        checked: Checked | None = None,
+        keep: int | None = None,
+        each: Callable[[Row], object] | None = None,
+    ) -> Report:
+        """``evaluate`` for samples that can be read again, such as a list; ``source`` is where they come from.
+
+        ``checked``: what ``check_presence`` found, where it was called already. ``keep``: how many rows stay in the
+        report, the worst; its figures are those of all rows (default: all stay). ``each`` is called with every row
+        once it is scored, where that is repeated the first time.
+        """
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
             raise InvalidOptionError(f"repeat={repeat!r} must be a whole number from 1", param="repeat")
-        samples = list(read_samples(data, columns))
-        selection, warnings = check_presence(self.selection, samples)
-        groups = _checked_groups(groups) or self.groups
+        selection, warnings = checked or check_presence(self.selection, samples)
         if groups is not None:
-            groups = {name: field for field, name in (columns or {}).items()}.get(groups, groups)
             sample_groups(samples, groups)  # says what is wrong before anything is scored
-        source = data if isinstance(data, (str, Path)) else None
 
-        def evaluated(*, stored: bool) -> Report:
+        def evaluated(each: Callable[[Row], object] | None, *, stored: bool) -> Report:
             began = time.perf_counter()
+            engine = self._engine(selection, stored=stored)
+            kept = _Kept(keep, each)
+            interruption: _Interruption | None = None
+            reserve = bytearray(_RESERVE)  # until it is written to it is an address and no memory
             with charged_to(Expenses()) as expenses, progress_of(progress, len(samples)) as bar:
-                engine = self._engine(selection, stored=stored)
-                rows, interruption = _scored(engine, samples, bar)
-            seconds = time.perf_counter() - began
+                try:
+                    for row in engine.rows(samples):
+                        kept.add(row)
+                        bar.advance(row)
+                except (KeyboardInterrupt, CancelledEvaluationError, MemoryError) as error:
+                    del reserve  # what is done can be handed over with it
+                    for row in engine.ahead:
+                        kept.add(row)
+                    if not kept.totals.rows:
+                        raise
+                    interruption = error
             report = self.report(
-                rows,
-                warnings=warnings,
+                kept.rows,
+                warnings=(*warnings, *kept.warnings),
                 source=source,
-                seconds=seconds,
+                seconds=time.perf_counter() - began,
                 expenses=expenses,
                 groups=groups,
+                totals=kept.totals,
             )
             if interruption is not None:
                 why = "memory ran out" if isinstance(interruption, MemoryError) else "interrupted"
-                done = f"{why} when {len(rows)} of {len(samples)} rows were scored"
+                done = f"{why} when {len(report)} of {len(samples)} rows were scored"
                 interruption.report = replace(report, stopped=done)  # type: ignore[union-attr]
                 raise interruption.with_traceback(None)
             if engine.stopped is not None:
@@ -345,47 +378,42 @@ class Suite:
             return report
 
         if repeat == 1:
-            return evaluated(stored=True)
-        from mlflow_ragmetrics.comparison.repeats import repeatability
-
-        reports: list[Report] = []
-        try:
-            while len(reports) < repeat:
-                reports.append(evaluated(stored=False))
-        except (KeyboardInterrupt, CancelledEvaluationError) as error:
-            if reports:
-                done = f"interrupted in repeat {len(reports) + 1} of {repeat}"
-                error.report = replace(reports[0], stopped=done)  # type: ignore[union-attr]
-            raise
-        usage = sum((Counter(report.usage) for report in reports), Counter())
-        repeats = repeatability(reports)
-        for key in reports[0].keys:  # of a row that was not measured each time, nothing is known of the repeats
-            times = zip(*([row.scores[key] for row in report.rows] for report in reports), strict=True)
-            repeats[f"{key}/repeat_n_measured"] = float(sum(all(s.measured for s in scores) for scores in times))
-        stopped = next((report.incomplete for report in reports if report.incomplete is not None), None)
-        return replace(reports[0], figures=repeats, usage=usage, stopped=stopped)
+            return evaluated(each, stored=True)
+        return _repeated([partial(evaluated, each if not time else None, stored=False) for time in range(repeat)])
 
     def report(
         self,
         rows: Sequence[Row],
         *,
-        warnings: tuple[str, ...] = (),
+        warnings: tuple[Union[str, Text], ...] = (),
         source: Union[str, Path, None] = None,
         seconds: float = 0.0,
         expenses: Expenses | None = None,
         groups: str | None = None,
+        totals: Totals | None = None,
     ) -> Report:
         """The report on ``rows`` that this suite has scored in ``seconds`` at these ``expenses``.
 
         ``warnings`` and ``source`` stand in it as they are.
-        ``groups`` as in ``evaluate``; where no row has such a field, a warning says so.
+        ``groups`` as in ``evaluate``; where no row has such a field, a warning says so. ``totals``: those of all rows,
+        when ``rows`` are the worst of more.
         """
-        grouped, more = grouping_of(rows, groups or self.groups)
+        grouped: str | None = None
+        more: tuple[str, ...] = ()
+        if totals is None or totals.rows == len(rows):
+            grouped, more = grouping_of(rows, groups or self.groups)
         usage = {"wall_seconds": seconds} if expenses is None else expenses.usage(seconds)
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
-        said = (*warnings, *more, *panel_warnings(rows))
-        said = tuple(render(warning, self.language) for warning in said)
-        return Report(rows=rows, description=description, warnings=said, usage=usage, source=source, ranges=self.ranges)
+        said = tuple(render(warning, self.language) for warning in (*warnings, *more, *panel_warnings(rows)))
+        return Report(
+            rows=rows,
+            description=description,
+            warnings=said,
+            usage=usage,
+            source=source,
+            ranges=self.ranges,
+            totals=totals or Totals(rows),
+        )
 
     async def aevaluate(
         self,
@@ -404,21 +432,12 @@ class Suite:
         evaluate = partial(self.evaluate, data, columns=columns, progress=progress, repeat=repeat, groups=groups)
         return await run_beside(evaluate, patience=TO_HAND_OVER)
 
-    def stream(self, data: Data, *, columns: Mapping[str, str] | None = None, groups: str | None = None) -> Stream:
-        """Yield each row once it is scored, in order, with bounded memory; a repeated id is noticed for 20,000 rows.
+    def stream(self, data: Data, *, columns: Mapping[str, str] | None = None) -> Iterator[Row]:
+        """Yield each row of ``data`` once it is scored, in order, with bounded memory.
 
-        The ``summary`` of what is returned has the figures of the rows that have passed, under the names of
-        ``Report.metrics``, what must be read with them, and ``check`` for gates. ``groups`` as in ``evaluate``.
+        A repeated id is noticed within 20,000 rows.
         """
-        engine = self._engine(self.selection)
-        groups = _checked_groups(groups) or self.groups
-        return Stream(
-            engine.rows(read_samples(data, columns, remembered=20_000)),
-            keys=self.keys,
-            groups={name: field for field, name in (columns or {}).items()}.get(groups or "", groups),
-            language=self.language,
-            stopped=lambda: engine.stopped,
-        )
+        return self.score_samples(read_samples(data, columns, remembered=20_000))
 
     def score_samples(self, samples: Iterable[Sample], *, strict: bool = False) -> Iterator[Row]:
         """Score samples; ``strict`` raises what would leave a score missing or in error."""
@@ -503,30 +522,72 @@ class Suite:
 
 
 _RESERVE = 32 * 2**20  # bytes
+_ROWS_AT_ONCE = 1000
 _Interruption = Union[KeyboardInterrupt, CancelledEvaluationError, MemoryError]
 
 
-def _scored(engine: Engine, samples: Sequence[Sample], bar: Progress) -> tuple[list[Row], _Interruption | None]:
-    """The rows of all samples, or those that were done when it was interrupted; where none was, it is raised."""
-    rows: list[Row] = []
-    reserve = bytearray(_RESERVE)  # until it is written to it is an address and no memory
+class _Kept:
+    """The rows that a report keeps, all of them or the ``most`` worst, and the totals of all."""
+
+    def __init__(self, most: int | None, each: Callable[[Row], object] | None) -> None:
+        self.rows: list[Row] = []
+        self.totals = Totals()
+        self._most = most
+        self._each = each
+        self._questions: list[str | None] = []
+
+    def add(self, row: Row) -> None:
+        self.totals.add(row)
+        self.rows.append(row)
+        if self._each is not None:
+            self._each(row)
+        if self._most is None:
+            return
+        if len(self._questions) < MANY_ROWS:
+            self._questions.append(row.sample.question)
+        if len(self.rows) > self._most + _ROWS_AT_ONCE:
+            worst = sorted(self.totals.ranking.worst(self.rows, self._most))
+            self.rows = [self.rows[place] for place in worst] or self.rows[:1]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Whether the first rows ask the same questions, where not all rows are kept."""
+        count = len(self._questions)
+        said = repeated_questions(self._questions, self.totals.keys, self.totals.matrix[:count]) if count else None
+        return () if said is None else (f"of the first {count} rows: {said}",)
+
+
+def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:
+    """The first of several reports, with how far they differ."""
+    from mlflow_ragmetrics.comparison.repeats import repeatability
+
+    reports: list[Report] = []
     try:
-        for row in engine.rows(samples):
-            rows.append(row)
-            bar.advance(row)
-    except (KeyboardInterrupt, CancelledEvaluationError, MemoryError) as error:
-        del reserve  # what is done can be handed over with it
-        rows += engine.ahead
-        if not rows:
-            raise
-        return rows, error
-    return rows, None
+        for evaluate in evaluations:
+            reports.append(evaluate())
+    except (KeyboardInterrupt, CancelledEvaluationError) as error:
+        if reports:
+            done = f"interrupted in repeat {len(reports) + 1} of {len(evaluations)}"
+            error.report = replace(reports[0], stopped=done)  # type: ignore[union-attr]
+        raise
+    usage = sum((Counter(report.usage) for report in reports), Counter())
+    repeats = repeatability(reports)
+    for key in reports[0].keys:  # of a row that was not measured each time, nothing is known of the repeats
+        each = zip(*([row.scores[key] for row in report.rows] for report in reports), strict=True)
+        repeats[f"{key}/repeat_n_measured"] = float(sum(all(s.measured for s in scores) for scores in each))
+    stopped = next((report.incomplete for report in reports if report.incomplete is not None), None)
+    return replace(reports[0], figures=repeats, usage=usage, stopped=stopped)
 
 
 def _checked_groups(groups: object) -> str | None:
     if groups is not None and not (isinstance(groups, str) and groups):
         raise InvalidOptionError(f"groups={shown(groups)} must name a column or a metadata field", param="groups")
     return groups
+
+
+def mapped_field(name: str | None, columns: Mapping[str, str] | None) -> str | None:
+    """The sample's field that ``columns`` fills from the column ``name``; else ``name`` itself."""
+    return next((field for field, column in (columns or {}).items() if column == name), name)
 
 
 def is_suite_file(what: object) -> bool:

@@ -80,8 +80,9 @@ def _metric(found: Metric) -> Iterator[str]:
 
 def _composite(found: Composite) -> Iterator[str]:
     yield prose(inspect.getdoc(found) or "")
-    weights = ",".join(f"{key}={weight:g}" for key, weight in found.weights.items() if weight)
-    evaluate = f"ragmetrics evaluate FILE --metric {found.name} --weights {weights}"
+    weights = {key: weight for key, weight in found.weights.items() if weight}
+    spelled = f"{found.name}(weights={weights})"
+    evaluate = f'ragmetrics evaluate FILE --metric {found.name}\nragmetrics evaluate FILE --metric "{spelled}"'
     yield f"```text\nragmetrics explain {found.name}\n{evaluate}\n```"
     yield "## Weights"
     yield table(

@@ -14,7 +14,7 @@ import click
 import mlflow_ragmetrics.errors as errors
 from making.text import escaped, prose, table
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.configuration.schema import suite_schema
+from mlflow_ragmetrics.suite_file import suite_schema
 
 __all__ = ["pages"]
 

@@ -8,7 +8,7 @@ done, with the sums of the scores before that time; the figures of the run add t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, RagMetricsError
+from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.trace_search import TraceSearch, experiment_named, whole_trace
 from mlflow_ragmetrics.rows.traces import is_answered, record_of_trace, state_of
@@ -175,19 +176,33 @@ class Watch:
             infos = {info.trace_id: info for info in batch}
             traces = {name: trace for name, info in infos.items() if (trace := whole_trace(info)) is not None}
             unreadable |= infos.keys() - traces.keys()
-            stream = self.suite.stream(map(_sample_of, traces.values()))
-            written = []
-            for row in stream:
-                if stream.stopped is not None and any(score.status == "error" for score in row.scores.values()):
-                    continue  # the judge is not asked any more: this is no failed attempt
-                if _is_written(row, self._missing(infos[row.sample.id]), outcome.run_id):
-                    written.append(row.sample.id)
-            link_traces(written, outcome.run_id)
-            outcome.scored += len(written)
-            outcome.incomplete = stream.summary.incomplete if traces else None
+            if traces:
+                self._score_batch(infos, traces, outcome)
             if outcome.incomplete is not None:
                 break
         return newest, unreadable
+
+    def _score_batch(self, infos: Mapping[str, TraceInfo], traces: Mapping[str, Trace], outcome: Pass) -> None:
+        written: list[str] = []
+        failed: list[Row] = []
+
+        def write(row: Row) -> None:
+            if _is_written(row, self._missing(infos[row.sample.id]), outcome.run_id):
+                written.append(row.sample.id)
+
+        def take(row: Row) -> None:
+            if any(score.status == "error" for score in row.scores.values()):
+                failed.append(row)
+            else:
+                write(row)
+
+        report = _evaluated(self.suite, list(map(_sample_of, traces.values())), take)
+        if report.stopped is None:  # else the judge is not asked any more: this is no failed attempt
+            for row in failed:
+                write(row)
+        link_traces(written, outcome.run_id)
+        outcome.scored += len(written)
+        outcome.incomplete = report.incomplete
 
     def _room(self, scored: int) -> int:
         return _BATCH if self.limit is None else min(_BATCH, self.limit - scored)
@@ -230,6 +245,17 @@ class Watch:
                 before.add(info, own)
         before.until = settled
         return since
+
+
+def _evaluated(suite: Suite, samples: list[Sample], take: Callable[[Row], None]) -> Report:
+    """The report, also of a judge that stopped answering."""
+    try:
+        return suite.evaluate_samples(samples, checked=(suite.selection, ()), progress=False, each=take)
+    except JudgeError as error:
+        if error.report is None:
+            raise
+        report: Report = error.report
+        return report
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.calibration.reliability import Bin, reliability_plot
@@ -102,17 +101,6 @@ class Calibration:
             named.append((f"{self.key} at {self.gain.chosen:g} (best){judge}", self.at_chosen, self.auroc, self.cost))
         named += [(other.name, other.agreement, other.auroc, other.cost) for other in self.beside]
         return pd.DataFrame([_record(*each) for each in named])
-
-    def save(self, suite: str | Path) -> bool:
-        """Write ``threshold`` under ``thresholds`` into the suite's YAML file, the rest left as it is.
-
-        Returns whether it was written: a default that was not beaten stays as it is.
-        """
-        from mlflow_ragmetrics.configuration.yaml_text import save_threshold
-
-        if self.beats_default:
-            save_threshold(suite, self.key, self.threshold)
-        return self.beats_default
 
     @property
     def decision(self) -> str:

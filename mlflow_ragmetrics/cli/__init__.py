@@ -26,19 +26,14 @@ import click
 from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.errors import RagMetricsError
 
-__all__ = ["Stopped", "exit_code_of", "main", "say_stopping"]
-
 _COMMANDS = {
     "evaluate": ("evaluate", "Score the rows of a file and log them to MLflow."),
-    "compare": ("compare", "Tell whether one run is better than another, beyond noise."),
+    "compare": ("compare", "Compare two runs: is one better, beyond noise?"),
     "calibrate": ("calibrate", "Measure a metric against human labels, and its best threshold."),
-    "power": ("power", "Say how small a difference the data can show, and what a smaller one takes."),
-    "label": ("label", "Choose the rows to have labelled, so that few labels tell most."),
-    "watch": ("watch", "Score the traces of an experiment as they come."),
+    "label": ("label", "Choose rows for people to label."),
+    "watch": ("watch", "Score the traces of an experiment as they arrive."),
     "show": ("show", "Show the rows of a run, and one row with its claims marked."),
-    "open": ("open_page", "Open the page of a run in the browser."),
-    "rescore": ("rescore", "Judge the rows of a run anew, and compare."),
-    "stress": ("stress", "Say which edits of supported answers a judge notices."),
+    "stress": ("stress", "Show which edits of supported answers a judge notices."),
     "list": ("metrics:list_command", "Show the metrics and the presets."),
     "explain": ("metrics:explain_command", "Show one metric: formula, options, thresholds, an example."),
     "doctor": ("doctor", "Check versions, extras, the MLflow store and the judge."),

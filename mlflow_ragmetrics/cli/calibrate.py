@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import click
 
 from mlflow_ragmetrics.cli.options import assignments, files, metrics, tracking_uri_option
 from mlflow_ragmetrics.cli.store import open_store
-from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.calibration import Calibration
@@ -38,12 +37,6 @@ __all__ = ["calibrate", "command"]
     help="What further words of the labels mean: 1 good, 0 bad, none for no label.",
 )
 @click.option("--feedback", is_flag=True, help="Labels are people's feedback on the traces of the run's experiment.")
-@click.option(
-    "--save",
-    metavar="SUITE.yaml",
-    shell_complete=files,
-    help="Write a threshold that beats the default into the suite's file.",
-)
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Write the reliability plot (.png, .svg or .pdf).")
 @tracking_uri_option
 @click.option("--log/--no-log", default=None, help="Log into the run [default: where RUN is a run].")
@@ -52,7 +45,6 @@ def command(
     labels: str | None,
     also: Sequence[str],
     feedback: bool,
-    save: str | None,
     plot: str | None,
     tracking_uri: str | None,
     log: bool | None,
@@ -67,14 +59,12 @@ def command(
     \b
     Examples:
       ragmetrics calibrate rows.parquet human_supported --key faithfulness
-      ragmetrics calibrate my-run labels.csv --key faithfulness --save suite.yaml
+      ragmetrics calibrate my-run labels.csv --key faithfulness
       ragmetrics calibrate my-run --feedback --key correctness
     """
     from mlflow_ragmetrics.calibration import calibrate as calibrate_run
     from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
 
-    if save is not None and not os.path.isfile(save):
-        raise InvalidDataError(f"there is no suite {save}; `ragmetrics init` writes one")
     results = _results(run, tracking_uri)
     others = [_results(other, tracking_uri) for other in also]
     given = _labels(labels, feedback, results)
@@ -84,7 +74,8 @@ def command(
         options["good_from"] = good_grade(results.run_id, options["key"] or results.keys[0])
     found = calibrate_run([results, *others], given, words=_meanings(words), **options)
     click.echo(f"{for_terminal(found.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
-    _write(found, save, plot)
+    if plot is not None:
+        _plot(found, plot)
     if log or (log is None and results.run_id is not None):
         click.echo(f"Logged into MLflow run {found.log(results.run_id)}")
 
@@ -124,12 +115,8 @@ def _meanings(words: Mapping[str, str] | None) -> dict[str, float | None]:
     return {word: number(word, text) for word, text in (words or {}).items()}
 
 
-def _write(found: Calibration, save: str | None, plot: str | None) -> None:
-    if save is not None:
-        outcome = f"written into {save}" if found.save(save) else f"not written into {save}: the default stays"
-        click.echo(f"Threshold {found.threshold:g} {outcome}.")
-    if plot is not None:
-        figure = found.plot()
-        if figure is None:
-            raise InvalidOptionError("there is no reliability plot for grades; give --good-from", param="plot")
-        figure.savefig(plot)
+def _plot(found: Calibration, path: str) -> None:
+    figure = found.plot()
+    if figure is None:
+        raise InvalidOptionError("there is no reliability plot for grades; give --good-from", param="plot")
+    figure.savefig(path)

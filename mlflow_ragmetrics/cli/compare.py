@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import assignments, files, tracking_uri_option
+from mlflow_ragmetrics.cli.options import files, tracking_uri_option
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, report_gates, write_text
 from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -33,22 +33,12 @@ if TYPE_CHECKING:
 @click.option("--fail-on", multiple=True, metavar="VERDICT", help='Exit code 1 on it: regressed, "too few", ….')
 @click.option("--allow-different", is_flag=True, help="Compare although judge, prompts or suite differ.")
 @click.option(
-    "--resamples", type=int, default=10_000, show_default=True, metavar="N", help="Of bootstrap and permutation test."
-)
-@click.option(
     "--rows", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Changed rows to show."
 )
 @click.option(
     "--groups", metavar="COLUMN", help="Rows that belong together [default: the groups that RUN_A was evaluated with]."
 )
 @click.option("--by", multiple=True, metavar="COLUMN", help="Differences of each slice as well, such as of each topic.")
-@click.option(
-    "--true-score",
-    metavar="METRIC=COLUMN,…",
-    multiple=True,
-    callback=assignments,
-    help="Also the difference by people's labels, in a column of both runs' data.",
-)
 @click.option(
     "--format",
     "form",
@@ -58,7 +48,6 @@ if TYPE_CHECKING:
     help="What is printed; all but text alone, so that it can be redirected.",
 )
 @click.option("--html", metavar="FILE", shell_complete=files, help="Write the page (of the last comparison).")
-@click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write all figures and rows as JSON.")
 @click.option("--junit", metavar="FILE", shell_complete=files, help="Write gates and rows as JUnit XML.")
 @tracking_uri_option
 @click.option("--log/--no-log", default=None, help="Log into the run of B [default: where B is a run].")
@@ -69,10 +58,8 @@ def command(
     runs: Sequence[str],
     fail_on: Sequence[str],
     by: Sequence[str],
-    true_score: Mapping[str, str] | None,
     form: str,
     html: str | None,
-    json_file: str | None,
     junit: str | None,
     tracking_uri: str | None,
     log: bool | None,
@@ -94,38 +81,34 @@ def command(
     """
     from mlflow_ragmetrics.comparison import compare as compare_runs
 
-    check_writable(html, json_file, junit)
-    if form != "text" and (by or true_score):
-        raise InvalidOptionError(f"--by and --true-score are shown with --format text, not {form}", param="format")
+    check_writable(html, junit)
+    if form != "text" and by:
+        raise InvalidOptionError(f"--by is shown with --format text, not {form}", param="format")
     baseline, *others = _results(runs, tracking_uri)
     comparisons = [compare_runs(baseline, other, **options) for other in others]
     checks = [check for comparison in comparisons for check in comparison.checks(fail_on)]
     cases = {comparison.name: comparison.row_cases(fail_on) for comparison in comparisons}
     if form == "text":
-        _show(comparisons, by, true_score or {})
+        _show(comparisons, by)
     elif form == "markdown":
         click.echo("\n".join(comparison.to_markdown(fail_on) for comparison in comparisons), nl=False)
     elif form == "json":
         click.echo(_json(comparisons), nl=False)
     else:
         click.echo(to_junit({"gates": gate_cases(checks), **cases}), nl=False)
-    _write(comparisons, html, json_file, log, quiet=form != "text")
-    if not report_gates(checks, junit, rows=cases, quiet=form != "text", said=bool(fail_on)):
+    _write(comparisons, html, log, quiet=form != "text")
+    if not report_gates(checks, junit, cases, quiet=form != "text", said=bool(fail_on)):
         context.exit(GATE_NOT_REACHED)
 
 
-def _show(comparisons: Sequence[Comparison], by: Sequence[str], true_score: Mapping[str, str]) -> None:
+def _show(comparisons: Sequence[Comparison], by: Sequence[str]) -> None:
     from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
 
     width = terminal_width(sys.stdout)
     for comparison in comparisons:
         parts = [comparison.to_text(width), *(comparison.slices_text(column, width) for column in by)]
-        parts += [str(comparison.true_score(key, labels)) for key, labels in true_score.items()]
         for part in parts:
             click.echo(f"{for_terminal(part, sys.stdout)}\n")
-
-
-compare = command
 
 
 def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Results]:
@@ -140,15 +123,11 @@ def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Results]:
     return found
 
 
-def _write(
-    comparisons: Sequence[Comparison], html: str | None, json_file: str | None, log: bool | None, *, quiet: bool
-) -> None:
+def _write(comparisons: Sequence[Comparison], html: str | None, log: bool | None, *, quiet: bool) -> None:
     from mlflow_ragmetrics.tracking.run import rows_link
 
     if html is not None:
         write_text(html, comparisons[-1].to_html())
-    if json_file is not None:
-        write_text(json_file, _json(comparisons))
     for comparison in comparisons:
         if log or (log is None and comparison.b.run_id is not None):
             click.echo(f"Logged into MLflow run {comparison.log()}", err=quiet)

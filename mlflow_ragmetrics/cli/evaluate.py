@@ -2,58 +2,149 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from mlflow_ragmetrics.cli import exit_code_of, say_stopping
+from mlflow_ragmetrics.cli.options import (
+    columns_option,
+    experiment_option,
+    files,
+    limit_option,
+    numbers,
+    share_or_numbers,
+    suite_of,
+    suite_options,
+    tracking_uri_option,
+)
 from mlflow_ragmetrics.cli.output import (
     GATE_NOT_REACHED,
     NOT_COMPLETE,
+    Output,
     check_output,
     check_writable,
-    clean,
     console,
     report_gates,
     wrapped,
-    write_report,
 )
-from mlflow_ragmetrics.cli.request import CACHE, Request, Sectioned, request_options
+from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.report.gates import check_figures, check_names
 from mlflow_ragmetrics.report.junit import row_cases
 from mlflow_ragmetrics.report.slices import slices_file
-from mlflow_ragmetrics.rows.groups import sample_groups, sample_slices
-from mlflow_ragmetrics.rows.trace_search import SCHEME
+from mlflow_ragmetrics.report.tables import has_diagnoses
+from mlflow_ragmetrics.rows.data import RUNS
+from mlflow_ragmetrics.rows.groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
+from mlflow_ragmetrics.rows.trace_search import SCHEME as TRACES
+from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.cli.store import Destination
     from mlflow_ragmetrics.core.sample import Sample
     from mlflow_ragmetrics.judges.chat.plan import Plan
     from mlflow_ragmetrics.report.report import Report
-    from mlflow_ragmetrics.selection import Selection
+    from mlflow_ragmetrics.selection import Checked
     from mlflow_ragmetrics.suite import Suite
-
-__all__ = ["Rows", "asks_model", "command", "evaluated", "rows_of", "say_stopped", "show_plan", "suite_of"]
-
-_DEFAULT = "white_paper"
+    from mlflow_ragmetrics.suite_file import RunSettings
 
 
-@click.command("evaluate", cls=Sectioned)
-@request_options
+@click.command("evaluate")
+@click.argument("data", required=False, shell_complete=files)
+@click.option("--results", metavar="FILE", shell_complete=files, help="A system's results, joined with --reference.")
+@click.option("--reference", metavar="FILE", shell_complete=files, help="The references, joined with --results by qid.")
+@columns_option
+@limit_option
+@suite_options
+@click.option(
+    "--groups",
+    metavar="COLUMN",
+    help="Rows that belong together, such as turns of a conversation: intervals and gates then count these.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what calls, tokens and money it would take.")
+@tracking_uri_option
+@experiment_option
+@click.option("--run-name", metavar="NAME", help="The run's name in MLflow.")
+@click.option("--log/--no-log", default=True, help="Log to MLflow, or only show.")
+@click.option(
+    "--texts/--no-texts",
+    default=True,
+    help="Log questions, answers, passages and reasons too, or scores, verdicts and ids only.",
+)
+@click.option("--feedback", is_flag=True, help="If rows are traces: write the scores onto these, not onto new ones.")
+@click.option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    shell_complete=files,
+    help="Write the rows to a .csv, .json, .jsonl or .parquet file, or an .html page.",
+)
+@click.option(
+    "--fail-under",
+    metavar="METRIC=NUMBER,…",
+    multiple=True,
+    callback=numbers,
+    help="Exit code 1 when a mean, or a figure such as rag_score/ci_low, is lower.",
+)
+@click.option(
+    "--fail-over",
+    metavar="METRIC=NUMBER,…",
+    multiple=True,
+    callback=numbers,
+    help="The same for metrics where lower is better, such as hallucination_rate: when it is higher.",
+)
+@click.option(
+    "--min-scored",
+    metavar="SHARE|METRIC=SHARE,…",
+    multiple=True,
+    callback=share_or_numbers,
+    help="Exit code 1 when fewer of all rows are measured [default: 0.95 of a metric with --fail-under].",
+)
+@click.option("--junit", metavar="FILE", shell_complete=files, help="Write gates and rows as JUnit XML.")
+@click.option(
+    "--worst", type=click.IntRange(min=0), default=3, show_default=True, metavar="N", help="Number of worst rows shown."
+)
 @click.pass_context
-def command(context: click.Context, /, **options: Any) -> None:
+def command(
+    context: click.Context,
+    /,
+    data: str | None,
+    results: str | None,
+    reference: str | None,
+    columns: Mapping[str, str] | None,
+    limit: int | None,
+    suite: str | None,
+    metric: Sequence[str],
+    dry_run: bool,
+    tracking_uri: str | None,
+    experiment: str | None,
+    log: bool,
+    output: str | None,
+    junit: str | None,
+    fail_under: Mapping[str, float] | None,
+    fail_over: Mapping[str, float] | None,
+    min_scored: Mapping[str, float] | None,
+    worst: int,
+    run_name: str | None,
+    texts: bool,
+    feedback: bool,
+    **options: Any,
+) -> None:
     """Score the rows of DATA (JSONL, JSON, CSV, TSV, Parquet or Arrow, or a folder of them) and log them to MLflow.
 
-    DATA may also be traces of an experiment: traces:/EXPERIMENT?since=24h&filter=…&sample=0.1&limit=100.
+    DATA may also be traces of an experiment, traces:/EXPERIMENT?since=24h&filter=…&sample=0.1&limit=100, or the rows
+    of an earlier run, runs:/RUN: they are scored again, with the metrics of that run unless you name others.
 
-    Each row has a question, an answer, and what the metrics need beside: contexts, a reference, document ids. Other
-    column names of the ecosystem (input, output, ground_truth, retrieved_contexts, …) are understood.
+    Each row has a question, an answer, and what the metrics need: contexts, a reference, document ids. Other column
+    names of the ecosystem (input, output, ground_truth, retrieved_contexts, …) are understood. What has no option
+    here is set in a suite.yaml (ragmetrics init writes one).
 
     \b
     Examples:
@@ -62,6 +153,7 @@ def command(context: click.Context, /, **options: Any) -> None:
       ragmetrics evaluate answers.csv --columns answer=output,reference=gold
       ragmetrics evaluate answers.jsonl -j openai:/gpt-4o-mini --cache judge.db
       ragmetrics evaluate "traces:/live?since=24h" -m faithfulness --feedback
+      ragmetrics evaluate runs:/my-run -j openai:/gpt-4o-mini
       ragmetrics evaluate --results run.tsv --reference gold.tsv --suite retrieval
 
     \b
@@ -73,116 +165,205 @@ def command(context: click.Context, /, **options: Any) -> None:
          what was done is logged
       130  stopped by Ctrl-C, 143 by SIGTERM; what was scored is written
     """
-    context.exit(_exit_code(Request(**options)))
-
-
-def _exit_code(request: Request) -> int:
-    """Do everything that was asked for; a judge that did not answer beats a gate."""
     from mlflow_ragmetrics.cli.report import show
-    from mlflow_ragmetrics.cli.store import destination_of
-    from mlflow_ragmetrics.cli.streaming import streamed_report, survey_of
+    from mlflow_ragmetrics.cli.store import destination_of, open_store
+    from mlflow_ragmetrics.suite import mapped_field
 
-    check_output(request.output)
-    suite = suite_of(request)
-    if request.dry_run:
-        show_plan(suite.plan(rows_of(request).samples))
-        return 0
-    check_writable(request.junit, request.json_file)
-    limits = request.fail_under or {}, request.min_scored
-    check_names(suite.keys, *limits, suite.ranges, fail_over=request.fail_over, better=suite.better)
-    destination = destination_of(request.tracking_uri, request.experiment) if request.log else None
-    survey = None if request.log else survey_of(request, suite)  # a run's tables need all rows
-    unwritten: RagMetricsError | None = None
-    if survey is not None:
-        total = survey.rows
-        report, interruption, unwritten = streamed_report(request, suite, survey)
-        _check_scored(report, str(request.data))
-    else:
-        rows = rows_of(request)
-        total = len(rows.samples)
-        report, interruption = _report(request, rows, suite, destination)
-    written = request.output if survey is not None and unwritten is None else None
-    try:
-        if request.output and survey is None:
-            unwritten = write_report(report, request.output, keep_formulas=request.keep_formulas)
-            written = request.output if unwritten is None else None
-        show(report, suite, request.worst, request.by)
-        if written:
-            click.echo(f"Wrote {written}")
+    check_output(output)
+    check_writable(junit)
+    settings = _settings_of(suite)
+    if any(str(data).startswith((TRACES, RUNS)) for data in (data, results)):
+        open_store(tracking_uri)
+    if data is not None and data.startswith(RUNS) and suite is None and not metric:
+        options["default"] = _metrics_of_run(data)
+    if dry_run and asks_model(options["judge"]):
+        options["api_key"] = "none"  # nothing is sent, so that no key is needed to learn the price of one
+    made = suite_of(suite, metric, **options)
+    source = _source(data, results, reference, columns, limit, settings)
+    if dry_run:
+        show_plan(made.plan(list(source.read())))
+        return
+    check_names(made.keys, fail_under, min_scored, made.ranges, fail_over=fail_over, better=made.better)
+    destination = destination_of(tracking_uri, experiment) if log else None
+    with Output(output, made) as file:
+        needs_all = log or junit or settings.by or settings.repeat > 1 or not file.grows
+        rows = _rows(source, made, None if needs_all else max(1, worst))
+        groups = mapped_field(made.groups, columns)
+        _check_names_of_rows(rows, groups, settings.by)
         if destination is not None:
-            _show_run(
-                report.log(
-                    run_name=request.run_name,
-                    texts=request.texts,
-                    feedback=request.feedback,
-                    files=slices_file(report, request.by) if request.texts else None,
-                ),
-                destination,
-            )
-    except MemoryError:
-        raise RagMetricsError(_memory_ran_out(len(report), total, written)) from None
-    if unwritten is not None:
-        raise unwritten
-    incomplete = report.incomplete
+            _mark_abandoned(destination, destination.open())
+        report, interruption = evaluated(
+            made,
+            rows.samples,
+            checked=rows.checked,
+            keep=rows.keep,
+            each=file.add,
+            repeat=settings.repeat,
+            groups=groups,
+        )
+        _check_scored(report, source.path)
+        report = replace(report, source=source.path, warnings=(*report.warnings, *source.warnings))
+        is_written = file.finish(report)
+    show(report, made, worst, settings.by)
+    if is_written:
+        click.echo(f"Wrote {output}")
+    if destination is not None:
+        slices = slices_file(report, settings.by) if texts else {}
+        _show_run(report.log(run_name=run_name, texts=texts, feedback=feedback, files=slices), destination)
+    if file.refusal is not None:
+        raise file.refusal
     checks = check_figures(
         report.metrics,
-        *limits,
-        fail_over=request.fail_over,
-        better=suite.better,
-        keys=suite.keys,
+        fail_under,
+        min_scored,
+        fail_over=fail_over,
+        better=made.better,
+        keys=made.keys,
         rows=len(report),
-        incomplete=incomplete,
+        incomplete=report.incomplete,
     )
-    cases = row_cases(report.rows, checks, request.fail_under, request.fail_over) if request.junit else []
-    are_reached = report_gates(checks, request.junit, request.json_file, {"rows": cases})
+    cases = row_cases(report.rows, checks, fail_under, fail_over) if junit else []
+    are_reached = report_gates(checks, junit, {"rows": cases})
     if interruption is not None:
-        say_stopped(report, total, suite, output=request.output, is_logged=destination is not None)
-        return exit_code_of(interruption)
-    if incomplete is not None:
+        say_stopped(report, len(rows.samples), made, output=output, is_logged=log)
+        context.exit(exit_code_of(interruption))
+    if report.incomplete is not None:
         click.echo("The evaluation is not complete, as said above.", err=True)
-        return NOT_COMPLETE
-    return 0 if are_reached else GATE_NOT_REACHED
+        context.exit(NOT_COMPLETE)
+    context.exit(0 if are_reached else GATE_NOT_REACHED)
 
 
-def _report(
-    request: Request, rows: Rows, suite: Suite, destination: Destination | None
-) -> tuple[Report, KeyboardInterrupt | None]:
-    """Everything that a user can get wrong is checked before the store is touched, and the store before scoring."""
-    rows.check(suite.selection)
-    groups = {name: field for field, name in (request.columns or {}).items()}.get(suite.groups or "", suite.groups)
+@dataclass(frozen=True)
+class _Source:
+    """Where samples are read from, as often as one likes, and what did not match where two files were joined."""
+
+    path: str
+    data: Any
+    columns: Mapping[str, str] | None
+    limit: int | None
+    delimiter: str | None
+    warnings: tuple[str, ...] = ()
+
+    def read(self, remembered: int | None = None) -> Iterator[Sample]:
+        """The samples; repeated ids are noticed within so many ``remembered`` rows (default: all)."""
+        from mlflow_ragmetrics.rows import read_samples
+
+        read = read_samples(self.data, self.columns, remembered=remembered, delimiter=self.delimiter)
+        return islice(read, self.limit)
+
+
+def _source(
+    data: str | None,
+    results: str | None,
+    reference: str | None,
+    columns: Mapping[str, str] | None,
+    limit: int | None,
+    settings: RunSettings,
+) -> _Source:
+    """``InvalidOptionError`` where files are given in a way that means nothing."""
+    path = results or data
+    if path is None or (data and results) or (results and not reference):
+        message = "give one file, as in ragmetrics evaluate FILE, or two to be joined: --results FILE --reference FILE"
+        raise InvalidOptionError(message, param="data")
+    if reference is None:
+        return _Source(path, path, columns, limit, settings.delimiter)
+    from mlflow_ragmetrics.rows import join
+
+    joined = join(path, reference, on=settings.on, delimiter=settings.delimiter)
+    return _Source(path, joined.rows, columns, limit, None, (joined.warning,) if joined.warning else ())
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Samples, what can be scored of them, and how many scored rows are kept (``None``: all)."""
+
+    samples: Collection[Sample]
+    checked: Checked
+    keep: int | None = None
+
+
+class _Reread(Collection["Sample"]):
+    """The samples of a file that are too many to keep: read anew each time, and looked at the first time.
+
+    ``repeats``: whether samples share an id or a conversation, or are turns of traces' sessions.
+    """
+
+    def __init__(self, read: Callable[[], Iterator[Sample]]) -> None:
+        self._read = read
+        self._ids = array("q")
+        self._sessions = {name: array("q") for name in SESSION_FIELDS}
+
+    def __iter__(self) -> Iterator[Sample]:
+        return self._read() if self._ids else self._noted()
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, sample: object) -> bool:
+        return any(each == sample for each in self)
+
+    def _noted(self) -> Iterator[Sample]:
+        for sample in self._read():
+            self._ids.append(hash(sample.id))
+            for name, found in self._sessions.items():
+                if (value := sample_value(sample, name)) is not None and str(value).strip():
+                    found.append(hash(str(value)))
+            yield sample
+
+    @property
+    def repeats(self) -> bool:
+        return bool(self._sessions[SESSION]) or any(map(_repeats, (self._ids, *self._sessions.values())))
+
+
+def _repeats(hashes: array[int]) -> bool:
+    found = np.sort(np.array(hashes))
+    return bool((found[1:] == found[:-1]).any())
+
+
+def _rows(source: _Source, suite: Suite, keep: int | None) -> _Rows:
+    """The samples, in memory where they are few or all rows are kept.
+
+    All are kept whatever ``keep`` says where figures need all rows: of groups, conversations, panels and diagnoses.
+    """
+    from mlflow_ragmetrics.selection import check_presence
+
+    needs_all = suite.groups or suite.several or has_diagnoses(suite.keys) or not os.path.exists(source.path)
+    try:
+        kept = list(source.read() if keep is None or needs_all else islice(source.read(), MANY_ROWS + 1))
+        if keep is not None and not needs_all and len(kept) > MANY_ROWS:
+            samples = _Reread(partial(source.read, MANY_ROWS))
+            checked = check_presence(suite.selection, samples)
+            if not samples.repeats:
+                return _Rows(samples, checked, keep)
+            kept = list(source.read())
+        return _Rows(kept, check_presence(suite.selection, kept))
+    except MissingFieldError as error:
+        raise RagMetricsError(f"{source.path}: {error}") from None
+
+
+def _check_names_of_rows(rows: _Rows, groups: str | None, by: Sequence[str]) -> None:
+    """``InvalidOptionError`` for a column that no row has, before anything is scored."""
     if groups is not None:
         sample_groups(rows.samples, groups)
-    for column in request.by:
-        sample_slices(rows.samples, column)
-    for key, labels in (request.true_score or {}).items():
-        check_names(suite.keys, {key: 0.0})
-        if not os.path.isfile(labels):
-            sample_slices(rows.samples, labels, param="true_score")
-    if request.anytime and destination is None:
-        message = "--anytime goes on from the last run and leaves its state in this one; it needs --log"
-        raise InvalidOptionError(message, param="anytime")
-    if destination is not None:
-        _mark_abandoned(destination, destination.open())
-    report, interruption = evaluated(
-        suite, rows.samples, progress=request.progress, repeat=request.repeat, groups=groups
-    )
-    _check_scored(report, rows.source)
-    try:
-        report = _extended(report, request)
-    except RagMetricsError as error:
-        if report.incomplete is None:
-            raise
-        report = replace(report, warnings=(*report.warnings, str(error)))  # of the rows that are done none has it
-    return replace(report, source=rows.source, warnings=(*report.warnings, *rows.warnings)), interruption
+    for column in by:
+        sample_slices(list(rows.samples), column)
 
 
-def _extended(report: Report, request: Request) -> Report:
-    """The report with what was asked for beside the scores."""
-    for key, labels in (request.true_score or {}).items():
-        found = report.true_score(key, labels)
-        click.echo(clean(found))
-        report = replace(report, figures={**report.figures, **found.metrics})
-    return report
+def _settings_of(suite: str | None) -> RunSettings:
+    """What a suite's file says of the command's work."""
+    from mlflow_ragmetrics.suite import is_suite_file
+    from mlflow_ragmetrics.suite_file import RunSettings, read_settings
+
+    return read_settings(suite) if suite is not None and is_suite_file(suite) else RunSettings()
+
+
+def _metrics_of_run(address: str) -> list[str]:
+    from mlflow_ragmetrics.rows.results import results_of
+
+    metrics = results_of(address.removeprefix(RUNS)).description.get("metrics")
+    if not metrics:
+        raise InvalidOptionError(f"{address} does not say which metrics it has; name them with --suite", param="suite")
+    return list(metrics)
 
 
 def _mark_abandoned(destination: Destination, experiment: str) -> None:
@@ -197,10 +378,10 @@ def _mark_abandoned(destination: Destination, experiment: str) -> None:
             click.echo(f"{message}; it is marked as failed.", err=True)
 
 
-def evaluated(suite: Suite, samples: Sequence[Sample], **options: Any) -> tuple[Report, KeyboardInterrupt | None]:
+def evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tuple[Report, KeyboardInterrupt | None]:
     """The report, also where the judges gave out on the way or Ctrl-C or SIGTERM came: then it says so."""
     try:
-        return suite.evaluate(samples, **options), None
+        return suite.evaluate_samples(samples, **options), None
     except (JudgeError, KeyboardInterrupt, MemoryError) as error:
         report: Report | None = getattr(error, "report", None)
         if report is None:
@@ -209,12 +390,6 @@ def evaluated(suite: Suite, samples: Sequence[Sample], **options: Any) -> tuple[
             return report, None
         say_stopping(len(report))
         return report, error
-
-
-def _memory_ran_out(scored: int, total: int, output: str | None) -> str:
-    written = f"they are in {output}, and nothing else was written" if output else "nothing was written"
-    way = "--no-log with --output FILE.parquet keeps no rows in memory"
-    return f"memory ran out when {scored} of {total} rows were scored; {written}; {way}"
 
 
 def say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None = None, is_logged: bool) -> None:
@@ -231,84 +406,17 @@ def say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None =
 
 
 def _check_scored(report: Report, source: str) -> None:
-    if report.incomplete is not None or any(score.scored for row in report.rows for score in row.scores.values()):
+    if report.incomplete is not None or any(report.metrics[f"{key}/n_scored"] for key in report.keys):
         return  # what a judge left undone is shown and logged as such
-    if any(report.metrics[f"{key}/n_scored"] for key in report.keys):
-        return  # rows that went by
     row = report.rows[0]
     first = next(iter(row.scores.values()))
     reason = f"of sample {row.sample.id!r} the result says: {first.error or first.reason}"
     raise RagMetricsError(f"{source}: nothing could be scored, and nothing was logged; {reason}")
 
 
-def suite_of(request: Request) -> Suite:
-    """The suite of a preset or a YAML file, with further metrics, or of metrics alone.
-
-    A metric that was named takes the place of the preset's metric of the same key. The answers of language models
-    are cached in the current folder unless another place, or none, was given.
-    """
-    from mlflow_ragmetrics.judges.chat.options import JudgeOptions
-    from mlflow_ragmetrics.selection import PRESETS
-    from mlflow_ragmetrics.suite import Suite
-
-    taken = {*inspect.signature(Suite).parameters, *JudgeOptions.model_fields}
-    # only what was given, so that a file's settings stand where the command line is silent
-    options = {name: value for name, value in vars(request).items() if name in taken and value is not None}
-    if request.no_cache:
-        options["cache"] = None
-    if request.dry_run and asks_model(request.judge):
-        options["api_key"] = "none"  # nothing is sent, so that no key is needed to learn the price of one
-    if request.metric and request.suite in PRESETS:
-        suite = Suite.preset(request.suite, also=request.metric, **options)
-    else:
-        options |= {"metrics": request.metric} if request.metric else {}
-        suite = Suite.of(request.suite or _DEFAULT, **options)
-    if suite.cache is None and not request.no_cache and any(judge.usage is not None for judge in suite.judges):
-        return suite.replace(cache=CACHE)
-    return suite
-
-
 def asks_model(judge: str | Sequence[str] | None) -> bool:
     """Whether a judge that was given is a model's URI."""
     return any(":/" in name for name in ([judge] if isinstance(judge, str) else judge or ()))
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Samples, the file they come from, and what did not match when two files were joined."""
-
-    samples: Sequence[Sample]
-    source: str
-    warnings: tuple[str, ...] = ()
-
-    def check(self, selection: Selection) -> None:
-        """``RagMetricsError`` naming the file where every row lacks what a named metric, or a whole preset, needs."""
-        from mlflow_ragmetrics.selection import check_presence
-
-        try:
-            check_presence(selection, self.samples)
-        except MissingFieldError as error:
-            raise RagMetricsError(f"{self.source}: {error}") from None
-
-
-def rows_of(request: Request) -> Rows:
-    """The rows, at most ``limit``; ``InvalidOptionError`` where files are given in a way that means nothing."""
-    from mlflow_ragmetrics.rows import join, read_samples
-
-    results = request.results or request.data
-    if results is None or (request.data and request.results) or (request.results and not request.reference):
-        message = "give one file, as in ragmetrics evaluate FILE, or two to be joined: --results FILE --reference FILE"
-        raise InvalidOptionError(message, param="data")
-    if results.startswith(SCHEME):
-        from mlflow_ragmetrics.cli.store import open_store
-
-        open_store(request.tracking_uri)
-    if request.reference is None:
-        read = read_samples(results, request.columns, delimiter=request.delimiter)
-        return Rows(list(islice(read, request.limit)), results)
-    joined = join(results, request.reference, on=request.on, delimiter=request.delimiter)
-    samples = list(islice(read_samples(joined.rows, request.columns), request.limit))
-    return Rows(samples, results, (joined.warning,) if joined.warning else ())
 
 
 def show_plan(plans: Mapping[str, Plan]) -> None:
@@ -320,7 +428,7 @@ def show_plan(plans: Mapping[str, Plan]) -> None:
         most = plan.most or plan
         prompts = _range(plan.prompt_tokens, most.prompt_tokens + most.schema_tokens)
         tokens = f"{prompts} prompt and {_range(plan.completion_tokens, most.completion_tokens)} reply tokens"
-        cost = "its price is not known: give it with --prices"
+        cost = "its price is not known: give it as prices in a suite.yaml"
         if plan.cost is not None and most.cost is not None:
             cost = f"${plan.cost:.4g} to ${most.cost:.4g}"
         calls = f"{_range(plan.calls, most.calls)} calls, {tokens}, {cost}"

@@ -10,8 +10,6 @@ import click
 from mlflow_ragmetrics.cli.options import files
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 
-__all__ = ["command"]
-
 _SCHEMA = "suite.schema.json"
 
 
@@ -35,7 +33,7 @@ def command(path: str, schema: bool, force: bool) -> None:
     if os.path.isdir(target):
         raise InvalidOptionError(f"{target} is a folder; name a file in it", param="path")
     if schema:
-        from mlflow_ragmetrics.configuration.schema import suite_schema_text
+        from mlflow_ragmetrics.suite_file import suite_schema_text
 
         text = f"# yaml-language-server: $schema={_SCHEMA}\n{text}"
     try:

@@ -11,8 +11,9 @@ import click
 import numpy as np
 
 from mlflow_ragmetrics.cli.options import files, metrics, tracking_uri_option
-from mlflow_ragmetrics.cli.output import check_writable, clean, write_text
+from mlflow_ragmetrics.cli.output import check_writable, write_text
 from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.text.messages import counted
 
@@ -78,7 +79,7 @@ def command(
       ragmetrics label my-run --key faithfulness --budget 60 -o labels.csv
       ragmetrics calibrate my-run labels.csv --key faithfulness
       ragmetrics label my-run --key faithfulness --to mlflow --reviewer ann
-      ragmetrics evaluate answers.jsonl --true-score faithfulness=labels.csv
+      ragmetrics calibrate my-run labels.csv
     """
     from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
     from mlflow_ragmetrics.rows.results import is_file

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.core.metric import Metric
     from mlflow_ragmetrics.registry import Measure
 
-__all__ = ["list_command", "explain_command"]
-
 _COMPOSITE = "0 to 1, shown 1–5 · composite of the metrics that it weighs"
 _PACKAGE = __name__.partition(".")[0]
 _FAMILIES = {
@@ -116,12 +114,9 @@ def explain_command(metric: str) -> None:
 def _composite_lines(found: Composite) -> Iterator[str]:
     yield from _documentation(found)
     yield ""
-    yield f"ragmetrics evaluate FILE --metric {found.name} --weights \\"
-    yield f"  {_example_weights(found)}"
-
-
-def _example_weights(found: Composite) -> str:
-    return ",".join(f"{key}={weight:g}" for key, weight in found.weights.items() if weight)
+    weights = {key: weight for key, weight in found.weights.items() if weight}
+    yield f"ragmetrics evaluate FILE --metric {found.name}"
+    yield f'With weights of your own: --metric "{found.name}(weights={weights})"'
 
 
 def _metric_lines(found: Metric) -> Iterator[str]:

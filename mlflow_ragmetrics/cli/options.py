@@ -1,45 +1,26 @@
-"""Options that several commands have, and what options take: ``name=value,name=value``, and what a shell completes."""
+"""Options that several commands share, the values they take, and what a shell completes."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-__all__ = [
-    "assignments",
-    "experiment_option",
-    "files",
-    "levels_or_numbers",
-    "limit_option",
-    "metrics",
-    "numbers",
-    "numbers_of",
-    "one_or_all",
-    "pairs_of",
-    "share_or_numbers",
-    "suites",
-    "tracking_uri_option",
-]
+if TYPE_CHECKING:
+    from mlflow_ragmetrics.suite import Suite
 
-limit_option = click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    callback=lambda _, __, given: given and min(given, sys.maxsize),
-    metavar="N",
-    help="Only the first N rows.",
-)
-experiment_option = click.option(
-    "--experiment", metavar="NAME", help="[default: MLFLOW_EXPERIMENT_NAME, else ragmetrics]"
-)
-tracking_uri_option = click.option(
-    "--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]"
-)
+F = TypeVar("F", bound=Callable[..., object])
+
+CACHE = "ragmetrics-cache.db"
+_NO_CACHE = "none"
+_DEFAULT_SUITE = "white_paper"
+_OTHERS = "all others"
 
 
 def pairs_of(given: Sequence[str], option: str) -> dict[str, str]:
@@ -87,13 +68,6 @@ def numbers(context: click.Context, parameter: click.Parameter, given: Sequence[
     return numbers_of(given, _name(parameter)) if given else None
 
 
-def levels_or_numbers(
-    context: click.Context, parameter: click.Parameter, given: Sequence[str]
-) -> str | dict[str, float] | None:
-    """``numbers``, or the one word that was given in their place."""
-    return given[0] if len(given) == 1 and "=" not in given[0] else numbers(context, parameter, given)
-
-
 def share_or_numbers(
     context: click.Context, parameter: click.Parameter, given: Sequence[str]
 ) -> dict[str, float] | None:
@@ -101,9 +75,6 @@ def share_or_numbers(
     parts = [part.strip() for each in given for part in each.split(",")]
     named = numbers(context, parameter, [part if "=" in part else f"{_OTHERS}={part}" for part in parts])
     return named and {"" if name == _OTHERS else name: share for name, share in named.items()}
-
-
-_OTHERS = "all others"
 
 
 def one_or_all(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> str | list[str] | None:
@@ -136,3 +107,97 @@ def suites(context: click.Context, parameter: click.Parameter, incomplete: str) 
 
 def _begun(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+columns_option = click.option(
+    "--columns", metavar="FIELD=COLUMN,…", multiple=True, callback=assignments, help="Names of the file's columns."
+)
+limit_option = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    callback=lambda _, __, given: given and min(given, sys.maxsize),
+    metavar="N",
+    help="Only the first N rows.",
+)
+suite_option = click.option(
+    "--suite",
+    metavar="NAME|FILE",
+    shell_complete=suites,
+    help=f"white_paper, lexical, response, retrieval, diagnose, full, or a suite.yaml [default: {_DEFAULT_SUITE}].",
+)
+metric_option = click.option(
+    "--metric",
+    "-m",
+    multiple=True,
+    metavar="METRIC",
+    shell_complete=metrics,
+    help="A metric by name, spelling or module:name.",
+)
+judge_option = click.option(
+    "--judge",
+    "-j",
+    multiple=True,
+    callback=one_or_all,
+    metavar="JUDGE",
+    help="lexical (offline) or a model URI; repeat it for a panel.",
+)
+embeddings_option = click.option(
+    "--embeddings",
+    multiple=True,
+    callback=one_or_all,
+    metavar="MODEL",
+    help="char-ngram (built in), wordllama or a model URI.",
+)
+language_option = click.option("--language", metavar="en|ru", help="Language of the explanations.")
+cache_option = click.option(
+    "--cache",
+    metavar="FILE|none",
+    shell_complete=files,
+    help=f"Where a language model's answers are kept and found again [default: {CACHE}].",
+)
+max_calls_option = click.option(
+    "--max-calls", type=click.IntRange(min=1), metavar="N", help="Stop after N calls to a language model."
+)
+tracking_uri_option = click.option(
+    "--tracking-uri", metavar="URI", help="[default: MLFLOW_TRACKING_URI, else sqlite:///mlflow.db]"
+)
+experiment_option = click.option(
+    "--experiment", metavar="NAME", help="[default: MLFLOW_EXPERIMENT_NAME, else ragmetrics]"
+)
+
+
+def suite_options(function: F) -> F:
+    """Give a command the options of ``suite_of``: what is scored, by whom, and where a model's answers are kept."""
+    shared = (suite_option, metric_option, judge_option, embeddings_option, language_option, cache_option)
+    for option in reversed((*shared, max_calls_option)):
+        function = option(function)
+    return function
+
+
+def suite_of(
+    suite: str | None = None,
+    metric: Sequence[str] = (),
+    *,
+    cache: str | None = None,
+    default: str | list[str] = _DEFAULT_SUITE,
+    **options: Any,
+) -> Suite:
+    """The suite of a preset or a YAML file, with further metrics, or of metrics alone; ``default`` without any.
+
+    A named metric replaces the preset's metric of the same key. ``options`` are those of ``Suite``, ``None`` where the
+    file decides. A language model's answers are cached in the current folder unless another place, or none, was given.
+    """
+    from mlflow_ragmetrics.selection import PRESETS
+    from mlflow_ragmetrics.suite import Suite
+
+    given = {name: value for name, value in options.items() if value is not None}
+    if cache is not None:
+        given["cache"] = None if cache == _NO_CACHE else cache
+    if metric and suite in PRESETS:
+        found = Suite.preset(suite, also=metric, **given)
+    else:
+        given |= {"metrics": metric} if metric else {}
+        found = Suite.of(suite or default, **given)
+    if found.cache is None and cache is None and any(judge.usage is not None for judge in found.judges):
+        return found.replace(cache=CACHE)
+    return found

@@ -14,33 +14,19 @@ import click
 
 from mlflow_ragmetrics.core.document import Block, clean, terminal_lines
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
-from mlflow_ragmetrics.report.gates import Check, to_json
+from mlflow_ragmetrics.report.diagnosis import diagnoses_of
+from mlflow_ragmetrics.report.gates import Check
 from mlflow_ragmetrics.report.junit import Case, gate_cases, to_junit
 from mlflow_ragmetrics.report.table_file import TABLES, TableFile
+from mlflow_ragmetrics.report.tables import has_diagnoses
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
+    from mlflow_ragmetrics.engine.program import Row
     from mlflow_ragmetrics.report.report import Report
-
-__all__ = [
-    "GATE_NOT_REACHED",
-    "NOT_COMPLETE",
-    "check_output",
-    "check_writable",
-    "clean",
-    "console",
-    "fitted",
-    "for_terminal",
-    "report_gates",
-    "terminal_width",
-    "print_blocks",
-    "unwritable",
-    "wrapped",
-    "write_report",
-    "write_text",
-]
+    from mlflow_ragmetrics.suite import Suite
 
 GATE_NOT_REACHED = 1
 NOT_COMPLETE = 3
@@ -50,21 +36,18 @@ _WIDEST = 120
 def report_gates(
     checks: Sequence[Check],
     junit: str | None = None,
-    json_file: str | None = None,
     rows: Mapping[str, Sequence[Case]] | None = None,
     *,
     quiet: bool = False,
     said: bool = True,
 ) -> bool:
-    """Whether all checks passed; their lines are printed, of failed ones on standard error, and the files written.
+    """Whether all checks passed; their lines are printed, of failed ones on standard error, and the file written.
 
     ``rows``: what the JUnit file holds beside the gates, as suites of cases by name. ``quiet``: nothing goes to
     standard output. ``said``: whether the lines are printed.
     """
     if junit is not None:
         write_text(junit, to_junit({"gates": gate_cases(checks), **(rows or {})}))
-    if json_file is not None:
-        write_text(json_file, to_json(checks))
     for check in checks if said else ():
         if check.name == "evaluation":
             continue  # stands above, with its cause
@@ -104,47 +87,68 @@ def check_output(output: str | None) -> None:
         raise InvalidOptionError(f"--output {output}: {what}", param="output")
 
 
-def write_report(report: Report, output: str, *, keep_formulas: bool = False) -> RagMetricsError | None:
-    """The rows as CSV (lists as JSON), JSON records, JSON lines or Parquet, or the page, by the file's ending.
+class Output:
+    """The file that ``--output`` names: JSON lines and Parquet grow with the rows, the others are written at the end.
 
-    In CSV a cell that a spreadsheet would take for a formula gets a quote before it, unless ``keep_formulas``.
-    Returns why it could not be written, or ``None``: what was scored can be shown and logged nevertheless. The file
-    appears under its name when it is whole.
+    It appears under its name when it is whole. What the disk refuses is kept as ``refusal``: what was scored can be
+    shown and logged nevertheless. In CSV, lists are JSON, and a cell that a spreadsheet would take for a formula gets a
+    quote before it.
     """
-    path = Path(output)
-    try:
-        if path.suffix.lower() in TABLES:
-            _write_table(report, path)
-        else:
-            _write_whole(report, path, keep_formulas)
-    except OSError as error:
-        return unwritable(output, error)
-    return None
+
+    def __init__(self, name: str | None, suite: Suite) -> None:
+        self.refusal: RagMetricsError | None = None
+        self._path = None if name is None else Path(name)
+        self._language = suite.language if has_diagnoses(suite.keys) else None
+        self._file: TableFile | None = None
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.discard()
+
+    @property
+    def grows(self) -> bool:
+        """Whether it needs no row once that is added."""
+        return self._path is None or self._path.suffix.lower() in TABLES
+
+    def add(self, row: Row) -> None:
+        """Take one more row."""
+        if self._path is None or not self.grows or self.refusal is not None:
+            return
+        try:
+            self._file = self._file or TableFile(self._path)
+            self._file.add(row, None if self._language is None else diagnoses_of([row.scores], self._language)[0])
+        except OSError as error:
+            self.refusal = unwritable(self._path, error)
+
+    def finish(self, report: Report) -> bool:
+        """Give the file its name; whether there is one."""
+        if self._path is None or self.refusal is not None:
+            return False
+        try:
+            if self._file is not None:
+                self._file.close()
+            else:
+                _write_whole(report, self._path)
+        except OSError as error:
+            self.refusal = unwritable(self._path, error)
+        return self.refusal is None
 
 
-def unwritable(output: str, error: OSError) -> RagMetricsError:
-    """Why the file ``output`` could not be written."""
-    return RagMetricsError(f"cannot write --output {output}: {os.strerror(error.errno) if error.errno else error}")
+def unwritable(path: Path, error: OSError) -> RagMetricsError:
+    """Why the file could not be written."""
+    return RagMetricsError(f"cannot write --output {path}: {os.strerror(error.errno) if error.errno else error}")
 
 
-def _write_table(report: Report, path: Path) -> None:
-    file = TableFile(path)
-    try:
-        for number, row in enumerate(report.rows):
-            file.add(row, report.diagnoses[number] if report.diagnoses else None)
-        file.close()
-    finally:
-        file.discard()
-
-
-def _write_whole(report: Report, path: Path, keep_formulas: bool) -> None:
+def _write_whole(report: Report, path: Path) -> None:
     partial = path.with_name(f"{path.name}.partial")
     try:
         if path.suffix.lower() == ".html":
             partial.write_text(report.to_html(), encoding="utf-8")
         elif path.suffix.lower() == ".csv":
-            table = _flat(report)
-            (table if keep_formulas else _without_formulas(table)).to_csv(partial, index=False)
+            _without_formulas(_flat(report)).to_csv(partial, index=False)
         else:
             report.table.to_json(partial, orient="records", force_ascii=False, compression=None)
         os.replace(partial, path)

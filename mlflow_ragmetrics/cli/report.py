@@ -20,7 +20,7 @@ def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> No
     """Print the figures, those of slices ``by`` columns, the worst rows, and how far to trust the judge."""
     blocks = report_blocks(report, worst, tuple(by))
     if suite.cache is not None:
-        kept = f"The judge's answers are kept in {suite.cache} and found again there (--no-cache: nowhere)."
+        kept = f"The judge's answers are kept in {suite.cache} and found again (--cache none: nowhere)."
         blocks.append(Line(kept))
     asks = {each for metric in suite.metrics for each in metric.definition.asks}
     if "embeddings" in asks and any(each.name == "char-ngram" for each in suite.embeddings):

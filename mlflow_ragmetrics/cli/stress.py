@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from mlflow_ragmetrics.cli.options import (
+    CACHE,
     assignments,
     experiment_option,
     files,
@@ -20,7 +21,6 @@ from mlflow_ragmetrics.cli.options import (
     tracking_uri_option,
 )
 from mlflow_ragmetrics.cli.output import NOT_COMPLETE, check_writable, write_text
-from mlflow_ragmetrics.cli.request import CACHE
 from mlflow_ragmetrics.errors import JudgeError
 
 __all__ = ["command"]
@@ -63,7 +63,7 @@ def command(
     \b
     Examples:
       ragmetrics stress answers.jsonl --limit 100
-      ragmetrics stress answers.jsonl -j openai:/gpt-4o-mini --kind negation --kind control
+      ragmetrics stress answers.jsonl -j openai:/gpt-4o-mini --kind negation
     """
     from mlflow_ragmetrics.calibration.stress import Stress, stress
     from mlflow_ragmetrics.cli.output import for_terminal, terminal_width

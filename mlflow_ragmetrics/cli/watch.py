@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import tracking_uri_option
-from mlflow_ragmetrics.cli.output import NOT_COMPLETE, clean
-from mlflow_ragmetrics.cli.request import SUITE_OPTIONS, Sectioned
+from mlflow_ragmetrics.cli.options import (
+    judge_option,
+    metric_option,
+    suite_of,
+    suite_option,
+    tracking_uri_option,
+)
+from mlflow_ragmetrics.cli.output import NOT_COMPLETE
 from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 
-__all__ = ["command"]
 
-_suite_option, _metric_option, _judge_option = SUITE_OPTIONS[:3]
-
-
-@click.command("watch", cls=Sectioned)
+@click.command("watch")
 @click.argument("experiment")
 @click.option("--filter", "filter_string", default="", metavar="FILTER", help="Only these traces (MLflow's syntax).")
 @click.option("--sample", type=float, default=1.0, show_default=True, metavar="SHARE", help="Score this share of them.")
 @click.option("--since", default="24h", show_default=True, metavar="TIME", help="Where the first pass begins.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Score at most N traces in a pass.")
-@_suite_option
-@_metric_option
-@_judge_option
+@suite_option
+@metric_option
+@judge_option
 @click.option("--once", is_flag=True, help="Do one pass, as for cron [default: pass after pass].")
 @click.option("--every", default="5m", show_default=True, metavar="TIME", help="Time from one pass to the next.")
 @tracking_uri_option
@@ -62,12 +63,10 @@ def command(
       3  no judge answered; the next pass continues
     """
     from mlflow_ragmetrics.adapters.mlflow_watch import Watch
-    from mlflow_ragmetrics.cli.evaluate import suite_of
     from mlflow_ragmetrics.rows.trace_search import milliseconds, moment
 
     pause = milliseconds(every, "every") / 1000
-    request: Any = SimpleNamespace(**options, no_cache=False, dry_run=False)
-    watch = Watch(suite_of(request), experiment, filter_string, sample, moment(since, "since"), limit)
+    watch = Watch(suite_of(**options), experiment, filter_string, sample, moment(since, "since"), limit)
     open_store(tracking_uri)
     if once:
         context.exit(_pass(watch))

@@ -60,7 +60,7 @@ def report_page(report: Report, title: str | None = None, run: Mapping[str, str]
     """
     rows, metrics, diagnoses = report.rows, report.metrics, report.diagnoses
     title = title or (f"RAG evaluation of {Path(report.source).name}" if report.source else "RAG evaluation")
-    order = report.ranking.order(rows)
+    order = report.totals.ranking.order(rows)
     banner = [*report.banner, *report.judged_by]
     if len(order) > MOST_ROWS:
         half = MOST_ROWS // 2
@@ -84,7 +84,7 @@ def report_page(report: Report, title: str | None = None, run: Mapping[str, str]
         yield f'<script type="text/plain" class="rows">{packed}</script>\n'
     shown = [rows[place] for place in order]
     scores = [(key, score) for row in rows for key, score in row.scores.items()]
-    better = report.ranking.better
+    better = report.totals.ranking.better
     header: dict[str, Any] = {
         "total": len(rows),
         "detailed": detailed,
@@ -94,8 +94,8 @@ def report_page(report: Report, title: str | None = None, run: Mapping[str, str]
         "description": plain(report.description),
         "metrics": metrics,
         "usage": plain(report.usage),
-        "keys": report.ranking.keys,
-        "worst_by": report.ranking.by,
+        "keys": report.totals.ranking.keys,
+        "worst_by": report.totals.ranking.by,
         "causes": count_causes(each.cause for each in diagnoses) if diagnoses else {},
         "ranges": {key: list(ends) for key, ends in report.ranges.items() if all(map(math.isfinite, ends))},
         "verdicts": {name: say_in(say(f"verdict.{name}"), language) for name in VERDICTS},

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.document import cell, to_markdown
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.metrics.documents import retrieval_summary
 from mlflow_ragmetrics.report.diagnosis import (
     Diagnosis,
     cause_figures,
@@ -22,7 +21,7 @@ from mlflow_ragmetrics.report.diagnosis import (
     diagnosis_columns,
 )
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import Failures, Ranking, count_lines, failure_lines, judge_lines
+from mlflow_ragmetrics.report.marks import count_lines, failure_lines, judge_lines
 from mlflow_ragmetrics.report.page import report_page, write_page
 from mlflow_ragmetrics.report.sessions import (
     Session,
@@ -34,9 +33,10 @@ from mlflow_ragmetrics.report.sessions import (
     turn_limit,
 )
 from mlflow_ragmetrics.report.slices import slices_frame
-from mlflow_ragmetrics.report.summary import agreement_lines, measured_figures, panel_figures, summarize_rows
+from mlflow_ragmetrics.report.summary import agreement_lines, measured_figures, panel_figures
 from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.report.text import report_blocks, usage_line
+from mlflow_ragmetrics.report.totals import Totals
 from mlflow_ragmetrics.report.true_score import Method, TrueScore, true_score
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.rows.groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
@@ -57,7 +57,8 @@ class Report:
     ``description`` says how it was made (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
     ``warnings`` what was left out, ``source`` the file the rows came from, ``figures`` what was found beyond the rows'
     scores, such as repeatability. ``stopped`` says why it ended before every row was scored, where it did. ``ranges``
-    are the lowest and the highest value of each key, where they are known.
+    are the lowest and the highest value of each key, where they are known. ``totals``: what the figures follow from; of
+    all rows that were scored, where ``rows`` are only the worst of these.
     """
 
     rows: Sequence[Row]
@@ -68,9 +69,14 @@ class Report:
     figures: Mapping[str, float] = field(default_factory=dict)
     stopped: Union[str, None] = None
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, repr=False, compare=False)
+    totals: Totals = field(default_factory=Totals, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for row in self.rows if not self.totals.rows else ():
+            self.totals.add(row)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return self.totals.rows
 
     def __getitem__(self, row: str) -> Row:
         """The row with this id, which a notebook shows with its answer marked; ``InvalidDataError`` for another."""
@@ -83,10 +89,10 @@ class Report:
     def _places(self) -> dict[str, int]:
         return {row.sample.id: place for place, row in enumerate(self.rows)}
 
-    @cached_property
+    @property
     def keys(self) -> list[str]:
         """The keys of the scores, in the suite's order."""
-        return list(dict.fromkeys(key for row in self.rows for key in row.scores))
+        return self.totals.keys
 
     @property
     def table(self) -> pd.DataFrame:
@@ -122,8 +128,7 @@ class Report:
     def metrics(self) -> dict[str, float]:
         """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
         scores = [row.scores for row in self.rows]
-        figures = {**summarize_rows(scores, self._group_names()), **panel_figures(scores), **retrieval_summary(scores)}
-        figures |= cause_figures(self._causes)
+        figures = self.totals.figures(self._group_names()) | panel_figures(scores) | cause_figures(self._causes)
         for key, sessions in self._sessions.items():
             figures |= {f"{key}/{name}": value for name, value in session_figures(sessions).items()}
         return {**figures, **self.figures}
@@ -176,7 +181,7 @@ class Report:
     @cached_property
     def _sessions(self) -> dict[str, list[Session]]:
         """The conversations by each metric that has a threshold, and by faithfulness, where rows belong to some."""
-        column = self._session_column
+        column = self._session_column if len(self.rows) == len(self) else None
         return {} if column is None else {key: self._sessions_of(key, column) for key in keys_of_turns(self.rows)}
 
     def true_score(
@@ -205,11 +210,7 @@ class Report:
     @cached_property
     def incomplete(self) -> str | None:
         """Why the figures are not those of a whole evaluation: it was stopped, or no judge answered; else ``None``."""
-        return self.stopped or self._failures.silence
-
-    @cached_property
-    def _failures(self) -> Failures:
-        return Failures(self.rows)
+        return self.stopped or self.totals.failures.silence
 
     @property
     def _language(self) -> str:
@@ -218,7 +219,7 @@ class Report:
     @property
     def banner(self) -> list[str]:
         """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
-        failed = failure_lines(self._failures.causes, len(self), self.incomplete, self._language)
+        failed = failure_lines(self.totals.failures.causes, len(self), self.incomplete, self._language)
         counts = count_lines(self.keys, self.metrics, len(self), self._language)
         return [*failed, *counts, *agreement_lines(self.keys, self.metrics)]
 
@@ -232,24 +233,14 @@ class Report:
     @property
     def judged_by(self) -> list[str]:
         """Who judged, and how far that can be trusted; nothing where no judge was asked."""
-        return judge_lines(self._failures.asked, self.description.get("judge", []), self._language)
-
-    @cached_property
-    def ranking(self) -> Ranking:
-        """Which rows are the worst: by the composite that has scores, else by the worst of each row's scores."""
-        scores = [(key, score) for row in self.rows for key, score in row.scores.items()]
-        better = {key: score.higher_is_better for key, score in scores if score.higher_is_better is not True}
-        composites = {key for key, score in scores if "coverage" in score.details}
-        scored = {key for key, score in scores if score.scored}
-        keys = sorted(self.keys, key=lambda key: key not in composites)
-        return Ranking(keys, better, next((key for key in keys if key in composites & scored), None))
+        return judge_lines(self.totals.failures.asked, self.description.get("judge", []), self._language)
 
     def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
         """The ``count`` worst rows: by ``key``, else by the composite, else by the worst of each row's scores.
 
         Worst is lowest, or highest where lower is better; what is neither ranks no row, unless it is ``key``.
         """
-        ranking = self.ranking if key is None else replace(self.ranking, key=key)
+        ranking = self.totals.ranking if key is None else replace(self.totals.ranking, key=key)
         return [self.rows[place] for place in ranking.worst(self.rows, count)]
 
     def check(
@@ -273,7 +264,7 @@ class Report:
             fail_under,
             min_scored,
             fail_over=fail_over,
-            better=self.ranking.better,
+            better=self.totals.ranking.better,
             rows=len(self),
             incomplete=self.incomplete,
             ranges=self.ranges,

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
 from statistics import fmean
 
 import numpy as np
 
-from mlflow_ragmetrics.core.score import DOUBTS, Score, score_of
+from mlflow_ragmetrics.core.score import Score, score_of
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.report.tables import judge_slugs
+from mlflow_ragmetrics.report.totals import Totals
 from mlflow_ragmetrics.rows.groups import SESSION, sample_groups
-from mlflow_ragmetrics.statistics import bootstrap_intervals
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
-from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups
+from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
 _WORTH_A_WARNING = 1.1
@@ -46,24 +45,10 @@ def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object
     if groups is not None and len(groups) != len(found):
         message = f"groups: {len(groups)} names for {len(found)} rows; give one per row"
         raise InvalidOptionError(message, param="groups")
-    return _figures([found], groups)[0]
-
-
-def summarize_rows(rows: Sequence[Mapping[str, Score]], groups: Sequence[object] | None = None) -> dict[str, float]:
-    """All run metrics of an evaluation: ``<key>/mean`` and the rest of ``summarize`` for each key of the rows.
-
-    The white-paper family has ``<key>_1to5/mean`` as well. ``groups`` names that of each row.
-    """
-    keys = list(dict.fromkeys(key for row in rows for key in row))
-    columns = [[row.get(key) for row in rows] for key in keys]
-    figures: dict[str, float] = {}
-    for key, column, own in zip(keys, columns, _figures(columns, groups), strict=True):
-        scores = [score for score in column if score is not None]
-        figures |= {f"{key}/{name}": float(value) for name, value in own.items()}
-        scaled = [score.scaled for score in scores if score.scaled is not None]
-        if scaled:
-            figures[f"{key}_1to5/mean"] = fmean(scaled)
-    return figures
+    totals = Totals(keys=[""])
+    for score in found:
+        totals.add_scores({"": score})
+    return {name.removeprefix("/"): value for name, value in totals.figures(groups).items()}
 
 
 def measured_figures(figures: Mapping[str, float], keys: Sequence[str]) -> dict[str, float]:
@@ -124,56 +109,6 @@ def repeated_questions(questions: Sequence[str | None], keys: Sequence[str], val
         f"variance of {key} is {effect:.1f} times that of independent rows (its design effect), which the intervals do "
         f'not show; groups="question" makes them show it'
     )
-
-
-def _figures(
-    columns: Sequence[Sequence[Score | None]], groups: Sequence[object] | None = None
-) -> list[dict[str, float]]:
-    matrix = score_matrix(columns)
-    if not matrix.size:
-        return [_counts([score for score in scores if score is not None]) for scores in columns]
-    intervals = bootstrap_intervals(list(matrix.T), groups=groups)
-    marks = [{}] * len(columns) if groups is None else [group_marks(each) for each in describe_groups(matrix, groups)]
-    return [
-        {
-            **_mean([score.value for score in scores if score is not None and score.value is not None], interval),
-            **_counts([score for score in scores if score is not None]),
-            **mark,
-        }
-        for scores, interval, mark in zip(columns, intervals, marks, strict=True)
-    ]
-
-
-def group_marks(grouping: Grouping) -> dict[str, float]:
-    """How the rows are grouped; nothing where no row is scored."""
-    if not grouping.rows:
-        return {}
-    effect = {} if grouping.design_effect is None else {"design_effect": grouping.design_effect}
-    return {"n_groups": grouping.groups, **effect, **({"few_groups": 1} if grouping.few_groups else {})}
-
-
-def _mean(values: Sequence[float], interval: tuple[float, float] | None) -> dict[str, float]:
-    limits = {} if interval is None else {"ci_low": interval[0], "ci_high": interval[1]}
-    return {"mean": fmean(values), **limits} if values else {}
-
-
-def _counts(scores: Sequence[Score]) -> dict[str, float]:
-    of_status = Counter(map(attrgetter("status"), scores))
-    names = {"n_scored": "ok", "n_skipped": "skipped", "n_error": "error"}
-    figures: dict[str, float] = {name: of_status[status] for name, status in names.items()}
-    figures["n_measured"] = sum(score.measured for score in scores)
-    verdicts = [score.passed for score in scores if score.value is not None and score.passed is not None]
-    if verdicts:
-        figures["pass_rate"] = fmean(verdicts)
-    without_context = [score.details["no_context"] for score in scores if "no_context" in score.details]
-    if without_context:
-        figures["n_no_context"] = sum(map(bool, without_context))
-    codes = Counter(code for score in scores for code in {code for code, _ in score.warnings})
-    figures |= {name: codes[code] for code, name in DOUBTS.items() if codes[code]}
-    coverages = [score.details["coverage"] for score in scores if "coverage" in score.details]
-    if coverages:
-        figures["coverage"] = fmean(coverages)
-    return figures
 
 
 def panel_figures(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:

@@ -65,7 +65,7 @@ def usage_line(report: Report) -> Line:
 def figures_table(report: Report) -> Table:
     """One line per metric: mean, 95 % interval, 1–5 value, share that passed, and how many rows were scored."""
     figures = measured_figures(report.metrics, report.keys)
-    keys = report.ranking.keys
+    keys = report.totals.ranking.keys
     styles = [_style(figures, key) for key in keys]
     cells = {
         "metric": keys,
@@ -128,7 +128,7 @@ def _style(figures: Mapping[str, float], key: str) -> Style:
 
 def _explanations(report: Report) -> Iterator[str]:
     """What composites are made of, which metrics are better the lower, what groups do, and figures of the whole."""
-    figures, better = report.metrics, report.ranking.better
+    figures, better = report.metrics, report.totals.ranking.better
     weights: Mapping[str, Mapping[str, float]] = report.description.get("weights", {})
     for key, shares in weights.items():
         total = sum(shares.values())
@@ -158,7 +158,7 @@ def _explanations(report: Report) -> Iterator[str]:
 
 
 def _worst_rows(report: Report, count: int) -> list[Block]:
-    ranking = report.ranking
+    ranking = report.totals.ranking
     worst = report.worst_rows(count)
     if not worst:
         return []

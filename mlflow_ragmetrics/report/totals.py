@@ -1,31 +1,36 @@
-"""Figures of rows that are not kept: from what was counted while they passed, or where they are."""
+"""The figures of an evaluation, from what is counted while its rows pass."""
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
-from mlflow_ragmetrics.core.score import DOUBTS, Score
+from mlflow_ragmetrics.core.score import DOUBTS, Better, Score
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.metrics.documents import RetrievalCounts
 from mlflow_ragmetrics.report.diagnosis import CAUSES, causes_line
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import Cause, count_lines, failure_lines
-from mlflow_ragmetrics.report.summary import group_marks
-from mlflow_ragmetrics.statistics.groups import describe_totals, totals_of_sums
-from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_interval
+from mlflow_ragmetrics.report.marks import Cause, Failures, Ranking, count_lines, failure_lines
+from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups, describe_totals, totals_of_sums
+from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_interval, bootstrap_intervals
 from mlflow_ragmetrics.statistics.moments import Moments, interval_of_moments, interval_of_totals
-from mlflow_ragmetrics.statistics.resampling import Vector
+from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
 from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking.describe import cause_figure
 
-__all__ = ["MARKS", "RunningTotals", "Summary", "figures_of_totals"]
+__all__ = ["MARKS", "Summary", "Totals", "figures_of_totals", "group_marks"]
 
 MARKS = (*DOUBTS.values(), "n_fewer_judges")
 """Counts of rows that stand among the figures only where they are not 0."""
 
+_DOUBTS = frozenset(DOUBTS.values())
+_STATUS_COUNTS = {"ok": "n_scored", "skipped": "n_skipped", "error": "n_error"}
 _COUNTS = ("n_scored", "n_skipped", "n_error", "n_measured", "n_no_context")
 _AVERAGES = ("mean", "pass_rate", "coverage")
 
@@ -113,77 +118,138 @@ def _limits(interval: tuple[float, float] | None) -> dict[str, float]:
     return {} if interval is None else {"ci_low": interval[0], "ci_high": interval[1]}
 
 
-class RunningTotals:
-    """What the figures of one metric follow from, score by score; the scores are kept as long as they are few."""
+class Totals:
+    """What the figures of an evaluation follow from, taken row by row: 8 bytes for each score, and some counts."""
+
+    def __init__(self, rows: Iterable[Row] = (), keys: Iterable[str] = ()) -> None:
+        self.rows = 0
+        self.failures = Failures()
+        self._metrics = {key: _MetricTotals() for key in keys}
+        self._retrieval = RetrievalCounts()
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: Row) -> None:
+        """Take one more row."""
+        self.failures.add(row)
+        self.add_scores(row.scores)
+
+    def add_scores(self, scores: Mapping[str, Score]) -> None:
+        """Take the scores of one more row."""
+        self._retrieval.add(scores)
+        for key, score in scores.items():
+            if key not in self._metrics:
+                self._metrics[key] = _MetricTotals()
+            self._metrics[key].add(score, self.rows)
+        self.rows += 1
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the scores, in the order in which they came."""
+        return list(self._metrics)
+
+    @property
+    def better(self) -> dict[str, Better]:
+        """Keys whose higher values are not better: ``False`` if lower is better, ``None`` if neither side is."""
+        return {key: each.better for key, each in self._metrics.items() if each.better is not True}
+
+    @property
+    def composites(self) -> list[str]:
+        """The keys of the weighted composites."""
+        return [key for key, each in self._metrics.items() if "coverage" in each.sums]
+
+    @property
+    def ranking(self) -> Ranking:
+        """The order of the worst rows: by the first composite that was scored, else by the worst score of each row."""
+        composite = next((key for key in self.composites if self._metrics[key].counts["n_scored"]), None)
+        keys = sorted(self.keys, key=lambda key: key not in self.composites)
+        return Ranking(keys, self.better, composite)
+
+    @property
+    def matrix(self) -> Matrix:
+        """The values, rows by keys, NaN where there is none."""
+        return np.array([each.column(self.rows) for each in self._metrics.values()]).T
+
+    def figures(self, groups: Sequence[object] | None = None) -> dict[str, float]:
+        """``<key>/mean``, ``<key>/n_scored``, … of each key; ``groups`` names the group of each row."""
+        figures: dict[str, float] = {}
+        columns = {key: each.column(self.rows) for key, each in self._metrics.items()}
+        step = max(1, len(columns)) if self.rows <= MANY_ROWS else 1  # of many rows one metric at a time, for memory
+        for start in range(0, len(columns), step):
+            some = dict(islice(columns.items(), start, start + step))
+            for key, own in zip(some, _figures_of_columns(list(some.values()), groups), strict=True):
+                own |= self._metrics[key].figures()
+                scaled = {f"{key}_1to5/mean": own.pop("1to5")} if "1to5" in own else {}
+                figures |= {f"{key}/{name}": float(value) for name, value in own.items()} | scaled
+        return figures | self._retrieval.figures(figures)
+
+
+class _MetricTotals:
+    """The values of one metric, NaN where a row has none, and what is counted of its scores."""
 
     def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._sums: dict[str, tuple[float, int]] = {}
-        self._values: array[float] | None = array("d")
-        self._groups: dict[str, tuple[int, float]] = {}
-        self._moments = 0, 0.0, 0.0, 0.0
-        self._range = np.inf, -np.inf
+        self.better: Better = True
+        self.values = array("d")
+        self.counts: Counter[str] = Counter()
+        self.sums: dict[str, tuple[float, int]] = {}
 
-    def add(self, score: Score, group: str | None = None) -> None:
-        """Take one more score, of a row of this group."""
-        counts, details, value = self._counts, score.details, score.value
-        counts["n_scored"] += score.scored
+    def add(self, score: Score, row: int) -> None:
+        counts, details, value = self.counts, score.details, score.value
+        self.better = score.higher_is_better
+        self._fill(row)
+        self.values.append(math.nan if value is None else value)
+        counts[_STATUS_COUNTS[score.status or "skipped"]] += 1
         counts["n_measured"] += score.measured
         if "no_context" in details:
-            counts["n_no_context"] += 0  # where a metric looks at contexts, the count stands there though it is 0
+            counts["n_no_context"] += bool(details["no_context"])
         for mark in score.marks:
-            counts[mark] += 1
+            if mark in _DOUBTS:
+                counts[mark] += 1
         if score.scaled is not None:
             self._average("1to5", score.scaled)
-        if details.get("coverage") is not None:
+        if "coverage" in details:
             self._average("coverage", details["coverage"])
         if value is not None and score.passed is not None:
             self._average("pass_rate", score.passed)
-        if value is not None:
-            self._take(value)
-            if group is not None:
-                rows, total = self._groups.get(group, (0, 0.0))
-                self._groups[group] = rows + 1, total + value
 
     def _average(self, name: str, number: float) -> None:
-        total, count = self._sums.get(name, (0.0, 0))
-        self._sums[name] = total + float(number), count + 1
+        total, count = self.sums.get(name, (0.0, 0))
+        self.sums[name] = total + number, count + 1
 
-    def _take(self, value: float) -> None:
-        """Pébay (2008): mean and the sums of the second and third powers around it, one value at a time."""
-        count, mean, squares, cubes = self._moments
-        count += 1
-        change = value - mean
-        step = change / count
-        term = change * step * (count - 1)
-        cubes += term * step * (count - 2) - 3 * step * squares
-        self._moments = count, mean + step, squares + term, cubes
-        least, most = self._range
-        if not least <= value <= most:
-            self._range = min(least, value), max(most, value)
-        if value not in (0.0, 1.0):
-            self._counts["n_between"] += 1
-        if self._values is not None:
-            self._values.append(value)
-            if len(self._values) > MANY_ROWS:
-                self._values = None
+    def _fill(self, rows: int) -> None:
+        if len(self.values) < rows:
+            self.values.extend([math.nan] * (rows - len(self.values)))
 
-    def forget_groups(self) -> None:
-        """Keep no groups: there are none."""
-        self._groups.clear()
+    def column(self, rows: int) -> Vector:
+        """A value for each of so many rows."""
+        self._fill(rows)
+        return np.frombuffer(self.values, dtype=float)
 
-    def figures(self, key: str, *, grouped: bool) -> dict[str, float]:
-        """The figures so far, each as ``<key>/…``."""
-        count, mean, squares, cubes = self._moments
-        totals: dict[str, float] = {"n_scored": 0, "n_skipped": 0, "n_error": 0, **self._counts}
-        totals |= {name: total / number for name, (total, number) in self._sums.items()}
-        if count:
-            deviation = float(np.sqrt(squares / count))
-            skewness = cubes / count / deviation**3 if deviation else 0.0
-            totals |= {"mean": mean, "deviation": deviation, "skewness": skewness}
-            totals |= {"least": self._range[0], "most": self._range[1], "n_between": self._counts["n_between"]}
-        sums = np.array(list(self._groups.values()), dtype=float).reshape(-1, 2).T
-        groups = (sums[0], sums[1]) if grouped else None
-        found = figures_of_totals(totals, values=self._values, groups=groups)
-        scaled = {f"{key}_1to5/mean": totals["1to5"]} if "1to5" in totals else {}
-        return {f"{key}/{name}": float(value) for name, value in found.items()} | scaled
+    def figures(self) -> dict[str, float]:
+        """The counts and averages."""
+        counts = dict.fromkeys((*_STATUS_COUNTS.values(), "n_measured"), 0) | self.counts
+        return counts | {name: total / count for name, (total, count) in self.sums.items()}
+
+
+def _figures_of_columns(columns: Sequence[Vector], groups: Sequence[object] | None) -> list[dict[str, float]]:
+    """Mean and interval of each column, and what groups do to the interval."""
+    if not columns or not columns[0].size:
+        return [{} for _ in columns]
+    intervals = bootstrap_intervals([column.tolist() for column in columns], groups=groups)
+    marks: list[dict[str, float]] = [{}] * len(columns)
+    if groups is not None:
+        marks = [group_marks(each) for each in describe_groups(np.array(columns).T, groups)]
+    figures = []
+    for column, interval, mark in zip(columns, intervals, marks, strict=True):
+        values = column[~np.isnan(column)]
+        mean = {"mean": math.fsum(values) / values.size} if values.size else {}
+        figures.append(mean | _limits(interval) | mark)
+    return figures
+
+
+def group_marks(grouping: Grouping) -> dict[str, float]:
+    """How the rows are grouped; nothing where no row is scored."""
+    if not grouping.rows:
+        return {}
+    effect = {} if grouping.design_effect is None else {"design_effect": grouping.design_effect}
+    return {"n_groups": grouping.groups, **effect, **({"few_groups": 1} if grouping.few_groups else {})}

@@ -70,10 +70,11 @@ def _plain_object(value: Any) -> Any:
 
 
 Data = Any
-"""A path of a file or folder, an address of traces (``traces:/EXPERIMENT?since=24h``), a frame (pandas, Polars), an
-Arrow table, a data set (MLflow, Hugging Face, ragas, deepeval), or any iterable of mappings, samples, dataclasses or
-pydantic models."""
+"""A path of a file or folder, an address of traces (``traces:/EXPERIMENT?since=24h``) or of a run's rows
+(``runs:/RUN``, its id or name), a frame (pandas, Polars), an Arrow table, a data set (MLflow, Hugging Face, ragas,
+deepeval), or any iterable of mappings, samples, dataclasses or pydantic models."""
 
+RUNS = "runs:/"
 _LOOK_AHEAD = 100
 
 
@@ -88,6 +89,11 @@ def read_rows(data: Data, delimiter: str | None = None) -> Iterator[Any]:
     """
     if isinstance(data, str) and data.startswith(SCHEME):
         yield from _checked_rows(read_traces(data))
+    elif isinstance(data, str) and data.startswith(RUNS):
+        from mlflow_ragmetrics.rows.results import results_of
+        from mlflow_ragmetrics.rows.stored_rows import stored_samples
+
+        yield from stored_samples(results_of(data.removeprefix(RUNS)))
     elif isinstance(data, (str, os.PathLike)):
         yield from records_of_exports(read_file(data, check_delimiter(delimiter)))
     else:

@@ -53,7 +53,7 @@ def write_rows(path: Path, count: int) -> None:
 def measured(folder: Path, rows: int, options: Sequence[str]) -> dict[str, Any]:
     """Memory of each part of a run in MB, its CPU and wall seconds, and the load of the machine."""
     write_rows(folder / "rows.parquet", rows)
-    arguments = ["evaluate", "rows.parquet", *options, "--no-log", "--no-progress", "--output", "scored.parquet"]
+    arguments = ["evaluate", "rows.parquet", *options, "--no-log", "--output", "scored.parquet"]
     began = time.perf_counter()
     with (folder / "said.txt").open("w") as said:
         command = subprocess.Popen([sys.executable, "-c", _COMMAND, *arguments], cwd=folder, stdout=said, stderr=said)

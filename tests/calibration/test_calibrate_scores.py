@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
@@ -146,18 +144,6 @@ def test_others_scores_are_good_from_a_half() -> None:
 
 def test_without_a_threshold_a_half_is_the_default() -> None:
     assert rm.calibrate(scored([0.9, 0.1]), [True, False]).default == 0.5
-
-
-def test_only_a_threshold_that_beats_the_default_is_saved(tmp_path: Path) -> None:
-    suite = tmp_path / "suite.yaml"
-    suite.write_text("metrics: [faithfulness]\n")
-    kept = rm.calibrate(REPORT, GOOD, default=0.68)
-    assert kept.gain is not None
-    assert not kept.save(suite)
-    assert suite.read_text() == "metrics: [faithfulness]\n"
-    better = rm.calibrate(REPORT, GOOD)
-    assert better.save(suite)
-    assert f"faithfulness: {better.threshold:g}" in suite.read_text()
 
 
 def test_ten_bins_of_equal_width_hold_the_scores() -> None:

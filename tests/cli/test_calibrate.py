@@ -5,7 +5,6 @@ from pathlib import Path
 import mlflow
 import pandas as pd
 import pytest
-import yaml
 
 from ..calibration.reports import labelled_report
 from .conftest import Run
@@ -27,21 +26,10 @@ def test_agreement_and_threshold_are_shown(ragmetrics: Run, rows: str, labels: s
         assert said in result.output
 
 
-def test_the_threshold_goes_into_the_suite(ragmetrics: Run, rows: str, tmp_path: Path) -> None:
-    suite = tmp_path / "suite.yaml"
-    suite.write_text("preset: white_paper  # ours\n", encoding="utf-8")
-    result = ragmetrics("calibrate", rows, "human", "--save", "suite.yaml", "--plot", "plot.png")
+def test_the_reliability_plot_is_written(ragmetrics: Run, rows: str, tmp_path: Path) -> None:
+    result = ragmetrics("calibrate", rows, "human", "--plot", "plot.png")
     assert result.exit_code == 0, result.output
-    assert 0.6 < yaml.safe_load(suite.read_text(encoding="utf-8"))["thresholds"]["faithfulness"] < 0.75
-    assert "# ours" in suite.read_text(encoding="utf-8")
     assert (tmp_path / "plot.png").stat().st_size > 1000
-
-
-def test_a_default_that_is_kept_is_not_written(ragmetrics: Run, rows: str, tmp_path: Path) -> None:
-    (tmp_path / "suite.yaml").write_text("preset: white_paper\n", encoding="utf-8")
-    result = ragmetrics("calibrate", rows, "human", "--default", "0.68", "--save", "suite.yaml")
-    assert "not written into suite.yaml" in result.output
-    assert (tmp_path / "suite.yaml").read_text(encoding="utf-8") == "preset: white_paper\n"
 
 
 def test_peoples_feedback_on_the_experiments_traces_are_labels(ragmetrics: Run, mlflow_store: str) -> None:
@@ -68,8 +56,7 @@ def test_peoples_feedback_on_the_experiments_traces_are_labels(ragmetrics: Run, 
         ([], "give either LABELS"),
         (["human", "--feedback"], "either LABELS"),
         (["--feedback"], "needs a run in MLflow"),
-        (["nowhere.csv"], "there is no file nowhere.csv"),
-        (["human", "--save", "gone.yaml"], "there is no suite gone.yaml"),
+        (["nowhere.csv"], "nowhere.csv does not exist"),
         (["human", "--key", "rouge"], "'rouge' is not a metric"),
     ],
 )

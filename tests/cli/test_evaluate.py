@@ -98,9 +98,7 @@ def test_the_environment_names_the_experiment(ragmetrics, written, rows, monkeyp
         (['{"answer": "a"}'], ["--judge", "nobody"], ["'nobody'", "lexical", "openai:/"]),
         (['{"answer": "a"}'], ["--embeddings", "nothing"], ["'nothing'", "char-ngram"]),
         (['{"answer": "a"}'], ["--language", "fr"], ["'fr'", "en and ru"]),
-        (['{"answer": "a"}'], ["--weights", "faithfulness"], ["--weights", "name=value"]),
-        (['{"answer": "a"}'], ["--weights", "faithfulness=-1"], ["faithfulness", "-1"]),
-        (['{"answer": "a"}'], ["--thresholds", "strict"], ["'strict'", "balanced"]),
+        (['{"answer": "a"}'], ["--fail-over", "faithfulness"], ["--fail-over", "name=value"]),
         (['{"answer": "a"}'], ["--columns", "answr=a"], ["answr"]),
         (['{"answer": "a"}'], ["--fail-under", "faith=1"], ["'faith'", "faithfulness"]),
         (['{"answer": "a"}'], ["--fail-under", "faithfulness=high"], ["'high'", "number"]),
@@ -248,7 +246,7 @@ def test_an_interruption_ends_with_130(ragmetrics, written, rows, monkeypatch):
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mlflow_ragmetrics.suite.Suite.evaluate", interrupt)
+    monkeypatch.setattr("mlflow_ragmetrics.suite.Suite.evaluate_samples", interrupt)
     result = ragmetrics("evaluate", written(rows))
     assert result.exit_code == 130
     assert len(result.stderr.splitlines()) == 1
@@ -297,3 +295,44 @@ def test_a_dry_run_says_what_it_would_take_and_does_nothing(ragmetrics, written,
     assert [name for name in after if name not in before and not name.endswith(".jsonl")] == []
     free = ragmetrics("evaluate", written(rows), "--dry-run")
     assert "No language model is asked" in free.stdout
+
+
+def test_a_suite_file_has_what_the_command_line_has_no_option_for(ragmetrics, written, rows, tmp_path):
+    settings = "by: topic\nrepeat: 2\nprices: {input: 1, output: 2}\nmax_calls: 5\n"
+    (tmp_path / "suite.yaml").write_text(f"metrics: [faithfulness]\n{settings}", encoding="utf-8")
+    topics = [{**row, "topic": topic} for row, topic in zip(rows, ("height", "length"), strict=True)]
+    result = ragmetrics("evaluate", written(topics), "--suite", "suite.yaml", "--no-log", "-o", "rows.jsonl")
+    assert result.exit_code == 0, result.output
+    assert "topic" in result.stdout
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 2
+    planned = ragmetrics("evaluate", written(rows), "--suite", "suite.yaml", "-j", "openai:/gpt-4o-mini", "--dry-run")
+    assert "$" in planned.stdout
+    refused = ragmetrics("evaluate", written(rows), "--suite", "suite.yaml", "--no-log")
+    assert (refused.exit_code, "no row has 'topic'" in refused.stderr) == (2, True)
+
+
+def test_the_delimiter_and_the_joining_column_stand_in_the_suite_file(ragmetrics, tmp_path):
+    (tmp_path / "a.csv").write_text("answer;contexts\na;a\n")
+    assert "separated by semicolons" in ragmetrics("evaluate", "a.csv", "-m", "faithfulness", "--no-log").stderr
+    suite = tmp_path / "suite.yaml"
+    suite.write_text("metrics: [faithfulness]\ndelimiter: ';'\n")
+    given = ragmetrics("evaluate", "a.csv", "--suite", "suite.yaml", "--no-log")
+    assert (given.exit_code, "separated" in given.stderr) == (0, False)
+    suite.write_text("metrics: [faithfulness]\ndelimiter: ab\n")
+    assert "must be one character" in ragmetrics("evaluate", "a.csv", "--suite", "suite.yaml", "--no-log").stderr
+
+
+def test_the_rows_of_a_run_are_scored_again(ragmetrics, written, rows):
+    assert ragmetrics("evaluate", written(rows), "-m", "faithfulness", "--run-name", "first").exit_code == 0
+    again = ragmetrics("evaluate", "runs:/first", "--run-name", "again")
+    assert again.exit_code == 0, again.output
+    first, second = sorted(runs(), key=lambda run: run.info.start_time)
+    for name in ("faithfulness/mean", "faithfulness/pass_rate"):
+        assert second.data.metrics.get(name) == first.data.metrics.get(name)
+    assert second.info.run_name == "again"
+    other = ragmetrics("evaluate", "runs:/first", "-m", "coherence", "--no-log")
+    assert "coherence" in other.stdout
+    planned = ragmetrics("evaluate", "runs:/first", "--judge", "openai:/gpt-4o-mini", "--dry-run")
+    assert "Nothing was sent" in planned.stdout
+    assert "prices" in planned.stdout
+    assert ragmetrics("evaluate", "runs:/nobody").exit_code == 2

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,9 +11,9 @@ from .conftest import Run, Write
 Rows = list[dict[str, Any]]
 
 
-def test_gates_are_written_as_junit_and_json(ragmetrics: Run, written: Write, rows: Rows, tmp_path: Path) -> None:
+def test_gates_are_written_as_junit(ragmetrics: Run, written: Write, rows: Rows, tmp_path: Path) -> None:
     limits = ("--fail-under", "faithfulness=0.99", "--min-scored", "correctness=0.5")
-    files = ("--junit", "gates.xml", "--json", "gates.json", "--no-log")
+    files = ("--junit", "gates.xml", "--no-log")
     result = ragmetrics("evaluate", written(rows), "-m", "faithfulness", "-m", "correctness", *limits, *files)
     assert result.exit_code == 1
     gates, cases = ElementTree.fromstring((tmp_path / "gates.xml").read_text(encoding="utf-8"))
@@ -24,10 +23,10 @@ def test_gates_are_written_as_junit_and_json(ragmetrics: Run, written: Write, ro
     assert tower.find("failure").get("message").startswith("faithfulness is 0.5000, below the gate's 0.99: ")
     assert river.find("failure") is None
     assert {each.get("name"): each.get("value") for each in river[0]}["faithfulness"] == "1"
-    content = json.loads((tmp_path / "gates.json").read_text(encoding="utf-8"))
-    assert [check["name"] for check in content["checks"]] == ["faithfulness/mean", "correctness/n_measured"]
-    assert [line for line in result.stderr.splitlines() if "Gate" in line] == [
-        f"Gate not reached: {content['checks'][0]['reason']}"
+    lines = [line for line in result.output.splitlines() if "Gate" in line]
+    assert [line[:40] for line in lines] == [
+        "Gate not reached: faithfulness/mean is 0",
+        "Gate reached: correctness: 2 of 2 rows w",
     ]
 
 

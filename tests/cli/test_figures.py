@@ -1,4 +1,4 @@
-"""Groups, slices, power and true scores on the command line."""
+"""Groups and slices on the command line."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def run(*arguments: str) -> tuple[int, str]:
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two versions' answers in eight conversations on two topics, evaluated into a.parquet and b.parquet."""
     monkeypatch.chdir(tmp_path)
+    Path("by_topic.yaml").write_text("metrics: [coherence]\nby: topic\n")
     for name, good in (("a", 3), ("b", 7)):
         rows = [
             {
@@ -41,17 +42,16 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_groups_slices_true_scores_and_gates_of_an_evaluation() -> None:
+def test_groups_slices_and_gates_of_an_evaluation() -> None:
     code, text = run(
-        *("evaluate", "a.jsonl", "-m", "coherence", "--no-log", "--groups", "talk", "--by", "topic"),
-        *("--true-score", "coherence=human", "--fail-under", "coherence/true_low=0.99,coherence/ci_low=0.99"),
+        *("evaluate", "a.jsonl", "--suite", "by_topic.yaml", "--no-log", "--groups", "talk"),
+        *("--fail-under", "coherence/ci_low=0.99"),
     )
     assert code == 1
     assert "Intervals are those over 8 groups (talk)" in text
     assert "few groups: the interval may cover less than 95 %" in text
     assert "p (Holm)" in text
-    assert "12 labels in 3 groups (few groups) of 32 rows" in text
-    assert "Gate not reached: coherence/true_low is" in text
+    assert "Gate not reached: coherence/ci_low is" in text
     assert "(few groups) and must be at least 0.99" in text
 
 
@@ -65,7 +65,8 @@ def test_no_mean_of_a_slice_is_cut_on_narrow_terminals(width: int, monkeypatch: 
     ]
     rows = [{**row, "topic": f"a topic with quite a long name {row['topic']}"} for row in rows]
     Path("long.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    arguments = ("evaluate", "long.jsonl", "--suite", "diagnose", "--no-log", "--by", "topic", "--worst", "0")
+    Path("all.yaml").write_text("preset: diagnose\nby: topic\n")
+    arguments = ("evaluate", "long.jsonl", "--suite", "all.yaml", "--no-log", "--worst", "0")
     lines = CliRunner().invoke(main, list(arguments)).output.splitlines()
     head = next(number for number, line in enumerate(lines) if line.startswith(("topic", "to")) and "mean" in line)
     cells = [line.split() for line in lines[head + 2 : head + 20]]
@@ -82,7 +83,17 @@ def test_marks_of_slices_are_whole_on_the_narrowest_terminals(width: int, monkey
     rows = [json.loads(line) for line in Path("a.jsonl").read_text().splitlines()]
     rows = [{**row, "topic": "a name of a topic" if n < 29 else "small"} for n, row in enumerate(rows)]
     Path("few.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    arguments = ("evaluate", "few.jsonl", "-m", "lexical_relevance", "--no-log", "--by", "topic", "--worst", "0")
+    arguments = (
+        "evaluate",
+        "few.jsonl",
+        "-m",
+        "lexical_relevance",
+        "--suite",
+        "by_topic.yaml",
+        "--no-log",
+        "--worst",
+        "0",
+    )
     lines = CliRunner().invoke(main, list(arguments)).output.splitlines()
     assert sum("few rows" in line for line in lines) == 1
     assert all(len(line) <= width for line in lines[3:])
@@ -108,37 +119,22 @@ def test_mapped_columns_can_be_groups() -> None:
 
 @pytest.mark.usefixtures("files")
 def test_names_that_no_row_has_are_refused_before_scoring() -> None:
-    for option, value in (("--groups", "chat"), ("--by", "colour"), ("--true-score", "coherence=nobody")):
+    Path("by_colour.yaml").write_text("metrics: [coherence]\nby: colour\n")
+    for option, value in (("--groups", "chat"), ("--suite", "by_colour.yaml")):
         code, text = run("evaluate", "a.jsonl", "-m", "coherence", "--no-log", option, value)
         assert code == 2, text
         assert "no row has" in text
-    code, text = run("evaluate", "a.jsonl", "-m", "coherence", "--no-log", "--true-score", "rouge=human")
-    assert code == 2, text
 
 
 @pytest.mark.usefixtures("files")
-def test_a_comparison_over_groups_by_topic_and_by_labels() -> None:
+def test_a_comparison_over_groups_by_topic() -> None:
     arguments = ("compare", "a.parquet", "b.parquet", "--groups", "talk", "--by", "topic", "--allow-different")
-    code, text = run(*arguments, "--true-score", "coherence=human", "--html", "page.html")
+    code, text = run(*arguments, "--html", "page.html")
     assert code == 0, text
     assert "b is better on coherence (+0." in text
     assert "32 questions in 8 groups (few groups))" in text
     assert "topic metric" in text
-    assert "coherence: true score" in text
     assert "(few groups)" in Path("page.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.usefixtures("files")
-def test_power_of_one_run_and_of_two() -> None:
-    code, text = run("power", "a.parquet", "--detect", "0.03", "--groups", "talk", "--json", "power.json")
-    assert code == 0, text
-    assert "0.03 would take about" in text
-    (record,) = json.loads(Path("power.json").read_text(encoding="utf-8"))
-    assert (record["metric"], record["groups"]) == ("coherence", 8)
-    code, text = run("power", "a.parquet", "b.parquet")
-    assert code == 0, text
-    assert "assumed" not in text
-    assert run("power", "a.parquet", "a.parquet", "a.parquet")[0] == 2
 
 
 def test_what_only_a_rule_gave_is_no_figure_in_any_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-from mlflow_ragmetrics.configuration.settings import SuiteSettings
+from mlflow_ragmetrics.suite_file import SuiteSettings
 
 
 def test_the_file_is_written_and_works(ragmetrics, written, rows):

@@ -1,8 +1,7 @@
-"""``show``, ``open`` and ``rescore`` on real runs."""
+"""``show`` on real runs."""
 
 from __future__ import annotations
 
-import webbrowser
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.rows.results import results_of
 from mlflow_ragmetrics.rows.stored_rows import stored_rows, stored_samples
-from tests.report.pages import carried
 
 from .conftest import ROWS, Run
 
@@ -88,36 +86,6 @@ def test_stored_rows_are_those_of_the_report(run: str) -> None:
     assert sample.metadata == {"topic": "x", "faithfulness": 0.25}
 
 
-def test_the_page_of_a_run_is_opened(
-    ragmetrics: Run, run: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda uri: opened.append(uri) or True)
-    assert ragmetrics("open", run).exit_code == 0
-    page = Path(opened[0].removeprefix("file://")).read_text(encoding="utf-8")
-    assert "It was built in 1925" in str(carried(page)["rows"])
-    assert "Wrote page.html" in ragmetrics("open", run, "--output", "page.html").output
-    assert (tmp_path / "page.html").exists()
-    mlflow.start_run(run_name="empty")
-    mlflow.end_run()
-    refused = ragmetrics("open", "empty")
-    assert refused.exit_code == 2
-    assert "has no ragmetrics_report.html" in refused.stderr
-
-
-def test_a_run_is_judged_anew_and_compared(ragmetrics: Run, run: str) -> None:
-    result = ragmetrics("rescore", run, "--judge", "lexical", "--run-name", "again")
-    assert result.exit_code == 0, result.output
-    assert "again (B) against mine (A): 2 rows paired by id" in result.output
-    again = mlflow.search_runs(filter_string="attributes.run_name = 'again'", output_format="list")[0]
-    assert again.data.metrics["vs_mine/faithfulness/difference"] == 0.0
-    planned = ragmetrics("rescore", run, "--judge", "openai:/gpt-4o-mini", "--dry-run")
-    assert "Nothing was sent" in planned.stdout
-    assert "--prices" in planned.stdout
-    priced = ragmetrics("rescore", run, "-j", "openai:/gpt-4o-mini", "--dry-run", "--prices", "input=1,output=2")
-    assert "$" in priced.stdout
-
-
 def test_a_limit_outside_the_range_is_refused_with_the_range(ragmetrics: Run, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"answer": "It is high.", "contexts": ["It is high."]}\n')
     evaluate = ("evaluate", "a.jsonl", "-m", "faithfulness", "--no-log", "--fail-under")
@@ -127,15 +95,6 @@ def test_a_limit_outside_the_range_is_refused_with_the_range(ragmetrics: Run, tm
     assert ragmetrics(*evaluate, "faithfulness_1to5=6").exit_code == 2
     assert ragmetrics(*evaluate, "faithfulness_1to5=4").exit_code == 0
     assert ragmetrics(*evaluate, "faithfulness/pass_rate=1.5").exit_code == 2
-
-
-def test_a_delimiter_can_be_given(ragmetrics: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("answer;contexts\na;a\n")
-    evaluate = ("evaluate", "a.csv", "-m", "faithfulness", "--no-log")
-    assert "separated by semicolons" in ragmetrics(*evaluate).stderr
-    given = ragmetrics(*evaluate, "--delimiter", ";")
-    assert (given.exit_code, "separated" in given.stderr) == (0, False)
-    assert "must be one character" in ragmetrics(*evaluate, "--delimiter", "ab").stderr
 
 
 def test_which_part_failed_is_shown_and_chosen_by(ragmetrics: Run, mlflow_store: str) -> None:
@@ -176,7 +135,7 @@ def test_the_worst_rows_come_first_as_everywhere(ragmetrics: Run, mlflow_store: 
         lines = ragmetrics("show", run).stdout.splitlines()[2:6]
         ranked = [row.sample.id for row in report.worst_rows(4)]
         assert [line.split()[0] for line in lines][: len(ranked)] == ranked
-        assert f"the {report.ranking.word} by {report.ranking.by} is shown" in " ".join(
+        assert f"the {report.totals.ranking.word} by {report.totals.ranking.by} is shown" in " ".join(
             ragmetrics("show", run, "--limit", "1").stdout.split()
         )
     assert "by rule 1.000" in next(line for line in lines if line.startswith("none"))

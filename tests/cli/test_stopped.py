@@ -87,7 +87,7 @@ main()
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_what_was_scored_is_written(number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # beside which the store has its artifacts
-    process = start_slow(tmp_path, "--output", "out.jsonl", "--experiment", "mine", "--by", "question")
+    process = start_slow(tmp_path, "--output", "out.jsonl", "--experiment", "mine")
     process.send_signal(number)
     shown, said = process.communicate(timeout=120)
     assert process.returncode == 128 + number, said

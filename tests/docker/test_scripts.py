@@ -91,7 +91,7 @@ def test_suite_judge_and_cache_come_from_the_environment(worker: dict[str, str])
     assert called[0] == "evaluate"
     assert called[2:] == [
         *("--suite", "full", "--judge", "openai:/gpt-4o-mini"),
-        *("--run-name", "rows.tsv", "--no-progress", "--cache", "judge.sqlite"),
+        *("--run-name", "rows.tsv", "--cache", "judge.sqlite"),
     ]
 
 

@@ -16,9 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.adapters.spark.recipe import Recipe
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.configuration.yaml_text import with_threshold
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.joining import join
@@ -92,21 +90,6 @@ def test_any_suite_file(entries: list[tuple[str, str]], whole: bytes | None) -> 
         path.write_bytes(whole if whole is not None else text.encode("utf-8", "surrogatepass"))
         with in_time():
             rm.Suite.from_yaml(path)
-
-
-@inputs(60, 6000)
-@given(
-    entries=st.lists(st.tuples(st.sampled_from(yaml_names), yaml_values), max_size=4),
-    key=st.sampled_from(["faithfulness", "rouge1_f1"]),
-)
-def test_any_suite_file_gets_a_threshold(entries: list[tuple[str, str]], key: str) -> None:
-    text = "\n".join(f"{name}: {value}" for name, value in entries)
-    with contextlib.suppress(RagMetricsError), in_time():
-        assert "0.25" in with_threshold(text, key, 0.25)
-    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(RagMetricsError), in_time():
-        path = Path(folder) / "suite.yaml"
-        path.write_bytes(text.encode("utf-8", "surrogatepass"))
-        Recipe.of(path, {}).build()
 
 
 @inputs(60, 8000)

@@ -92,9 +92,8 @@ def test_any_preset(preset: Any) -> None:
         rm.Suite.preset(preset)
 
 
-_OPTIONS = ("--fail-under", "--columns", "--weights", "--thresholds", "--metric", "--suite", "--language", "--on",
-            "--min-scored", "--worst", "--limit", "--concurrency", "--repeat", "--judge",
-            "--output")  # fmt: skip
+_OPTIONS = ("--fail-under", "--columns", "--metric", "--suite", "--language", "--groups", "--min-scored", "--worst",
+            "--limit", "--max-calls", "--judge", "--output")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

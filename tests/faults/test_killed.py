@@ -49,7 +49,7 @@ COMMAND = [
         "openai:/local",
     ),
     *(part for name in METRICS for part in ("-m", name)),
-    *("--cache", "cache.db", "--concurrency", str(IN_FLIGHT), "--tracking-uri", "sqlite:///mlflow.db"),
+    *("--cache", "cache.db", "--tracking-uri", "sqlite:///mlflow.db"),
 ]
 
 

@@ -30,7 +30,7 @@ if more:
 from mlflow_ragmetrics.cli import main
 main()
 """
-_OPTIONS = ["evaluate", "rows.jsonl", "-m", "rouge", "-m", "coherence", "--no-progress"]
+_OPTIONS = ["evaluate", "rows.jsonl", "-m", "rouge", "-m", "coherence"]
 _OPTIONS += ["--tracking-uri", "sqlite:///mlflow.db"]
 _LIMITS = (2, 20, 40, 60, 80, 100, 130, 160, 200, 250, 300, 400, 500, 700) if LONG else (30, 150)
 

@@ -49,8 +49,8 @@ def test_thresholds_pass_up_to() -> None:
 def test_worst_rows_are_those_with_most_faults_and_what_is_neither_ranks_none() -> None:
     found = report(0.1, 0.9, 0.6)
     assert [row.sample.id for row in found.worst_rows()] == ["1", "2", "0"]
-    assert [found.ranking.place(row)[1] for row in found.rows[:2]] == ["merit", "faults"]
-    assert (found.ranking.better, found.ranking.word) == ({"faults": False, "length": None}, "worst")
+    assert [found.totals.ranking.place(row)[1] for row in found.rows[:2]] == ["merit", "faults"]
+    assert (found.totals.ranking.better, found.totals.ranking.word) == ({"faults": False, "length": None}, "worst")
     alone = report(0.1, 0.9, metrics=[length])
     assert alone.worst_rows() == []
     assert [row.sample.id for row in alone.worst_rows(key="length")] == ["0", "1"]

@@ -166,20 +166,6 @@ def test_a_prefix_and_russian() -> None:
     assert found.reason.startswith("Генерация: в отрывке 1 сказано")
 
 
-def test_a_stream_counts_the_same_causes(report: rm.Report) -> None:
-    stream = rm.Suite.preset("diagnose", language="ru").stream([row.sample for row in report.rows])
-    assert stream.summary.notes == []
-    assert len(list(stream)) == len(RECORDS)
-    counted = {name: value for name, value in report.metrics.items() if name.startswith("diagnosis/")}
-    assert {name: value for name, value in stream.summary.metrics.items() if name.startswith("diagnosis/")} == counted
-    assert stream.summary.notes == [
-        "Диагноз: retrieval 1, generation 2, not answerable 1, no fault 2, not measured 3",
-    ]
-    other = rm.Suite(["faithfulness"]).stream([report.rows[0].sample])
-    list(other)
-    assert not any(name.startswith("diagnosis/") for name in other.summary.metrics)
-
-
 def test_columns_of_arrow_say_it_under_the_suites_prefix(report: rm.Report) -> None:
     from mlflow_ragmetrics.report.arrow import ScoreColumns
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.report.summary import summarize_rows
+from mlflow_ragmetrics.report.totals import Totals
 
 
 def test_nothing_scored_has_counts_and_no_mean() -> None:
@@ -49,6 +49,8 @@ def test_rows_without_context_and_coverage_are_counted_where_scores_tell_them() 
 
 
 def test_white_paper_scores_have_both_scales() -> None:
-    figures = summarize_rows([{"faithfulness": rm.Score(value=0.5, scaled=3.0)}])
+    totals = Totals()
+    totals.add_scores({"faithfulness": rm.Score(value=0.5, scaled=3.0)})
+    figures = totals.figures()
     assert figures["faithfulness/mean"] == 0.5
     assert figures["faithfulness_1to5/mean"] == 3.0

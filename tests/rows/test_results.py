@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.cli.output import write_report
+from mlflow_ragmetrics.cli.output import Output
 from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows.results import latest_results, results_of
@@ -129,10 +129,9 @@ def test_a_csv_says_what_the_evaluation_said(tmp_path: Path) -> None:
         {"id": "b", "answer": "The tower is low.", "contexts": []},
         {"id": "c", "answer": "The tower is old."},
     ]
-    report = rm.Suite(["faithfulness", "hallucination_rate"]).evaluate(
-        [{**row, "reference": "The tower is high."} for row in rows], progress=False
-    )
-    write_report(report, str(tmp_path / "rows.csv"))
+    suite = rm.Suite(["faithfulness", "hallucination_rate"])
+    report = suite.evaluate([{**row, "reference": "The tower is high."} for row in rows], progress=False)
+    Output(str(tmp_path / "rows.csv"), suite).finish(report)
     results = results_of(tmp_path / "rows.csv")
     found = {row.sample.id: row for row in stored_rows(results)}
     for row in report.rows:

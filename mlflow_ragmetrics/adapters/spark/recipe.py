@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from mlflow_ragmetrics.configuration.yaml_text import read_yaml
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides, is_suite_file
+from mlflow_ragmetrics.suite_file import read_yaml
 
 __all__ = ["Recipe", "is_remote", "suite_of"]
 

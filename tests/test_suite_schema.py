@@ -11,8 +11,7 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.configuration.schema import suite_schema
-from mlflow_ragmetrics.configuration.settings import SuiteSettings
+from mlflow_ragmetrics.suite_file import SuiteSettings, suite_schema
 
 
 def test_the_schema_has_every_key_and_takes_what_the_settings_take() -> None:

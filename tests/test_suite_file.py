@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mlflow_ragmetrics.configuration import load_suite
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.suite import Suite
+from mlflow_ragmetrics.suite_file import load_suite
 
 KEYED = """
 preset: lexical

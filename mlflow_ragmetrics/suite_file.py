@@ -1,0 +1,300 @@
+"""A suite as a YAML file or a mapping: its keys, read, checked, and turned into the arguments of ``Suite``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Union
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+
+from mlflow_ragmetrics.core.judge import Embedding, Judge
+from mlflow_ragmetrics.core.options import kind_of
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.judges.chat.options import Calls, JudgeOptions, Prices, RetryOptions
+from mlflow_ragmetrics.registry import all_metrics
+from mlflow_ragmetrics.selection import PRESETS
+
+_PLAIN = ("preset", "metrics", "weights", "thresholds", "language", "name_prefix", "concurrency", "groups")
+_FOR_CALLS = ("calls", "prices", "max_calls", "max_cost")
+_VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def _from_environment(key: SecretStr) -> SecretStr:
+    if not _VARIABLE.fullmatch(key.get_secret_value()):
+        raise ValueError("a key is not written into the file; name the environment's variable, as in ${OPENAI_API_KEY}")
+    return key
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, (str, dict)) else value
+
+
+def _named(value: object) -> object:
+    return {"model": value} if isinstance(value, str) else value
+
+
+Key = Annotated[SecretStr, AfterValidator(_from_environment)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+
+class RateLimit(_Settings):
+    """What a provider allows."""
+
+    requests_per_minute: Annotated[float, Field(ge=1)] | None = None
+    tokens_per_minute: Annotated[float, Field(ge=1)] | None = None
+
+
+class JudgeSettings(JudgeOptions):
+    """One judge: ``lexical``, or a model URI with its options."""
+
+    model: str
+    rate_limit: RateLimit | None = None
+    api_key: Key | None = None
+
+
+class EmbeddingSettings(_Settings):
+    """One embedding model."""
+
+    model: str
+    name: str | None = None
+    dimensions: Annotated[int, Field(ge=1)] | None = None
+    base_url: str | None = None
+    api_key: Key | None = None
+
+
+Judges = Annotated[
+    tuple[Annotated[JudgeSettings, BeforeValidator(_named)], ...], BeforeValidator(_listed), Field(min_length=1)
+]
+Embeddings = Annotated[
+    tuple[Annotated[EmbeddingSettings, BeforeValidator(_named)], ...], BeforeValidator(_listed), Field(min_length=1)
+]
+
+
+class RunSettings(_Settings):
+    """Settings for ``ragmetrics evaluate`` alone: slices, repeats, and how files are read."""
+
+    by: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    repeat: Annotated[int, Field(ge=1)] = 1
+    delimiter: str | None = None
+    on: str = "qid"
+
+
+class SuiteSettings(RunSettings):
+    """A whole suite: ``preset`` or ``metrics``, and what they are scored with."""
+
+    preset: str | None = None
+    metrics: Annotated[tuple[Union[str, dict[str, dict[str, Any] | None]], ...], Field(min_length=1)] | None = None
+    weights: dict[str, float] | None = None
+    thresholds: Union[str, dict[str, float], None] = None
+    language: str | None = None
+    name_prefix: str | None = None
+    judges: Judges | None = None
+    embeddings: Embeddings | None = None
+    retry: RetryOptions | None = None
+    rate_limit: RateLimit | None = None
+    concurrency: int | None = None
+    calls: Calls | None = None
+    max_calls: Annotated[int, Field(ge=1)] | None = None
+    max_cost: Annotated[float, Field(ge=0)] | None = None
+    prices: Prices | None = None
+    prompts: str | None = None
+    cache: str | None = None
+    groups: str | None = None
+
+    @model_validator(mode="after")
+    def _one_selection(self) -> SuiteSettings:
+        if (self.preset is None) == (self.metrics is None):
+            raise ValueError("give either preset or metrics")
+        return self
+
+    def call_options(self, folder: Path) -> dict[str, Any]:
+        """The options for every language-model judge; ``prompts`` is taken from ``folder``."""
+        options = {name: getattr(self, name) for name in _FOR_CALLS if getattr(self, name) is not None}
+        if self.prompts is not None:
+            options["prompts"] = folder / self.prompts
+        if self.retry is not None:
+            options["retry"] = self.retry.model_dump(exclude_unset=True)
+        if self.rate_limit is not None:
+            options |= self.rate_limit.model_dump(exclude_none=True)
+        return options
+
+
+def read_settings(path: Union[str, Path]) -> SuiteSettings:
+    """The checked content of the YAML file ``path``.
+
+    ``InvalidDataError`` where it cannot be read as YAML, ``InvalidOptionError`` for a key or value not accepted.
+    """
+    return _checked(read_yaml(Path(path)), f"the suite {path}")
+
+
+def load_suite(path: Union[str, Path], overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The arguments for ``Suite`` that the YAML file ``path`` stands for; see ``suite_arguments``.
+
+    Relative paths in the file start at its folder. ``InvalidDataError`` where it cannot be read as YAML.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidDataError(f"a suite's file is a path, not {kind_of(path)}")
+    return _arguments(read_settings(path), overrides or {}, Path(path).parent)
+
+
+def suite_arguments(content: object, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The arguments for ``Suite``, and ``preset`` where ``content`` names one; ``overrides`` take the place of its own.
+
+    ``${NAME}`` is read from the environment only for models that are used. ``InvalidOptionError`` names an unknown key,
+    or a value that is not accepted.
+    """
+    return _arguments(_checked(content, "the suite"), overrides or {}, Path())
+
+
+def _arguments(settings: SuiteSettings, given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    arguments = {key: getattr(settings, key) for key in _PLAIN if getattr(settings, key) is not None}
+    if settings.cache is not None:
+        arguments["cache"] = folder / settings.cache
+    for_calls = settings.call_options(folder)
+    if "judge" not in given and settings.judges:
+        language = str(given.get("language", settings.language or "en"))
+        shared = {**for_calls, "language": language}
+        arguments["judge"] = _one_or_all([_judge(each, shared, folder) for each in settings.judges])
+    if "embeddings" not in given and settings.embeddings:
+        arguments["embeddings"] = _one_or_all([_embedding(each) for each in settings.embeddings])
+    if "metrics" in given:
+        arguments.pop("preset", None)
+    return {**arguments, **for_calls, **given}
+
+
+def read_yaml(file: Path) -> Any:
+    """The content of a suite's file; ``InvalidDataError`` if it cannot be read or is not YAML."""
+    try:
+        return yaml.safe_load(file.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise InvalidDataError(f"the suite {str(file)!r} cannot be read: {error}") from None
+    # beside its own errors, PyYAML lets out those of what it calls, for 2024-13-45, !!bool x and the like
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        raise InvalidDataError(f"the suite {file.name!r} is not YAML: {' '.join(str(error).split())}") from None
+
+
+def _checked(content: object, name: str) -> SuiteSettings:
+    if not isinstance(content, Mapping) or not all(isinstance(key, str) for key in content):
+        raise InvalidDataError(f"{name} must be a mapping with preset or metrics, such as `ragmetrics init` writes")
+    try:
+        return SuiteSettings(**content)
+    except ValidationError as error:
+        raise _refusal(name, error) from None
+
+
+def _refusal(name: str, error: ValidationError) -> InvalidOptionError:
+    """The first fault that a person can act on: an unknown key before the alternatives that do not fit."""
+    cause = error.errors()[0].get("ctx", {}).get("error")
+    if isinstance(cause, InvalidOptionError):  # a check over several options names the one that is wrong
+        return InvalidOptionError(f"{name}: {cause}", param=cause.param)
+    first = min(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
+    place = [str(part) for part in first["loc"] if isinstance(part, int) or str(part).islower()]
+    place = [part for part in place if part not in ("str", "int", "float", "function-after") and "[" not in part]
+    where = f"{'.'.join(place)}: " if place else ""
+    reason = (
+        "there is no such key" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
+    )
+    return InvalidOptionError(f"{name}: {where}{reason}", param=place[-1] if place else "suite")
+
+
+def _one_or_all(models: list[Any]) -> Any:
+    return models[0] if len(models) == 1 else models
+
+
+def _judge(settings: JudgeSettings, shared: Mapping[str, Any], folder: Path) -> str | Judge:
+    """The judge; ``shared`` are the options of all language-model judges, which its own beat."""
+    own = _given(settings, "judge")
+    if not own:
+        return settings.model
+    from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+
+    rate_limit = own.pop("rate_limit", None) or {}
+    if settings.prompts is not None:
+        own["prompts"] = folder / settings.prompts
+    return ChatJudge(settings.model, **{**shared, **rate_limit, **own})
+
+
+def _embedding(settings: EmbeddingSettings) -> str | Embedding:
+    own = _given(settings, "embeddings")
+    if not own:
+        return settings.model
+    from mlflow_ragmetrics.embeddings.langchain import LangChainEmbedding
+
+    return LangChainEmbedding.from_uri(settings.model, **own)
+
+
+def _given(settings: JudgeSettings | EmbeddingSettings, kind: str) -> dict[str, Any]:
+    """The model's own options, with keys and other ``${NAME}`` from the environment."""
+    given = settings.model_dump(exclude_unset=True, exclude={"model"})
+    if given and ":/" not in settings.model:
+        option = next(iter(given))
+        message = f"{kind} {settings.model!r} takes no {option}; options are for models with a URI"
+        raise InvalidOptionError(message, param=option)
+    return {name: _filled(value, name) for name, value in given.items()}
+
+
+def _filled(value: Any, option: str) -> Any:
+    """``value`` with each ``${NAME}`` from the environment; ``InvalidOptionError`` names a variable that is not set."""
+    if isinstance(value, SecretStr):
+        value = value.get_secret_value()
+    if not isinstance(value, str):
+        return value
+
+    def variable(match: re.Match[str]) -> str:
+        found = os.environ.get(match["name"])
+        if not found:
+            message = f"{option} is to come from the environment's {match['name']}, which is not set; export it first"
+            raise InvalidOptionError(message, param=option)
+        return found
+
+    return _VARIABLE.sub(variable, value)
+
+
+def suite_schema() -> dict[str, Any]:
+    """The JSON Schema of a suite's file, with which editors complete and check its keys.
+
+    It is that of the pydantic model, with the short forms that the model reads before it checks: a judge or an
+    embedding model may be one name, and ``retry`` has names for YAML beside those for Python.
+    """
+    schema: dict[str, Any] = SuiteSettings.model_json_schema()
+    keys = schema["properties"]
+    for key, definition in (("judges", "JudgeSettings"), ("embeddings", "EmbeddingSettings")):
+        one = {"anyOf": [{"type": "string"}, {"$ref": f"#/$defs/{definition}"}]}
+        several = {"type": "array", "items": one, "minItems": 1}
+        keys[key] = {"anyOf": [*one["anyOf"], several], "title": key.title()}
+    keys["by"] = {"anyOf": [{"type": "string"}, keys["by"]], "title": "By"}
+    keys["preset"]["examples"] = list(PRESETS)
+    keys["metrics"]["examples"] = [list(all_metrics())]
+    retry = schema["$defs"]["RetryOptions"]["properties"]
+    for name, written in (("longest", "max"), ("codes", "on_http_codes")):
+        retry[name] = retry[written] = retry.pop(name, None) or retry.pop(written)
+    code = {"anyOf": [{"type": "integer"}, {"const": "5xx"}]}
+    retry["codes"] = retry["on_http_codes"] = {**retry["codes"], "items": code}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "A suite of mlflow_ragmetrics",
+        "oneOf": [{"required": ["preset"]}, {"required": ["metrics"]}],
+    }
+
+
+def suite_schema_text() -> str:
+    """The schema as a file."""
+    return json.dumps(suite_schema(), indent=2, ensure_ascii=False) + "\n"
