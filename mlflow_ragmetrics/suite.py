@@ -400,8 +400,9 @@ class Suite:
         """
         grouped: str | None = None
         more: tuple[str, ...] = ()
-        if totals is None or totals.rows == len(rows):
-            grouped, more = grouping_of(rows, groups or self.groups)
+        totals = totals or Totals(rows)
+        if totals.rows == len(rows):
+            grouped, more = grouping_of(rows, totals, groups or self.groups)
         usage = {"wall_seconds": seconds} if expenses is None else expenses.usage(seconds)
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
         said = tuple(render(warning, self.language) for warning in (*warnings, *more, *panel_warnings(rows)))
@@ -412,7 +413,7 @@ class Suite:
             usage=usage,
             source=source,
             ranges=self.ranges,
-            totals=totals or Totals(rows),
+            totals=totals,
         )
 
     async def aevaluate(

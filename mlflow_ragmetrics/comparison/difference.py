@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any, Literal, Union, get_args
 
 import numpy as np
@@ -19,7 +20,6 @@ from mlflow_ragmetrics.statistics.significance import (
     effect_size,
     holm,
     mcnemar,
-    rows_needed,
     sign_flip_tests,
 )
 from mlflow_ragmetrics.text.messages import counted
@@ -205,33 +205,31 @@ def differences_of(
     matrix = np.column_stack([b - a for a, b in scores.values()])
     intervals = paired_intervals(matrix, groups=groups, resamples=resamples, seed=seed)
     p_values: list[float | None] = [*sign_flip_tests(matrix, groups=groups, resamples=resamples, seed=seed + 1)]
-    needed = _rows_needed(matrix, groups, tolerance)
-    found = [_difference(key, a, b, tolerance, (better or {}).get(key, True)) for key, (a, b) in scores.items()]
-    if groups is not None:
-        by_t = cluster_t_tests(matrix, groups)
-        for place, grouping in enumerate(describe_groups(matrix, groups)):
-            if grouping.groups < BOOTSTRAP_GROUPS:
-                p_values[place] = by_t[place]
-            found[place] = replace(
-                found[place],
-                groups=grouping.groups,
-                design_effect=grouping.design_effect,
-                few_groups=grouping.few_groups,
-            )
-    for place, (interval, p_value, rows) in enumerate(zip(intervals, p_values, needed, strict=True)):
-        low, high = interval or (None, None)
-        known = None if interval is None else p_value
-        found[place] = replace(found[place], low=low, high=high, p_value=known, needed=rows)
+    groupings = describe_groups(matrix, groups) if groups is not None else None
+    powers = power_of(matrix, groups=groups) if tolerance else [None] * matrix.shape[1]
+    if groups is not None and groupings is not None:
+        for place, p_value in enumerate(cluster_t_tests(matrix, groups)):
+            if groupings[place].groups < BOOTSTRAP_GROUPS:
+                p_values[place] = p_value
+    found = [
+        _difference(
+            key,
+            *scores[key],
+            (better or {}).get(key, True),
+            tolerance=tolerance,
+            low=None if interval is None else interval[0],
+            high=None if interval is None else interval[1],
+            p_value=None if interval is None else p_value,
+            needed=None if power is None else power.rows_needed(tolerance),
+            groups=None if grouping is None else grouping.groups,
+            design_effect=None if grouping is None else grouping.design_effect,
+            few_groups=grouping is not None and grouping.few_groups,
+        )
+        for key, interval, p_value, power, grouping in zip(
+            scores, intervals, p_values, powers, groupings or repeat(None, len(scores)), strict=True
+        )
+    ]
     return adjust(found) if adjusted else found
-
-
-def _rows_needed(matrix: Values, groups: Sequence[str] | None, tolerance: float) -> list[int | None]:
-    if tolerance == 0:
-        return [None] * matrix.shape[1]
-    if groups is not None:
-        return [None if each is None else each.rows_needed(tolerance) for each in power_of(matrix, groups=groups)]
-    columns = [np.sort(column[~np.isnan(column)]) for column in matrix.T]
-    return [rows_needed(float(each.std(ddof=1)), tolerance) if each.size > 1 else None for each in columns]
 
 
 def adjust(differences: Sequence[Difference]) -> list[Difference]:
@@ -244,22 +242,26 @@ def adjust(differences: Sequence[Difference]) -> list[Difference]:
     return [each if each.verdict == "too few rows to tell" else replace(each, needed=None) for each in found]
 
 
-def _difference(key: str, a: Values, b: Values, tolerance: float, better: Better) -> Difference:
+def _difference(key: str, a: Values, b: Values, better: Better, **found: Any) -> Difference:
     both = ~(np.isnan(a) | np.isnan(b))
-    unscored_a, unscored_b = int(np.isnan(a).sum()), int(np.isnan(b).sum())
-    counted = Difference(key, int(both.sum()), tolerance=tolerance, unscored_a=unscored_a, unscored_b=unscored_b)
-    counted = replace(counted, higher_is_better=better)
-    if not both.any():
-        return counted
     changes = np.sort(b[both] - a[both])  # so that the order of rows changes not even the last digit
     gains = -changes if better is False else changes
-    return replace(
-        counted,
-        mean_a=float(np.sort(a[both]).mean()),
-        mean_b=float(np.sort(b[both]).mean()),
-        difference=float(changes.mean()),
+    return Difference(
+        key,
+        rows=len(changes),
+        mean_a=_mean(a[both]),
+        mean_b=_mean(b[both]),
+        difference=_mean(changes),
         wins=int((gains > _TIE).sum()),
         ties=int((np.abs(changes) <= _TIE).sum()),
         losses=int((gains < -_TIE).sum()),
         effect=effect_size(changes.tolist()),
+        unscored_a=int(np.isnan(a).sum()),
+        unscored_b=int(np.isnan(b).sum()),
+        higher_is_better=better,
+        **found,
     )
+
+
+def _mean(values: Values) -> float | None:
+    return float(np.sort(values).mean()) if values.size else None

@@ -48,21 +48,14 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-_FIGURES = {
-    "difference": "difference",
+_SAME = ("difference", "p_value", "p_holm", "wins", "ties", "losses", "design_effect")
+_FIGURES = dict.fromkeys(_SAME) | {
     "ci_low": "low",
     "ci_high": "high",
-    "p_value": "p_value",
-    "p_holm": "p_holm",
     "effect_size": "effect",
-    "wins": "wins",
-    "ties": "ties",
-    "losses": "losses",
     "n_pairs": "rows",
     "n_groups": "groups",
-    "design_effect": "design_effect",
 }
-
 _DROPPABLE = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows", "groups")
 _WORDS: dict[Verdict, str] = {
     "improved": "{b} is better on ",
@@ -156,7 +149,7 @@ class Comparison:
     def metrics(self) -> dict[str, float]:
         """What is logged as run metrics: ``<key>/difference``, ``/ci_low``, ``/p_holm``, …; nothing that is unknown."""
         figures = {
-            f"{each.key}/{name}": getattr(each, attribute)
+            f"{each.key}/{name}": getattr(each, attribute or name)
             for each in self.differences
             for name, attribute in _FIGURES.items()
         }
@@ -292,22 +285,20 @@ class Comparison:
         ``fail_on``: the verdicts at which a gate fails. Where no gate fails no row does; ``report.junit.to_junit``
         writes the XML.
         """
-        failed = {
-            each.key: 1 if each.higher_is_better is False else -1
-            for each in self.differences
-            if each.verdict == "regressed" and "regressed" in fail_on
-        }
+        failed = [each for each in self.differences if each.verdict == "regressed" and "regressed" in fail_on]
         scores = {each.key: self.pairs(each.key) for each in self.differences}
         cases = []
         for row, name in enumerate(self.pairing.ids):
-            pairs = {key: (before[row], after[row]) for key, (before, after) in scores.items()}
-            faults = [
-                f"{key} {'fell' if sign < 0 else 'rose'} from {pairs[key][0]:.3f} to {pairs[key][1]:.3f}"
-                for key, sign in failed.items()
-                if sign * (pairs[key][1] - pairs[key][0]) > self.tolerance
-            ]
+            faults = []
+            for each in failed:
+                before, after = (side[row] for side in scores[each.key])
+                fall, moved = (after - before, "rose") if each.higher_is_better is False else (before - after, "fell")
+                if fall > self.tolerance:
+                    faults.append(f"{each.key} {moved} from {before:.3f} to {after:.3f}")
             sides = {
-                f"{key}_{side}": value for key, pair in pairs.items() for side, value in zip("ab", pair, strict=True)
+                f"{key}_{name}": side[row]
+                for key, pair in scores.items()
+                for name, side in zip("ab", pair, strict=True)
             }
             shown = {name: f"{value:.6g}" for name, value in sides.items() if not np.isnan(value)}
             cases.append(Case(name, failure="; ".join(faults) or None, properties=shown))

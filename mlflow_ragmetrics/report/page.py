@@ -161,24 +161,20 @@ def _worst_verdict(row: Row) -> str:
 
 def _metadata(shown: Sequence[Row]) -> dict[str, dict[str, list[Any]]]:
     """The metadata fields by which rows can be filtered: each one's values, and which of them each row has, or -1."""
-    names = dict.fromkeys(name for row in shown for name in row.sample.metadata)
     found: dict[str, dict[str, list[Any]]] = {}
-    for name in names:
-        values: dict[str, int] = {}
-        places: list[int] = []
-        for row in shown:
-            value = row.sample.metadata.get(name)
-            if value is None or (isinstance(value, float) and not math.isfinite(value)):
-                places.append(-1)
-                continue
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-            places.append(values.setdefault(text, len(values)) if len(text) <= _LONGEST_VALUE else -2)
-            if places[-1] == -2 or len(values) > _MOST_VALUES:
-                break
-        else:
-            if values:
-                found[str(name)] = {"values": list(values), "rows": places}
+    for name in dict.fromkeys(name for row in shown for name in row.sample.metadata):
+        texts = [_filtered_by(row.sample.metadata.get(name)) for row in shown]
+        values = list(dict.fromkeys(text for text in texts if text is not None))
+        if 0 < len(values) <= _MOST_VALUES and max(map(len, values)) <= _LONGEST_VALUE:
+            places = {text: place for place, text in enumerate(values)}
+            found[str(name)] = {"values": values, "rows": [-1 if text is None else places[text] for text in texts]}
     return found
+
+
+def _filtered_by(value: Any) -> str | None:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _packed(report: Report, order: Sequence[int]) -> Iterator[tuple[int, int, int, str]]:

@@ -147,7 +147,7 @@ class Report:
         ``InvalidOptionError`` where no row has the column.
         """
         samples = [row.sample for row in self.rows]
-        return slices_frame(self.rows, sample_slices(samples, column), self._group_names())
+        return slices_frame(self.rows, self.totals, sample_slices(samples, column), self._group_names())
 
     def sessions(self, key: str, threshold: float | None = None, *, by: str | None = None) -> pd.DataFrame:
         """The conversations by the metric ``key``: which have no failing turn, and where the first one failed.

@@ -62,15 +62,7 @@ def measured_figures(figures: Mapping[str, float], keys: Sequence[str]) -> dict[
     return {name: value for name, value in figures.items() if name not in left_out}
 
 
-def score_matrix(columns: Sequence[Sequence[Score | None]]) -> Matrix:
-    """The values of each column of scores as a column of numbers, NaN where there is none."""
-    return np.array(
-        [[math.nan if score is None or score.value is None else score.value for score in scores] for scores in columns],
-        dtype=float,
-    ).T
-
-
-def grouping_of(rows: Sequence[Row], groups: str | None) -> tuple[str | None, tuple[str, ...]]:
+def grouping_of(rows: Sequence[Row], totals: Totals, groups: str | None) -> tuple[str | None, tuple[str, ...]]:
     """The field that says which rows belong together, by default the conversation of traces, and warnings.
 
     ``None`` where there is none; a warning says so where ``groups`` was named, or where repeated questions make rows
@@ -85,9 +77,7 @@ def grouping_of(rows: Sequence[Row], groups: str | None) -> tuple[str | None, tu
         except InvalidOptionError as error:
             return None, (f"{error}; the intervals take the rows as independent",)
         return groups, ()
-    keys = list(dict.fromkeys(key for row in rows for key in row.scores))
-    values = score_matrix([[row.scores.get(key) for row in rows] for key in keys])
-    warning = repeated_questions([sample.question for sample in samples], keys, values)
+    warning = repeated_questions([sample.question for sample in samples], totals.keys, totals.matrix)
     return None, () if warning is None else (warning,)
 
 
