@@ -282,7 +282,8 @@ def _markdown(blocks: Sequence[Block], depth: int = 0) -> Iterator[str]:
     listed: list[str] = []
     for block in blocks:
         if isinstance(block, Line) and (depth or block.style or block.indent):
-            listed.append("  " * (depth + max(0, block.indent - 1)) + f"- {_inline(block)}")
+            sign = _SIGNS["bad"] if block.style == "bad" and not block.indent else ""
+            listed.append("  " * (depth + max(0, block.indent - 1)) + f"- {sign}{_inline(block)}")
         elif isinstance(block, Folded):
             listed.append("  " * depth + f"- {_inline(block.title)}")
             listed += [] if block.closed else _markdown(block.blocks, depth + 1)

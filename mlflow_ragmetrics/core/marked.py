@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from mlflow_ragmetrics.core.document import (
     Block,
@@ -133,7 +134,7 @@ def row_blocks(sample: Sample, scores: Mapping[str, Score], diagnosis: str = "")
         blocks += fault_lines(claim, sample.contexts or ()) if claim.verdict in FAULTS else []
     blocks.append(Heading("Scores"))
     for key, score in sorted(scores.items(), key=lambda each: "coverage" not in each[1].details):  # composites first
-        blocks.append(Folded(score_line(score, key), score_details(score), closed=True))
+        blocks.append(Folded(replace(score_line(score, key), indent=1), score_details(score), closed=True))
     if sample.reference:
         blocks += [Heading("Reference"), Line(sample.reference, indent=1, verbatim=True)]
     if sample.contexts:
