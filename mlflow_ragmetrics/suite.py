@@ -549,6 +549,7 @@ class _Kept:
         if len(self.rows) > self._most + _ROWS_AT_ONCE:
             worst = sorted(self.totals.ranking.worst(self.rows, self._most))
             self.rows = [self.rows[place] for place in worst] or self.rows[:1]
+            self.totals.kept_all = False
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -72,8 +72,8 @@ class Report:
     totals: Totals = field(default_factory=Totals, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for row in self.rows if not self.totals.rows else ():
-            self.totals.add(row)
+        if self.totals.kept_all and self.totals.rows != len(self.rows):
+            object.__setattr__(self, "totals", Totals(self.rows))
 
     def __len__(self) -> int:
         return self.totals.rows
@@ -343,7 +343,8 @@ class Report:
 
     def _without_texts(self) -> Report:
         """The same figures, scores, verdicts and ids, and nothing of what is asked, answered, retrieved or reasoned."""
-        kept = replace(self, rows=[row_without_texts(row) for row in self.rows], warnings=(), stopped=None)
+        rows = [row_without_texts(row) for row in self.rows]
+        kept = replace(self, rows=rows, warnings=(), stopped=None, totals=Totals(rows))
         if self.warnings:
             kept = replace(kept, warnings=(f"{len(self.warnings)} warnings are left out, as they may quote texts",))
         incomplete = self.incomplete and "see what the program said that wrote this run"

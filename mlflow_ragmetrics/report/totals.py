@@ -123,6 +123,7 @@ class Totals:
 
     def __init__(self, rows: Iterable[Row] = (), keys: Iterable[str] = ()) -> None:
         self.rows = 0
+        self.kept_all = True  # whether the report of these totals holds all their rows
         self.failures = Failures()
         self._metrics = {key: _MetricTotals() for key in keys}
         self._retrieval = RetrievalCounts()

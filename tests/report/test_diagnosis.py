@@ -187,7 +187,7 @@ def test_markdown_and_json_of_a_comparison_say_it(report: rm.Report) -> None:
     assert "  - diagnosis: generation → no fault" in comparison.to_markdown()
     assert comparison.to_dict()["causes"]["not measured"] == [3, 0]
     assert ("generation", "no fault") in [row["causes"] for row in comparison.to_dict()["rows"]]
-    assert "Diagnosis: generation → no fault" in comparison.to_html()
+    assert "diagnosis: generation → no fault" in comparison.to_html()
 
 
 def test_the_traces_of_a_run_carry_it(report: rm.Report) -> None:
