@@ -165,7 +165,7 @@ def test_rows_are_filtered_by_diagnosis(page: Open) -> None:
     ]
     report = rm.Suite.preset("diagnose", judge="lexical").evaluate(records)
     shown = page(report)
-    assert {cause for cause, count in report.causes.items() if count} == set(shown.texts("#causes .label"))
+    assert {each.cause for each in report.diagnoses} == set(shown.texts("#causes .label"))
     told = {row.sample.id: each.cause for row, each in zip(report.rows, report.diagnoses, strict=True)}
     assert shown.texts("#body td.diagnosis") == [told[name] for name in shown.shown()]
     shown.one("#head th.diagnosis button").click()
