@@ -114,11 +114,8 @@ def _changed_items(a: Verdicts, b: Verdicts) -> tuple[ChangedItem, ...]:
         ChangedItem(", ".join(named), *item, against=None if None in named.values() else next(iter(named.values())))
         for item, named in metrics.items()
     ]
-    return tuple(sorted(found, key=_rank))
-
-
-def _rank(item: ChangedItem) -> tuple[bool, bool]:
-    return None in (item.verdict_a, item.verdict_b), not {item.verdict_a, item.verdict_b} - {*_GOOD, None}
+    good = {*_GOOD, None}
+    return tuple(sorted(found, key=lambda e: (None in (e.verdict_a, e.verdict_b), {e.verdict_a, e.verdict_b} <= good)))
 
 
 def _known(value: Any) -> str | None:

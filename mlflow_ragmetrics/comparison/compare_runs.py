@@ -46,7 +46,8 @@ def compare(
     warnings = check_alike(a, b, allow_different)
     pairing = pair(a, b)
     scores = {key: pairing.select(measured(a, key), measured(b, key)) for key in _shared(a, b)}
-    names = _groups(a, pairing, groups)
+    named = results_groups(a, groups)
+    names = None if named is None else tuple(named[row] for row in pairing.rows_a)
     questions = _questions(a, pairing)
     differences = np.column_stack([after - before for before, after in scores.values()])
     warning = repeated_questions(questions, list(scores), differences) if names is None else None
@@ -84,12 +85,6 @@ def _unmeasured(results: Results, keys: Sequence[str]) -> str:
     }
     named = ", ".join(f"{key} {count}" for key, count in counts.items() if count)
     return f"rows of {results.name} that were not measured, as without context, are left out: {named}" if named else ""
-
-
-def _groups(a: Results, pairing: Pairing, groups: Groups | None) -> tuple[str, ...] | None:
-    """The group of each pair, ``None`` where nothing says which rows belong together."""
-    names = results_groups(a, groups)
-    return None if names is None else tuple(names[row] for row in pairing.rows_a)
 
 
 def _questions(a: Results, pairing: Pairing) -> list[str | None]:

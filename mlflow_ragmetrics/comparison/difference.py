@@ -120,14 +120,13 @@ class Difference:
             return f"{self.key}: {self.verdict}, {means}, {self.counted()})"
         interval = f"95 % interval {signed(self.low)} to {signed(self.high)}, p = {number(self.p_holm, 4)} after Holm"
         groups = "" if self.groups is None else f", {self.counted()}"
-        return f"{self.key}: {self.verdict}, {means}, {interval}{groups}){self._rows_advice()}"
-
-    def _rows_advice(self) -> str:
+        said = f"{self.key}: {self.verdict}, {means}, {interval}{groups})"
         if self.verdict != "too few rows to tell" or self.needed is None:
-            return ""
+            return said
+        rows, tolerance = counted(self.rows, "row"), f"a difference of {self.tolerance:g}"
         if self.needed > self.rows:
-            return f"; {counted(self.rows, 'row')}, about {self.needed} would show a difference of {self.tolerance:g}"
-        return f"; a difference of {self.tolerance:g} cannot be ruled out with {counted(self.rows, 'row')}"
+            return f"{said}; {rows}, about {self.needed} would show {tolerance}"
+        return f"{said}; {tolerance} cannot be ruled out with {rows}"
 
     def counted(self, unit: str = "rows") -> str:
         """How many rows there are and in how many groups, with the mark: ``60 rows in 4 groups (few groups)``."""

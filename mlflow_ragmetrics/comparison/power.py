@@ -132,7 +132,8 @@ def power(
     if not (isinstance(correlation, (int, float)) and -1 <= correlation < 1):
         raise InvalidOptionError(f"correlation={shown(correlation)} must lie from -1 to below 1", param="correlation")
     if isinstance(data, Comparison):
-        keys, values = _differences(data)
+        keys = [each.key for each in data.differences]
+        values = np.column_stack([after - before for before, after in map(data.pairs, keys)])
         names = None if data.groups is None else list(data.groups)
         scale, assumed = 1.0, None
     else:
@@ -157,12 +158,6 @@ def power(
     if not found:
         raise InvalidDataError("no metric has scores of two rows, or groups, from which anything could be said")
     return PowerReport(float(detect), found, assumed)
-
-
-def _differences(comparison: Comparison) -> tuple[list[str], Matrix]:
-    keys = [each.key for each in comparison.differences]
-    pairs = [comparison.pairs(key) for key in keys]
-    return keys, np.column_stack([after - before for before, after in pairs])
 
 
 def _scores(results: Results) -> Matrix:

@@ -70,13 +70,6 @@ _STYLES: dict[Verdict, Style] = {
     "unchanged": "faint",
     "too few rows to tell": "middling",
 }
-_COLOURS: dict[Verdict, str] = {
-    "improved": "#1a7f37",
-    "regressed": "#b3261e",
-    "changed": "#3b5bdb",
-    "unchanged": "#5b6570",
-    "too few rows to tell": "#b08800",
-}
 _SHORT = {"too few": "too few rows to tell", "too-few": "too few rows to tell"}
 _SIDES = {False: "lower is better", None: "neither side is better"}
 _LONGEST = 300
@@ -427,7 +420,7 @@ class Comparison:
                 each.low,
                 each.high,
                 f"{signed(each.difference)}  {each.verdict}",
-                _COLOURS[each.verdict],
+                _STYLES[each.verdict],
             )
             for each in self.differences
             if each.low is not None

@@ -215,7 +215,10 @@ def score_details(score: Score) -> list[Block]:
     blocks: list[Block] = [Line(f"Warning: {text}", "middling") for _, text in score.warnings]
     shown = score.items[:_MOST_ITEMS]
     if shown:
-        verdicts = [Styled(_named(item), _STYLES.get(str(item.verdict), "")) for item in shown]
+        verdicts = [
+            Styled(verdict_name(item.verdict or item.kind, item.against), _STYLES.get(str(item.verdict), ""))
+            for item in shown
+        ]
         columns: dict[str, Sequence[Cell]] = {
             "verdict": verdicts,
             "text": [item.text for item in shown],
@@ -225,10 +228,6 @@ def score_details(score: Score) -> list[Block]:
     if len(score.items) > _MOST_ITEMS:
         blocks.append(Line(f"… and {len(score.items) - _MOST_ITEMS} more"))
     return blocks
-
-
-def _named(item: Item) -> str:
-    return verdict_name(item.verdict, item.against) if item.verdict else item.kind
 
 
 def _why(item: Item) -> str:

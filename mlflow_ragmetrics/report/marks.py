@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from statistics import fmean
@@ -109,19 +109,17 @@ def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, la
 
 def count_lines(keys: Sequence[str], figures: Mapping[str, float], rows: int, language: str = "en") -> list[str]:
     """The lines without which the ``figures`` of so many ``rows`` would look better than they are."""
-    return [render(line, language) for line in _counts(keys, figures, rows)]
-
-
-def _counts(keys: Sequence[str], figures: Mapping[str, float], rows: int) -> Iterator[Text]:
+    lines = []
     for name in ("n_no_context", *DOUBTS.values()):
         counts = {key: int(figures.get(f"{key}/{name}", 0)) for key in keys}
         for count in sorted({each for each in counts.values() if each}, reverse=True):
             named = ", ".join(key for key in keys if counts[key] == count)
-            yield say(f"marks.{name}", n=count, total=rows, keys=named)
+            lines.append(say(f"marks.{name}", n=count, total=rows, keys=named))
     short = {key: int(figures.get(f"{key}/n_measured", 0)) for key in keys}
     parts = ", ".join(f"{key} {count}" for key, count in short.items() if count < rows)
     if parts:
-        yield say("marks.measured", total=rows, parts=parts)
+        lines.append(say("marks.measured", total=rows, parts=parts))
+    return [render(line, language) for line in lines]
 
 
 _ABSENT = Score()

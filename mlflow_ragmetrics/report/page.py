@@ -148,15 +148,9 @@ def _state(score: Score | None) -> str:
 
 def _worst_verdict(row: Row) -> str:
     """c where a claim of the row is contradicted, n where one is not in the passages, else a dot."""
-    found = "."
-    for score in row.scores.values():
-        for item in score.items:
-            if item.kind in ("claim", "sentence"):
-                if item.verdict == "CONTRADICTED":
-                    return "c"
-                if item.verdict == "NEUTRAL":
-                    found = "n"
-    return found
+    items = (item for score in row.scores.values() for item in score.items if item.kind in ("claim", "sentence"))
+    verdicts = {item.verdict for item in items}
+    return "c" if "CONTRADICTED" in verdicts else "n" if "NEUTRAL" in verdicts else "."
 
 
 def _metadata(shown: Sequence[Row]) -> dict[str, dict[str, list[Any]]]:

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from mlflow_ragmetrics.core.document import Style
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_COLOURS = {"good": "#1a7f37", "bad": "#b3261e", "middling": "#b08800", "faint": "#5b6570"}
+
+
 class Drawn(NamedTuple):
-    """A figure by its name, its interval where it has one, what is written beside it, and its colour."""
+    """A figure by its name, its interval where it has one, what is written beside it, and its style."""
 
     name: str
     value: float
     low: float | None
     high: float | None
     label: str
-    colour: str = "#3b5bdb"
+    style: Style = ""
 
 
 def intervals_plot(
@@ -37,9 +42,10 @@ def intervals_plot(
         axes.axvspan(*band, color="#eceff2")
     axes.axvline(0, color="#1b1f24", linewidth=0.8)
     for place, each in enumerate(figures):
+        colour = _COLOURS.get(each.style, "#3b5bdb")
         if each.low is not None and each.high is not None:
-            axes.hlines(place, each.low, each.high, color=each.colour, linewidth=2)
-        axes.plot([each.value], [place], "o", color=each.colour, markersize=6)
+            axes.hlines(place, each.low, each.high, color=colour, linewidth=2)
+        axes.plot([each.value], [place], "o", color=colour, markersize=6)
     axes.set_yticks(range(len(figures)), [each.name for each in figures], fontsize=9)
     axes.set_xlabel(about, fontsize=9)
     axes.set_title(title.replace("$", r"\$"), fontsize=10)

@@ -94,25 +94,17 @@ class Report:
         """The keys of the scores, in the suite's order."""
         return self.totals.keys
 
-    @property
+    @cached_property
     def table(self) -> pd.DataFrame:
         """One row per sample: id, question, answer, the scores (composites first), their reasons, then all else.
 
         ``diagnosis`` and ``diagnosis_reason`` say which part failed, where the suite has the metrics that tell.
         """
-        return self._table
-
-    @cached_property
-    def _table(self) -> pd.DataFrame:
         return rows_frame(self.rows, diagnosis_columns(self.diagnoses) if self.diagnoses else None)
 
-    @property
+    @cached_property
     def items(self) -> pd.DataFrame:
         """One row per claim, token, sentence, chunk or document: verdict, reason, support and evidence."""
-        return self._items
-
-    @cached_property
-    def _items(self) -> pd.DataFrame:
         return items_frame(self.rows)
 
     @cached_property

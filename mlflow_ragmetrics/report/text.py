@@ -70,7 +70,7 @@ def figures_table(report: Report) -> Table:
     cells = {
         "metric": keys,
         "mean": [_figure(figures, f"{key}/mean") for key in keys],
-        "95 % interval": [interval_text(figures, key) for key in keys],
+        "95 % interval": [_interval(figures.get(f"{key}/ci_low"), figures.get(f"{key}/ci_high")) for key in keys],
         "1–5": [_figure(figures, f"{key}_1to5/mean", ".1f") for key in keys],
         "passed": [_figure(figures, f"{key}/pass_rate", ".0%") for key in keys],
     }
@@ -81,12 +81,6 @@ def figures_table(report: Report) -> Table:
         if title not in ("1–5", "passed") or {*texts} != {"–"}
     }
     return Table(columns, left=["metric"], droppable=_DROPPED_FIRST)
-
-
-def interval_text(figures: Mapping[str, float], key: str) -> str:
-    """The interval of a metric's mean, or a dash."""
-    low, high = figures.get(f"{key}/ci_low"), figures.get(f"{key}/ci_high")
-    return "–" if low is None or high is None else f"{low:.3f}–{high:.3f}"
 
 
 def slices_blocks(slices: pd.DataFrame, column: str) -> list[Block]:
@@ -102,9 +96,7 @@ def slices_blocks(slices: pd.DataFrame, column: str) -> list[Block]:
         "metric": [record["metric"] for record in records],
         "rows": [str(record["rows"]) for record in records],
         "mean": [number(record["mean"]) for record in records],
-        "95 % interval": [
-            "–" if record["ci_low"] is None else f"{record['ci_low']:.3f}–{record['ci_high']:.3f}" for record in records
-        ],
+        "95 % interval": [_interval(record["ci_low"], record["ci_high"]) for record in records],
         "p (Holm)": [number(record["p_holm"], 4) for record in records],
     }
     marks: dict[str, list[str]] = {}
@@ -113,6 +105,10 @@ def slices_blocks(slices: pd.DataFrame, column: str) -> list[Block]:
             marks.setdefault(record["mark"], []).append(f"{record['slice']} ({record['metric']})")
     table = Table(columns, left=[column, "metric"], droppable=["p (Holm)", "rows", "95 % interval"], flexible=column)
     return [table, *(Line(f"{mark}: {', '.join(found)}", "faint") for mark, found in marks.items())]
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "–" if low is None or high is None else f"{low:.3f}–{high:.3f}"
 
 
 def _figure(figures: Mapping[str, float], name: str, form: str = ".3f") -> str:
