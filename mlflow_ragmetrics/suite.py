@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import os
 import time
 from collections import Counter, deque
@@ -475,23 +473,6 @@ class Suite:
             "embeddings": [embedding.name for embedding in self.embeddings],
             "language": self.language,
         }
-
-    def spelled_options(self) -> dict[str, Any]:
-        """The options that were given and can be written down; ``InvalidOptionError`` names one that cannot."""
-        defaults = {name: each.default for name, each in inspect.signature(type(self).__init__).parameters.items()}
-        given = {n: v for n, v in self._arguments.items() if n != "metrics" and v is not None and v != defaults.get(n)}
-        if not self.embeddings or [each.name for each in self.embeddings] == [_EMBEDDINGS]:
-            given.pop("embeddings", None)
-        for name, value in given.items():
-            try:
-                is_same = ast.literal_eval(repr(value)) == value
-            except (ValueError, SyntaxError):
-                is_same = False
-            if not is_same:
-                raise InvalidOptionError(
-                    f"{name}={shown(value)} is an object, which cannot be written down", param=name
-                )
-        return given
 
     def _engine(
         self,

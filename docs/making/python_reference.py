@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import mlflow_ragmetrics as rm
+import mlflow_ragmetrics.errors as errors
 from making.text import prose
 
 __all__ = ["GROUPS", "group_of", "pages"]
@@ -62,6 +63,7 @@ def pages() -> dict[str, str]:
     names: dict[str, list[str]] = {group: [] for group in GROUPS}
     for name, module in sorted(rm._HOME.items(), key=_place):
         names[group_of(module)].append(name)
+    names["errors"] += [name for name in errors.__all__ if name not in rm._HOME]
     listed = "\n".join(f"- [{title}](python_{group}.md): {said}" for group, (title, said) in GROUPS.items())
     order = "\n".join(f"python_{group}" for group in GROUPS)
     first = (
@@ -74,13 +76,15 @@ def pages() -> dict[str, str]:
 
 def _page(group: str, names: list[str]) -> str:
     title, said = GROUPS[group]
-    return (
-        "\n\n".join([f"# {title}", said, *(part for name in names for part in _entry(name, getattr(rm, name)))]) + "\n"
-    )
+    return "\n\n".join([f"# {title}", said, *(part for name in names for part in _entry(name, _named(name)))]) + "\n"
+
+
+def _named(name: str) -> Any:
+    return getattr(rm if name in rm._HOME else errors, name)
 
 
 def _entry(name: str, found: Any) -> Iterator[str]:
-    yield f"## rm.{name}"
+    yield f"## rm.{name}" if name in rm._HOME else f"## mlflow_ragmetrics.errors.{name}"
     if inspect.isclass(found):
         yield from _class(name, found)
     elif callable(found):
@@ -95,7 +99,11 @@ def _entry(name: str, found: Any) -> Iterator[str]:
 def _class(name: str, found: type) -> Iterator[str]:
     if not issubclass(found, Exception) and not getattr(found, "_is_protocol", False):
         yield _signature(name, found)
-    bases = [each.__name__ for each in found.__bases__ if each is not object and hasattr(rm, each.__name__)]
+    bases = [
+        each.__name__
+        for each in found.__bases__
+        if each is not object and each.__name__ in {*rm._HOME, *errors.__all__}
+    ]
     if bases:
         yield f"Derives from {', '.join(f'`{each}`' for each in bases)}."
     text = inspect.cleandoc(found.__doc__ or "")

@@ -21,8 +21,8 @@ from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.text.messages import counted, say
-from mlflow_ragmetrics.text.sentences import asserts
-from mlflow_ragmetrics.text.terms import plain_sentences, terms
+from mlflow_ragmetrics.text.sentences import asserts, sentences
+from mlflow_ragmetrics.text.terms import terms
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -205,7 +205,7 @@ def _seed(text: str) -> int:
 def _foreign_sentences(samples: Sequence[Sample]) -> tuple[str, ...]:
     """A sentence of each answer that asserts something in at least five words."""
     answers = (sample.answer or "" for sample in samples)
-    asserted = ([each for each in plain_sentences(text) if asserts(each)] for text in answers)
+    asserted = (filter(asserts, sentences(text)) for text in answers)
     long = ([each for each in found if len(each.split()) >= _FEWEST_WORDS] for found in asserted)
     return tuple(dict.fromkeys(found[0].strip() for found in long if found))
 

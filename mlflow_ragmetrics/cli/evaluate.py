@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,7 @@ from mlflow_ragmetrics.cli.output import (
     report_gates,
     wrapped,
 )
+from mlflow_ragmetrics.cli.store import Destination, destination_of, open_store, reaching
 from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.report.gates import check_figures, check_names
@@ -43,11 +43,10 @@ from mlflow_ragmetrics.report.slices import slices_file
 from mlflow_ragmetrics.report.tables import has_diagnoses
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
-from mlflow_ragmetrics.rows.trace_search import SCHEME as TRACES
+from mlflow_ragmetrics.rows.traces import SCHEME as TRACES
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.cli.store import Destination
     from mlflow_ragmetrics.core.sample import Sample
     from mlflow_ragmetrics.judges.chat.plan import Plan
     from mlflow_ragmetrics.report.report import Report
@@ -166,41 +165,32 @@ def command(
       130  stopped by Ctrl-C, 143 by SIGTERM; what was scored is written
     """
     from mlflow_ragmetrics.cli.report import show
-    from mlflow_ragmetrics.cli.store import destination_of, open_store
     from mlflow_ragmetrics.suite import mapped_field
 
     check_output(output)
     check_writable(junit)
     settings = _settings_of(suite)
-    if any(str(data).startswith((TRACES, RUNS)) for data in (data, results)):
-        open_store(tracking_uri)
-    if data is not None and data.startswith(RUNS) and suite is None and not metric:
-        options["default"] = _metrics_of_run(data)
-    if dry_run and asks_model(options["judge"]):
-        options["api_key"] = "none"  # nothing is sent, so that no key is needed to learn the price of one
-    made = suite_of(suite, metric, **options)
-    source = _source(data, results, reference, columns, limit, settings)
+    source = _source(data, results, reference, columns, limit, settings, tracking_uri)
+    if source.path.startswith(RUNS) and suite is None and not metric:
+        options["default"] = _metrics_of_run(source.path)
+    made = _suite(suite, metric, dry_run, options)
     if dry_run:
-        show_plan(made.plan(list(source.read())))
+        _show_plan(made.plan(list(source.read())))
         return
     check_names(made.keys, fail_under, min_scored, made.ranges, fail_over=fail_over, better=made.better)
     destination = destination_of(tracking_uri, experiment) if log else None
     with Output(output, made) as file:
         needs_all = log or junit or settings.by or settings.repeat > 1 or not file.grows
-        rows = _rows(source, made, None if needs_all else max(1, worst))
+        samples, checked, keep = _samples(source, made, None if needs_all else max(1, worst))
         groups = mapped_field(made.groups, columns)
-        _check_names_of_rows(rows, groups, settings.by)
+        for column in settings.by:
+            sample_slices(list(samples), column)
+        if groups is not None:
+            sample_groups(samples, groups)
         if destination is not None:
             _mark_abandoned(destination, destination.open())
-        report, interruption = evaluated(
-            made,
-            rows.samples,
-            checked=rows.checked,
-            keep=rows.keep,
-            each=file.add,
-            repeat=settings.repeat,
-            groups=groups,
-        )
+        options = {"checked": checked, "keep": keep, "each": file.add, "repeat": settings.repeat, "groups": groups}
+        report, interruption = _evaluated(made, samples, **options)
         _check_scored(report, source.path)
         report = replace(report, source=source.path, warnings=(*report.warnings, *source.warnings))
         is_written = file.finish(report)
@@ -212,25 +202,43 @@ def command(
         _show_run(report.log(run_name=run_name, texts=texts, feedback=feedback, files=slices), destination)
     if file.refusal is not None:
         raise file.refusal
-    checks = check_figures(
-        report.metrics,
-        fail_under,
-        min_scored,
-        fail_over=fail_over,
-        better=made.better,
-        keys=made.keys,
-        rows=len(report),
-        incomplete=report.incomplete,
-    )
-    cases = row_cases(report.rows, checks, fail_under, fail_over) if junit else []
-    are_reached = report_gates(checks, junit, {"rows": cases})
+    are_reached = _gates_reached(report, made, junit, fail_under, fail_over, min_scored)
     if interruption is not None:
-        say_stopped(report, len(rows.samples), made, output=output, is_logged=log)
+        _say_stopped(report, len(samples), made, output=output, is_logged=log)
         context.exit(exit_code_of(interruption))
     if report.incomplete is not None:
         click.echo("The evaluation is not complete, as said above.", err=True)
         context.exit(NOT_COMPLETE)
     context.exit(0 if are_reached else GATE_NOT_REACHED)
+
+
+def _suite(suite: str | None, metric: Sequence[str], dry_run: bool, options: Mapping[str, Any]) -> Suite:
+    judge = options["judge"] or ()
+    if dry_run and any(":/" in name for name in ([judge] if isinstance(judge, str) else judge)):
+        options = {**options, "api_key": "none"}  # nothing is sent, so that no key is needed to learn the price of one
+    return suite_of(suite, metric, **options)
+
+
+def _gates_reached(
+    report: Report,
+    suite: Suite,
+    junit: str | None,
+    fail_under: Mapping[str, float] | None,
+    fail_over: Mapping[str, float] | None,
+    min_scored: Mapping[str, float] | None,
+) -> bool:
+    checks = check_figures(
+        report.metrics,
+        fail_under,
+        min_scored,
+        fail_over=fail_over,
+        better=suite.better,
+        keys=suite.keys,
+        rows=len(report),
+        incomplete=report.incomplete,
+    )
+    cases = row_cases(report.rows, checks, fail_under, fail_over) if junit else []
+    return report_gates(checks, junit, {"rows": cases})
 
 
 @dataclass(frozen=True)
@@ -259,12 +267,15 @@ def _source(
     columns: Mapping[str, str] | None,
     limit: int | None,
     settings: RunSettings,
+    tracking_uri: str | None,
 ) -> _Source:
     """``InvalidOptionError`` where files are given in a way that means nothing."""
     path = results or data
     if path is None or (data and results) or (results and not reference):
         message = "give one file, as in ragmetrics evaluate FILE, or two to be joined: --results FILE --reference FILE"
         raise InvalidOptionError(message, param="data")
+    if path.startswith((TRACES, RUNS)):
+        open_store(tracking_uri)
     if reference is None:
         return _Source(path, path, columns, limit, settings.delimiter)
     from mlflow_ragmetrics.rows import join
@@ -273,28 +284,23 @@ def _source(
     return _Source(path, joined.rows, columns, limit, None, (joined.warning,) if joined.warning else ())
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Samples, what can be scored of them, and how many scored rows are kept (``None``: all)."""
-
-    samples: Collection[Sample]
-    checked: Checked
-    keep: int | None = None
-
-
 class _Reread(Collection["Sample"]):
-    """The samples of a file that are too many to keep: read anew each time, and looked at the first time.
+    """The samples of a file that are too many to keep: read anew each time, and looked at the first time."""
 
-    ``repeats``: whether samples share an id or a conversation, or are turns of traces' sessions.
-    """
-
-    def __init__(self, read: Callable[[], Iterator[Sample]]) -> None:
-        self._read = read
+    def __init__(self, source: _Source) -> None:
+        self._source = source
         self._ids = array("q")
         self._sessions = {name: array("q") for name in SESSION_FIELDS}
 
     def __iter__(self) -> Iterator[Sample]:
-        return self._read() if self._ids else self._noted()
+        is_first = not self._ids
+        for sample in self._source.read(MANY_ROWS):
+            if is_first:
+                self._ids.append(hash(sample.id))
+                for name, found in self._sessions.items():
+                    if (value := sample_value(sample, name)) is not None:
+                        found.append(hash(str(value)))
+            yield sample
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -302,51 +308,34 @@ class _Reread(Collection["Sample"]):
     def __contains__(self, sample: object) -> bool:
         return any(each == sample for each in self)
 
-    def _noted(self) -> Iterator[Sample]:
-        for sample in self._read():
-            self._ids.append(hash(sample.id))
-            for name, found in self._sessions.items():
-                if (value := sample_value(sample, name)) is not None and str(value).strip():
-                    found.append(hash(str(value)))
-            yield sample
-
     @property
     def repeats(self) -> bool:
-        return bool(self._sessions[SESSION]) or any(map(_repeats, (self._ids, *self._sessions.values())))
+        """Whether samples share an id or a conversation, or are turns of traces' sessions."""
+        hashes = (np.array(each) for each in (self._ids, *self._sessions.values()))
+        return bool(self._sessions[SESSION]) or any(np.unique(each).size < each.size for each in hashes)
 
 
-def _repeats(hashes: array[int]) -> bool:
-    found = np.sort(np.array(hashes))
-    return bool((found[1:] == found[:-1]).any())
+def _samples(source: _Source, suite: Suite, keep: int | None) -> tuple[Collection[Sample], Checked, int | None]:
+    """The samples, what can be scored of them, and how many scored rows are kept, which may be more than ``keep``.
 
-
-def _rows(source: _Source, suite: Suite, keep: int | None) -> _Rows:
-    """The samples, in memory where they are few or all rows are kept.
-
-    All are kept whatever ``keep`` says where figures need all rows: of groups, conversations, panels and diagnoses.
+    All are kept (``None``) where they are few, and where figures need all rows: of groups, conversations, panels and
+    diagnoses.
     """
     from mlflow_ragmetrics.selection import check_presence
 
     needs_all = suite.groups or suite.several or has_diagnoses(suite.keys) or not os.path.exists(source.path)
+    most = None if keep is None or needs_all else MANY_ROWS + 1
     try:
-        kept = list(source.read() if keep is None or needs_all else islice(source.read(), MANY_ROWS + 1))
-        if keep is not None and not needs_all and len(kept) > MANY_ROWS:
-            samples = _Reread(partial(source.read, MANY_ROWS))
-            checked = check_presence(suite.selection, samples)
-            if not samples.repeats:
-                return _Rows(samples, checked, keep)
-            kept = list(source.read())
-        return _Rows(kept, check_presence(suite.selection, kept))
+        samples = list(islice(source.read(), most))
+        if len(samples) == most:
+            again = _Reread(source)
+            checked = check_presence(suite.selection, again)
+            if not again.repeats:
+                return again, checked, keep
+            samples = list(source.read())
+        return samples, check_presence(suite.selection, samples), None
     except MissingFieldError as error:
         raise RagMetricsError(f"{source.path}: {error}") from None
-
-
-def _check_names_of_rows(rows: _Rows, groups: str | None, by: Sequence[str]) -> None:
-    """``InvalidOptionError`` for a column that no row has, before anything is scored."""
-    if groups is not None:
-        sample_groups(rows.samples, groups)
-    for column in by:
-        sample_slices(list(rows.samples), column)
 
 
 def _settings_of(suite: str | None) -> RunSettings:
@@ -368,7 +357,6 @@ def _metrics_of_run(address: str) -> list[str]:
 
 def _mark_abandoned(destination: Destination, experiment: str) -> None:
     """Runs that a process left half written when it was killed do not stay at "writing"."""
-    from mlflow_ragmetrics.cli.store import reaching
     from mlflow_ragmetrics.tracking.run import mark_abandoned
 
     with reaching(destination):
@@ -378,7 +366,7 @@ def _mark_abandoned(destination: Destination, experiment: str) -> None:
             click.echo(f"{message}; it is marked as failed.", err=True)
 
 
-def evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tuple[Report, KeyboardInterrupt | None]:
+def _evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tuple[Report, KeyboardInterrupt | None]:
     """The report, also where the judges gave out on the way or Ctrl-C or SIGTERM came: then it says so."""
     try:
         return suite.evaluate_samples(samples, **options), None
@@ -392,7 +380,7 @@ def evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tupl
         return report, error
 
 
-def say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None = None, is_logged: bool) -> None:
+def _say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None = None, is_logged: bool) -> None:
     """What was scored before a signal, where it is, and how to go on."""
     places = [
         *([output] if output else []),
@@ -414,12 +402,7 @@ def _check_scored(report: Report, source: str) -> None:
     raise RagMetricsError(f"{source}: nothing could be scored, and nothing was logged; {reason}")
 
 
-def asks_model(judge: str | Sequence[str] | None) -> bool:
-    """Whether a judge that was given is a model's URI."""
-    return any(":/" in name for name in ([judge] if isinstance(judge, str) else judge or ()))
-
-
-def show_plan(plans: Mapping[str, Plan]) -> None:
+def _show_plan(plans: Mapping[str, Plan]) -> None:
     """Print what an evaluation would cost each language model."""
     screen = console()
     if not plans:

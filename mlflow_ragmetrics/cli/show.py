@@ -49,8 +49,7 @@ def command(
       ragmetrics show my-run rt14373
     """
     from mlflow_ragmetrics.report.diagnosis import CAUSES, causes_line, count_causes
-    from mlflow_ragmetrics.rows.results import is_file, results_of
-    from mlflow_ragmetrics.rows.stored_rows import stored_rows
+    from mlflow_ragmetrics.rows.results import is_file, results_of, stored_rows
 
     conditions = [condition_of(each, "where") for each in where]
     if tracking_uri is not None or not is_file(run):

@@ -63,7 +63,7 @@ def command(
       3  no judge answered; the next pass continues
     """
     from mlflow_ragmetrics.adapters.mlflow_watch import Watch
-    from mlflow_ragmetrics.rows.trace_search import milliseconds, moment
+    from mlflow_ragmetrics.rows.traces import milliseconds, moment
 
     pause = milliseconds(every, "every") / 1000
     watch = Watch(suite_of(**options), experiment, filter_string, sample, moment(since, "since"), limit)

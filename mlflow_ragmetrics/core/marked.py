@@ -21,7 +21,8 @@ from mlflow_ragmetrics.core.document import (
 from mlflow_ragmetrics.core.sample import Chunk, Sample
 from mlflow_ragmetrics.core.score import VERDICTS, Evidence, Item, Score, verdict_name
 from mlflow_ragmetrics.text.messages import counted
-from mlflow_ragmetrics.text.terms import plain_sentences, terms
+from mlflow_ragmetrics.text.sentences import sentences
+from mlflow_ragmetrics.text.terms import terms
 
 _STYLES: dict[str, Style] = {
     "SUPPORTED": "good",
@@ -94,7 +95,7 @@ def _place(text: str, claim: str) -> tuple[int, int] | None:
         end = exact + len(claim.rstrip(".!?"))
         return exact, exact + len(claim) if text.startswith(claim, exact) else end
     wanted = set(terms(claim))
-    best = max(plain_sentences(text), key=lambda each: len(wanted & set(terms(each))), default="")
+    best = max(sentences(text), key=lambda each: len(wanted & set(terms(each))), default="")
     if not wanted or len(wanted & set(terms(best))) < _SHARED * len(wanted):
         return None
     start = text.find(best.strip())
@@ -110,7 +111,7 @@ def nearest_sentence(claim: str, chunks: Sequence[Chunk]) -> Evidence | None:
     best: tuple[int, int] = (0, 0)
     found: Evidence | None = None
     for number, chunk in enumerate(chunks, 1):
-        for sentence in plain_sentences(chunk.text):
+        for sentence in sentences(chunk.text):
             rank = (len(wanted & set(terms(sentence))), -len(sentence))
             if rank[0] and rank > best:
                 best, found = rank, Evidence(number, chunk.id, sentence.strip())

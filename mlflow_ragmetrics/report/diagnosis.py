@@ -10,7 +10,7 @@ from typing import Literal, Union, get_args
 
 from mlflow_ragmetrics.core.document import Line, Style, cell
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.metrics.checked_claims import held_by, is_held, is_right
+from mlflow_ragmetrics.metrics.ragchecker import held_by, is_held, is_right
 from mlflow_ragmetrics.report.tables import TELLING
 from mlflow_ragmetrics.text.messages import Text, render, say
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure

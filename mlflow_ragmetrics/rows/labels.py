@@ -19,17 +19,6 @@ from mlflow_ragmetrics.rows.values import is_missing
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "PROBABILITY",
-    "Label",
-    "Labels",
-    "as_number",
-    "feedback_labels",
-    "has_feedback",
-    "label_probabilities",
-    "labels_of",
-]
-
 
 def has_feedback(labels: Any) -> bool:
     """Whether ``labels`` are traces, or the frame of ``mlflow.search_traces``."""

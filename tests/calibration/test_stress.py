@@ -11,7 +11,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.text.terms import plain_sentences
+from mlflow_ragmetrics.text.sentences import statements
 
 DATA = Path(__file__).parents[2] / "examples" / "data" / "ragtruth_gpt-4.jsonl"
 ROWS: list[dict[str, Any]] = [
@@ -43,7 +43,7 @@ class Reader(rm.Judge):
 
     def _answer(self, question: Any) -> Any:
         if isinstance(question, rm.Claims):
-            return tuple(plain_sentences(question.text))
+            return tuple(statements(question.text))
         text = " ".join(question.passages)
         return tuple(rm.Finding("SUPPORTED" if self.blind or each in text else "NEUTRAL") for each in question.claims)
 

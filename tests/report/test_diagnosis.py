@@ -205,8 +205,7 @@ def test_the_traces_of_a_run_carry_it(report: rm.Report) -> None:
 
 
 def test_a_stored_row_is_scored_anew_without_it(report: rm.Report) -> None:
-    from mlflow_ragmetrics.rows.results import results_of
-    from mlflow_ragmetrics.rows.stored_rows import stored_samples
+    from mlflow_ragmetrics.rows.results import results_of, stored_samples
 
     results = results_of(report)
     assert results.diagnoses["1"] == ("generation", report.diagnoses[1].reason)

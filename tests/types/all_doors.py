@@ -12,6 +12,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from typing_extensions import assert_type
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
 
 SUITE: list[str | rm.Metric] = ["faithfulness", rm.rouge(rouge_type="rougeL")]
 
@@ -59,9 +60,9 @@ def of_mlflow(frame: pd.DataFrame) -> None:
 
 
 def of_spark(frame: Any) -> None:
-    scored = rm.score_spark(frame, ["faithfulness"], judge="lexical")
-    assert_type(rm.summarize_spark(scored).metrics["faithfulness/mean"], float)
-    assert_type(rm.log_spark(scored, ["faithfulness"]), str)
+    scored = score_spark(frame, ["faithfulness"], judge="lexical")
+    assert_type(summarize_spark(scored).metrics["faithfulness/mean"], float)
+    assert_type(log_spark(scored, ["faithfulness"]), str)
 
 
 def of_chains() -> None:

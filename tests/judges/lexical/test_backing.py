@@ -9,8 +9,8 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Verify
 from mlflow_ragmetrics.core.score import Evidence, Item
-from mlflow_ragmetrics.judges.lexical.backing import doubted_words, unbacked_in, unbacked_spans
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.judges.lexical.support import doubted_words, unbacked_in, unbacked_spans
 from tests.report.pages import carried
 
 PASSAGES = ("Bread is baked early. Flour comes from the mill.", "The tower of Paris was built in 1889. It is of iron.")
