@@ -33,6 +33,7 @@ class Totals:
 
     def __init__(self, rows: Iterable[Row] = (), keys: Iterable[str] = ()) -> None:
         self.rows = 0
+        self.kept_all = True  # whether the report of these totals holds all their rows
         self.failures = Failures()
         self._metrics = {key: _MetricTotals() for key in keys}
         self._retrieval = RetrievalCounts()
@@ -72,7 +73,8 @@ class Totals:
     def ranking(self) -> Ranking:
         """The order of the worst rows: by the first composite that was scored, else by the worst score of each row."""
         composite = next((key for key in self.composites if self._metrics[key].counts["n_scored"]), None)
-        return Ranking(self.keys, self.better, composite)
+        keys = sorted(self.keys, key=lambda key: key not in self.composites)
+        return Ranking(keys, self.better, composite)
 
     @property
     def matrix(self) -> Matrix:
