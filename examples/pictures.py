@@ -28,6 +28,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
 from mlflow_ragmetrics.tracking.review import queue_for_review
 
 EXAMPLES = Path(__file__).parent
@@ -177,7 +178,7 @@ def picture_of_the_trace(shown: Browser, experiment: str, trace: str) -> None:
 
 
 def picture_of_the_review(shown: Browser, experiment: str, run_id: str) -> None:
-    rows = rm.rows_to_label(run_id, key="faithfulness", budget=20)
+    rows = rows_to_label(run_id, key="faithfulness", budget=20)
     queue = queue_for_review(run_id, "faithfulness", rows)
     shown.open(f"{experiment}/review-queue?selectedQueueId={queue.queue_id}", 1400, 700, "Start review")
     shown.click("//button[contains(., 'Start review')]")

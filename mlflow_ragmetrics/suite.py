@@ -39,7 +39,6 @@ from mlflow_ragmetrics.report.totals import Totals
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.groups import sample_groups
 from mlflow_ragmetrics.selection import PRESETS, Checked, Preset, Selection, Thresholds, check_presence, select
-from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 from mlflow_ragmetrics.text.messages import Text, check_language, counted, render
 
 if TYPE_CHECKING:
@@ -504,6 +503,7 @@ class Suite:
 
 
 _RESERVE = 32 * 2**20  # bytes
+MANY_ROWS = 20_000
 _ROWS_AT_ONCE = 1000
 _Interruption = Union[KeyboardInterrupt, CancelledEvaluationError, MemoryError]
 

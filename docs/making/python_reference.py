@@ -40,7 +40,7 @@ _ROOMS = {
 
 _FIRST = (
     *("score", "Suite", "Report", "Row", "Sample", "Score", "Item"),
-    *("compare", "Comparison", "power", "calibrate", "Calibration", "rows_to_label"),
+    *("compare", "Comparison", "power", "calibrate", "Calibration"),
     *("scorer", "scorers", "get_scorer", "extra_metrics", "RagMetricsCallback", "evaluate_chain", "assert_score"),
     *("Judge", "LexicalJudge", "ChatJudge", "metric", "Metric", "ask", "composite"),
 )

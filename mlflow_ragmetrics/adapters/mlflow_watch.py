@@ -39,8 +39,6 @@ from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, reason_of
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Trace, TraceInfo
 
-__all__ = ["Pass", "Watch"]
-
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
 _BATCH = 100
@@ -136,17 +134,23 @@ class Watch:
             mlflow.set_experiment(experiment_id=experiment_id)
             description = {**self.suite.describe(), "watch.filter": self.filter, "watch.sample": self.sample}
             watch_id = blake2b(as_json([experiment_id, description]).encode(), digest_size=8).hexdigest()
-            run_id = new_run(f"watch · {self.experiment}", watch_id)
-            with alone_in(run_id):
-                reason: Union[str, None] = "interrupted"
-                try:
-                    RunWriter(run_id).params(description)
-                    outcome = self._pass(experiment_id, f"ragmetrics.watch.{watch_id}", Pass(run_id))
-                    reason = outcome.incomplete
-                finally:
-                    with suppress(RagMetricsError):
-                        end_run(run_id, reason)
-            return outcome
+            while True:
+                run_id = new_run(f"watch · {self.experiment}", watch_id)
+                with alone_in(run_id):
+                    if new_run(f"watch · {self.experiment}", watch_id) == run_id:
+                        return self._once(experiment_id, watch_id, run_id, description)
+                    mlflow.delete_run(run_id)  # another process made the run at the same time
+
+    def _once(self, experiment_id: str, watch_id: str, run_id: str, description: Mapping[str, Any]) -> Pass:
+        reason: Union[str, None] = "interrupted"
+        try:
+            RunWriter(run_id).params(description)
+            outcome = self._pass(experiment_id, f"ragmetrics.watch.{watch_id}", Pass(run_id))
+            reason = outcome.incomplete
+        finally:
+            with suppress(RagMetricsError):
+                end_run(run_id, reason)
+        return outcome
 
     def _pass(self, experiment_id: str, cursor_tag: str, outcome: Pass) -> Pass:
         from mlflow import MlflowClient

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
-from mlflow_ragmetrics.calibration.judges import cost_of, judge_of, panel_scores
-from mlflow_ragmetrics.calibration.reliability import reliability_bins
-from mlflow_ragmetrics.calibration.result import Calibration, OtherVerdicts
+from mlflow_ragmetrics.calibration.result import Bin, Calibration, OtherVerdicts
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows.groups import Groups, results_groups
 from mlflow_ragmetrics.rows.labels import Labels, as_number, labels_of
 from mlflow_ragmetrics.rows.results import Results, Source, results_of
 from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
 from mlflow_ragmetrics.statistics.thresholds import threshold_gain
-
-__all__ = ["calibrate"]
 
 Values = np.ndarray[Any, Any]
 
@@ -41,10 +38,6 @@ class _LabelledRows:
     unscored: int
     groups: Values | None = None
     lower_is_better: bool = False
-
-    def grouped(self, here: Values | None = None) -> Values | None:
-        """The groups of these rows, or of those of them that are ``here``."""
-        return self.groups if self.groups is None or here is None else self.groups[here]
 
     def turned(self, values: Any) -> Any:
         """Scores so that more is better, or such values as scores again."""
@@ -89,9 +82,7 @@ def calibrate(
     good_from: float | None = None,
     column: str = "label",
     groups: Groups | None = None,
-    beside: Sequence[str] = (),
     words: Mapping[str, float | None] | None = None,
-    seed: int = 0,
 ) -> Calibration:
     """How well the metric ``key`` of ``report`` agrees with people, and the threshold that agrees best.
 
@@ -104,14 +95,13 @@ def calibrate(
     names those that nobody has explained. Where labels are grades, those from ``good_from`` on are good. ``default``:
     the threshold in use (the suite's, else 0.5); it is kept unless cross-validation finds one that beats it beyond
     noise. ``groups``: a column, or one name per row, that rows which belong together share, such as answers to one
-    question (default: the groups that the report was
-    evaluated with, else the conversations of traces). Where lower is better, rows above the threshold are the bad ones.
-    ``beside``: further columns of the data with the
-    verdicts of others: true or false, or scores, which are good from 0.5. The same ``seed`` gives the same intervals
-    and folds.
-    ``InvalidDataError`` when no scored row is labelled, ``InvalidOptionError`` for an unknown key or column.
+    question (default: the groups that the report was evaluated with, else the conversations of traces). Where lower is
+    better, rows above the threshold are the bad ones. ``InvalidDataError`` when no scored row is labelled,
+    ``InvalidOptionError`` for an unknown key or column.
     """
-    _check_options(seed, beside, default=default, good_from=good_from)
+    for name, value in (("default", default), ("good_from", good_from)):
+        if value is not None and not (isinstance(value, (int, float)) and abs(value) <= sys.float_info.max):
+            raise InvalidOptionError(f"{name}={shown(value)} must be a number", param=name)
     sources: Sequence[Source] = report if isinstance(report, (list, tuple)) else [cast("Source", report)]
     if not sources:
         raise InvalidOptionError("report: an empty list has no evaluation", param="report")
@@ -129,39 +119,28 @@ def calibrate(
         default=usual,
         pearson=correlation(scores, rows.grades, "pearson", groups=rows.groups),
         spearman=correlation(scores, rows.grades, "spearman", groups=rows.groups),
-        judge=judge_of(results),
-        cost=cost_of(first, results),
+        judge=_judge_of(results),
+        cost=_cost_of(first, results),
     )
     good = _good(rows.grades, good_from)
     if good is None:
         return found
-    gain = threshold_gain(rows.values, ~good, cut, groups=rows.groups, seed=seed)
+    gain = threshold_gain(rows.values, ~good, cut, groups=rows.groups)
     return replace(
         found,
-        at_default=agreement(rows.values < cut - _SLACK, ~good, groups=rows.groups, seed=seed),
-        at_chosen=agreement(rows.values < gain.chosen - _SLACK, ~good, groups=rows.groups, seed=seed) if gain else None,
+        at_default=agreement(rows.values < cut - _SLACK, ~good, groups=rows.groups),
+        at_chosen=agreement(rows.values < gain.chosen - _SLACK, ~good, groups=rows.groups) if gain else None,
         gain=replace(gain, chosen=round(rows.turned(gain.chosen), 12)) if gain else None,
         auroc=auroc(rows.values, ~good, groups=rows.groups),
-        bins=reliability_bins(scores, good),
+        bins=_reliability_bins(scores, good),
         beside=(
-            *(_other_verdicts(results, name, rows, good) for name in beside),
             *(
                 _verdicts(name, given, None, usual, rows, good)
-                for name, given in panel_scores(report, rows.key).items()
+                for name, given in _panel_scores(report, rows.key).items()
             ),
             *(_other_judge(other, results, usual, rows, good) for other in others),
         ),
     )
-
-
-def _check_options(seed: object, beside: object, **numbers: Any) -> None:
-    if not isinstance(seed, int) or seed < 0:
-        raise InvalidOptionError(f"seed={shown(seed)} must be a whole number from 0", param="seed")
-    if isinstance(beside, str) or not isinstance(beside, Iterable):
-        raise InvalidOptionError(f"beside={shown(beside)} must be a list of columns", param="beside")
-    for name, value in numbers.items():
-        if value is not None and not (isinstance(value, (int, float)) and abs(value) <= sys.float_info.max):
-            raise InvalidOptionError(f"{name}={shown(value)} must be a number", param=name)
 
 
 def _key(results: Results, key: str | None) -> str:
@@ -190,18 +169,6 @@ def _good(grades: Any, good_from: float | None) -> Any:
     return grades > 0.5 if np.isin(grades, (0.0, 0.5, 1.0)).all() else None
 
 
-def _other_verdicts(results: Results, name: str, rows: _LabelledRows, good: Any) -> OtherVerdicts:
-    _check_column(results, name, "beside")
-    given = [as_number(value) for value in results.table[name]]
-    both = np.array([verdict is not None for verdict in given]) & rows.known
-    verdicts = np.array([verdict for verdict, here in zip(given, both, strict=True) if here], dtype=float)
-    bad = ~good[both[rows.known]]
-    own = rows.grouped(both[rows.known])
-    is_graded = not np.isin(verdicts, (0.0, 1.0)).all()
-    area = auroc(verdicts, bad, groups=own) if is_graded else None
-    return OtherVerdicts(name, agreement(verdicts < _DEFAULT, bad, groups=own), area)
-
-
 def _other_judge(other: Source, results: Results, default: float, rows: _LabelledRows, good: Any) -> OtherVerdicts:
     """Another evaluation of the same rows, matched by id, at its own threshold."""
     found = results_of(other)
@@ -212,7 +179,7 @@ def _other_judge(other: Source, results: Results, default: float, rows: _Labelle
     if all(value is None for value in given):
         raise InvalidDataError(f"{found.name} and {results.name} have no scored row in common, by id")
     usual = _default(found, rows.key, None) if "thresholds" in found.description else default
-    return _verdicts(judge_of(found) or found.name, given, cost_of(other, found), usual, rows, good)
+    return _verdicts(_judge_of(found) or found.name, given, _cost_of(other, found), usual, rows, good)
 
 
 def _verdicts(
@@ -222,11 +189,42 @@ def _verdicts(
     both = np.array([value is not None for value in given]) & rows.known
     scores = rows.turned(np.array([value for value, here in zip(given, both, strict=True) if here], dtype=float))
     bad = ~good[both[rows.known]]
-    own = rows.grouped(both[rows.known])
+    own = None if rows.groups is None else rows.groups[both[rows.known]]
     area = auroc(scores, bad, groups=own)
     return OtherVerdicts(name, agreement(scores < rows.turned(cut) - _SLACK, bad, groups=own), area, cost)
 
 
-def _check_column(results: Results, name: str, param: str) -> None:
-    if not isinstance(name, str) or name not in results.table.columns:
-        raise InvalidOptionError(f"{param}: the data has no column {shown(name)}", param=param)
+def _judge_of(results: Results) -> str:
+    """The names of the judges; empty if they are not known."""
+    names = results.description.get("judge") or ()
+    return ", ".join([names] if isinstance(names, str) else map(str, names))
+
+
+def _cost_of(source: Any, results: Results) -> float | None:
+    """Dollars for a thousand rows, from a report's usage or a run's; ``None`` if the prices are not known."""
+    cost = source.usage.get("cost") if isinstance(source, Report) else None
+    if cost is None and results.run_id is not None:
+        import mlflow
+
+        cost = mlflow.get_run(results.run_id).data.metrics.get("usage/cost")
+    return None if cost is None or not len(results.table) else 1000 * float(cost) / len(results.table)
+
+
+def _panel_scores(source: Any, key: str) -> dict[str, list[float | None]]:
+    """The scores of each judge of a panel, row by row; empty if one judge scored, or only tables are left."""
+    if not isinstance(source, Report):
+        return {}
+    given = [row.scores[key].model_scores if key in row.scores else {} for row in source.rows]
+    names = list(dict.fromkeys(name for scores in given for name in scores or {}))
+    return {name: [(scores or {}).get(name) for scores in given] for name in names} if len(names) > 1 else {}
+
+
+def _reliability_bins(values: Values, good: Values, bins: int = 10) -> tuple[Bin, ...]:
+    """At most ``bins`` bins of equal width over the range of the scores (0 to 1 if they lie in it), none empty."""
+    low, high = min(0.0, float(values.min())), max(1.0, float(values.max()))
+    place = np.minimum(((values - low) / (high - low) * bins).astype(int), bins - 1)
+    return tuple(
+        Bin(float(values[here].mean()), float(good[here].mean()), int(here.sum()))
+        for each in range(bins)
+        if (here := place == each).any()
+    )

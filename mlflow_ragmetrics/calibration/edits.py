@@ -11,43 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Union
 
-__all__ = [
-    "CONTROL",
-    "KINDS",
-    "WORDS",
-    "Edit",
-    "affirm",
-    "do_not",
-    "lengthen",
-    "month",
-    "name",
-    "negate",
-    "next_number",
-    "number",
-    "number_word",
-    "replaced",
-    "shorten",
-    "unit",
-    "year",
-]
-
 Edit = Callable[[str, int], Union[str, None]]
 MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
 ]
 
-NAMES = ["Oslo", "Karl", "Vermont", "Henderson", "Nakamura", "Bolivia", "Antwerp", "Fiona", "Zurich", "Delgado"]
+_NAMES = ["Oslo", "Karl", "Vermont", "Henderson", "Nakamura", "Bolivia", "Antwerp", "Fiona", "Zurich", "Delgado"]
+
+_RUSSIAN_MONTHS = (
+    *("января", "февраля", "марта", "апреля", "мая", "июня"),
+    *("июля", "августа", "сентября", "октября", "ноября", "декабря"),
+)
+_RUSSIAN_NUMBERS = ["два", "три", "четыре", "пять", "шесть", "семь", "восемь", "девять", "десять"]
+_RUSSIAN_NAMES = ("Вологда", "Карпов", "Зинаида", "Тверь", "Онега", "Мурманск")
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 
@@ -56,6 +33,11 @@ _UNITS = {
     "miles": "kilometers", "kilometers": "miles", "km": "miles", "feet": "meters", "inches": "feet",
     "meters": "feet", "pounds": "kilograms", "cups": "tablespoons", "percent": "points", "million": "billion",
     "billion": "million", "degrees": "percent", "mg": "kg", "teaspoon": "cup", "tablespoons": "cups",
+    "минут": "часов", "минуты": "часа", "часов": "дней", "часа": "дня", "дней": "недель", "дня": "недели",
+    "недель": "месяцев", "недели": "месяца", "месяцев": "лет", "лет": "месяцев", "километров": "метров",
+    "метров": "километров", "метра": "километра", "км": "м", "кг": "г", "килограммов": "граммов",
+    "рублей": "долларов", "долларов": "рублей", "процентов": "пунктов", "тысяч": "миллионов", "миллионов": "миллиардов",
+    "градусов": "процентов",
 }  # fmt: skip
 
 _COUNT = re.compile(
@@ -120,15 +102,6 @@ def number(claim: str, seed: int) -> str | None:
     return claim[: match.start()] + shown + claim[match.end() :]
 
 
-def next_number(claim: str, seed: int) -> str | None:
-    """The smallest change of a number: the last digit."""
-    matches = _counts(claim)
-    if not matches:
-        return None
-    end = matches[seed % len(matches)].end()
-    return claim[: end - 1] + str((int(claim[end - 1]) + 3) % 10 or 1) + claim[end:]
-
-
 def _counts(claim: str) -> list[re.Match[str]]:
     """Numbers that are no years and do not only name a passage or a step."""
     return [
@@ -138,12 +111,19 @@ def _counts(claim: str) -> list[re.Match[str]]:
     ]
 
 
-def number_word(claim: str, seed: int) -> str | None:
-    """Another number word."""
-    match = re.search(r"\b(two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b", claim)
+def _next_of(words: Sequence[str], pattern: str, claim: str, step: int) -> str | None:
+    """The first of ``words`` that ``pattern`` finds (``{}`` is any of them) becomes the word ``step`` further."""
+    match = re.search(pattern.format("|".join(words)), claim)
     if match is None:
         return None
-    return claim[: match.start()] + WORDS[(WORDS.index(match.group()) + 3) % 11 + 2] + claim[match.end() :]
+    other = words[(words.index(match.group()) + step) % len(words)]
+    return claim[: match.start()] + other + claim[match.end() :]
+
+
+def number_word(claim: str, seed: int) -> str | None:
+    """Another number word."""
+    edited = _next_of(WORDS[2:], r"\b(?:{})\b", claim, 5)
+    return edited or _next_of(_RUSSIAN_NUMBERS, r"\b(?:{})\b", claim, 3)
 
 
 def year(claim: str, seed: int) -> str | None:
@@ -156,27 +136,28 @@ def year(claim: str, seed: int) -> str | None:
 
 
 def month(claim: str, seed: int) -> str | None:
-    """Another month."""
-    match = re.search(rf"\b({'|'.join(MONTHS)})\b(?= \d|,? \d| of)", claim)
-    if match is None:
-        return None
-    return claim[: match.start()] + MONTHS[(MONTHS.index(match.group()) + 1 + seed % 11) % 12] + claim[match.end() :]
+    """Another month, beside a day or a year."""
+    edited = _next_of(MONTHS, r"\b(?:{})\b(?= \d|,? \d| of)", claim, 1 + seed % 11)
+    return edited or _next_of(_RUSSIAN_MONTHS, r"(?<=\d )(?:{})\b", claim, 1 + seed % 11)
 
 
 def unit(claim: str, seed: int) -> str | None:
     """Another unit after a number."""
-    match = re.search(rf"(?<=\d )({'|'.join(_UNITS)})\b", claim)
+    match = re.search(rf"(?<=\d )(?:{'|'.join(_UNITS)})\b", claim)
     return None if match is None else claim[: match.start()] + _UNITS[match.group()] + claim[match.end() :]
 
 
 def name(claim: str, seed: int) -> str | None:
     """Another name, inside the sentence."""
-    matches = list(re.finditer(r"(?<=[a-z,] )[A-Z][a-z]{3,}\b(?! \d)", claim))
-    matches = [each for each in matches if each.group() not in MONTHS]
-    if not matches:
-        return None
-    match = matches[seed % len(matches)]
-    return claim[: match.start()] + NAMES[seed % len(NAMES)] + claim[match.end() :]
+    for pattern, names in (
+        (r"(?<=[a-z,] )[A-Z][a-z]{3,}\b(?! \d)", _NAMES),
+        (r"(?<=[а-яё,] )[А-ЯЁ][а-яё]{3,}\b", _RUSSIAN_NAMES),
+    ):
+        matches = [each for each in re.finditer(pattern, claim) if each.group() not in MONTHS]
+        if matches:
+            match = matches[seed % len(matches)]
+            return claim[: match.start()] + names[seed % len(names)] + claim[match.end() :]
+    return None
 
 
 def shorten(claim: str, seed: int) -> str | None:
@@ -226,55 +207,6 @@ def affirm_russian(claim: str, seed: int) -> str | None:
     return edited if edited != claim else None
 
 
-_RUSSIAN_MONTHS = (
-    *("января", "февраля", "марта", "апреля", "мая", "июня"),
-    *("июля", "августа", "сентября", "октября", "ноября", "декабря"),
-)
-_RUSSIAN_NUMBERS = ["два", "три", "четыре", "пять", "шесть", "семь", "восемь", "девять", "десять"]
-_RUSSIAN_UNITS = {
-    "минут": "часов", "минуты": "часа", "часов": "дней", "часа": "дня", "дней": "недель", "дня": "недели",
-    "недель": "месяцев", "недели": "месяца", "месяцев": "лет", "лет": "месяцев", "километров": "метров",
-    "метров": "километров", "метра": "километра", "км": "м", "кг": "г", "килограммов": "граммов",
-    "рублей": "долларов", "долларов": "рублей", "процентов": "пунктов", "тысяч": "миллионов", "миллионов": "миллиардов",
-    "градусов": "процентов",
-}  # fmt: skip
-_RUSSIAN_NAMES = ("Вологда", "Карпов", "Зинаида", "Тверь", "Онега", "Мурманск")
-
-
-def _next_of(words: Sequence[str], pattern: str, claim: str, step: int) -> str | None:
-    """The word that stands where ``pattern`` (with the words in place of ``{}``) finds one, ``step`` words on."""
-    match = re.search(pattern.format("|".join(words)), claim)
-    if match is None:
-        return None
-    other = words[(words.index(match.group()) + step) % len(words)]
-    return claim[: match.start()] + other + claim[match.end() :]
-
-
-def month_russian(claim: str, seed: int) -> str | None:
-    """Another month after a day."""
-    return _next_of(_RUSSIAN_MONTHS, r"(?<=\d )(?:{})\b", claim, 1 + seed % 11)
-
-
-def number_word_russian(claim: str, seed: int) -> str | None:
-    """Another number word."""
-    return _next_of(_RUSSIAN_NUMBERS, r"\b(?:{})\b", claim, 3)
-
-
-def unit_russian(claim: str, seed: int) -> str | None:
-    """Another unit after a number."""
-    match = re.search(rf"(?<=\d )(?:{'|'.join(_RUSSIAN_UNITS)})\b", claim)
-    return None if match is None else claim[: match.start()] + _RUSSIAN_UNITS[match.group()] + claim[match.end() :]
-
-
-def name_russian(claim: str, seed: int) -> str | None:
-    """Another name, inside the sentence."""
-    matches = list(re.finditer(r"(?<=[а-яё,] )[А-ЯЁ][а-яё]{3,}\b", claim))
-    if not matches:
-        return None
-    match = matches[seed % len(matches)]
-    return claim[: match.start()] + _RUSSIAN_NAMES[seed % len(_RUSSIAN_NAMES)] + claim[match.end() :]
-
-
 _OPPOSITES = {
     "before": "after", "more than": "less than", "at least": "at most", "increases": "decreases",
     "increased": "decreased", "higher": "lower", "larger": "smaller", "first": "last", "above": "below",
@@ -315,10 +247,10 @@ def keep(claim: str, seed: int) -> str | None:
 
 KINDS: Mapping[str, tuple[Edit, ...]] = {
     "negation": (negate, do_not, affirm, negate_russian, affirm_russian),
-    "number": (number, number_word, number_word_russian),
-    "name": (name, name_russian),
-    "date": (year, month, month_russian),
-    "unit": (unit, unit_russian),
+    "number": (number, number_word),
+    "name": (name,),
+    "date": (year, month),
+    "unit": (unit,),
     "order": (swap,),
     "condition": (drop_condition,),
 }

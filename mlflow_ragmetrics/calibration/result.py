@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.calibration.reliability import Bin, reliability_plot
 from mlflow_ragmetrics.core.document import Block, Heading, Line, Table, cell, number, to_text
 from mlflow_ragmetrics.statistics.agreement import Agreement, Estimate
 from mlflow_ragmetrics.statistics.thresholds import ThresholdGain
@@ -14,10 +13,17 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "Calibration", "OtherVerdicts"]
-
 _SHOWN = ("verdicts", "rows", "accuracy", "balanced_accuracy", "precision", "recall", "f1", "kappa", "auroc")
 FIGURES = ("accuracy", "balanced_accuracy", "precision", "recall", "f1")
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Rows of neighbouring scores: their mean score, the share that is good, and how many they are."""
+
+    score: float
+    good: float
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -174,7 +180,28 @@ class Calibration:
 
     def plot(self) -> Figure | None:
         """The reliability plot: the share of good rows by score; ``None`` for grades."""
-        return reliability_plot(self.bins, self.key, self.threshold)
+        from matplotlib.figure import Figure
+
+        if not self.bins:
+            return None
+        figure = Figure(figsize=(5.6, 4.4), layout="constrained", dpi=110)
+        axes = figure.add_subplot(1, 1, 1)
+        counts = axes.twinx()
+        scores = [each.score for each in self.bins]
+        counts.bar(scores, [each.rows for each in self.bins], width=0.06, color="#cfdcec", zorder=0)
+        counts.set_ylabel("rows", fontsize=9)
+        axes.set_zorder(counts.get_zorder() + 1)
+        axes.patch.set_visible(False)
+        axes.plot(scores, [each.good for each in self.bins], "o-", color="#3b7dd8")
+        axes.axvline(
+            self.threshold, color="#b3261e", linestyle="--", linewidth=1, label=f"threshold {self.threshold:g}"
+        )
+        axes.set_xlabel(self.key, fontsize=9)
+        axes.set_ylabel("share that people call good", fontsize=9)
+        axes.set_ylim(-0.03, 1.03)
+        axes.legend(fontsize=8)
+        axes.set_title(f"{self.key}: {self.rows} labelled rows", fontsize=10)
+        return figure
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
         """Write figures, table and reliability plot into ``run_id``, else the active run, else a new one; its id.

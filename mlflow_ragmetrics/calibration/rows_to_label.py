@@ -1,4 +1,4 @@
-"""``rows_to_label``: the rows to have labelled, so that few labels tell most, with the probability of each."""
+"""``rows_to_label``: the rows to have labelled by people."""
 
 from __future__ import annotations
 
@@ -8,36 +8,25 @@ import numpy as np
 
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows.groups import Groups, results_groups
-from mlflow_ragmetrics.rows.labels import PROBABILITY, Labels, labels_of
+from mlflow_ragmetrics.rows.labels import Labels, labels_of
 from mlflow_ragmetrics.rows.results import Source, results_of
-from mlflow_ragmetrics.statistics.label_choice import choose_rows, expected_errors, label_probabilities, score_doubt
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["rows_to_label"]
 
 _SHOWN = ("id", "trace_id", "question", "answer", "contexts", "reference")
 
 
 def rows_to_label(
-    report: Source,
-    *,
-    key: str | None = None,
-    budget: int = 60,
-    labels: Labels | None = None,
-    groups: Groups | None = None,
-    seed: int = 0,
+    report: Source, *, key: str | None = None, budget: int = 60, labels: Labels | None = None, seed: int = 0
 ) -> pd.DataFrame:
-    """At most about ``budget`` rows of ``report`` to have labelled: what people need to see, and an empty ``label``.
+    """``budget`` rows of ``report`` to have labelled: what people need to see, and an empty column ``label``.
 
-    Rows where the judge of ``key`` is more likely to be off are chosen with larger probability (Zrnic and Candès 2024,
-    active inference); ``label_probability`` says with which, so that ``Report.true_score`` stays unbiased. Where the
-    judge is off is learnt from ``labels``, where some rows have them already, else low scores (high ones where lower is
-    better) are doubted. The score itself is left out, as it would sway those who label. Rows of one group are spread.
-    The same ``seed`` gives the same rows. ``InvalidOptionError`` for an unknown key or a budget below 1,
-    ``InvalidDataError`` where nothing is scored.
+    The rows are drawn over the whole range of the scores of ``key``: sorted by score, at equal steps from a random
+    start. All rows are equally likely, so ``Report.true_score`` stays unbiased. Rows that have one of ``labels``
+    already are left out. The score itself is left out too, as it would sway those who label. The same ``seed`` gives
+    the same rows. ``InvalidOptionError`` for an unknown key or a budget below 1, ``InvalidDataError`` if no row is
+    left.
     """
     import pandas as pd
 
@@ -53,17 +42,14 @@ def rows_to_label(
     if "id" not in table.columns:
         raise InvalidDataError(f"{results.name} has no ids, by which labels could be read back")
     scores = pd.to_numeric(table[key], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-    if np.isnan(scores).all():
-        raise InvalidDataError(f"no row has a score of {key}")
-    goodness = 1.0 - scores if results.better(str(key)) is False else scores
-    limits = min(0.0, float(np.nanmin(goodness))), max(1.0, float(np.nanmax(goodness)))
-    importance = score_doubt(goodness, low=limits[0], high=limits[1])
+    is_open = ~np.isnan(scores)
     if labels is not None:
-        known = [np.nan if label is None else label for label in labels_of(labels, results, key)]
-        importance = expected_errors(scores, np.array(known, dtype=float))
-    probabilities = label_probabilities(importance, budget)
-    names = [str(name) for name in table["id"]]
-    places = choose_rows(probabilities, groups=results_groups(results, groups), names=names, seed=seed)
-    chosen = table.iloc[places][[name for name in _SHOWN if name in table.columns]].reset_index(drop=True)
-    empty: list[object] = [None] * len(places)
-    return chosen.assign(**{PROBABILITY: probabilities[places], "label": empty})
+        is_open &= np.array([label is None for label in labels_of(labels, results, key)])
+    left = np.flatnonzero(is_open)
+    if not left.size:
+        raise InvalidDataError(f"no row that has a score of {key} is without a label")
+    ordered = left[np.lexsort((table["id"].astype(str).to_numpy()[left], scores[left]))]
+    number = min(budget, left.size)
+    drawn = (np.arange(number) + np.random.default_rng(seed).random()) * left.size / number
+    chosen = table.iloc[np.sort(ordered[drawn.astype(int)])][[name for name in _SHOWN if name in table.columns]]
+    return chosen.reset_index(drop=True).assign(label=pd.Series([None] * number, dtype=object))

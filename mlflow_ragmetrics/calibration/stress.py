@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["STRESS_KINDS", "Stress", "stress"]
-
 _FOREIGN, _CONTROL = "foreign", "control"
 STRESS_KINDS = (*KINDS, _FOREIGN, _CONTROL)
 _FEWEST_WORDS = 5

@@ -16,18 +16,13 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.calibration import Calibration
     from mlflow_ragmetrics.rows.results import Results
 
-__all__ = ["calibrate", "command"]
-
 
 @click.command("calibrate")
 @click.argument("run", shell_complete=files)
 @click.argument("labels", required=False, shell_complete=files)
 @click.option("--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one].")
-@click.option("--column", default="label", show_default=True, metavar="NAME", help="The labels' column in a file.")
 @click.option("--good-from", type=float, metavar="NUMBER", help="Where labels are grades: the lowest good one.")
-@click.option("--default", type=float, metavar="NUMBER", help="Threshold in use [default: the suite's or 0.5].")
 @click.option("--groups", metavar="COLUMN", help="Rows that belong together, such as answers to one question.")
-@click.option("--beside", multiple=True, metavar="COLUMN", help="Verdicts of others in the data, to be shown beside.")
 @click.option("--also", multiple=True, metavar="RUN", help="Runs of other judges on the same rows, to choose one.")
 @click.option(
     "--words",
@@ -39,7 +34,6 @@ __all__ = ["calibrate", "command"]
 @click.option("--feedback", is_flag=True, help="Labels are people's feedback on the traces of the run's experiment.")
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Write the reliability plot (.png, .svg or .pdf).")
 @tracking_uri_option
-@click.option("--log/--no-log", default=None, help="Log into the run [default: where RUN is a run].")
 def command(
     run: str,
     labels: str | None,
@@ -47,14 +41,13 @@ def command(
     feedback: bool,
     plot: str | None,
     tracking_uri: str | None,
-    log: bool | None,
     words: Mapping[str, str] | None,
     **options: Any,
 ) -> None:
     """Compare a metric of RUN with people's LABELS, and find the threshold that agrees best.
 
     RUN is a run's id or name in MLflow, or a file that `ragmetrics evaluate --output` wrote. LABELS is a column of its
-    data, or a file with the columns id and label.
+    data, or a file with the columns id and label. The outcome is logged into the run.
 
     \b
     Examples:
@@ -76,11 +69,8 @@ def command(
     click.echo(f"{for_terminal(found.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
     if plot is not None:
         _plot(found, plot)
-    if log or (log is None and results.run_id is not None):
+    if results.run_id is not None:
         click.echo(f"Logged into MLflow run {found.log(results.run_id)}")
-
-
-calibrate = command
 
 
 def _results(run: str, tracking_uri: str | None) -> Results:

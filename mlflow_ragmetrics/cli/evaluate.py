@@ -44,7 +44,6 @@ from mlflow_ragmetrics.report.tables import has_diagnoses
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
 from mlflow_ragmetrics.rows.traces import SCHEME as TRACES
-from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.sample import Sample
@@ -53,6 +52,9 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.selection import Checked
     from mlflow_ragmetrics.suite import Suite
     from mlflow_ragmetrics.suite_file import RunSettings
+
+MANY_ROWS = 20_000
+"""More rows than these are not kept, but read again."""
 
 
 @click.command("evaluate")

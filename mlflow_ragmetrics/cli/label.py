@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,18 +21,12 @@ if TYPE_CHECKING:
 
     from mlflow_ragmetrics.tracking.review import Answers
 
-__all__ = ["command"]
-
-_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
-
 
 @click.command("label")
 @click.argument("run", shell_complete=files)
 @click.option("--key", "-k", metavar="METRIC", shell_complete=metrics, help="The metric [default: the only one].")
 @click.option("--budget", type=click.IntRange(min=1), default=60, show_default=True, metavar="N", help="How many rows.")
-@click.option(
-    "--output", "-o", default="labels.csv", show_default=True, metavar="FILE", shell_complete=files, help="The file."
-)
+@click.option("--output", "-o", default="labels.csv", show_default=True, metavar="FILE", help="The .csv file.")
 @click.option(
     "--to",
     type=click.Choice(["file", "mlflow"]),
@@ -49,9 +42,7 @@ _FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
     help="With --to mlflow: how they answer.",
 )
 @click.option("--reviewer", multiple=True, metavar="NAME", help="With --to mlflow: whose queue it is.")
-@click.option("--labels", metavar="LABELS", help="Labels that are there already, a column or a file: to choose better.")
-@click.option("--groups", metavar="COLUMN", help="Rows that belong together [default: those of the evaluation].")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Of the choice.")
+@click.option("--labels", metavar="LABELS", help="A column or file of labels: these rows are left out.")
 @tracking_uri_option
 def command(
     run: str,
@@ -62,14 +53,12 @@ def command(
     answers: Answers,
     reviewer: Sequence[str],
     labels: str | None,
-    groups: str | None,
-    seed: int,
     tracking_uri: str | None,
 ) -> None:
     """Choose the rows of RUN to have labelled by people, and write them to a file with an empty column `label`.
 
     RUN is a run's id or name in MLflow, or a file that `ragmetrics evaluate --output` wrote. Fill in 1 or 0, yes or no,
-    or grades, and leave the column label_probability as it is: it keeps what is computed from the labels unbiased.
+    or grades. The rows are drawn at random, over the whole range of the scores.
 
     With --to mlflow the rows wait in a review queue of the run's experiment (MLflow 3.14 and later, from its Review
     page), and the answers come back with `ragmetrics calibrate RUN --feedback`.
@@ -90,17 +79,16 @@ def command(
                 "--to mlflow needs a run in MLflow, whose traces people see, not a file", param="to"
             )
         open_store(tracking_uri)
-        rows = rows_to_label(run, key=key, budget=budget, labels=labels, groups=groups, seed=seed)
+        rows = rows_to_label(run, key=key, budget=budget, labels=labels)
         _queue(run, key, rows, answers, reviewer)
         return
     check_writable(output)
-    if Path(output).suffix.lower() not in _FORMATS:
-        message = f"--output {output}: the name must end in one of {', '.join(_FORMATS)}"
-        raise InvalidOptionError(message, param="output")
+    if not output.lower().endswith(".csv"):
+        raise InvalidOptionError(f"--output {output}: the name must end in .csv", param="output")
     if tracking_uri is not None or not is_file(run):
         open_store(tracking_uri)
-    rows = rows_to_label(run, key=key, budget=budget, labels=labels, groups=groups, seed=seed)
-    _write(rows, output)
+    rows = rows_to_label(run, key=key, budget=budget, labels=labels)
+    write_text(output, rows.map(_cell).to_csv(index=False))
     click.echo(f"Wrote {output}: {counted(len(rows), 'row')} to label. Fill in the column label, then:")
     named = f" --key {key}" if key else ""
     click.echo(f"  ragmetrics calibrate {run} {output}{named}")
@@ -121,16 +109,6 @@ def _queue(run: str, key: str | None, rows: pd.DataFrame, answers: Answers, revi
     if queue.without_trace:
         click.echo(f"Warning: {queue.without_trace} rows have no trace and were left out.", err=True)
     click.echo(f"Then:\n  ragmetrics calibrate {run} --feedback --key {key}")
-
-
-def _write(rows: pd.DataFrame, output: str) -> None:
-    kind = Path(output).suffix.lower()
-    if kind == ".parquet":
-        rows.to_parquet(output, index=False)
-    elif kind in (".json", ".jsonl"):
-        write_text(output, rows.to_json(orient="records", lines=kind == ".jsonl", force_ascii=False))
-    else:
-        write_text(output, rows.map(_cell).to_csv(index=False, sep="\t" if kind == ".tsv" else ","))
 
 
 def _cell(value: Any) -> Any:

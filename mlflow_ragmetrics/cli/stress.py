@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -12,7 +11,6 @@ import click
 
 from mlflow_ragmetrics.cli.options import (
     CACHE,
-    assignments,
     experiment_option,
     files,
     limit_option,
@@ -20,22 +18,16 @@ from mlflow_ragmetrics.cli.options import (
     suites,
     tracking_uri_option,
 )
-from mlflow_ragmetrics.cli.output import NOT_COMPLETE, check_writable, write_text
+from mlflow_ragmetrics.cli.output import NOT_COMPLETE
 from mlflow_ragmetrics.errors import JudgeError
-
-__all__ = ["command"]
 
 
 @click.command("stress")
 @click.argument("data", shell_complete=files)
-@click.option("--columns", metavar="FIELD=COLUMN,…", multiple=True, callback=assignments, help="Where names differ.")
 @limit_option
 @click.option("--suite", metavar="FILE", shell_complete=suites, help="The suite.yaml whose judge is tried.")
 @click.option("--judge", "-j", multiple=True, callback=one_or_all, metavar="JUDGE", help="lexical or a model URI.")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only these: negation, number, …, control.")
-@click.option("--cache", metavar="FILE", shell_complete=files, help=f"Of a model's answers [default: {CACHE}].")
-@click.option("--max-calls", type=click.IntRange(min=1), metavar="N", help="Stop after so many calls to a model.")
-@click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the table as JSON.")
 @tracking_uri_option
 @experiment_option
 @click.option("--log/--no-log", default=True, help="Log to MLflow, or only show.")
@@ -44,11 +36,9 @@ def command(
     context: click.Context,
     /,
     data: str,
-    columns: Mapping[str, str] | None,
     limit: int | None,
     suite: str | None,
     kinds: Sequence[str],
-    json_file: str | None,
     tracking_uri: str | None,
     experiment: str | None,
     log: bool,
@@ -71,11 +61,10 @@ def command(
     from mlflow_ragmetrics.rows import read_samples
     from mlflow_ragmetrics.suite import Suite
 
-    check_writable(json_file)
     made = Suite.of(suite or "faithfulness", **{name: value for name, value in options.items() if value is not None})
     if made.cache is None and any(judge.usage is not None for judge in made.judges):
         made = made.replace(cache=CACHE)
-    samples = list(islice(read_samples(data, columns), limit))
+    samples = list(islice(read_samples(data), limit))
     destination = destination_of(tracking_uri, experiment) if log else None
     if destination is not None:
         destination.open()
@@ -86,8 +75,6 @@ def command(
             raise
         found = Stress(error.report)
     click.echo(for_terminal(found.to_text(terminal_width(sys.stdout)), sys.stdout))
-    if json_file is not None:
-        write_text(json_file, json.dumps(found.table.to_dict("records"), ensure_ascii=False, indent=1) + "\n")
     if destination is not None:
         click.echo(f"MLflow run: {found.log()}. Look at it: {destination.command()}")
     if found.report.incomplete is not None:

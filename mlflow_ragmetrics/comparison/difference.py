@@ -11,16 +11,15 @@ import numpy as np
 
 from mlflow_ragmetrics.core.document import Cell, Interval, number, signed
 from mlflow_ragmetrics.core.score import Better
-from mlflow_ragmetrics.statistics.clusters import BOOTSTRAP_GROUPS
 from mlflow_ragmetrics.statistics.groups import describe_groups
-from mlflow_ragmetrics.statistics.intervals import paired_intervals
+from mlflow_ragmetrics.statistics.intervals import BOOTSTRAP_GROUPS, paired_intervals
 from mlflow_ragmetrics.statistics.power import about, power_of
 from mlflow_ragmetrics.statistics.significance import (
-    cluster_t_tests,
     effect_size,
     holm,
     mcnemar,
     sign_flip_tests,
+    t_tests,
 )
 from mlflow_ragmetrics.text.messages import counted
 
@@ -207,7 +206,7 @@ def differences_of(
     groupings = describe_groups(matrix, groups) if groups is not None else None
     powers = power_of(matrix, groups=groups) if tolerance else [None] * matrix.shape[1]
     if groups is not None and groupings is not None:
-        for place, p_value in enumerate(cluster_t_tests(matrix, groups)):
+        for place, p_value in enumerate(t_tests(matrix, groups)):
             if groupings[place].groups < BOOTSTRAP_GROUPS:
                 p_values[place] = p_value
     found = [

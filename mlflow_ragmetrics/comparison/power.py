@@ -15,7 +15,7 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.groups import Groups, results_groups
 from mlflow_ragmetrics.rows.results import Results, Source, results_of
-from mlflow_ragmetrics.statistics.power import about, paired_deviation, power_of
+from mlflow_ragmetrics.statistics.power import about, power_of
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def power(
     else:
         results = results_of(data)
         keys, values, names = results.keys, _scores(results), results_groups(results, groups)
-        scale, assumed = paired_deviation(1.0, correlation), correlation
+        scale, assumed = math.sqrt(2 * (1 - correlation)), correlation
     found: dict[str, MetricPower] = {}
     for key, own in zip(keys, power_of(scale * values, groups=names), strict=True):
         if own is None:

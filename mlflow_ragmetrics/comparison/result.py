@@ -98,7 +98,7 @@ class Comparison:
     Intervals: BCa bootstrap of the paired differences, 95 %, each metric for itself (``statistics.intervals`` says when
     a closed form takes its place). Tests: sign-flip permutation, adjusted by Holm over the metrics. Both from
     ``resamples`` draws of ``seed``. With ``groups``, a name for each pair, both are those over groups
-    (``statistics.clusters``): cluster-robust t below 40 of them, else bootstrap and sign flips of whole groups.
+    (``statistics.intervals``): cluster-robust t below 40 of them, else bootstrap and sign flips of whole groups.
 
     ``unit`` is what the rows are called: questions, where each asks another.
     """

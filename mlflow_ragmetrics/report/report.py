@@ -37,12 +37,11 @@ from mlflow_ragmetrics.report.summary import agreement_lines, measured_figures, 
 from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.report.text import report_blocks, usage_line
 from mlflow_ragmetrics.report.totals import Totals
-from mlflow_ragmetrics.report.true_score import Method, TrueScore, true_score
+from mlflow_ragmetrics.report.true_score import TrueScore, true_score
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.rows.groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
 from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import results_of
-from mlflow_ragmetrics.statistics.agreement import Agreement
 from mlflow_ragmetrics.text.messages import counted, render
 from mlflow_ragmetrics.tracking.describe import questions_digest
 
@@ -179,25 +178,20 @@ class Report:
     def true_score(
         self,
         key: str,
-        labels: Labels | None = None,
+        labels: Labels,
         *,
-        known: Agreement | None = None,
         column: str = "label",
         groups: Groups | None = None,
-        method: Method = "ppi",
     ) -> TrueScore:
         """The mean that people would have given all rows, from labels of a few and the judge's scores of all.
 
         ``labels``: a mapping from id to label, one label per row (``None`` where there is none), the name of a column,
-        a file or frame with ``id`` and ``column``, or traces with people's feedback; where rows were chosen with
-        unequal probabilities, the column ``label_probability`` (``ragmetrics label`` writes it) keeps that unbiased.
-        ``groups`` as in ``compare``. ``method``: ``"ppi"``, prediction-powered inference (Angelopoulos, Duchi and Zrnic
-        2023, PPI++) made for few labels; ``"rogan-gladen"``, the share of good rows (1978) from binary verdicts, from
-        labels or from ``known``, an ``Agreement`` with labels of other data (``calibration.at_default``).
-        ``InvalidDataError`` where no row is labelled, ``InvalidOptionError`` for an unknown key.
+        a file or frame with ``id`` and ``column``, or traces with people's feedback. The labelled rows must have been
+        chosen at random (``ragmetrics label`` does). ``groups`` as in ``compare``. The method is prediction-powered
+        inference (Angelopoulos, Duchi and Zrnic 2023, PPI++). ``InvalidDataError`` where no row is labelled,
+        ``InvalidOptionError`` for an unknown key.
         """
-        results = results_of(self)
-        return true_score(results, key, labels, known=known, column=column, groups=groups, method=method)
+        return true_score(results_of(self), key, labels, column=column, groups=groups)
 
     @cached_property
     def incomplete(self) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 
 from mlflow_ragmetrics.core.score import Better, Score, passes
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.statistics import bootstrap_interval
+from mlflow_ragmetrics.statistics.intervals import bootstrap_interval
 from mlflow_ragmetrics.text.messages import Text, render, say
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object
     Numbers may be given in place of scores; ``None`` and NaN count as skipped. Nothing is ever NaN.
 
     ``groups``: a name for each row that rows which belong together share, such as turns of one conversation; the
-    interval then is that of ``statistics.clusters``, and ``n_groups``, ``design_effect`` (how many times larger the
+    interval then is that of ``statistics.intervals``, and ``n_groups``, ``design_effect`` (how many times larger the
     mean's variance is for the groups) and, with fewer than ten effective groups, the mark ``few_groups`` stand beside
     it. ``InvalidFieldError`` for anything but a list, ``InvalidOptionError`` where groups and rows differ in number.
     """

@@ -19,17 +19,6 @@ from mlflow_ragmetrics.rows.values import is_missing
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "PROBABILITY",
-    "Label",
-    "Labels",
-    "as_number",
-    "feedback_labels",
-    "has_feedback",
-    "label_probabilities",
-    "labels_of",
-]
-
 
 def has_feedback(labels: Any) -> bool:
     """Whether ``labels`` are traces, or the frame of ``mlflow.search_traces``."""
@@ -47,7 +36,7 @@ def feedback_labels(traces: Any, key: str) -> dict[str, Any]:
     it has one name only; the last one on a trace wins.
     ``InvalidDataError`` when there is none, or when its names leave open which is meant.
     """
-    given = [(ids, name, value) for ids, _, found in _traces(traces) for name, value in _human(found)]
+    given = [(ids, name, value) for ids, found in _traces(traces) for name, value in _human(found)]
     names = list(dict.fromkeys(name for _, name, _ in given))
     if not names:
         raise InvalidDataError("the traces carry no feedback by people; label some of them in MLflow's UI first")
@@ -59,13 +48,13 @@ def feedback_labels(traces: Any, key: str) -> dict[str, Any]:
     return {identity: value for ids, name, value in given if name == wanted for identity in ids}
 
 
-def _traces(traces: Any) -> Iterator[tuple[list[str], Mapping[str, str], Iterable[Any]]]:
-    """What each trace may be called by, its tags and its assessments."""
+def _traces(traces: Any) -> Iterator[tuple[list[str], Iterable[Any]]]:
+    """What each trace may be called by, and its assessments."""
     names = ("trace_id", "client_request_id", "tags", "assessments")
     records = traces.to_dict("records") if hasattr(traces, "columns") else [vars(trace.info) for trace in traces]
     for trace_id, request_id, tags, assessments in ([record.get(name) for name in names] for record in records):
         identities = [trace_id, request_id, (tags or {}).get("id")]
-        yield [each for each in identities if isinstance(each, str) and each], tags or {}, assessments or []
+        yield [each for each in identities if isinstance(each, str) and each], assessments or []
 
 
 def _human(assessments: Iterable[Any]) -> Iterator[tuple[str, Any]]:
@@ -94,39 +83,6 @@ _WORDS = {
 }
 _BLANKS = re.compile(r"[\s_\-]+")
 _MOST_SHOWN = 10
-
-
-PROBABILITY = "label_probability"
-"""The column with the probability with which each row was chosen to be labelled, as ``ragmetrics label`` writes it."""
-
-
-def label_probabilities(labels: Labels, results: Results) -> list[float] | None:
-    """The probability with which each row was chosen to be labelled, where the labels' file or frame, the tags of their
-    traces, or the data that hold them, have ``label_probability``; ``None`` where they have none.
-
-    NaN for rows that they do not name. ``InvalidDataError`` for what is not above 0 and at most 1.
-    """
-    if isinstance(labels, str) and labels in results.table.columns:
-        there = PROBABILITY in results.table.columns
-        return list(map(_probability, results.table[PROBABILITY])) if there else None
-    frame: Any = read_table(Path(labels)) if isinstance(labels, (str, Path)) else labels
-    known: dict[str, Any] = {}
-    if has_feedback(frame):
-        for names, tags, _ in _traces(frame):
-            for value in (value for tag, value in tags.items() if tag.startswith(f"{PROBABILITY}.")):
-                known |= dict.fromkeys(names, value)
-    elif hasattr(frame, "columns") and {PROBABILITY, "id"} <= set(frame.columns):
-        known = dict(zip(map(str, frame["id"]), frame[PROBABILITY], strict=True))
-    if not known:
-        return None
-    return [_probability(next((known[name] for name in names if name in known), None)) for names in _names(results)]
-
-
-def _probability(value: Any) -> float:
-    number = as_number(value)
-    if number is not None and not 0 < number <= 1:
-        raise InvalidDataError(f"{PROBABILITY} {shown(value)} must lie above 0 and not above 1")
-    return math.nan if number is None else number
 
 
 def labels_of(

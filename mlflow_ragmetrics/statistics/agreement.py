@@ -10,14 +10,9 @@ import numpy as np
 from scipy.special import expit, logit, ndtri, stdtrit
 
 from mlflow_ragmetrics.statistics.groups import Labels, group_codes
-from mlflow_ragmetrics.statistics.resampling import bootstrap_weights
-
-__all__ = ["Agreement", "Estimate", "agreement", "auroc", "correlation", "krippendorff_alpha"]
 
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 Values = np.ndarray[Any, Any]
-_RESAMPLES = 4000
-_MANY_GROUPS = 40
 _LEVEL = 0.95
 
 
@@ -85,56 +80,36 @@ def agreement(
     bad: Sequence[bool] | Booleans,
     *,
     groups: Labels | None = None,
-    seed: int = 0,
 ) -> Agreement:
-    """Counts of verdicts against labels, and Cohen's κ (1960) with its percentile bootstrap interval.
-
-    ``groups`` names that of each row: whole groups are then resampled, from 40 of them on, or left out one by one
-    (jackknife and Student's t) below; fewer than two give no interval.
-    """
+    """Counts of verdicts against labels, and Cohen's κ (1960) with the jackknife's interval over rows or ``groups``."""
     said, truth = np.asarray(flagged, dtype=bool), np.asarray(bad, dtype=bool)
-    cells = np.array([(said & truth).sum(), (said & ~truth).sum(), (~said & truth).sum(), (~said & ~truth).sum()])
+    kinds = np.select([said & truth, said & ~truth, ~said & truth], [0, 1, 2], 3)
+    codes = np.arange(said.size) if groups is None else group_codes(groups)
+    own = np.bincount(4 * codes + kinds, minlength=4 * (int(codes.max(initial=-1)) + 1)).reshape(-1, 4)
+    cells = own.sum(axis=0)
     found, false_alarms, missed, cleared = (int(cell) for cell in cells)
-    own = None
-    if groups is not None and said.size:
-        codes = group_codes(groups)
-        kinds = np.select([said & truth, said & ~truth, ~said & truth], [0, 1, 2], 3)
-        own = np.bincount(4 * codes + kinds, minlength=4 * (int(codes.max()) + 1)).reshape(-1, 4)
-    return Agreement(found, false_alarms, missed, cleared, _kappa(cells, own, seed))
+    kappa = None
+    if 0 < found + missed < said.size:  # for labels of one kind κ says nothing of the verdicts
+        value = float(_kappas(cells[None, :])[0])
+        own = own[own.sum(axis=1) < said.size]
+        kappa = _jackknifed(value, _kappas(cells - own))
+    return Agreement(found, false_alarms, missed, cleared, kappa)
 
 
-def _kappa(cells: Values, groups: Values | None, seed: int) -> Estimate | None:
-    """``None`` for labels of one kind, where κ says nothing of the verdicts; ``groups`` × cells where there are any."""
-    rows, bad = int(cells.sum()), int(cells[0] + cells[2])
-    if bad in (0, rows):
-        return None
-    value = float(_kappas(cells[None, :])[0])
-    if groups is None:
-        drawn = _kappas(np.random.default_rng(seed).multinomial(rows, cells / rows, size=_RESAMPLES))
-    elif len(groups) < 2:
+def _jackknifed(value: float, without: Values) -> Estimate:
+    """An estimate from -1 to 1 with its interval, from what it is without each row or group.
+
+    The jackknife (Efron 1982) with Student's t, on Fisher's scale.
+    """
+    known = np.sort(without[~np.isnan(without)])  # the order of the rows changes nothing
+    number = known.size
+    if number < 2:
         return Estimate(value)
-    elif len(groups) < _MANY_GROUPS:
-        ordered = groups[np.lexsort(groups.T)]  # the order of the rows changes nothing
-        return Estimate(value, *_jackknife_limits(value, _kappas(cells - ordered), least=-1.0))
-    else:
-        ordered = groups[np.lexsort(groups.T)].astype(float)
-        weights = bootstrap_weights(len(ordered), _RESAMPLES, seed)
-        drawn = _kappas(np.concatenate([block @ ordered for block in weights]))
-    low, high = np.quantile(drawn[~np.isnan(drawn)], [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-    return Estimate(value, float(low), float(high))
-
-
-def _jackknife_limits(
-    value: float, without: Values, *, least: float, most: float = 1.0
-) -> tuple[float, float] | tuple[None, None]:
-    """The limits of an estimate from what it is without each group (Efron 1982), with Student's t."""
-    known = without[~np.isnan(without)]
-    if known.size < 2:
-        return None, None
-    groups = known.size
-    error = float(np.sqrt((groups - 1) / groups * ((known - known.mean()) ** 2).sum()))
-    half = float(stdtrit(groups - 1, (1 + _LEVEL) / 2)) * error
-    return max(least, value - half), min(most, value + half)
+    error = float(np.sqrt((number - 1) / number * ((known - known.mean()) ** 2).sum()))
+    if error < 1e-12 or abs(value) > 1 - 1e-12:
+        return Estimate(value, value, value)
+    half = float(stdtrit(number - 1, (1 + _LEVEL) / 2)) * error / (1 - value**2)
+    return Estimate(value, float(np.tanh(np.arctanh(value) - half)), float(np.tanh(np.arctanh(value) + half)))
 
 
 def _kappas(cells: Values) -> Values:
@@ -184,16 +159,15 @@ def correlation(values: Values, grades: Values, kind: str, *, groups: Labels | N
 
     With ``groups``, which name that of each row, the interval is that of the jackknife over them, on Fisher's scale.
     """
-    if values.size < 3 or np.ptp(values) == 0 or np.ptp(grades) == 0:
-        return None
     found = _coefficient(values, grades, kind)
+    if np.isnan(found):
+        return None
     if values.size < 5 or abs(found) >= 1 - 1e-12:
         return Estimate(found)
     if groups is not None:
         codes = group_codes(groups)
-        without = [_fishers_z(values[codes != each], grades[codes != each], kind) for each in range(codes.max() + 1)]
-        low, high = _jackknife_limits(float(np.arctanh(found)), np.sort(without), least=-np.inf, most=np.inf)
-        return Estimate(found, *(None if end is None else float(np.tanh(end)) for end in (low, high)))
+        parts = (codes != each for each in range(codes.max() + 1))
+        return _jackknifed(found, np.array([_coefficient(values[part], grades[part], kind) for part in parts]))
     # Bonett and Wright (2000): the variance of Fisher's z of a rank correlation is larger by half its square.
     spread = 1.0 if kind == "pearson" else 1.0 + found**2 / 2
     half = float(ndtri((1 + _LEVEL) / 2)) * np.sqrt(spread / (values.size - 3))
@@ -203,14 +177,9 @@ def correlation(values: Values, grades: Values, kind: str, *, groups: Labels | N
 def _coefficient(values: Values, grades: Values, kind: str) -> float:
     from scipy.stats import pearsonr, spearmanr
 
-    return float((pearsonr if kind == "pearson" else spearmanr)(values, grades)[0])
-
-
-def _fishers_z(values: Values, grades: Values, kind: str) -> float:
     if values.size < 3 or np.ptp(values) == 0 or np.ptp(grades) == 0:
         return np.nan
-    found = _coefficient(values, grades, kind)
-    return float(np.arctanh(np.clip(found, -1 + 1e-12, 1 - 1e-12)))
+    return float((pearsonr if kind == "pearson" else spearmanr)(values, grades)[0])
 
 
 def krippendorff_alpha(scores: Values) -> float | None:

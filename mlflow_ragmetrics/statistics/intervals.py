@@ -1,37 +1,28 @@
 """Confidence intervals of means and of paired differences.
 
-The rule is the BCa bootstrap (Efron 1987) at levels widened for small samples (Hesterberg 2015: the normal quantile
-becomes √(n/(n−1)) times that of Student's t), which covers better than the plain percentile interval for skewed scores
-of few rows. Where resampling is blind, a closed form takes its place: Wilson (1927) for the mean of scores that are
-all 0 or 1, Agresti and Min (2005) for differences of such scores and for differences that fewer than fifteen rows have.
-Beyond 20,000 rows the bootstrap distribution of a mean is read from its Edgeworth expansion (Hall 1992), closer to it
-than that many resamples come. Grouped rows have the intervals of ``clusters``. Values are sorted first and sums are
-exact: the order of rows, the names of groups and the number of threads change nothing.
+The rule is the BCa bootstrap (Efron 1987) over rows, at a level widened for small samples (Hesterberg 2015: the normal
+quantile becomes √(n/(n−1)) times that of Student's t). Rows in groups have the cluster-robust t interval (CR2 and its
+degrees of freedom, Bell and McCaffrey 2002) with fewer than 40 groups. With 40 or more whole groups are resampled (for
+means the bootstrap of Student's t, Davison and Hinkley 1997). Where resampling is blind there is a closed form: Wilson
+(1927) for the mean of scores that are all 0 or 1, of grouped ones for their effective rows (Korn and Graubard 1998),
+and Agresti and Min (2005) for differences of such scores and for differences that fewer than fifteen rows, or groups,
+have. Above ``MANY_ROWS`` rows or groups the interval is Student's t.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Union
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 
-from mlflow_ragmetrics.statistics.bca import bca_limits, edgeworth_limits, orientation
-from mlflow_ragmetrics.statistics.closed_forms import agresti_min_interval, wilson_interval
-from mlflow_ragmetrics.statistics.clusters import cluster_difference_intervals, cluster_mean_intervals
-from mlflow_ragmetrics.statistics.groups import Labels, group_totals
-from mlflow_ragmetrics.statistics.resampling import Matrix, Vector, bootstrap_weights, exact_columns
+from mlflow_ragmetrics.statistics.groups import Clusters, Labels, clusters_of
+from mlflow_ragmetrics.statistics.resampling import Matrix, bootstrap_limits
 
-__all__ = [
-    "MANY_ROWS",
-    "bootstrap_interval",
-    "bootstrap_intervals",
-    "normal_deviate",
-    "paired_intervals",
-]
-
-MANY_ROWS = 20_000
+BOOTSTRAP_GROUPS = 40
+MANY_ROWS = 1_000
 _FEW_CHANGES = 15
 Interval = Union[tuple[float, float], None]
 
@@ -46,9 +37,7 @@ def bootstrap_interval(
 ) -> Interval:
     """The interval of the mean of scores, or ``None`` for fewer than two values, or groups; NaN does not count.
 
-    Scores that are all 0 or 1 have Wilson's interval, which is not empty when all agree; others the bootstrap's.
-    Reproducible: the same values in any order give the same interval. Memory is bounded whatever the number of values.
-    ``groups`` names the group of each value (see ``clusters``).
+    Reproducible: the same values in any order give the same interval. ``groups`` names the group of each value.
     """
     return bootstrap_intervals([values], groups=groups, level=level, resamples=resamples, seed=seed)[0]
 
@@ -61,26 +50,10 @@ def bootstrap_intervals(
     resamples: int = 2000,
     seed: int = 0,
 ) -> list[Interval]:
-    """``bootstrap_interval`` of each column; columns of one length share the resamples, which take most of the time.
-
-    With ``groups`` each column has a value for every row, NaN where it is not scored; ``ValueError`` otherwise.
-    """
-    samples = [np.asarray(values, dtype=float) for values in columns]
-    if groups is not None:
-        return _of_groups(
-            np.column_stack(samples) if samples else np.empty((0, 0)), groups, False, level, resamples, seed
-        )
-    samples = [np.sort(sample[~np.isnan(sample)]) for sample in samples]
-    intervals = [_share_interval(sample, level) for sample in samples]
-    left: dict[int, list[int]] = {}
-    for i, sample in enumerate(samples):
-        if intervals[i] is None and sample.size > 1:
-            left.setdefault(sample.size, []).append(i)
-    for places in left.values():
-        lows, highs = _resampled(np.column_stack([samples[i] for i in places]), level, resamples, seed)
-        for i, low, high in zip(places, lows, highs, strict=True):
-            intervals[i] = float(low), float(high)
-    return intervals
+    """``bootstrap_interval`` of each column; with ``groups`` each has a value for every row (NaN: not scored)."""
+    samples = [clusters_of(np.asarray(values, dtype=float), groups) for values in columns]
+    known = [_of_mean(each, groups is not None, level) for each in samples]
+    return _resampled(samples, known, level, resamples, seed, studentized=groups is not None)
 
 
 def paired_intervals(
@@ -93,84 +66,112 @@ def paired_intervals(
 ) -> list[Interval]:
     """The interval of the mean of each column of a rows × metrics matrix of paired differences.
 
-    NaN marks a pair that was not scored on both sides; a column with fewer than two pairs (or groups, where ``groups``
-    names that of each row) has ``None``, and one without any difference (0, 0). All columns share the resamples: cost
-    grows with the rows, hardly with the metrics.
+    NaN marks a pair that was not scored on both sides. A column with fewer than two pairs (or groups, if ``groups``
+    names that of each row) has ``None``, and one without any difference (0, 0).
     """
-    if groups is not None:
-        return _of_groups(differences, groups, True, level, resamples, seed)
-    ordered = np.sort(differences, axis=0)
-    columns = [column[~np.isnan(column)] for column in ordered.T]
-    intervals = [_closed_form(column, level) for column in columns]
-    left = [i for i, column in enumerate(columns) if intervals[i] is None and column.size > 1]
-    if left:
-        lows, highs = _resampled(ordered[:, left], level, resamples, seed)
-        for i, low, high in zip(left, lows, highs, strict=True):
-            intervals[i] = float(low), float(high)
-    return intervals
+    samples = [clusters_of(column, groups) for column in differences.T]
+    known = [_of_difference(each, groups is not None, level) for each in samples]
+    return _resampled(samples, known, level, resamples, seed)
 
 
-def _of_groups(values: Matrix, groups: Labels, paired: bool, level: float, resamples: int, seed: int) -> list[Interval]:
-    scored = np.flatnonzero(~np.isnan(values).all(axis=0)) if values.size else np.empty(0, dtype=int)
-    intervals: list[Interval] = [None] * values.shape[1]
-    if scored.size:
-        rule = cluster_difference_intervals if paired else cluster_mean_intervals
-        found = rule(group_totals(values[:, scored], groups), level=level, resamples=resamples, seed=seed)
-        for place, interval in zip(scored, found, strict=True):
-            intervals[place] = interval
-    return intervals
+def wilson_limits(share: float, rows: float, deviate: float) -> tuple[float, float]:
+    """Wilson's interval for a number of rows that need not be whole (Korn and Graubard 1998: the effective rows of
+    grouped ones), where ``deviate`` is the quantile of the normal or Student's distribution."""
+    square = deviate * deviate
+    middle = (share + square / (2 * rows)) / (1 + square / rows)
+    half = deviate / (1 + square / rows) * math.sqrt(share * (1 - share) / rows + square / (4 * rows * rows))
+    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
 
 
-def _closed_form(differences: Vector, level: float) -> Interval:
-    if differences.size < 2:
+def agresti_min_interval(
+    mean: float, mean_square: float, rows: float, largest: float, deviate: float
+) -> tuple[float, float]:
+    """The interval of the mean of paired differences of at most ``largest`` (Agresti and Min 2005).
+
+    The normal interval after adding two rows: half of one for better, half for worse, one for no difference.
+    ``mean_square`` is that of the differences themselves; ``rows`` may be effective ones.
+    """
+    middle = rows * mean / (rows + 2)
+    variance = (rows * mean_square + largest**2) / (rows + 2) - middle**2
+    half = deviate * math.sqrt(max(0.0, variance) / (rows + 2))
+    return max(-largest, min(mean, middle - half)), min(largest, max(mean, middle + half))
+
+
+def _of_mean(sample: Union[Clusters, None], is_grouped: bool, level: float) -> Interval:
+    """The interval of a mean where it has a closed form."""
+    if sample is None or sample.groups < 2:
         return None
-    sizes = np.abs(differences)
-    largest = float(sizes.max())
+    if sample.is_binary:
+        rows = sample.effective_rows if is_grouped else sample.rows
+        return wilson_limits(sample.mean, rows, _deviate(sample, is_grouped, level))
+    return _of_t(sample, is_grouped, 0.0 if sample.least >= 0 else -1.0, level)
+
+
+def _of_difference(sample: Union[Clusters, None], is_grouped: bool, level: float) -> Interval:
+    """The interval of a mean difference where it has a closed form."""
+    if sample is None or sample.groups < 2:
+        return None
+    largest = max(abs(sample.least), abs(sample.most))
     if largest == 0:
         return 0.0, 0.0
-    is_binary = bool(np.isin(sizes, (0.0, 1.0)).all())
-    if is_binary or int(np.count_nonzero(sizes)) < min(_FEW_CHANGES, differences.size):
-        deviate = float(ndtri((1 + level) / 2))
-        mean, mean_square = float(differences.mean()), float((differences**2).mean())
-        return agresti_min_interval(mean, mean_square, differences.size, largest, deviate)
-    return None
+    mean_square = sample.squares / sample.rows + sample.mean**2
+    changed = np.abs(sample.residuals + sample.counts * sample.mean) > 1e-9 * sample.counts
+    few = int(changed.sum()) < min(_FEW_CHANGES, sample.groups)
+    # Rows whose mean square is that of as many changes by 1 are changed by 0 or 1.
+    values = sample.residuals + sample.mean
+    is_binary = not is_grouped and largest == 1 and bool((np.abs(values - np.rint(values)) < 1e-9).all())
+    if few or is_binary:
+        rows = sample.effective_rows if is_grouped else sample.rows
+        return agresti_min_interval(sample.mean, mean_square, rows, largest, _deviate(sample, is_grouped, level))
+    return _of_t(sample, is_grouped, -1.0, level)
 
 
-def _share_interval(scores: Vector, level: float) -> Interval:
-    if scores.size < 2 or not np.isin(scores, (0.0, 1.0)).all():
+def _deviate(sample: Clusters, is_grouped: bool, level: float) -> float:
+    return float(stdtrit(sample.degrees, (1 + level) / 2) if is_grouped else ndtri((1 + level) / 2))
+
+
+def _of_t(sample: Clusters, is_grouped: bool, floor: float, level: float) -> Interval:
+    """Student's t interval of few groups, and of many rows or groups; ``None`` between."""
+    if sample.least == sample.most:
+        return sample.mean, sample.mean
+    if not (is_grouped and sample.groups < BOOTSTRAP_GROUPS) and sample.groups <= MANY_ROWS:
         return None
-    return wilson_interval(float(scores.mean()), scores.size, level)
+    half = float(stdtrit(sample.degrees, (1 + level) / 2)) * math.sqrt(sample.variance)
+    # Scores of a scale from 0 to 1, or -1 to 1, have limits on it.
+    is_on_scale = floor <= sample.least and sample.most <= 1
+    least, most = (floor, 1.0) if is_on_scale else (-math.inf, math.inf)
+    return max(least, sample.mean - half), min(most, sample.mean + half)
 
 
-def _resampled(values: Matrix, level: float, resamples: int, seed: int) -> tuple[Vector, Vector]:
-    present = ~np.isnan(values)
-    counts = present.sum(axis=0)
-    means = np.nanmean(values, axis=0)
-    signs = orientation(np.where(present, values - means, 0.0))
-    centred = np.where(present, np.sort((values - means) * signs, axis=0), 0.0)
-    tail = normal_deviate(counts, level)
-    if values.shape[0] > MANY_ROWS:
-        low, high = edgeworth_limits(centred, counts, tail)
-    else:
-        low, high = bca_limits(_replicates(centred, present, resamples, seed), centred, tail)
-    low, high = np.where(signs < 0, -high, low), np.where(signs < 0, -low, high)
-    least, most = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-    return np.clip(means + low, least, means), np.clip(means + high, means, most)
+def _resampled(
+    samples: Sequence[Union[Clusters, None]],
+    known: list[Interval],
+    level: float,
+    resamples: int,
+    seed: int,
+    *,
+    studentized: bool = False,
+) -> list[Interval]:
+    """The ``known`` intervals, and the bootstrap's of the other samples with two groups or more.
 
-
-def normal_deviate(rows: Vector, level: float) -> Vector:
-    """The normal deviate of the level, widened for so few rows as there are."""
-    tail: Vector = stdtrit(rows - 1, (1 + level) / 2) * np.sqrt(rows / (rows - 1))
-    return tail
-
-
-def _replicates(centred: Matrix, present: Matrix, resamples: int, seed: int) -> Matrix:
-    """The centred mean of every column (over the rows that it has) in every resample."""
-    rows = centred.shape[0]
-    masks = None if present.all() else present.astype(float)
-    exact = exact_columns(centred)
-    blocks = []
-    for weights in bootstrap_weights(rows, resamples, seed):
-        drawn = rows if masks is None else np.maximum(weights @ masks, 1.0)
-        blocks.append((weights @ exact) / drawn)
-    return np.concatenate(blocks)
+    Samples of the same groups' sizes share the resamples, which take most of the time.
+    """
+    alike: dict[tuple[int, float], list[int]] = {}
+    for place, sample in enumerate(samples):
+        if known[place] is None and sample is not None and sample.groups > 1:
+            alike.setdefault((sample.groups, sample.degrees), []).append(place)
+    for (groups, degrees), places in alike.items():
+        chosen = [sample for place in places if (sample := samples[place]) is not None]
+        tail = float(stdtrit(degrees, (1 + level) / 2)) * math.sqrt(groups / (groups - 1))
+        widened = min(2 * float(ndtr(tail)) - 1, 1 - 1 / resamples)
+        lows, highs = bootstrap_limits(
+            np.array([each.residuals for each in chosen]),
+            np.array([each.counts for each in chosen]),
+            studentized=studentized,
+            level=level if studentized else widened,
+            resamples=resamples,
+            seed=seed,
+        )
+        for place, sample, low, high in zip(places, chosen, lows, highs, strict=True):
+            known[place] = max(sample.least, sample.mean + low), min(sample.most, sample.mean + high)
+    return known

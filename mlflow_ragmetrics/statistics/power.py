@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Union
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
-from mlflow_ragmetrics.statistics.groups import Labels, group_totals
-from mlflow_ragmetrics.statistics.repeats import VarianceParts
+from mlflow_ragmetrics.statistics.groups import Labels, clusters_of
+from mlflow_ragmetrics.statistics.intervals import bootstrap_interval
 from mlflow_ragmetrics.statistics.resampling import Matrix
-from mlflow_ragmetrics.statistics.significance import rows_needed
 
-__all__ = ["Plan", "Power", "about", "paired_deviation", "plans", "power_of", "smallest_difference"]
+_WIDEST = 1e9  # a difference so small beside the deviation is not to be seen with any rows
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,66 @@ class Power:
         return math.ceil(self.groups_needed(difference) * self.rows / self.groups)
 
 
+def power_of(
+    differences: Matrix, *, groups: Union[Labels, None] = None, alpha: float = 0.05, power: float = 0.8
+) -> list[Union[Power, None]]:
+    """What each column of a rows × metrics matrix of paired differences (NaN: not scored on both sides) can show.
+
+    ``None`` for fewer than two rows, or groups, where ``groups`` names that of each row.
+    """
+    found: list[Union[Power, None]] = []
+    for column in np.asarray(differences, dtype=float).T:
+        sample = clusters_of(column, groups)
+        if sample is None or sample.groups < 2:
+            found.append(None)
+            continue
+        effect = sample.grouping.design_effect
+        smallest = smallest_difference(
+            math.sqrt(sample.variance * sample.groups), sample.groups, alpha=alpha, power=power
+        )
+        deviation = math.sqrt(sample.squares / (sample.rows - 1))
+        effect = 1.0 if effect is None else effect
+        found.append(Power(int(sample.rows), sample.groups, deviation, effect, smallest, alpha, power))
+    return found
+
+
+def rows_needed(deviation: float, difference: float, *, alpha: float = 0.05, power: float = 0.8) -> int:
+    """Paired rows with which ``difference`` is seen at level ``alpha`` with probability ``power``.
+
+    ``deviation`` is the standard deviation of the paired differences. The normal formula with Guenther's (1981)
+    correction for Student's t; at least 6, below which no sign-flip test reaches 5 %.
+    """
+    z = float(ndtri(1 - alpha / 2))
+    spread = min(deviation / difference, _WIDEST)
+    return max(6, math.ceil(((z + float(ndtri(power))) * spread) ** 2 + z * z / 2))
+
+
+def smallest_difference(deviation: float, rows: int, *, alpha: float = 0.05, power: float = 0.8) -> Union[float, None]:
+    """The inverse of ``rows_needed``; ``None`` for fewer than six rows."""
+    z = float(ndtri(1 - alpha / 2))
+    if rows < 6 or rows <= z * z / 2:
+        return None
+    return deviation * (z + float(ndtri(power))) / math.sqrt(rows - z * z / 2)
+
+
+def about(number: int) -> int:
+    """Rounded up to two digits, for plain words ("about 370 rows"): never fewer than are needed.
+
+    >>> about(366)
+    370
+    """
+    size: int = max(1, 10 ** (len(str(number)) - 2))
+    return -(-number // size) * size
+
+
+@dataclass(frozen=True)
+class VarianceParts:
+    """The variance of one score, in parts that add up: between ``rows``, and of a judge who is asked the same again."""
+
+    rows: float
+    repeats: float
+
+
 @dataclass(frozen=True)
 class Plan:
     """``rows``, each scored ``repeats`` times, with which the difference is seen, and what they ``cost``."""
@@ -54,77 +113,53 @@ class Plan:
     cost: float
 
 
-def power_of(
-    differences: Matrix, *, groups: Union[Labels, None] = None, alpha: float = 0.05, power: float = 0.8
-) -> list[Union[Power, None]]:
-    """What each column of a rows × metrics matrix of paired differences (NaN: not scored on both sides) can show.
-
-    ``None`` for fewer than two rows, or groups, where ``groups`` names that of each row.
-    """
-    return [_power(column, groups, alpha, power) for column in np.asarray(differences, dtype=float).T]
-
-
-def _power(column: np.ndarray, groups: Union[Labels, None], alpha: float, power: float) -> Union[Power, None]:
-    scored = ~np.isnan(column)
-    names = np.arange(column.size) if groups is None else np.asarray(groups)
-    if np.unique(names[scored]).size < 2:
-        return None
-    totals = group_totals(column[scored][:, None], names[scored])
-    rows, number, variance = float(totals.rows[0]), int(totals.groups[0]), float(totals.variances[0])
-    spread = float(totals.squares[0]) / (rows - 1)
-    effect = variance / (spread / rows) if spread > 0 else 1.0
-    smallest = smallest_difference(math.sqrt(variance * number), number, alpha=alpha, power=power)
-    return Power(int(rows), number, math.sqrt(spread), effect, smallest, alpha, power)
-
-
-def smallest_difference(deviation: float, rows: int, *, alpha: float = 0.05, power: float = 0.8) -> Union[float, None]:
-    """The difference that is seen at level ``alpha`` with probability ``power``, the inverse of ``rows_needed``.
-
-    ``deviation`` is the standard deviation of the paired differences of the ``rows`` (of the means of groups: their
-    number). ``None`` for fewer than six.
-
-    >>> round(smallest_difference(0.3, 100), 3)
-    0.085
-    """
-    z = float(ndtri(1 - alpha / 2))
-    if rows < 6 or rows <= z * z / 2:
-        return None
-    return deviation * (z + float(ndtri(power))) / math.sqrt(rows - z * z / 2)
-
-
-def paired_deviation(deviation: float, correlation: float) -> float:
-    """The standard deviation of the difference of two scores of one row, each of this deviation, correlated so."""
-    return deviation * math.sqrt(2 * (1 - correlation))
-
-
 def plans(
-    parts: VarianceParts,
-    difference: float,
-    *,
-    row_cost: float = 0.0,
-    score_cost: float = 1.0,
-    repeats: Sequence[int] = (1, 2, 3, 5, 10),
-    judges: int = 1,
-    alpha: float = 0.05,
-    power: float = 0.8,
+    parts: VarianceParts, difference: float, *, score_cost: float = 1.0, repeats: Sequence[int] = (1, 2, 3, 5, 10)
 ) -> list[Plan]:
     """What each number of repeats asks for, the cheapest first; of equal cost the fewest repeats.
 
-    ``parts`` are those of the paired differences, ``difference`` is what must be seen. ``row_cost`` is what a new row
-    costs, ``score_cost`` one score of it by each of ``judges``, in any unit.
+    ``parts`` are those of the paired differences, ``difference`` is what must be seen, ``score_cost`` the cost of one
+    score in any unit.
     """
     found = []
     for number in repeats:
-        rows = rows_needed(parts.deviation(number, judges), difference, alpha=alpha, power=power)
-        found.append(Plan(rows, number, rows * (row_cost + number * judges * score_cost)))
+        rows = rows_needed(math.sqrt(parts.rows + parts.repeats / number), difference)
+        found.append(Plan(rows, number, rows * number * score_cost))
     return sorted(found, key=lambda plan: (plan.cost, plan.repeats))
 
 
-def about(number: int) -> int:
-    """Rounded up to two digits, for plain words ("about 370 rows"): never fewer than are needed.
+def variance_parts(scores: Matrix) -> Union[VarianceParts, None]:
+    """The parts from a rows × repeats matrix of one metric's scores, by the analysis of variance (parts below 0 are 0).
 
-    >>> about(361), about(98), about(1201)
-    (370, 98, 1300)
+    ``None`` for fewer than two rows, or one score a row.
     """
-    step = int(10 ** max(0, len(str(number)) - 2))
-    return -(-number // step) * step
+    rows, repeats = scores.shape
+    if rows < 2 or repeats < 2:
+        return None
+    within = float(scores.var(axis=1, ddof=1).mean())
+    return VarianceParts(max(0.0, float(scores.mean(axis=1).var(ddof=1)) - within / repeats), within)
+
+
+def crossed_interval(scores: Matrix, *, groups: Union[Labels, None] = None) -> Union[tuple[float, float], None]:
+    """The 95 % interval of the mean of a rows × repeats matrix, in which each row counts once, by its own mean.
+
+    Asking again makes a row's own score surer, not the sample larger. If whole repeats differ by more than chance (a
+    judge of another day, another draw of the index), their variance is added, with degrees of freedom by Satterthwaite
+    (1946). ``None`` for fewer than two rows (or ``groups``).
+    """
+    means = scores.mean(axis=1)
+    interval = bootstrap_interval(means.tolist(), groups=groups)
+    rows, repeats = scores.shape
+    if interval is None or repeats < 2:
+        return interval
+    middle = float(np.sort(means).mean())
+    rest = scores - means[:, None] - scores.mean(axis=0) + middle
+    chance = float((rest**2).sum()) / (rows - 1) / (repeats - 1) / rows
+    added = max(0.0, float(scores.mean(axis=0).var(ddof=1)) - chance) / repeats
+    if added == 0:
+        return interval
+    deviate = float(stdtrit(rows - 1, 0.975))
+    own = max(((interval[1] - interval[0]) / 2 / deviate) ** 2, 1e-300)
+    degrees = (own + added) ** 2 / (own**2 / (rows - 1) + added**2 / (repeats - 1))
+    widened = math.sqrt(1 + added / own) * float(stdtrit(degrees, 0.975)) / deviate
+    return middle - (middle - interval[0]) * widened, middle + (interval[1] - middle) * widened

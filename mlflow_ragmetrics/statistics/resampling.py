@@ -1,56 +1,90 @@
-"""Random weights and signs, in blocks: one block serves all metrics, and memory does not grow with the resamples."""
+"""Bootstrap and permutation by SciPy, so that neither the order of rows nor the number of threads changes a bit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Matrix", "Vector", "bootstrap_weights", "exact_columns", "random_signs"]
-
 Vector = NDArray[np.floating[Any]]
 Matrix = NDArray[np.floating[Any]]
 
 _CELLS = 2_000_000
+_DIGITS = 2.0**30
 
 
-def bootstrap_weights(rows: int, resamples: int, seed: int) -> Iterator[Matrix]:
-    """Blocks of a ``resamples`` × ``rows`` matrix: how often a bootstrap sample drew each row (Efron 1979).
+def bootstrap_limits(
+    residuals: Matrix, counts: Matrix, *, studentized: bool = False, level: float, resamples: int, seed: int
+) -> tuple[Vector, Vector]:
+    """The limits of each mean, relative to the mean: the BCa interval (Efron 1987), or that of Student's t.
 
-    A product with a rows × metrics matrix gives the sums of all metrics in all resamples of the block.
+    Columns × groups: the sum of a group's deviations from the mean, and its number of rows. ``studentized`` is for
+    means of groups, whose sizes vary (Davison and Hinkley 1997, 5.2.1).
     """
-    generator = np.random.default_rng(seed)
-    block = max(1, _CELLS // rows)
-    for start in range(0, resamples, block):
-        height = min(block, resamples - start)
-        drawn = generator.integers(0, rows, size=(height, rows), dtype=np.int64)
-        drawn += rows * np.arange(height)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=height * rows).reshape(height, rows).astype(np.float64)
+    from scipy.stats import bootstrap  # takes longer to import than most evaluations
+
+    # A column is turned so that its tail is on the right: the interval of B minus A then mirrors that of A minus B.
+    signs = np.where(np.sort(residuals**3).sum(axis=1, keepdims=True) < 0, -1.0, 1.0)
+    turned, units = _whole_numbers(residuals * signs)
+    order = np.lexsort((counts, turned), axis=-1)
+    turned, counts = np.take_along_axis(turned, order, axis=-1), np.take_along_axis(counts, order, axis=-1)
+    are_rows = bool((counts == 1).all())
+    found = bootstrap(
+        (turned,) if are_rows else (turned, counts),
+        _student_t if studentized else np.mean if are_rows else _ratio,
+        paired=not are_rows,
+        vectorized=True,
+        axis=-1,
+        confidence_level=level,
+        n_resamples=resamples,
+        batch=max(1, _CELLS // turned.size),
+        method="percentile" if studentized else "BCa",
+        random_state=np.random.default_rng(seed),
+    )
+    limits = found.confidence_interval.low, found.confidence_interval.high
+    low, high = (np.atleast_1d(end) * units[:, 0] for end in limits)
+    if studentized:
+        error = np.sqrt((turned**2).sum(axis=1)) * units[:, 0] / counts.sum(axis=1)
+        low, high = (-np.atleast_1d(end) * error for end in reversed(limits))
+    is_turned = signs[:, 0] < 0
+    return np.where(is_turned, -high, low), np.where(is_turned, -low, high)
 
 
-def random_signs(rows: int, resamples: int, seed: int) -> Iterator[Matrix]:
-    """Blocks of a matrix of +1 and −1 with ``rows`` columns: all 2^rows patterns if there are no more than
-    ``resamples``, else so many random ones, each sign with probability one half."""
-    if 2**rows <= resamples:
-        yield 1.0 - 2.0 * ((np.arange(2**rows)[:, None] >> np.arange(rows)) & 1)
-        return
-    generator = np.random.default_rng(seed)
-    block = max(1, _CELLS // rows)
-    for start in range(0, resamples, block):
-        height = min(block, resamples - start)
-        bits = np.unpackbits(generator.integers(0, 256, size=(height, (rows + 7) // 8), dtype=np.uint8), axis=1)
-        yield 2.0 * bits[:, :rows].astype(np.float64) - 1.0
+def sign_flip_p_values(values: Matrix, *, resamples: int, seed: int) -> list[float]:
+    """The two-sided p-value of each column of rows × metrics if each row's sign is a fair coin (Fisher 1935)."""
+    from scipy.stats import permutation_test
+
+    whole, _ = _whole_numbers(values.T)
+    order = np.lexsort((whole, np.abs(whole)), axis=-1)
+    found = permutation_test(
+        (np.take_along_axis(whole, order, axis=-1),),
+        np.sum,
+        permutation_type="samples",
+        vectorized=True,
+        axis=-1,
+        n_resamples=resamples,
+        batch=max(1, _CELLS // whole.size),
+        random_state=np.random.default_rng(seed),
+    )
+    return [float(p) for p in np.atleast_1d(found.pvalue)]
 
 
-def exact_columns(columns: Matrix) -> Matrix:
-    """The rows × columns matrix of which no bit of ``weights @ columns`` depends on the order of addition, and so on
-    the number of threads, where ``weights`` are whole numbers whose sizes add up to at most the number of rows.
+def _ratio(sums: Matrix, counts: Matrix, axis: int) -> Matrix:
+    ratio: Matrix = sums.sum(axis=axis) / counts.sum(axis=axis)
+    return ratio
 
-    The values are rounded to multiples of a power of two, about 2^-52 × rows of the largest value of their column.
-    """
-    largest = np.abs(columns).max(axis=0, initial=0.0)
-    digits = np.frexp(largest)[1] + int(columns.shape[0]).bit_length() - 53
-    exact: Matrix = np.ldexp(np.rint(np.ldexp(columns, -digits)), digits)
-    return exact
+
+def _student_t(sums: Matrix, counts: Matrix, axis: int) -> Matrix:
+    rows = counts.sum(axis=axis, keepdims=True)
+    mean = sums.sum(axis=axis, keepdims=True) / rows
+    error = np.sqrt(((sums - mean * counts) ** 2).sum(axis=axis, keepdims=True)) / rows
+    # a resample of equal groups has no error: it counts as farther off than any other
+    ratio: Matrix = (mean / np.maximum(error, 1e-6)).squeeze(axis=axis)
+    return ratio
+
+
+def _whole_numbers(values: Matrix) -> tuple[Matrix, Matrix]:
+    """Values of columns × rows in units in which they are whole numbers, whose sums are exact in any order."""
+    units: Matrix = np.maximum(np.abs(values).max(axis=-1, keepdims=True), 1e-290) / _DIGITS
+    return np.rint(values / units), units

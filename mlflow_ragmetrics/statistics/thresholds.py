@@ -10,8 +10,6 @@ import numpy as np
 
 from mlflow_ragmetrics.statistics.intervals import paired_intervals
 
-__all__ = ["ThresholdGain", "best_threshold", "threshold_gain"]
-
 Values = np.ndarray[Any, Any]
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 _FOLDS = 10

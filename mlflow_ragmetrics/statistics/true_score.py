@@ -1,36 +1,36 @@
 """The mean that people would have given, from few labels and a judge's scores of all rows, with an honest interval.
 
-Prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023, PPI++): the mean of the labels, corrected by how much
-the judge's mean over all rows differs from that over the labelled ones. ``ppi_mean`` is the published method, for
-hundreds of labels; ``true_mean`` and ``true_difference`` are made for few: the jackknife's variance, Student's t, and
-limits corrected for skewness (Hall 1992), or Wilson's for labels of 0 and 1.
+Prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023, PPI++): the mean of the labels, moved along the
+regression line to the mean score of all rows. The variance is the jackknife's over rows or groups, each taken out with
+its label and its score, and the interval is Student's t, or for labels of 0 and 1 Wilson's.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Union
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Union
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from numpy.typing import NDArray
+from scipy.special import stdtrit
 
-from mlflow_ragmetrics.statistics.bca import limits_of_moments
-from mlflow_ragmetrics.statistics.closed_forms import agresti_min_interval, wilson_limits
-from mlflow_ragmetrics.statistics.double_sampling import Estimate, Numbers, Sample, estimate, sample_of
-from mlflow_ragmetrics.statistics.groups import Labels
-from mlflow_ragmetrics.statistics.resampling import Vector
+from mlflow_ragmetrics.statistics.groups import Labels, group_codes
+from mlflow_ragmetrics.statistics.intervals import agresti_min_interval, wilson_limits
+from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
 
-__all__ = ["TrueScore", "ppi_mean", "true_difference", "true_mean"]
+Numbers = Union[Sequence[float], NDArray[Any]]
+_FEWEST_FOR_A_SLOPE = 5
 
 
 @dataclass(frozen=True)
 class TrueScore:
-    """A mean of the truth and its interval, ``None`` where fewer than two rows (or groups) have a label.
+    """A mean of the truth and its interval, ``None`` if fewer than two rows (or groups) have a label.
 
-    ``labels`` of ``rows`` were labelled. ``tuning`` is what the judge's scores are multiplied by (PPI++'s λ): 0 where
-    they say nothing of the labels. ``error`` is the standard error. ``variance_left`` is the share of the variance of
-    the labels alone that is left: these would have to be 1 / ``variance_left`` times as many for the same interval.
+    ``labels`` of ``rows`` were labelled. ``tuning`` is what the judge's scores are multiplied by (PPI++'s λ): 0 if they
+    say nothing of the labels. ``error`` is the standard error. ``variance_left`` is the share of the variance of the
+    labels alone that is left: these would have to be 1 / ``variance_left`` times as many for the same interval.
     """
 
     value: float
@@ -43,55 +43,48 @@ class TrueScore:
     variance_left: Union[float, None] = None
 
 
-def ppi_mean(
-    labels: Numbers,
-    scores: Numbers,
-    unlabelled_scores: Numbers,
-    *,
-    level: float = 0.95,
-    tuning: Union[float, None] = None,
-) -> TrueScore:
-    """PPI++ as published, and as ``ppi_py.ppi_mean_ci`` computes it.
+@dataclass(frozen=True)
+class _Estimate:
+    """``changes`` by group, of which the sum of squares is the variance; ``alone``: that of the labels' own mean.
 
-    ``labels`` and the judge's ``scores`` of the same n rows, and its scores of the other rows. ``tuning`` is λ, by
-    default that of smallest variance, in 0 to 1. ``ValueError`` without labels or other rows.
+    ``degrees`` of freedom are 0 if the variance is not known. ``mean_square`` is that of the labels.
     """
-    y, f, others = (np.asarray(each, dtype=float) for each in (labels, scores, unlabelled_scores))
-    if y.size != f.size or not y.size or not others.size:
-        raise ValueError(f"{y.size} labels, {f.size} scores of the same rows and {others.size} of others are given")
-    own = _published_tuning(y, f, others) if tuning is None else tuning
-    value = float(own * others.mean() + (y - own * f).mean())
-    error = math.sqrt((own * others).var() / others.size + (y - own * f).var() / y.size)
-    half = float(ndtri((1 + level) / 2)) * error
-    left = error**2 / (float(y.var()) / y.size) if y.var() > 0 else None
-    return TrueScore(value, value - half, value + half, error, own, y.size, y.size + others.size, left)
+
+    value: float
+    changes: Vector
+    slope: float
+    degrees: float
+    alone: float
+    labels: int
+    mean_square: float
+
+    @property
+    def error(self) -> float:
+        """The standard error."""
+        return math.sqrt(float(np.sort(self.changes**2).sum()))
+
+    def rows_alone(self, mean: float) -> float:
+        """The number of labels that would, alone, have this variance; as many as there are if all are equal."""
+        spread = self.mean_square - mean**2
+        return spread / self.error**2 if spread > 1e-12 and self.error > 0 else self.degrees + 1
 
 
 def true_mean(
-    labels: Numbers,
-    scores: Numbers,
-    *,
-    probabilities: Union[Numbers, None] = None,
-    groups: Union[Labels, None] = None,
-    level: float = 0.95,
+    labels: Numbers, scores: Numbers, *, groups: Union[Labels, None] = None, level: float = 0.95
 ) -> TrueScore:
     """The mean label of all rows, from a label (NaN: none) and the judge's score (NaN: none) of each row.
 
-    ``probabilities`` with which each row was chosen to be labelled, by default equal; the labelled rows are weighed by
-    their inverse, so that a choice of telling rows stays unbiased. ``groups`` names the group of each row. Labels and
-    scores may be of different scales. ``ValueError`` without a label, for lists of different lengths, and for
-    probabilities outside 0 to 1.
+    The labelled rows must have been chosen at random. ``groups`` names the group of each row. Labels and scores may be
+    of different scales. ``ValueError`` without a label, and for lists of different lengths.
     """
-    sample = sample_of(labels, scores, probabilities, groups)
-    found = estimate(sample)
-    if found.degrees < 1:
-        return _bare(found, sample)
-    deviate = float(stdtrit(found.degrees, (1 + level) / 2))
-    if not np.isin(sample.labelled, (0.0, 1.0)).all():
-        return _described(found, sample, _limits(found.value, found.changes, deviate))
-    value = min(max(found.value, 0.0), 1.0)
-    limits = wilson_limits(value, _rows_alone(found, sample), deviate)
-    return _described(found, sample, limits)
+    y, f = np.asarray(labels, dtype=float), np.asarray(scores, dtype=float)
+    found = _estimate(y, f, groups)
+    known = y[~np.isnan(y)]
+    limits = _limits(found, level)
+    if limits is not None and np.isin(known, (0.0, 1.0)).all():
+        share = min(max(found.value, 0.0), 1.0)
+        limits = wilson_limits(share, found.rows_alone(float(known.mean())), _deviate(found, level))
+    return _described(found, limits, y.size)
 
 
 def true_difference(
@@ -100,13 +93,12 @@ def true_difference(
     labels_b: Numbers,
     scores_b: Numbers,
     *,
-    probabilities: Union[Numbers, None] = None,
     groups: Union[Labels, None] = None,
     level: float = 0.95,
 ) -> TrueScore:
     """The mean difference of the labels of two systems over the same rows, B minus A; see ``true_mean``.
 
-    Where the same rows are labelled for both, their differences are estimated; else both means are, from whatever rows
+    If the same rows are labelled for both, their differences are estimated. Else both means are, from whatever rows
     each has, and the jackknife over rows (or groups) takes account of those they share; ``labels`` then counts the rows
     with a label of either, and ``tuning`` is B's.
     """
@@ -114,66 +106,81 @@ def true_difference(
     if not y_a.size == f_a.size == y_b.size == f_b.size:
         raise ValueError(f"{y_a.size}, {f_a.size}, {y_b.size} and {f_b.size} labels and scores are given")
     if np.array_equal(np.isnan(y_a), np.isnan(y_b)):
-        return _paired_difference(sample_of(y_b - y_a, f_b - f_a, probabilities, groups), level)
-    rows = np.arange(y_a.size) if groups is None else groups
-    sample_a, sample_b = sample_of(y_a, f_a, probabilities, rows), sample_of(y_b, f_b, probabilities, rows)
-    a, b = estimate(sample_a), estimate(sample_b)
-    changes = b.changes - a.changes
-    degrees = min(a.degrees, b.degrees)
-    found = Estimate(b.value - a.value, changes, b.slope, degrees, a.alone + b.alone)
-    labels = int((~(np.isnan(y_a) & np.isnan(y_b))).sum())
-    if degrees < 1:
-        return replace(_bare(found, sample_b), labels=labels)
-    deviate = float(stdtrit(degrees, (1 + level) / 2))
-    return replace(_described(found, sample_b, _limits(found.value, changes, deviate)), labels=labels)
+        found = _estimate(y_b - y_a, f_b - f_a, groups)
+        sizes = np.abs(y_b - y_a)[~np.isnan(y_a)]
+        largest, limits = float(sizes.max()), _limits(found, level)
+        if limits is not None and np.isin(sizes, (0.0, largest)).all():
+            value = min(max(found.value, -largest), largest)
+            rows = found.rows_alone(float((y_b - y_a)[~np.isnan(y_a)].mean()))
+            square = max(found.mean_square, value**2)
+            limits = agresti_min_interval(value, square, rows, largest, _deviate(found, level))
+        return _described(found, limits, y_a.size)
+    names = np.arange(y_a.size) if groups is None else groups
+    a, b = _estimate(y_a, f_a, names), _estimate(y_b, f_b, names)
+    labelled = int((~(np.isnan(y_a) & np.isnan(y_b))).sum())
+    degrees, alone = min(a.degrees, b.degrees), a.alone + b.alone
+    found = _Estimate(b.value - a.value, b.changes - a.changes, b.slope, degrees, alone, labelled, 0.0)
+    return _described(found, _limits(found, level), y_a.size)
 
 
-def _paired_difference(sample: Sample, level: float) -> TrueScore:
-    found = estimate(sample)
+def _estimate(labels: Vector, scores: Vector, groups: Union[Labels, None]) -> _Estimate:
+    codes = np.arange(labels.size) if groups is None else group_codes(groups)
+    if not labels.size == scores.size == codes.size:
+        sizes = f"{labels.size} labels, {scores.size} scores and {codes.size} groups"
+        raise ValueError(f"{sizes} are given: there must be one a row")
+    is_labelled, is_scored = ~np.isnan(labels), ~np.isnan(scores)
+    if not is_labelled.any():
+        raise ValueError("no row has a label")
+    order = np.lexsort((labels, scores, codes) if groups is not None else (labels, scores))  # rows in any order
+    centre = np.sort(scores[is_scored]).mean() if is_scored.any() else 0.0
+    y = np.where(is_labelled, labels, 0.0)[order]
+    f = np.where(is_scored, scores - centre, 0.0)[order]
+    n = is_labelled[order].astype(float)
+    own = codes[order] if groups is not None else codes
+    sums = np.column_stack(
+        [np.bincount(own, weights=each) for each in (n, y, n * f, f * y, n * f**2, np.ones(n.size), f)]
+    )
+    total = np.array([np.sort(column).sum() for column in sums.T])
+    count = int(total[0])
+    use_slope = count >= _FEWEST_FOR_A_SLOPE
+    (value,), (slope,) = _regressed(total[None, :], use_slope)
+    has_label = sums[:, 0] > 0
+    number, groups_there = int(has_label.sum()), has_label.size
+    mean_square = float((labels[is_labelled] ** 2).mean())
+    if number < 2:
+        return _Estimate(float(value), np.zeros(groups_there), float(slope), 0.0, 0.0, count, mean_square)
+    share = np.where(has_label, 1 - 1 / number, 1 - 1 / groups_there)
+    changes = np.sqrt(share) * (value - _regressed(total - sums, use_slope)[0])
+    effective = float(count**2 / (sums[:, 0] ** 2).sum())
+    residuals = sums[:, 1] - total[1] / count * sums[:, 0]
+    alone = float(np.sort(residuals**2).sum()) / count**2 * number / (number - 1)
+    degrees = max(1.0, effective - (2 if slope else 1))
+    return _Estimate(float(value), changes, float(slope), degrees, alone, count, mean_square)
+
+
+def _regressed(sums: Matrix, use_slope: bool) -> tuple[Vector, Vector]:
+    """Value and slope from each line of sums; the slope is 0 if the scores of the labelled rows do not vary."""
+    n, y, f, fy, ff, rows, all_f = sums.T
+    square = ff - f**2 / n
+    varies = use_slope & (square > 1e-12 * np.maximum(ff, 1e-300))
+    slopes = np.divide(fy - y / n * f, square, out=np.zeros_like(square), where=varies)
+    values: Vector = y / n + slopes * (all_f / rows - f / n)
+    return values, slopes
+
+
+def _deviate(found: _Estimate, level: float) -> float:
+    return float(stdtrit(found.degrees, (1 + level) / 2))
+
+
+def _limits(found: _Estimate, level: float) -> Union[tuple[float, float], None]:
     if found.degrees < 1:
-        return _bare(found, sample)
-    deviate = float(stdtrit(found.degrees, (1 + level) / 2))
-    sizes = np.abs(sample.labelled)
-    largest = float(sizes.max())
-    if not np.isin(sizes, (0.0, largest)).all():
-        return _described(found, sample, _limits(found.value, found.changes, deviate))
-    value = min(max(found.value, -largest), largest)
-    square = float((sample.weights * sample.labels**2).sum() / sample.weights.sum())
-    limits = agresti_min_interval(value, max(square, value**2), _rows_alone(found, sample), largest, deviate)
-    return _described(found, sample, limits)
+        return None
+    half = _deviate(found, level) * found.error
+    return found.value - half, found.value + half
 
 
-def _rows_alone(found: Estimate, sample: Sample) -> float:
-    """How many labels would, alone, have the estimate's variance; as many as there are (of equal weight, or groups)
-    when all are equal, since nothing is then known of the variance."""
-    share = sample.weights / sample.weights.sum()
-    spread = float((share * sample.labels**2).sum()) - float((share * sample.labels).sum()) ** 2
-    known = spread > 1e-12 and found.error > 0
-    return spread / found.error**2 if known else found.degrees + 1
-
-
-def _limits(value: float, changes: Vector, deviate: float) -> tuple[float, float]:
-    error = math.sqrt(float(np.sort(changes**2).sum()))
-    cubes = float(np.sort(changes**3).sum())
-    skewness = cubes / (6 * error**3) if error > 0 else 0.0
-    low, high = limits_of_moments(np.array([error]), np.array([skewness]), np.array([deviate]))
-    return value + float(low[0]), value + float(high[0])
-
-
-def _published_tuning(y: Vector, f: Vector, others: Vector) -> float:
-    """λ of PPI++ (their equation 6, one step), held to 0 to 1."""
-    covariance = float(((y - y.mean()) * (f - f.mean())).mean())
-    variance = float(np.concatenate([f, others]).var(ddof=1))
-    if variance == 0:
-        return 0.0
-    return min(max(covariance / ((1 + y.size / others.size) * variance), 0.0), 1.0)
-
-
-def _bare(found: Estimate, sample: Sample) -> TrueScore:
-    return TrueScore(found.value, None, None, None, found.slope, sample.labelled.size, sample.labels.size)
-
-
-def _described(found: Estimate, sample: Sample, limits: tuple[float, float]) -> TrueScore:
+def _described(found: _Estimate, limits: Union[tuple[float, float], None], rows: int) -> TrueScore:
     left = found.error**2 / found.alone if found.alone > 0 else None
-    numbers = sample.labelled.size, sample.labels.size
-    return TrueScore(found.value, *limits, found.error, found.slope, *numbers, left)
+    low, high = limits or (None, None)
+    error = found.error if found.degrees >= 1 else None
+    return TrueScore(found.value, low, high, error, found.slope, found.labels, rows, left)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows.labels import PROBABILITY
 from mlflow_ragmetrics.rows.traces import TRACES_TAG
 from mlflow_ragmetrics.tracking.writer import explained
 
@@ -45,29 +44,26 @@ def queue_for_review(
     """Put the traces of ``rows`` (as ``rows_to_label`` gives them) of a run into a review queue about ``key``.
 
     The queue asks one question, a label schema named ``key``; a schema or queue of that name that is there is used. On
-    each trace a tag keeps the probability with which its row was chosen. Where MLflow has no queues (before 3.14, or in
-    a store of files), the tag alone says which traces wait, and people add feedback named ``key`` on MLflow's trace
-    page. ``InvalidDataError`` where no row has a trace, ``InvalidOptionError`` where the schema asks for other answers,
-    ``RagMetricsError`` where the store fails.
+    each trace a tag says that it waits. Where MLflow has no queues (before 3.14, or in a store of files), the tag is
+    all, and people add feedback named ``key`` on MLflow's trace page. ``InvalidDataError`` where no row has a trace,
+    ``InvalidOptionError`` where the schema asks for other answers, ``RagMetricsError`` where the store fails.
     """
     import mlflow
 
     client = mlflow.MlflowClient()
-    tag = f"{PROBABILITY}.{key}"
+    tag = f"ragmetrics.to_label.{key}"
     with explained(run_id):
         run = client.get_run(run_id)
         traces = _traces(run_id, run.info.experiment_id, rows)
-        known = [(trace, chance) for trace, chance in zip(traces, rows[PROBABILITY], strict=True) if trace is not None]
+        known = [trace for trace in traces if trace is not None]
         if not known:
             raise InvalidDataError(
                 f"run {run_id} has no traces to be shown to people; log it with traces, and with texts"
             )
-        for trace, chance in known:
-            client.set_trace_tag(trace, tag, f"{float(chance):.6g}")
+        for trace in known:
+            client.set_trace_tag(trace, tag, "1")
         name = f"{key} of {run.info.run_name}"[:200]
-        queue_id = _queue(
-            run.info.experiment_id, key, name, [trace for trace, _ in known], answers=answers, reviewers=reviewers
-        )
+        queue_id = _queue(run.info.experiment_id, key, name, known, answers=answers, reviewers=reviewers)
     return ReviewQueue(
         rows=len(known),
         without_trace=len(traces) - len(known),

@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 from mlflow_ragmetrics.calibration.edits import (
     WORDS,
     Edit,
+    _counts,
     affirm,
     do_not,
     lengthen,
     month,
     name,
     negate,
-    next_number,
     number,
     number_word,
     replaced,
@@ -43,6 +43,15 @@ from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
 SETS = ("ragtruth_qa", "wice")
 FALL = 0.2
 SUPPORTED = 0.65
+
+
+def next_number(claim: str, seed: int) -> str | None:
+    """The smallest change of a number: the last digit."""
+    matches = _counts(claim)
+    if not matches:
+        return None
+    end = matches[seed % len(matches)].end()
+    return claim[: end - 1] + str((int(claim[end - 1]) + 3) % 10 or 1) + claim[end:]
 
 
 def contract_negation(claim: str, seed: int) -> str | None:

@@ -19,9 +19,9 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import beta
 
-from mlflow_ragmetrics.statistics import bootstrap_intervals, paired_intervals
 from mlflow_ragmetrics.statistics.groups import describe_groups
-from mlflow_ragmetrics.statistics.significance import cluster_t_tests, sign_flip_tests
+from mlflow_ragmetrics.statistics.intervals import bootstrap_intervals, paired_intervals
+from mlflow_ragmetrics.statistics.significance import sign_flip_tests, t_tests
 
 MEANS, CORRELATIONS, BATCH, RESAMPLES = (0.3, 0.5, 0.7, 0.9), (0.0, 0.1, 0.3, 0.5), 250, 2000
 GRID = (np.arange(4000) + 0.5) / 4000
@@ -104,7 +104,7 @@ def false_alarms(groups: int, repetitions: int) -> None:
         for codes in runs(generator, groups, repetitions):
             before, after = (scores(generator, 0.8, icc, codes, binary) for _ in range(2))
             p_values += sign_flip_tests(after - before, groups=codes, resamples=RESAMPLES)
-            by_t += cluster_t_tests(after - before, codes)
+            by_t += t_tests(after - before, codes)
         kind = "binary" if binary else "continuous"
         shares = (100 * float(np.mean(np.array(found) < 0.05)) for found in (p_values, by_t))
         print(f"{kind:>12}, correlation {icc}:" + "".join(f"{share:>6.1f}" for share in shares), flush=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from mlflow_ragmetrics.statistics import bootstrap_interval, paired_intervals
+from mlflow_ragmetrics.statistics.intervals import bootstrap_interval, paired_intervals
 from mlflow_ragmetrics.statistics.significance import sign_flip_tests
 
 SIZES = (30, 100, 1000)

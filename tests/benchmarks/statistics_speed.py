@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from mlflow_ragmetrics.statistics import bootstrap_interval, paired_intervals
+from mlflow_ragmetrics.statistics.intervals import bootstrap_interval, paired_intervals
 from mlflow_ragmetrics.statistics.significance import sign_flip_tests
 
 

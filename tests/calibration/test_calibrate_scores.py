@@ -6,7 +6,7 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import cohen_kappa_score, f1_score, roc_auc_score
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.reliability import reliability_bins
+from mlflow_ragmetrics.calibration.calibrate_scores import _reliability_bins
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
@@ -81,13 +81,8 @@ def test_grades_are_correlated_and_can_be_parted() -> None:
     assert parted.at_default.missed + parted.at_default.found == int((grades < 4).sum())
 
 
-def test_rows_of_a_group_stay_together_and_others_verdicts_stand_beside() -> None:
-    found = rm.calibrate(REPORT, "human", groups="document", beside=["bem"])
-    (bem,) = found.beside
-    assert bem.agreement.accuracy == 1.0
-    assert bem.auroc is not None
-    assert bem.auroc.value == 1.0
-    assert list(found.table["verdicts"])[-1] == "bem"
+def test_rows_of_a_group_stay_together() -> None:
+    found = rm.calibrate(REPORT, "human", groups="document")
     assert found.gain is not None
     assert found.gain.low > 0
 
@@ -136,19 +131,13 @@ def test_a_score_at_the_threshold_is_good_and_the_last_bits_do_not_count() -> No
     assert (found.found, found.false_alarms, found.missed, found.cleared) == (1, 0, 0, 3)
 
 
-def test_others_scores_are_good_from_a_half() -> None:
-    report = scored([0.9, 0.8, 0.2], other=[0.5, 0.7, 0.49])
-    (other,) = rm.calibrate(report, [True, True, False], beside=["other"]).beside
-    assert (other.agreement.found, other.agreement.cleared) == (1, 2)
-
-
 def test_without_a_threshold_a_half_is_the_default() -> None:
     assert rm.calibrate(scored([0.9, 0.1]), [True, False]).default == 0.5
 
 
 def test_ten_bins_of_equal_width_hold_the_scores() -> None:
     values = np.array([0.0, 0.05, 0.1, 0.55, 0.95, 1.0])
-    bins = reliability_bins(values, np.array([False, True, True, True, False, True]))
+    bins = _reliability_bins(values, np.array([False, True, True, True, False, True]))
     assert [(each.rows, each.good) for each in bins] == [(2, 0.5), (1, 1.0), (1, 1.0), (2, 0.5)]
     assert bins[0].score == pytest.approx(0.025)
-    assert [each.rows for each in reliability_bins(np.linspace(0, 0.999, 100), np.ones(100))] == [10] * 10
+    assert [each.rows for each in _reliability_bins(np.linspace(0, 0.999, 100), np.ones(100))] == [10] * 10

@@ -11,43 +11,51 @@ import pytest
 from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.rows.results import read_table
 
 from .reports import labelled_report
 
 
-def test_the_rows_have_their_probability_an_empty_label_and_no_score() -> None:
+def test_the_rows_have_an_empty_label_and_no_score() -> None:
     report, _ = labelled_report(300)
-    rows = rm.rows_to_label(report, budget=40)
+    rows = rows_to_label(report, budget=40)
     assert len(rows) == 40
-    assert list(rows.columns) == ["id", "question", "answer", "reference", "label_probability", "label"]
+    assert list(rows.columns) == ["id", "question", "answer", "reference", "label"]
     assert rows["label"].isna().all()
-    assert rows["label_probability"].between(0, 1).all()
-    pd.testing.assert_frame_equal(rows, rm.rows_to_label(report, budget=40))
-    assert set(rows["id"]) != set(rm.rows_to_label(report, budget=40, seed=1)["id"])
+    pd.testing.assert_frame_equal(rows, rows_to_label(report, budget=40))
+    assert set(rows["id"]) != set(rows_to_label(report, budget=40, seed=1)["id"])
+    assert len(rows_to_label(report, budget=400)) == 300
 
 
-def test_doubted_rows_are_more_likely_and_the_true_score_is_not_biased_by_it() -> None:
+def test_the_choice_depends_on_no_order_and_covers_the_scores_evenly() -> None:
+    report, _ = labelled_report(300)
+    chosen = set(rows_to_label(report, budget=30)["id"])
+    turned = replace(report, rows=list(reversed(report.rows)))
+    assert set(rows_to_label(turned, budget=30)["id"]) == chosen
+    ranks = report.table.sort_values(["faithfulness", "id"])["id"].reset_index(drop=True)
+    assert sorted(int(rank) // 10 for rank, name in ranks.items() if name in chosen) == list(range(30))
+
+
+def test_the_true_score_of_the_chosen_rows_is_not_biased() -> None:
     report, good = labelled_report(400)
-    everyone = rm.rows_to_label(report, budget=400)
-    assert (everyone["label_probability"] == 1).all()
-    scores = dict(zip((row.sample.id for row in report.rows), report.table["faithfulness"], strict=True))
     truth = {row.sample.id: float(label) for row, label in zip(report.rows, good, strict=True)}
     values = []
     for seed in range(40):
-        rows = rm.rows_to_label(report, budget=60, seed=seed)
+        rows = rows_to_label(report, budget=60, seed=seed)
         filled = rows.assign(label=[truth[name] for name in rows["id"]])
         values.append(report.true_score("faithfulness", filled).value)
-    chances = rows["label_probability"].to_numpy()
-    low = np.array([scores[name] for name in rows["id"]]) < 0.6
-    assert chances[low].mean() > 1.1 * chances[~low].mean()
     assert np.mean(values) == pytest.approx(np.mean(good), abs=0.02)
 
 
-def test_labels_that_are_there_say_where_the_judge_is_off() -> None:
+def test_rows_that_have_a_label_are_left_out() -> None:
     report, _ = labelled_report(300)
-    assert not rm.rows_to_label(report, budget=30, labels="human").equals(rm.rows_to_label(report, budget=30))
+    first = rows_to_label(report, budget=30)
+    labels = dict.fromkeys(first["id"], 1.0)
+    assert not set(first["id"]) & set(rows_to_label(report, budget=270, labels=labels)["id"])
+    with pytest.raises(rm.InvalidDataError, match="without a label"):
+        rows_to_label(report, labels="human")
 
 
 @pytest.mark.parametrize(
@@ -56,13 +64,12 @@ def test_labels_that_are_there_say_where_the_judge_is_off() -> None:
 )
 def test_options_are_checked(options: dict[str, object], message: str) -> None:
     with pytest.raises(rm.InvalidOptionError, match=message):
-        rm.rows_to_label(labelled_report(20)[0], **options)  # type: ignore[arg-type]
+        rows_to_label(labelled_report(20)[0], **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "json", "jsonl", "parquet"])
-def test_the_command_writes_a_file_that_is_read_back(tmp_path: Path, kind: str) -> None:
+def test_the_command_writes_a_file_that_is_read_back(tmp_path: Path) -> None:
     report, good = labelled_report(200)
-    rows, labels = tmp_path / "rows.parquet", tmp_path / f"labels.{kind}"
+    rows, labels = tmp_path / "rows.parquet", tmp_path / "labels.csv"
     report.table.to_parquet(rows)
     done = CliRunner().invoke(main, ["label", str(rows), "--budget", "50", "-o", str(labels)])
     assert done.exit_code == 0, done.output
@@ -74,7 +81,6 @@ def test_the_command_writes_a_file_that_is_read_back(tmp_path: Path, kind: str) 
     assert rm.calibrate(report, filled).rows == 50
     found = report.true_score("faithfulness", filled)
     assert found.labels == 50
-    assert "weighed" in found.method
 
 
 def test_several_judges_stand_beside_each_other_with_their_cost() -> None:

@@ -20,9 +20,9 @@ def rows(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("labels", ["human", "labels.csv"])
 def test_agreement_and_threshold_are_shown(ragmetrics: Run, rows: str, labels: str) -> None:
-    result = ragmetrics("calibrate", rows, labels, "--beside", "bem", "--groups", "document")
+    result = ragmetrics("calibrate", rows, labels, "--groups", "document")
     assert result.exit_code == 0, result.output
-    for said in ("200 rows", "kappa", "AUROC", "bem", "beats 0.5"):
+    for said in ("200 rows", "kappa", "AUROC", "beats 0.5"):
         assert said in result.output
 
 

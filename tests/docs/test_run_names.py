@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "examples" / "data"
@@ -37,7 +38,7 @@ def explained(run_id: str) -> None:
 def test_a_run_of_every_metric_compared_calibrated_and_corrected() -> None:
     suite = rm.Suite.preset("full", judge="lexical", thresholds={"faithfulness": 0.8})
     older = suite.evaluate(DATA / "ragtruth_llama-2-13b.jsonl", progress=False)
-    few = rm.rows_to_label(older, key="faithfulness", budget=30)
+    few = rows_to_label(older, key="faithfulness", budget=30)
     truth = dict(zip(older.table["id"], older.table["human_supported"], strict=True))
     labelled = older.with_true_score("faithfulness", few.assign(label=few["id"].map(truth)))
     first = labelled.log()
@@ -59,7 +60,7 @@ def test_runs_of_groups_panels_repeats_and_documents() -> None:
         for n in range(8)
     ]
     explained(rm.Suite(["faithfulness"], judge=["lexical", strict], groups="talk").evaluate(rows, progress=False).log())
-    explained(rm.Suite(["faithfulness"]).evaluate(rows, progress=False, repeat=2).with_anytime().log())
+    explained(rm.Suite(["faithfulness"]).evaluate(rows, progress=False, repeat=2).log())
     joined = rm.join(DATA / "retrieval_results.tsv", DATA / "retrieval_reference.tsv")
     explained(rm.Suite.preset("retrieval").evaluate(joined.rows, progress=False).log())
 

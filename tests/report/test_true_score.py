@@ -14,9 +14,6 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.statistics.true_score import true_mean
-
-from ..calibration.reports import labelled_report
 
 
 def lenient(
@@ -45,8 +42,8 @@ def test_the_judges_bias_is_corrected_with_an_interval_narrower_than_that_of_the
     assert found.high < judge
     assert found.high - found.low < 0.7 * (alone["ci_high"] - alone["ci_low"])
     assert (found.labels, found.rows) == (80, 400)
-    assert "PPI++" in found.method
     assert "true score" in str(found)
+    assert "PPI++" in str(found)
     assert "80 labels of 400 rows" in str(found)
 
 
@@ -59,23 +56,6 @@ def test_labels_come_from_anywhere_that_calibrate_takes_them(tmp_path: Path) -> 
         assert report.true_score("m", given).value == pytest.approx(expected.value)  # type: ignore[arg-type]
 
 
-def test_probabilities_of_the_choice_are_recognised_by_their_column() -> None:
-    report, labels = lenient()
-    chances = np.linspace(0.1, 1, len(labels))
-    frame = pd.DataFrame({"id": list(labels), "label": list(labels.values()), "label_probability": chances})
-    found = report.true_score("m", frame)
-    scores = [row.scores["m"].value or 0.0 for row in report.rows]
-    padded = [*labels.values(), *[np.nan] * (len(scores) - len(labels))]
-    expected = true_mean(padded, scores, probabilities=[*chances, *[1.0] * (len(scores) - len(labels))])
-    assert found.value == pytest.approx(expected.value)
-    assert found.value != pytest.approx(report.true_score("m", labels).value)
-    assert "weighed" in found.method
-    with pytest.raises(rm.InvalidDataError, match="must lie above 0"):
-        report.true_score("m", frame.assign(label_probability=2.0))
-    with pytest.raises(rm.InvalidDataError, match="no label_probability"):
-        report.true_score("m", frame.assign(label_probability=[None, *chances[1:]]))
-
-
 def test_groups_widen_it_and_few_are_marked() -> None:
     report, labels = lenient(80, 20)
     found = report.true_score("m", labels, groups="chat")
@@ -84,32 +64,12 @@ def test_groups_widen_it_and_few_are_marked() -> None:
     assert report.true_score("m", labels).groups is None
 
 
-def test_the_share_of_good_rows_from_binary_verdicts() -> None:
-    report, good = labelled_report(400, threshold=0.68)
-    some = {f"row {n}": good[n] for n in range(100)}
-    found = report.true_score("faithfulness", some, method="rogan-gladen")
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < np.mean(good) < found.high
-    assert "Rogan" in found.method
-    assert "good from 0.68" in found.method
-    elsewhere = rm.calibrate(labelled_report(300, threshold=0.68, seed=5)[0], "human", key="faithfulness").at_default
-    other = report.true_score("faithfulness", known=elsewhere, method="rogan-gladen")
-    assert other.value == pytest.approx(np.mean(good), abs=0.06)
-
-
 def test_what_cannot_be_used_is_refused() -> None:
     report, labels = lenient(40, 10)
     with pytest.raises(rm.InvalidOptionError, match="there are m"):
         report.true_score("k", labels)
-    with pytest.raises(rm.InvalidOptionError, match="give labels"):
-        report.true_score("m")
-    with pytest.raises(rm.InvalidOptionError, match="method"):
-        report.true_score("m", labels, method="guess")  # type: ignore[arg-type]
     with pytest.raises(rm.InvalidDataError, match="no label belongs"):
         report.true_score("m", {"elsewhere": 1})
-    with pytest.raises(rm.InvalidDataError, match="not grades"):
-        report.true_score("m", labels, method="rogan-gladen")
 
 
 def test_one_label_has_no_interval() -> None:

@@ -7,11 +7,15 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 from scipy.stats import ttest_1samp
 
-from mlflow_ragmetrics.statistics import bootstrap_interval, bootstrap_intervals, paired_intervals
-from mlflow_ragmetrics.statistics.closed_forms import agresti_min_interval, wilson_limits
-from mlflow_ragmetrics.statistics.clusters import MANY_GROUPS
-from mlflow_ragmetrics.statistics.groups import group_totals, totals_of_sums
-from mlflow_ragmetrics.statistics.moments import interval_of_totals
+from mlflow_ragmetrics.statistics.groups import clusters_of
+from mlflow_ragmetrics.statistics.intervals import (
+    MANY_ROWS,
+    agresti_min_interval,
+    bootstrap_interval,
+    bootstrap_intervals,
+    paired_intervals,
+    wilson_limits,
+)
 
 DRAW = np.random.default_rng(12)
 
@@ -51,17 +55,17 @@ def test_from_forty_groups_on_whole_groups_are_drawn_again() -> None:
 
 
 def test_the_closed_form_for_many_groups_goes_on_from_the_bootstrap() -> None:
-    codes = np.repeat(np.arange(MANY_GROUPS), 2)
-    values = DRAW.beta(0.5, 3, MANY_GROUPS)[codes]
+    codes = np.repeat(np.arange(MANY_ROWS), 2)
+    values = DRAW.beta(0.5, 3, MANY_ROWS)[codes]
     resampled = bootstrap_interval(values, groups=codes, resamples=8000) or (0, 1)
-    more = bootstrap_interval([*values, float(values.mean())], groups=[*codes, MANY_GROUPS])
+    more = bootstrap_interval([*values, float(values.mean())], groups=[*codes, MANY_ROWS])
     assert more == pytest.approx(resampled, abs=0.03 * (resampled[1] - resampled[0]))
 
 
 def test_binary_scores_of_few_groups_have_wilsons_interval_of_their_effective_rows() -> None:
     values = np.array([1.0, 1, 1, 0, 1, 0, 1, 1, 1, 1, 0, 0])
     codes = np.repeat(np.arange(4), 3)
-    rows = float(group_totals(values[:, None], codes).effective_rows[0])
+    rows = clusters_of(values, codes).effective_rows
     assert rows < 12
     expected = wilson_limits(8 / 12, rows, student.ppf(0.975, 3))
     assert bootstrap_interval(values, groups=codes) == pytest.approx(expected)
@@ -73,25 +77,12 @@ def test_groups_that_all_pass_count_as_one_row_each() -> None:
     )
 
 
-@pytest.mark.parametrize("failing", [5, 6])
-def test_a_minority_in_fewer_than_six_groups_has_wilsons_interval(failing: int) -> None:
-    for kind in (0.0, 1.0):
-        values = np.full(200, kind)
-        values[: 4 * failing : 4] = 1 - kind
-        codes = np.repeat(np.arange(50), 4)
-        rows = float(group_totals(values[:, None], codes).effective_rows[0])
-        expected = wilson_limits(float(values.mean()), rows, student.ppf(0.975, 49))
-        found = bootstrap_interval(values, groups=codes)
-        assert (found == pytest.approx(expected, abs=1e-9)) == (failing == 5)
-
-
 @pytest.mark.parametrize("changed", [14, 15])
 def test_differences_of_fewer_than_fifteen_groups_have_agresti_and_mins(changed: int) -> None:
     values = np.zeros(200)
     values[: 4 * changed : 4] = np.linspace(0.1, 0.8, changed)
     codes = np.repeat(np.arange(50), 4)
-    totals = group_totals(values[:, None], codes)
-    rows, square = float(totals.effective_rows[0]), float((values**2).mean())
+    rows, square = clusters_of(values, codes).effective_rows, float((values**2).mean())
     expected = agresti_min_interval(float(values.mean()), square, rows, 0.8, student.ppf(0.975, 49))
     found = paired_intervals(values[:, None], groups=codes)[0]
     assert (found == pytest.approx(expected, abs=1e-9)) == (changed == 14)
@@ -154,24 +145,6 @@ def test_the_number_of_threads_changes_no_bit() -> None:
                 (paired_intervals(values), paired_intervals(values, groups=codes), bootstrap_intervals(list(values.T)))
             )
     assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("groups", [5, 50])
-@pytest.mark.parametrize("binary", [True, False])
-def test_one_pass_gives_the_same_interval(groups: int, binary: bool) -> None:
-    values, codes = grouped(groups)
-    values = (values > 0.6).astype(float) if binary else values
-    totals = totals_of_sums(
-        np.bincount(codes).astype(float),
-        np.bincount(codes, weights=values),
-        squares=float((values**2).sum()),
-        least=float(values.min()),
-        most=float(values.max()),
-        is_binary=binary,
-    )
-    assert interval_of_totals(totals) == pytest.approx(bootstrap_interval(values, groups=codes), abs=1e-9)
-    alone = totals_of_sums(np.array([3.0]), np.array([1.0]), squares=1.0, least=0.0, most=1.0, is_binary=False)
-    assert interval_of_totals(alone) is None
 
 
 @pytest.mark.parametrize("groups", [10, 40])

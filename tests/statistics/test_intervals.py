@@ -6,8 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import bootstrap
 
-from mlflow_ragmetrics.statistics import bootstrap_interval, paired_intervals
-from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
+from mlflow_ragmetrics.statistics.intervals import (
+    MANY_ROWS,
+    bootstrap_interval,
+    paired_intervals,
+)
 
 DRAW = np.random.default_rng(5)
 

@@ -6,9 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from mlflow_ragmetrics.statistics.power import Plan, about, paired_deviation, plans, power_of, smallest_difference
-from mlflow_ragmetrics.statistics.repeats import VarianceParts
-from mlflow_ragmetrics.statistics.significance import rows_needed
+from mlflow_ragmetrics.statistics.intervals import bootstrap_interval
+from mlflow_ragmetrics.statistics.power import (
+    Plan,
+    VarianceParts,
+    about,
+    crossed_interval,
+    plans,
+    power_of,
+    rows_needed,
+    smallest_difference,
+    variance_parts,
+)
 
 
 @given(st.floats(0.05, 2), st.integers(7, 5000))
@@ -65,29 +74,15 @@ def test_too_few_say_nothing_and_equal_differences_all() -> None:
     assert (equal.deviation, equal.design_effect, equal.smallest, equal.rows_needed(0.1)) == (0, 1, 0, 6)
 
 
-def test_rows_buy_more_where_rows_differ_and_repeats_where_these_do_and_rows_are_dear() -> None:
-    rows_differ = VarianceParts(rows=0.09, judges=0.0, judges_by_rows=0.0, repeats=0.01)
+def test_rows_buy_more_where_rows_differ() -> None:
+    rows_differ = VarianceParts(rows=0.09, repeats=0.01)
     assert plans(rows_differ, 0.05)[0].repeats == 1
-    repeats_differ = VarianceParts(rows=0.01, judges=0.5, judges_by_rows=0.0, repeats=0.09)
-    cheapest = plans(repeats_differ, 0.05, row_cost=10)[0]
-    assert cheapest.repeats == 10
-    rows = rows_needed(np.sqrt(0.01 + 0.009), 0.05)
-    assert cheapest == Plan(rows, 10, rows * 20)
-    found = plans(repeats_differ, 0.05, repeats=(2, 4), judges=3, score_cost=0.5)
+    repeats_differ = VarianceParts(rows=0.0001, repeats=0.09)
+    rows = rows_needed(np.sqrt(0.0001 + 0.09 / 2), 0.05)
+    found = plans(repeats_differ, 0.05, repeats=(2, 4), score_cost=0.5)
     assert {plan.repeats for plan in found} == {2, 4}
-    rows = rows_needed(np.sqrt(0.01 + 0.09 / 6), 0.05)
-    assert Plan(rows, 2, rows * 3.0) in found
+    assert Plan(rows, 2, rows * 1.0) in found
     assert found[0].cost <= found[1].cost
-
-
-def test_equal_cost_prefers_fewer_repeats() -> None:
-    free = plans(VarianceParts(0.1, 0, 0, 0), 0.1, row_cost=1, score_cost=0, repeats=(3, 1))
-    assert [plan.repeats for plan in free] == [1, 3]
-
-
-def test_the_deviation_of_differences() -> None:
-    assert paired_deviation(0.3, 0.5) == pytest.approx(0.3)
-    assert paired_deviation(0.3, 0.0) == pytest.approx(0.3 * 2**0.5)
 
 
 @given(st.integers(0, 10**7))
@@ -95,3 +90,56 @@ def test_about_is_never_fewer_and_has_two_digits(number: int) -> None:
     rounded = about(number)
     assert number <= rounded <= number * 1.1 + 1
     assert len(str(rounded).rstrip("0")) <= 2
+
+
+def drawn(generator: np.random.Generator, rows: int, repeats: int, of_rows: float, rest: float) -> np.ndarray:
+    return 0.5 + generator.normal(0, of_rows, (rows, 1)) + generator.normal(0, rest, (rows, repeats))
+
+
+def test_the_parts_by_hand() -> None:
+    # Means of the rows 1, 3 and 5: variance 4; within rows 2 each, of which half is in the mean of two.
+    assert variance_parts(np.array([[0.0, 2.0], [2.0, 4.0], [4.0, 6.0]])) == VarianceParts(rows=3.0, repeats=2.0)
+    assert variance_parts(np.array([[0.0, 1.0], [1.0, 0.0]])) == VarianceParts(rows=0.0, repeats=0.5)
+    assert variance_parts(np.array([[0.0, 1.0]])) is None
+    assert variance_parts(np.array([[0.0], [1.0]])) is None
+
+
+def test_the_parts_are_found_again() -> None:
+    generator = np.random.default_rng(1)
+    found = [variance_parts(drawn(generator, 60, 3, 0.3, 0.15)) for _ in range(1000)]
+    means = [np.mean([getattr(parts, name) for parts in found]) for name in ("rows", "repeats")]
+    assert means == pytest.approx([0.09, 0.0225], rel=0.06)
+
+
+def test_equal_repeats_count_once() -> None:
+    scores = np.random.default_rng(3).random(40)
+    found = crossed_interval(np.column_stack([scores] * 5))
+    assert found == pytest.approx(bootstrap_interval(scores.tolist()))
+
+
+def test_repeats_that_agree_but_for_noise_give_the_interval_of_the_rows_means() -> None:
+    generator = np.random.default_rng(4)
+    scores = generator.random((50, 1)) + generator.normal(0, 0.05, (50, 3))
+    scores -= scores.mean(axis=0) - scores.mean()
+    groups = np.arange(50) % 12
+    assert crossed_interval(scores) == pytest.approx(bootstrap_interval(scores.mean(axis=1)))
+    expected = bootstrap_interval(scores.mean(axis=1), groups=groups)
+    assert crossed_interval(scores, groups=groups) == pytest.approx(expected)
+    assert crossed_interval(np.array([[0.5, 0.6]])) is None
+
+
+def test_repeats_of_other_means_widen_it() -> None:
+    scores = np.random.default_rng(5).random((40, 1)) * 0.2 + np.array([0.0, 0.3, 0.5])
+    low, high = crossed_interval(scores) or (0.0, 0.0)
+    assert low < scores.mean() - 0.5
+    assert high > scores.mean() + 0.5
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.05])
+def test_nineteen_of_twenty_intervals_hold_the_truth(shift: float) -> None:
+    generator, held = np.random.default_rng(6), []
+    for _ in range(400):
+        scores = drawn(generator, 40, 5, 0.2, 0.1) + generator.normal(0, shift, 5)
+        low, high = crossed_interval(scores) or (0.0, 0.0)
+        held.append(low <= 0.5 <= high)
+    assert 0.92 <= np.mean(held) <= 0.985

@@ -103,20 +103,3 @@ def test_scores_go_onto_the_traces_that_rows_come_from_once() -> None:
         assert [each.name for each in mlflow.get_trace(span.trace_id).info.assessments] == ["rouge1_f1"]
     with pytest.raises(rm.InvalidOptionError, match="no row comes from one"):
         rm.Suite(["rouge"]).evaluate([{"answer": "a", "reference": "b"}]).log(feedback=True)
-
-
-def test_the_last_look_is_found_by_what_was_measured() -> None:
-    from mlflow_ragmetrics.tracking.anytime import last_state
-
-    report = rm.Suite(["rouge"]).evaluate([{"answer": "a b", "reference": "b"}, {"answer": "b", "reference": "b"}])
-    assert last_state(report.description) is None
-    run_id = report.with_anytime().log()
-    state = last_state(report.description)
-    assert state == report.with_anytime().anytime.to_dict()
-    (path,) = (each for each in mlflow.MlflowClient().list_artifacts(run_id) if each.path == "ragmetrics_anytime.json")
-    mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=path.path)
-    from pathlib import Path
-
-    Path(mlflow.get_run(run_id).info.artifact_uri.removeprefix("file://"), path.path).write_text("{", encoding="utf-8")
-    with pytest.raises(rm.InvalidDataError, match="to go on from"):
-        last_state(report.description)

@@ -141,7 +141,7 @@ def test_a_store_of_files_takes_all_but_what_it_has_no_place_for(
     with mlflow.start_span("answer") as span:
         span.set_outputs("yes")
     mlflow.flush_trace_async_logging()
-    rows = pd.DataFrame({"id": ["a"], "trace_id": [span.trace_id], "label_probability": [0.5]})
+    rows = pd.DataFrame({"id": ["a"], "trace_id": [span.trace_id]})
     waiting = queue_for_review(run_id, "rouge1_f1", rows)
     assert (waiting.rows, waiting.name, waiting.queue_id) == (1, None, None)  # it has no questions for people
     assert good_grade(run_id, "rouge1_f1") is None

@@ -12,8 +12,6 @@ from mlflow.entities import AssessmentSource
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.rows.labels import label_probabilities
-from mlflow_ragmetrics.rows.results import results_of
 from mlflow_ragmetrics.tracking.review import queue_for_review
 
 queues = pytest.importorskip("mlflow.genai.review_queues")
@@ -40,7 +38,7 @@ def run_id() -> str:
 def answered(run_id: str, *answers: object) -> None:
     """Answer as MLflow's review page does."""
     person = AssessmentSource(source_type="HUMAN", source_id="ann")
-    traces = mlflow.search_traces(filter_string=f"tags.`label_probability.{KEY}` != ''", return_type="list")
+    traces = mlflow.search_traces(filter_string=f"tags.`ragmetrics.to_label.{KEY}` != ''", return_type="list")
     for number, trace in enumerate(sorted(traces, key=lambda each: int(each.info.client_request_id[1:]))):
         value = answers[number % len(answers)]
         mlflow.log_feedback(trace_id=trace.info.trace_id, name=KEY, value=value, source=person)
@@ -95,20 +93,11 @@ def test_answers_come_back_with_kappa_and_the_confusion_table(
 def test_words_of_ones_own_are_named_and_can_be_explained(run_id: str) -> None:
     cli("label", run_id, "--to", "mlflow", "--budget", "100")
     answered(run_id, "Not faithful", "Kind of", "Supported", "Partially supported")
-    said = cli("calibrate", run_id, "--feedback", "--key", KEY, "--no-log")
+    said = cli("calibrate", run_id, "--feedback", "--key", KEY)
     assert "3 labels are left out, as their words are not known: 'Kind of' (3)" in said.replace("\n", " ")
-    explained = cli("calibrate", run_id, "--feedback", "--key", KEY, "--no-log", "--words", "kind of=0")
+    explained = cli("calibrate", run_id, "--feedback", "--key", KEY, "--words", "kind of=0")
     assert "12 rows" in explained
     assert "left out" not in explained
-
-
-def test_the_probabilities_of_the_choice_are_kept_on_the_traces(run_id: str) -> None:
-    chosen = rows_to_label(run_id, budget=5)
-    queue_for_review(run_id, KEY, chosen)
-    known = label_probabilities(mlflow.search_traces(), results_of(run_id))
-    assert known is not None
-    found = [each for each in known if each == each]
-    assert sorted(found) == pytest.approx(sorted(chosen["label_probability"]), rel=1e-4)
 
 
 def test_where_there_are_no_queues_the_tags_say_what_waits(run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +105,7 @@ def test_where_there_are_no_queues_the_tags_say_what_waits(run_id: str, monkeypa
     monkeypatch.delattr(mlflow.genai, "review_queues", raising=False)
     said = cli("label", run_id, "--to", "mlflow", "--budget", "12")
     assert "no review queues" in said
-    assert f"tags.`label_probability.{KEY}` != ''" in said
+    assert f"tags.`ragmetrics.to_label.{KEY}` != ''" in said
 
 
 def test_a_run_without_traces_is_said() -> None:

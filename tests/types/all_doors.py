@@ -12,6 +12,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from typing_extensions import assert_type
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
 from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
 
 SUITE: list[str | rm.Metric] = ["faithfulness", rm.rouge(rouge_type="rougeL")]
@@ -45,7 +46,7 @@ def decided(first: str, second: str) -> bool:
     assert_type(comparison["faithfulness"].difference, "float | None")
     power = rm.power(comparison, detect=0.03)["faithfulness"]
     calibration = rm.calibrate(first, "human", key="faithfulness")
-    labels = rm.rows_to_label(first, key="faithfulness", budget=60)
+    labels = rows_to_label(first, key="faithfulness", budget=60)
     assert_type(labels, pd.DataFrame)
     return power.rows_needed is not None and calibration.to_text(80) != comparison.to_markdown()
 
