@@ -1,4 +1,4 @@
-"""A Spark DataFrame scored where its partitions lie; the run's figures computed on the cluster and logged into MLflow.
+"""A Spark DataFrame scored where its partitions lie; its figures logged into an MLflow run.
 
     python examples/spark.py
     python examples/spark.py --judge openai:/gpt-4o-mini
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
 
 DATA = Path(__file__).parent / "data" / "ragtruth_gpt-4.jsonl"
 
@@ -34,14 +34,14 @@ def main() -> None:
 
     # limits are those of the whole cluster: at most 8 calls in flight, however many executors there are
     metrics, options = ["faithfulness", "correctness"], {"judge": arguments.judge, "concurrency": 8}
-    scored = rm.score_spark(answers, metrics, **options).cache()
+    scored = score_spark(answers, metrics, **options).cache()
     columns = ["id", "faithfulness", "correctness", "faithfulness_reason"]
     scored.select(columns).orderBy("faithfulness").show(5, truncate=70)
-    summary = rm.summarize_spark(scored)
+    summary = summarize_spark(scored)
     for name, value in summary.metrics.items():
         print(f"  {name:24} {value:.3f}")
     print("\n".join(summary.banner))
-    print(f"Logged into MLflow run {rm.log_spark(scored, metrics, **options)}; no row was collected")
+    print(f"Logged into MLflow run {log_spark(scored, metrics, **options)}")
     spark.stop()
 
 

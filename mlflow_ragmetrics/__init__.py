@@ -17,7 +17,6 @@ _HOMES = {
     "adapters.langsmith": ("langsmith_evaluators",),
     "adapters.mlflow_genai": ("get_scorer", "scorer", "scorers"),
     "adapters.mlflow_models": ("extra_metrics",),
-    "adapters.spark": ("log_spark", "score_spark", "spark_udf", "summarize_spark"),
     "assertion": ("assert_score",),
     "calibration": ("Calibration", "calibrate"),
     "comparison": ("Comparison", "compare"),
@@ -61,14 +60,14 @@ _HOMES = {
     "judges.resolve": ("Panel",),
     "judges.scripted": ("ScriptedJudge",),
     "rows": ("join",),
-    "rows.conversation": ("sample_from_messages",),
+    "rows.messages": ("sample_from_messages",),
     "report.gates": ("GateError",),
     "report.report": ("Report",),
     "report.summary": ("summarize",),
     "calibration.stress": ("Stress", "stress"),
     "scoring": ("evaluate", "score"),
     "suite": ("Suite",),
-    "text.non_answers": ("is_indistinct",),
+    "metrics.answer_states": ("is_indistinct",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -12,10 +12,6 @@ from mlflow_ragmetrics.adapters.mlflow_genai import get_scorer as get_scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorer as scorer
 from mlflow_ragmetrics.adapters.mlflow_genai import scorers as scorers
 from mlflow_ragmetrics.adapters.mlflow_models import extra_metrics as extra_metrics
-from mlflow_ragmetrics.adapters.spark import log_spark as log_spark
-from mlflow_ragmetrics.adapters.spark import score_spark as score_spark
-from mlflow_ragmetrics.adapters.spark import spark_udf as spark_udf
-from mlflow_ragmetrics.adapters.spark import summarize_spark as summarize_spark
 from mlflow_ragmetrics.assertion import assert_score as assert_score
 from mlflow_ragmetrics.calibration import Calibration as Calibration
 from mlflow_ragmetrics.calibration import calibrate as calibrate
@@ -67,15 +63,15 @@ from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge as LexicalJudge
 from mlflow_ragmetrics.judges.nli import NLIJudge as NLIJudge
 from mlflow_ragmetrics.judges.resolve import Panel as Panel
 from mlflow_ragmetrics.judges.scripted import ScriptedJudge as ScriptedJudge
+from mlflow_ragmetrics.metrics.answer_states import is_indistinct as is_indistinct
 from mlflow_ragmetrics.report.gates import GateError as GateError
 from mlflow_ragmetrics.report.report import Report as Report
 from mlflow_ragmetrics.report.summary import summarize as summarize
 from mlflow_ragmetrics.rows import join as join
-from mlflow_ragmetrics.rows.conversation import sample_from_messages as sample_from_messages
+from mlflow_ragmetrics.rows.messages import sample_from_messages as sample_from_messages
 from mlflow_ragmetrics.scoring import evaluate as evaluate
 from mlflow_ragmetrics.scoring import score as score
 from mlflow_ragmetrics.suite import Suite as Suite
-from mlflow_ragmetrics.text.non_answers import is_indistinct as is_indistinct
 
 _T = TypeVar("_T")
 _Several = list[_T] | tuple[_T, ...]

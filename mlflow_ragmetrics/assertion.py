@@ -106,7 +106,7 @@ def _check(row: Row, limit: Condition | Measure, prefix: str) -> Check:
 
 
 def _headline(key: str, score: Score, limit: Condition, sample: Sample) -> str:
-    derived = content_id(sample.question, "\n".join(sample.references) if sample.references is not None else None)
+    derived = content_id(sample.question, sample.references)
     about = [] if sample.id.startswith(derived) else [f"sample {sample.id}"]  # a digest tells a reader nothing
     about += [f"judge {score.judge}"] if score.judge else []
     named = f" ({', '.join(about)})" if about else ""

@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of
+from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score, score_of
 from mlflow_ragmetrics.embeddings import EmbeddingLike
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError
@@ -17,6 +18,7 @@ from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.registry import MetricLike, metric_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows import Data, read_samples
+from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.selection import select
 from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides
 
@@ -55,7 +57,7 @@ def score(
         return _composed(measure, sample, language)
     selection = select([measure]).settled()
     suite = Suite(selection, judge=judge, embeddings=embeddings, language=language)
-    samples = read_samples([sample])
+    samples = [to_sample(sample)] if isinstance(sample, (Mapping, Sample)) else read_samples([sample])
     (row,) = suite.score_samples(samples, strict=on_missing == "raise" and isinstance(measure, Metric))
     return row.scores[measure.key]
 

@@ -35,6 +35,7 @@ def mlflow_store(request: pytest.FixtureRequest) -> Iterator[str | None]:
     monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("RAGMETRICS_OUTBOX", str(folder / "data"))
     # older versions of MLflow reset the root logger's handlers, pytest's among them, when they open a store
     monkeypatch.setattr("logging.config.fileConfig", lambda *arguments, **options: None)
     for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID"):

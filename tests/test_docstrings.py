@@ -19,6 +19,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.registry import all_metrics
+from mlflow_ragmetrics.spark import score_spark, summarize_spark
 
 from .house import CONTRIBUTING, PICTURE, picture
 
@@ -31,7 +32,7 @@ METRICS = {
     if isinstance(each, Metric) and each.definition.function.__module__.startswith("mlflow_ragmetrics.")
 }
 COMMANDS = {name: main.get_command(click.Context(main), name) for name in main.list_commands(click.Context(main))}
-EXPLAINED_ONCE = (rm.Claims, rm.Suite, rm.Suite.evaluate, rm.Report.log, rm.summarize_spark, rm.score_spark)
+EXPLAINED_ONCE = (rm.Claims, rm.Suite, rm.Suite.evaluate, rm.Report.log, summarize_spark, score_spark)
 
 
 def _own(each: Any) -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.rows.messages import messages_of
 from mlflow_ragmetrics.rows.record import Recent, to_sample
 from mlflow_ragmetrics.suite import Suite, SuiteLike
-
-__all__ = ["EvaluatorResult", "LangSmithEvaluator", "langsmith_evaluators"]
 
 
 class EvaluatorResult(TypedDict):
@@ -23,16 +21,7 @@ class EvaluatorResult(TypedDict):
     comment: str
 
 
-class LangSmithEvaluator(Protocol):
-    """An evaluator as ``langsmith.evaluate(evaluators=[…])`` calls it."""
-
-    def __call__(
-        self, *, inputs: Any = None, outputs: Any = None, reference_outputs: Any = None, context: Any = None
-    ) -> EvaluatorResult:
-        """Score one example."""
-
-
-def langsmith_evaluators(suite: SuiteLike) -> list[LangSmithEvaluator]:
+def langsmith_evaluators(suite: SuiteLike) -> list[Callable[..., EvaluatorResult]]:
     """One evaluator per metric of the suite, with the keyword arguments of openevals; each example is scored once.
 
     They serve ``langsmith.evaluate(…, evaluators=…)``, and stand beside the evaluators of openevals and agentevals.
@@ -48,7 +37,7 @@ def langsmith_evaluators(suite: SuiteLike) -> list[LangSmithEvaluator]:
     return [_evaluator(key, shared) for key in suite.keys]
 
 
-def _evaluator(key: str, shared: _SharedScores) -> LangSmithEvaluator:
+def _evaluator(key: str, shared: _SharedScores) -> Callable[..., EvaluatorResult]:
     def evaluator(
         *, inputs: Any = None, outputs: Any = None, reference_outputs: Any = None, context: Any = None
     ) -> EvaluatorResult:

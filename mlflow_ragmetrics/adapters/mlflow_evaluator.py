@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import mlflow
-from mlflow.models.evaluation import EvaluationArtifact, EvaluationResult, ModelEvaluator
+from mlflow.models.evaluation import EvaluationResult, ModelEvaluator
 from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 
 from mlflow_ragmetrics.adapters.mlflow_retrieval import with_traced_contexts
@@ -20,8 +20,6 @@ from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["RagMetricsEvaluator"]
 
 _NAME = "ragmetrics"
 _NO_KEYS = ("metrics", "judge_options", "name")  # a name belongs to one judge, and there may be several
@@ -64,7 +62,12 @@ class RagMetricsEvaluator(ModelEvaluator):
         """Score the dataset's predictions, or what ``model`` predicts, and log the outcome into ``run_id``."""
         config = _unnested(evaluator_config)
         suite = _suite_of(config)
-        table = _inputs(dataset)
+        import pandas as pd
+
+        features = dataset.features_data
+        table = (
+            features if isinstance(features, pd.DataFrame) else pd.DataFrame(features, columns=dataset.feature_names)
+        )
         outputs = dataset.predictions_data if model is None else model.predict(table)
         columns = {"answer": "outputs"}
         if dataset.has_targets:
@@ -82,7 +85,11 @@ class RagMetricsEvaluator(ModelEvaluator):
         figures = run_metrics_of(report)
         omit = figures if model_id else ()  # with a model, MLflow logs what is returned
         report.log(run_id=run_id, model_id=model_id, traces=traces, dataset=False, omit=omit)
-        return EvaluationResult(figures, _artifacts(), run_id)  # type: ignore[no-untyped-call]
+        artifacts = {
+            name.removesuffix(".json"): JsonEvaluationArtifact(mlflow.get_artifact_uri(name))  # type: ignore[no-untyped-call]
+            for name in (ROWS, CLAIMS)
+        }
+        return EvaluationResult(figures, artifacts, run_id)  # type: ignore[no-untyped-call]
 
 
 def _unnested(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -97,13 +104,6 @@ def _suite_of(config: Mapping[str, Any]) -> Suite:
         message = f"evaluator_config has the unknown key {unknown[0]!r}; ragmetrics takes {', '.join(_KEYS)}"
         raise InvalidOptionError(message, param=unknown[0])
     return Suite.of(config["suite"], **{name: config[name] for name in _OPTIONS if name in config})
-
-
-def _inputs(dataset: Any) -> pd.DataFrame:
-    import pandas as pd
-
-    features = dataset.features_data
-    return features if isinstance(features, pd.DataFrame) else pd.DataFrame(features, columns=dataset.feature_names)
 
 
 def _with_outputs(table: pd.DataFrame, outputs: Any, answer: str | None) -> pd.DataFrame:
@@ -121,11 +121,3 @@ def _with_outputs(table: pd.DataFrame, outputs: Any, answer: str | None) -> pd.D
         raise InvalidOptionError(message, param="predictions")
     others = {other: list(outputs[other]) for other in names if other != name}
     return table.assign(**{**others, "outputs": list(outputs[name])})
-
-
-def _artifacts() -> dict[str, EvaluationArtifact]:
-    return {name.removesuffix(".json"): _artifact(name) for name in (ROWS, CLAIMS)}
-
-
-def _artifact(name: str) -> EvaluationArtifact:
-    return JsonEvaluationArtifact(uri=mlflow.get_artifact_uri(name))  # type: ignore[no-untyped-call]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import logging
 import os
 import threading
@@ -10,7 +9,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from typing import Any
 
 import mlflow
@@ -40,8 +38,6 @@ from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import diagnosis_feedback, feedback_of
 from mlflow_ragmetrics.tracking.writer import RunWriter, explained
-
-__all__ = ["RagScorer", "SessionScorer", "get_scorer", "scorer", "scorers"]
 
 _logger = logging.getLogger(__name__)
 
@@ -118,10 +114,7 @@ def _scorer(name: str, keys: Sequence[str], suite: Suite, shared: _SharedRows) -
     _warn_of_small_pool()
     made = RagScorer(name=name, description=as_json(suite.describe()))
     made._keys, made._shared = tuple(keys), shared
-    if len(keys) == 1 and "_pass_if" in type(made).__private_attributes__:
-        made._pass_if = shared.criteria[keys[0]]
-    if "timeout" in type(made).model_fields:  # judges have their own time limits, a row of many calls none
-        made.timeout = 0
+    made._decide_by(shared.criteria[keys[0]] if len(keys) == 1 else None)
     return made
 
 
@@ -131,6 +124,16 @@ class _SuiteScorer(Scorer):
     def model_dump(self, **options: Any) -> dict[str, Any]:
         """The fields as JSON values: MLflow asks for them for each feedback, or it parses this file each time."""
         return BaseModel.model_dump(self, **{"mode": "json", **options})
+
+    def _decide_by(self, criterion: Callable[[Any], bool] | None) -> None:
+        """Set what decides ``result.passed``, and no time limit, where this MLflow has them.
+
+        Judges have time limits of their own, and a row may need many calls.
+        """
+        if criterion is not None and "_pass_if" in type(self).__private_attributes__:
+            self._pass_if = criterion
+        if "timeout" in type(self).model_fields:
+            self.timeout = 0
 
 
 class RagScorer(_SuiteScorer):
@@ -151,7 +154,7 @@ class RagScorer(_SuiteScorer):
         scores = self._shared.row(self.name, row, trace).scores
         feedback = [feedback_of(key, scores[key]) for key in self._keys]
         if has_diagnoses(self._keys):
-            feedback += [diagnosis_feedback(each) for each in diagnoses_of([scores], self._shared.language)]
+            feedback += [diagnosis_feedback(each) for each in diagnoses_of([scores], self._shared.suite.language)]
         return feedback[0] if len(feedback) == 1 else feedback
 
     def sessions(self, key: str | None = None, threshold: float | None = None) -> SessionScorer:
@@ -163,7 +166,7 @@ class RagScorer(_SuiteScorer):
         scored once for both. ``InvalidOptionError`` for a key that the suite lacks, and where this MLflow has no
         session-level scorers.
         """
-        keys: list[str] = self._shared.keys
+        keys: list[str] = self._shared.suite.keys
         key = key or next((each for each in keys if each.endswith("faithfulness")), keys[0])
         if key not in keys:
             raise InvalidOptionError(f"{key!r} is not a metric here; there are {', '.join(keys)}", param="key")
@@ -172,21 +175,8 @@ class RagScorer(_SuiteScorer):
             raise InvalidOptionError(message, param="sessions")
         made = SessionScorer(name=f"session_{key}", description=self.description)
         made._key, made._threshold, made._shared = key, threshold, self._shared
-        if "_pass_if" in type(made).__private_attributes__:
-            made._pass_if = _no_failure
-        if "timeout" in type(made).model_fields:
-            made.timeout = 0
+        made._decide_by(_no_failure)
         return made
-
-    def as_function(self) -> Scorer:
-        """The same as a function under MLflow's ``@scorer``, which a server can keep: ``.as_function().register()``.
-
-        MLflow stores the function's text and runs it where traces are scored: there this package must be installed, and
-        custom scorers be allowed (``MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS=true``; off Databricks since MLflow 3.17).
-        ``InvalidOptionError`` where the suite cannot be spelled: metrics that are functions or MLflow's own scorers,
-        judges that are objects.
-        """
-        return _function_form(self.name, self._shared.suite, self._shared.columns)
 
     def report(self, result: Any) -> Report:
         """The report on the rows of ``result``, which ``mlflow.genai.evaluate`` returned, in its order."""
@@ -227,39 +217,11 @@ class SessionScorer(_SuiteScorer):
         ``session``: the traces of the turns.
         """
         rows = [self._turn(trace) for trace in session or ()]
-        return feedback_of(self.name, session_score(rows, self._key, self._threshold, self._shared.language))
+        return feedback_of(self.name, session_score(rows, self._key, self._threshold, self._shared.suite.language))
 
     def _turn(self, trace: Trace) -> Row:
         row: Row = self._shared.row(self.name, record_of_trace(trace) or {}, trace)
         return replace(row, sample=replace(row.sample, id=trace.info.trace_id))  # the same question has the same id
-
-
-_FUNCTION = """def {name}(inputs=None, outputs=None, expectations=None, trace=None):
-    import mlflow_ragmetrics as rm
-
-    suite = rm.Suite({metrics!r}, **{options!r})
-    made = rm.scorer(suite, {columns!r})
-    return made(inputs=inputs, outputs=outputs, expectations=expectations, trace=trace)
-"""
-
-
-def _function_form(name: str, suite: Suite, columns: Mapping[str, str]) -> Scorer:
-    metrics = [*map(repr, suite.metrics), *(each.key for each in suite.composites)]
-    for spelled in metrics:
-        try:
-            metric_of(spelled)
-        except InvalidOptionError as error:
-            message = f"{spelled} cannot be found again by its name on a server: {error}"
-            raise InvalidOptionError(message, param="metrics") from None
-    options = suite.spelled_options()
-    function_name = name if name.isidentifier() else "ragmetrics"
-    text = _FUNCTION.format(name=function_name, metrics=metrics, options=options, columns=dict(columns) or None)
-    place = f"<mlflow_ragmetrics {blake2b(text.encode(), digest_size=8).hexdigest()}>"
-    linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)  # where MLflow reads it from
-    namespace: dict[str, Any] = {"__name__": __name__}
-    exec(compile(text, place, "exec"), namespace)  # the text is made of reprs only
-    made: Scorer = mlflow.genai.scorer(namespace[function_name])
-    return made
 
 
 class _SharedRows:
@@ -280,19 +242,10 @@ class _SharedRows:
     def __deepcopy__(self, memo: Any) -> _SharedRows:
         return self
 
-    @property
-    def keys(self) -> list[str]:
-        return self.suite.keys
-
-    @property
-    def language(self) -> str:
-        return self.suite.language
-
     def row(self, name: str, row: Mapping[str, Any], trace: Trace | None) -> Row:
         """The scored row, for the scorer ``name``."""
         if trace is None:
             return self._scored(row, None)
-        self._warn_of_empty(row)
         with self._lock:
             entry = self._entries.get(trace.info.trace_id)
             if entry is None or name in entry.served:  # served before: an evaluation of its own, asked anew
@@ -343,16 +296,6 @@ class _SharedRows:
         except RagMetricsError as error:
             _logger.warning("%s", for_log(str(error)))
 
-    def _warn_of_empty(self, row: Mapping[str, Any]) -> None:
-        """MLflow refuses to store an expectation of None, and then ends the evaluation without naming it."""
-        for name, value in mapping_of(row.get("expectations")).items():
-            if value is None and name not in self._warned_of:
-                self._warned_of.add(name)
-                message = (
-                    "the expectation %r is None in a row, which mlflow.genai.evaluate refuses (`value` field must "
-                )
-                _logger.warning(f"{message}be specified): leave it out of the rows that have none", name)
-
     def _warn_of_skipped(self, row: Row) -> None:
         for key, score in row.scores.items():
             if score.status == "skipped" and key not in self._warned_of:
@@ -375,8 +318,11 @@ class _Entry:
 def _sample_of(row: Mapping[str, Any], trace: Trace | None, columns: Mapping[str, str]) -> Sample:
     record = {**row, **(session_of(trace) if trace is not None else {})}
     outputs = record["outputs"]
-    if isinstance(outputs, list) and len(outputs) == 1 and isinstance(outputs[0], (str, Mapping)):
-        record["outputs"] = _only_output(outputs)
+    if isinstance(outputs, list) and len(outputs) == 1:  # of a model that takes many rows and was given one
+        (only,) = outputs
+        is_message = isinstance(only, Mapping) and {"role", "content"} <= only.keys()
+        if isinstance(only, (str, Mapping)) and not is_message:
+            record["outputs"] = only
     for name in columns.values():
         record[name] = next((part[name] for part in map(mapping_of, row.values()) if name in part), None)
     sample = to_sample(record, columns)
@@ -384,12 +330,6 @@ def _sample_of(row: Mapping[str, Any], trace: Trace | None, columns: Mapping[str
     if documents is not None and sample.contexts is None and "contexts" not in sample.invalid:
         return to_sample({**record, "contexts": documents}, columns)
     return sample
-
-
-def _only_output(outputs: list[Any]) -> Any:
-    """The answer of a model that takes many rows and was given one; a list of one message stays what it is."""
-    (only,) = outputs
-    return outputs if isinstance(only, Mapping) and {"role", "content"} <= only.keys() else only
 
 
 def _trace_ids(result: Any) -> list[str]:

@@ -21,8 +21,14 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, RagMetricsError
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.trace_search import TraceSearch, experiment_named, whole_trace
-from mlflow_ragmetrics.rows.traces import is_answered, record_of_trace, state_of
+from mlflow_ragmetrics.rows.traces import (
+    TraceSearch,
+    experiment_named,
+    is_answered,
+    record_of_trace,
+    state_of,
+    whole_trace,
+)
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of, remove_assessment, write_assessment
 from mlflow_ragmetrics.tracking.live import end_run, new_run

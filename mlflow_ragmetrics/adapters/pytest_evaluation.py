@@ -16,7 +16,6 @@ import pytest
 
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.report.gates import GateError
 from mlflow_ragmetrics.report.junit import Case, to_junit
@@ -24,8 +23,6 @@ from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.text.messages import counted
-
-__all__ = ["EVALUATION", "ROW", "Evaluations", "ReportWriter", "Request", "Scored"]
 
 EVALUATION, ROW = "ragmetrics_evaluation", "ragmetrics_row"
 """The properties by which the report of a test says which evaluation and row it was about."""
@@ -73,23 +70,13 @@ class Request:
         if self.chain is None:
             report = self.suite.evaluate(samples, progress=False)
         else:
-            report = _chain_report(self.chain, samples, self.suite)
+            import mlflow_ragmetrics as rm
+
+            report = rm.evaluate_chain(self.chain, samples, self.suite, log=False, progress=False)
         left = len(self.samples) - len(samples)
         were = "was" if left == 1 else "were"
         said = (f"{left} of {counted(len(self.samples), 'row')} {were} not among the selected tests",) if left else ()
         return replace(report, source=self.source, warnings=(*report.warnings, *said))
-
-
-@dataclass(frozen=True)
-class Scored:
-    """A report, and its rows by id."""
-
-    report: Report
-
-    @cached_property
-    def rows_by_id(self) -> Mapping[str, Row]:
-        """Each row under the id of its sample."""
-        return {row.sample.id: row for row in self.report.rows}
 
 
 class Evaluations:
@@ -102,7 +89,7 @@ class Evaluations:
     def __init__(self, root: Path, judge: str | None, folder: Path | None) -> None:
         self._root, self._judge, self._folder = root, judge, folder
         self._requests: dict[int, Request] = {}
-        self._scored: dict[str, Union[Scored, str]] = {}
+        self._scored: dict[str, Union[Report, str]] = {}
 
     def request(self, item: Any) -> Request:
         """What the marker of a test asks for; ``InvalidOptionError`` where it has none or it cannot be used."""
@@ -131,8 +118,8 @@ class Evaluations:
         samples = list(read_samples(data, columns))
         return Request(name, samples, given, self._root, chain, data if isinstance(data, Path) else None)
 
-    def scored(self, request: Request) -> Scored:
-        """The rows of ``request``, scored; ``RagMetricsError`` where that failed, the same for all its tests."""
+    def scored(self, request: Request) -> Report:
+        """The report on ``request``; ``RagMetricsError`` where that failed, the same for all its tests."""
         if request.name not in self._scored:
             self._scored[request.name] = _evaluated(request) if self._folder is None else self._shared(request)
         found = self._scored[request.name]
@@ -140,14 +127,14 @@ class Evaluations:
             raise RagMetricsError(found)
         return found
 
-    def _shared(self, request: Request) -> Union[Scored, str]:
+    def _shared(self, request: Request) -> Union[Report, str]:
         assert self._folder is not None
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with closing(_opened(self._folder)) as connection:
             connection.execute("BEGIN EXCLUSIVE")
             row = connection.execute("SELECT content FROM evaluations WHERE name = ?", (request.name,)).fetchone()
             if row is not None:
-                found: Union[Scored, str] = pickle.loads(row[0])
+                found: Union[Report, str] = pickle.loads(row[0])
                 return found
             made = _evaluated(request)
             content = pickle.dumps(made)
@@ -155,14 +142,14 @@ class Evaluations:
             connection.execute("COMMIT")
             return made
 
-    def finished(self) -> Iterator[tuple[str, Scored]]:
-        """Name and rows of each evaluation that was made, in this process or by the workers."""
+    def finished(self) -> Iterator[tuple[str, Report]]:
+        """Name and report of each evaluation that was made, in this process or by the workers."""
         made = dict(self._scored)
         if self._folder is not None and self._folder.is_dir():
             with closing(_opened(self._folder)) as connection:
                 stored = connection.execute("SELECT name, content FROM evaluations")
                 made |= {name: pickle.loads(content) for name, content in stored}
-        yield from ((name, scored) for name, scored in made.items() if isinstance(scored, Scored))
+        yield from ((name, found) for name, found in made.items() if not isinstance(found, str))
 
 
 def _opened(folder: Path) -> sqlite3.Connection:
@@ -171,21 +158,11 @@ def _opened(folder: Path) -> sqlite3.Connection:
     return connection
 
 
-def _evaluated(request: Request) -> Union[Scored, str]:
+def _evaluated(request: Request) -> Union[Report, str]:
     try:
-        return Scored(request.evaluate())
+        return request.evaluate()
     except RagMetricsError as error:
         return redact(str(error))
-
-
-def _chain_report(chain: Any, samples: Sequence[Sample], suite: Suite) -> Report:
-    import mlflow_ragmetrics as rm
-
-    if not hasattr(chain, "invoke"):
-        from langchain_core.runnables import RunnableLambda
-
-        chain = RunnableLambda(chain)
-    return rm.evaluate_chain(chain, samples, suite, log=False, progress=False)
 
 
 class ReportWriter:
@@ -215,12 +192,12 @@ class ReportWriter:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write everything; what cannot be written makes the session fail."""
         found = list(self._evaluations().finished())
-        for name, scored in found:
+        for name, report in found:
             junit = to_junit({name: self._cases.get(name, [])})
             for place in self._places:
                 try:
-                    where = _logged(scored.report, name, junit) if place == "run" else None
-                    where = where or _written(scored.report, Path(place), name, junit, alone=len(found) == 1)
+                    where = _logged(report, name, junit) if place == "run" else None
+                    where = where or _written(report, Path(place), name, junit, alone=len(found) == 1)
                     self._lines.append(f"{name}: {where}")
                 except (RagMetricsError, OSError) as error:
                     self._lines.append(f"{name}: not written: {redact(str(error))}")

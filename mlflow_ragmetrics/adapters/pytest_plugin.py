@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.adapters.pytest_evaluation import Evaluations, Scored
+    from mlflow_ragmetrics.adapters.pytest_evaluation import Evaluations
     from mlflow_ragmetrics.engine.program import Row
     from mlflow_ragmetrics.report.report import Report
 
@@ -45,7 +45,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and the writer of reports where one was asked for."""
     config.addinivalue_line("markers", f"ragmetrics(data, suite=..., chain=..., ...): rows to be scored; {_USAGE}")
-    config.addinivalue_line("markers", "judged(judge=...): skipped where the key of that judge's model is not set")
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker is not None and _FOLDER in worker:
         config.stash[_SHARED] = Path(worker[_FOLDER])
@@ -93,23 +92,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             request.select(item.callspec.params["rag_row"] if wanted == ["rag_row"] else None)  # type: ignore[attr-defined]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test that is marked as judged where the judge's key is not set."""
-    for mark in item.iter_markers("judged"):
-        judge = mark.args[0] if mark.args else mark.kwargs.get("judge")
-        if judge is None:
-            rows = item.get_closest_marker("ragmetrics")
-            judge = (rows.kwargs.get("judge") if rows is not None else None) or default_judge(item.config)
-        from mlflow_ragmetrics.errors import MissingKeyError
-        from mlflow_ragmetrics.judges.resolve import judges_of
-
-        try:
-            judges_of(judge or "lexical")
-        except MissingKeyError as error:
-            pytest.skip(str(error))
-
-
 @pytest.fixture
 def rag_row(request: pytest.FixtureRequest) -> Row:
     """One row of the evaluation that the test's ``ragmetrics`` marker describes, with its sample and its scores.
@@ -118,7 +100,7 @@ def rag_row(request: pytest.FixtureRequest) -> Row:
     scored at once, when the first test needs one, and only once among the workers of pytest-xdist.
     """
     wanted = _evaluations(request.config).request(request.node)
-    row = _scored(request).rows_by_id[request.param]
+    row = next(row for row in _scored(request).rows if row.sample.id == request.param)
     from mlflow_ragmetrics.adapters.pytest_evaluation import EVALUATION, ROW
 
     request.node.user_properties += [(EVALUATION, wanted.name), (ROW, row.sample.id)]
@@ -131,10 +113,10 @@ def rag_row(request: pytest.FixtureRequest) -> Row:
 @pytest.fixture
 def rag_report(request: pytest.FixtureRequest) -> Report:
     """The report on all rows that the test's ``ragmetrics`` marker describes, for ``rag_report.check(…)``."""
-    return _scored(request).report
+    return _scored(request)
 
 
-def _scored(request: pytest.FixtureRequest) -> Scored:
+def _scored(request: pytest.FixtureRequest) -> Report:
     from mlflow_ragmetrics.errors import RagMetricsError
 
     try:
@@ -144,16 +126,10 @@ def _scored(request: pytest.FixtureRequest) -> Scored:
         pytest.fail(str(error), pytrace=False)
 
 
-def default_judge(config: pytest.Config) -> str | None:
-    """The judge of the command line, else of the ini file."""
-    return config.getoption("--ragmetrics-judge") or config.getini("ragmetrics_judge") or None
-
-
 def _evaluations(config: pytest.Config) -> Evaluations:
     if _EVALUATIONS not in config.stash:
         from mlflow_ragmetrics.adapters.pytest_evaluation import Evaluations
 
-        config.stash[_EVALUATIONS] = Evaluations(
-            config.rootpath, default_judge(config), config.stash.get(_SHARED, None)
-        )
+        judge = config.getoption("--ragmetrics-judge") or config.getini("ragmetrics_judge") or None
+        config.stash[_EVALUATIONS] = Evaluations(config.rootpath, judge, config.stash.get(_SHARED, None))
     return config.stash[_EVALUATIONS]

@@ -122,7 +122,6 @@ def check_runs(destination: Destination) -> Iterator[Check]:
     import mlflow
 
     from mlflow_ragmetrics.tracking.run import abandoned_runs
-    from mlflow_ragmetrics.tracking.tables import left_unwritten
 
     path = destination.sqlite_path
     if path is not None and not path.exists():
@@ -140,27 +139,24 @@ def check_runs(destination: Destination) -> Iterator[Check]:
     for run in found[:20]:
         advice = "log it again with report.log(run_id=…), or delete it; ragmetrics evaluate marks it as failed"
         finding = f"{run.info.run_id} was left half written by a process that was ended; {advice}"
-        lacking = left_unwritten(run.data.tags)
-        if lacking:
-            finding = f"{finding}; it lacks {lacking} of the answers that came"
         yield Check("note", f"run {run.info.run_name}", finding)
     if len(found) > 20:
         yield Check("note", "runs", f"{len(found) - 20} more were left half written")
 
 
 def check_waiting(destination: Destination) -> Iterator[Check]:
-    """What live handlers that ended left on disk, in the folder that they use unless they are told another one."""
-    from mlflow_ragmetrics.adapters.langchain.spill import SpillOptions
-    from mlflow_ragmetrics.tracking.live import Journal
+    """The answers for this store that live handlers left in the outbox when their processes ended."""
+    from mlflow_ragmetrics.tracking.live import resolved_store
+    from mlflow_ragmetrics.tracking.outbox import open_outbox, outbox_folder
 
-    folder = SpillOptions.of(True).folder
-    for journal in Journal.left_in(folder, destination.uri) if folder is not None else ():
-        waiting, lost = len(journal.waiting), journal.unscored
-        journal.close()
-        if waiting or lost:
-            ended = f"process {journal.about.get('process')} was ended: {waiting} of its scored answers wait on disk"
-            finding = f"{ended}, {lost} are lost; the next handler for this store writes them, and says so in their run"
-            yield Check("note", f"live answers in {folder}", finding)
+    folder = outbox_folder()
+    if not folder.exists():
+        return
+    waiting, unscored = open_outbox().left(resolved_store(destination.uri))
+    if waiting or unscored:
+        finding = f"{waiting} scored answers of ended processes wait, {unscored} were not scored and are lost"
+        advice = "the next handler with the same experiment and suite writes them, and its run says what is lost"
+        yield Check("note", f"live answers in {folder}", f"{finding}; {advice}")
 
 
 def check_pool(destination: Destination) -> Iterator[Check]:
@@ -214,7 +210,8 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
     """
     from rich.text import Text
 
-    from mlflow_ragmetrics.cli.output import clean, console, for_terminal
+    from mlflow_ragmetrics.cli.output import console, for_terminal
+    from mlflow_ragmetrics.core.document import clean
 
     screen = console()
     faults = 0

@@ -30,19 +30,20 @@ from mlflow_ragmetrics.cli.output import (
     Output,
     check_output,
     check_writable,
-    clean,
     console,
     report_gates,
     wrapped,
 )
 from mlflow_ragmetrics.cli.store import Destination, destination_of, open_store, reaching
+from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.report.gates import check_figures, check_names
 from mlflow_ragmetrics.report.junit import row_cases
+from mlflow_ragmetrics.report.slices import slices_file
 from mlflow_ragmetrics.report.tables import has_diagnoses
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
-from mlflow_ragmetrics.rows.trace_search import SCHEME as TRACES
+from mlflow_ragmetrics.rows.traces import SCHEME as TRACES
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
 
 if TYPE_CHECKING:
@@ -194,13 +195,13 @@ def command(
         report, interruption = _evaluated(made, samples, **options)
         _check_scored(report, source.path)
         report = replace(report, source=source.path, warnings=(*report.warnings, *source.warnings))
-        report = report.with_slices(*settings.by)
         is_written = file.finish(report)
     show(report, made, worst, settings.by)
     if is_written:
         click.echo(f"Wrote {output}")
     if destination is not None:
-        _show_run(report.log(run_name=run_name, texts=texts, feedback=feedback), destination)
+        slices = slices_file(report, settings.by) if texts else {}
+        _show_run(report.log(run_name=run_name, texts=texts, feedback=feedback, files=slices), destination)
     if file.refusal is not None:
         raise file.refusal
     are_reached = not is_gated or _gates_reached(report, made, junit, fail_under, fail_over, min_scored)

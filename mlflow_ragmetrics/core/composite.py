@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypedDict, Union
 
-from mlflow_ragmetrics.core.options import Aggregate, Settings, check_options, shown
+from mlflow_ragmetrics.core.options import Aggregate, Settings, check_aggregate, check_options, shown
 from mlflow_ragmetrics.core.score import DOUBTS, Score, passes, score_of
 from mlflow_ragmetrics.errors import (
     AllJudgesFailedError,
@@ -21,18 +21,6 @@ from mlflow_ragmetrics.text.messages import render, say
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-__all__ = [
-    "Composite",
-    "Weights",
-    "aggregate",
-    "agreement",
-    "check_aggregate",
-    "check_weights",
-    "combine",
-    "composite",
-    "to_unit",
-]
 
 Weights = Mapping[str, float]
 Span = tuple[float, float]
@@ -190,7 +178,10 @@ class Composite:
     def score(self, scores: Mapping[str, Score], spans: Mapping[str, Span], language: str = "en") -> Score:
         """The composite of one sample; ``spans`` gives the range of each metric that is not on 0–1."""
         present = {key: scores[key] for key in self.weights if key in scores}
-        units = {key: _on_unit(score, spans.get(key, (0.0, 1.0))) for key, score in present.items()}
+        units = {
+            key: score if score.value is None else score.changed(value=to_unit(score.value, spans.get(key, (0.0, 1.0))))
+            for key, score in present.items()
+        }
         score = self._marked(combine(units, self.weights), present)
         value = score.value
         return score.changed(
@@ -212,10 +203,6 @@ class Composite:
         doubts = {code: text for each in weighed.values() for code, text in each.warnings if code in DOUBTS}
         score = score.changed(warnings=(*score.warnings, *doubts.items())) if doubts else score
         return score.with_details(unmeasured=", ".join(vain)) if vain else score
-
-
-def _on_unit(score: Score, span: Span) -> Score:
-    return score if score.value is None else score.changed(value=to_unit(score.value, span))
 
 
 def composite(name: str, weights: Weights, *, threshold: float | None = None, min_coverage: float = 0.5) -> Composite:
@@ -262,12 +249,6 @@ def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float
         raise NoConsensusError(f"the judges' scores go from {spread}, further apart than tolerance={tolerance}")
     reductions: dict[str, Callable[[list[float]], float]] = {"median": statistics.median, "min": min, "max": max}
     return float(reductions.get(how, statistics.fmean)(numbers))
-
-
-def check_aggregate(how: Aggregate, tolerance: float) -> tuple[Aggregate, float]:
-    """Both, checked; ``InvalidOptionError`` for an unknown way to aggregate or a tolerance below zero."""
-    checked = check_options("aggregate", Settings, {"aggregate": how, "tolerance": tolerance})
-    return checked.aggregate, checked.tolerance
 
 
 def agreement(values: Sequence[float]) -> float:

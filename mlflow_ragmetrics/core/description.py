@@ -7,32 +7,19 @@ import textwrap
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-__all__ = ["SIDES", "described", "facts_of", "options_of", "paragraphs_of"]
+    from mlflow_ragmetrics.core.metric import Metric
 
-SIDES = {True: "higher is better", False: "lower is better", None: "neither side is better"}
 _WIDTH = 100
 _NAMES = 12
+SIDES = {True: "higher is better", False: "lower is better", None: "neither side is better"}
 
 
-class Described(Protocol):
-    """What a description looks at; a ``Metric`` has it."""
-
-    @property
-    def definition(self) -> Any: ...
-    @property
-    def settings(self) -> Any: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def threshold(self) -> float | None: ...
-
-
-def described(metric: Described) -> str:
+def described(metric: Metric) -> str:
     """The docstring as it was written, then the facts and the options."""
     lines = [inspect.getdoc(metric.definition.function) or "It has no docstring.", ""]
     lines += [f"{name:<{_NAMES}} {value}" for name, value in facts_of(metric).items()]
@@ -51,7 +38,7 @@ def paragraphs_of(text: str) -> tuple[list[str], list[str]]:
     return paragraphs, example.removeprefix("s").removeprefix(":").strip("\n").splitlines()
 
 
-def facts_of(metric: Described) -> dict[str, str]:
+def facts_of(metric: Metric) -> dict[str, str]:
     """What is known of the metric beside its docstring, by name: range, needs, thresholds, other names, source."""
     definition = metric.definition
     low, high = definition.range
@@ -72,14 +59,14 @@ def facts_of(metric: Described) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def options_of(metric: Described) -> dict[str, dict[str, str]]:
+def options_of(metric: Metric) -> dict[str, dict[str, str]]:
     """What its own options accept and default to, and those that other metrics have too, each under its heading."""
     own = metric.definition.options.model_fields
     found = {"Options": _accepted(own), "Options that others have too": _accepted(_common(metric))}
     return {title: options for title, options in found.items() if options}
 
 
-def _common(metric: Described) -> dict[str, FieldInfo]:
+def _common(metric: Metric) -> dict[str, FieldInfo]:
     """The shared options that do something for this metric."""
     idle = set(metric.definition.options.model_fields)
     if not metric.definition.levels:

@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["as_json", "plain", "plain_text", "plain_texts"]
-
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _ESCAPED_NUL = "\\u0000"
 

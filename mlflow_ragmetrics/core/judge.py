@@ -8,8 +8,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from mlflow_ragmetrics.core.question import Outcome, Question
 
-__all__ = ["AnswersQuestions", "Call", "Embedding", "EmbedsTexts", "Judge", "UsageMeter", "as_embedding", "as_judge"]
-
 Call = tuple[Question[Any], ...]
 
 

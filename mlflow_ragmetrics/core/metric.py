@@ -24,8 +24,6 @@ from mlflow_ragmetrics.core.score import Better, Score, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.text.messages import render, say
 
-__all__ = ["Asks", "Definition", "Key", "Metric", "metric"]
-
 Asks = Literal["judge", "embeddings"]
 Key = Union[str, Callable[[BaseModel], str]]
 
@@ -57,11 +55,6 @@ class Definition:
     key: Key | None = None
     key_pattern: str | None = None
     batch: Callable[..., Sequence[Score | None]] | None = None
-
-    @cached_property
-    def is_computed(self) -> bool:
-        """Whether nobody is asked: the function itself gives the score."""
-        return not self.asks and not inspect.isgeneratorfunction(self.function)
 
     @property
     def summary(self) -> str:
@@ -206,16 +199,6 @@ class Metric:
             result = yield from result
         return self._read(result)
 
-    def computed(self, sample: Sample) -> Score | Exception | None:
-        """The raw score, or what the function failed with; ``None`` where only a program tells (``start``)."""
-        if self.is_best_of(sample):
-            return None
-        try:
-            result = self._result(sample)
-            return None if isinstance(result, Generator) else self._read(result)
-        except Exception as error:  # a metric's own bug fails its one score; the other scores go on
-            return error
-
     def computed_together(self, samples: Sequence[Sample]) -> Mapping[int, Score]:
         """By place, the raw scores that the batch function gives of the samples; none where it fails."""
         assert self.definition.batch is not None
@@ -244,8 +227,8 @@ class Metric:
     def _result(self, sample: Sample) -> Any:
         return self.definition.function(*[self._field(sample, name) for name in self._fields], **self._given_options)
 
-    def finish(self, score: Score, sample: Sample, language: str, duration_ms: float | None = None) -> Score:
-        """``score`` with threshold, 1–5 value, chunk ids and sentences in ``language``, and its ``duration_ms``."""
+    def finish(self, score: Score, sample: Sample, language: str) -> Score:
+        """``score`` with threshold, 1–5 value, chunk ids, and sentences in ``language``."""
         language = self.settings.language or language
         value, better, threshold = score.value, self.definition.higher_is_better, self.threshold
         warnings = self._warnings(score, sample)
@@ -258,7 +241,6 @@ class Metric:
             scaled=1.0 + 4.0 * value if self.definition.scaled and value is not None else None,
             warnings=tuple([(code, render(text, language)) for code, text in warnings]) if warnings else (),
             details=self._marked(score),
-            duration_ms=score.duration_ms if duration_ms is None else duration_ms,
         )
 
     def _warnings(self, score: Score, sample: Sample) -> Sequence[tuple[str, str]]:

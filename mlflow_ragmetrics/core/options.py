@@ -12,17 +12,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.text.messages import LANGUAGES
 
-__all__ = [
-    "Aggregate",
-    "OnMissing",
-    "Settings",
-    "check_options",
-    "kind_of",
-    "options_model",
-    "shown",
-    "spelled",
-]
-
 Aggregate = Literal["mean", "median", "min", "max", "majority", "consensus"]
 OnMissing = Literal["raise", "skip"]
 
@@ -31,15 +20,14 @@ M = TypeVar("M", bound=BaseModel)
 _LONGEST_SHOWN = 300
 
 
-def spelled(**accepted: str) -> BeforeValidator:
-    """Read a word in any case, with ``-``, ``_`` and spaces ignored, as the value it stands for."""
+def spelled(*choices: str, **others: str) -> BeforeValidator:
+    """Read a choice, or another name of one, in any case, with ``-``, ``_`` and spaces ignored."""
+    accepted = {_plain(choice): choice for choice in choices} | others
+    return BeforeValidator(lambda value: accepted.get(_plain(value), value) if isinstance(value, str) else value)
 
-    def read(value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        return accepted.get("".join(c for c in value.lower() if c.isalnum()), value)
 
-    return BeforeValidator(read)
+def _plain(word: str) -> str:
+    return "".join(filter(str.isalnum, word.lower()))
 
 
 class Settings(BaseModel):
@@ -103,6 +91,12 @@ def check_options(metric: str, model: type[M], given: Mapping[str, Any]) -> M:
         if first["type"] == "missing":
             message = f"{metric}: {param} is missing; {metric} takes {', '.join(model.model_fields)}"
         raise InvalidOptionError(message, param=param, metric=metric) from None
+
+
+def check_aggregate(how: Aggregate, tolerance: float) -> tuple[Aggregate, float]:
+    """Both, checked; ``InvalidOptionError`` for an unknown way to aggregate or a tolerance below zero."""
+    checked = check_options("aggregate", Settings, {"aggregate": how, "tolerance": tolerance})
+    return checked.aggregate, checked.tolerance
 
 
 def kind_of(value: object) -> str:

@@ -17,27 +17,6 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, cast, get_ar
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError
 
-__all__ = [
-    "Claims",
-    "Embed",
-    "Extraction",
-    "Finding",
-    "Grade",
-    "Nugget",
-    "Nuggets",
-    "Outcome",
-    "Question",
-    "Rating",
-    "RelatedChunks",
-    "Related",
-    "Steps",
-    "Sufficiency",
-    "Tone",
-    "Verify",
-    "ask",
-    "together",
-]
-
 A = TypeVar("A")
 T = TypeVar("T")
 Role = Literal["answer", "reference"]

@@ -5,34 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import repeat
-from typing import Any, Literal, NamedTuple, Union
+from typing import Any, Literal, Union
 
-from mlflow_ragmetrics.core.html import render, usable_in_templates
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.text.messages import render as rendered
 from mlflow_ragmetrics.text.messages import say
-
-__all__ = [
-    "DOUBTS",
-    "LARGEST",
-    "UNSUPPORTED",
-    "VERDICTS",
-    "Better",
-    "Evidence",
-    "Item",
-    "ItemColumns",
-    "Score",
-    "Status",
-    "Verdict",
-    "passes",
-    "quality_of",
-    "score_of",
-    "token_items",
-    "verdict_name",
-]
 
 Better = Union[bool, None]
 """Whether a higher value is better (``True``), a lower one (``False``), or neither (``None``)."""
@@ -116,51 +95,22 @@ class Item:
         return copy
 
 
-class ItemColumns(NamedTuple):
-    """Items that differ in text, verdict and reason alone, column by column.
-
-    A table takes the columns as they are; an ``Item`` of each is made where a score's ``items`` are read. Those without
-    ``reasons`` were held ``against`` nothing.
-    """
-
-    kind: Kind
-    texts: Sequence[str]
-    verdicts: Sequence[Verdict]
-    reasons: Sequence[str] | None = None
-    against: Literal["answer", "reference"] | None = None
-
-    def items(self) -> tuple[Item, ...]:
-        """One item for each text."""
-        if self.reasons is None:
-            return tuple(map(_bare_item, repeat(self.kind), self.texts, self.verdicts))
-        each = zip(self.texts, self.verdicts, self.reasons, strict=True)
-        return tuple([Item(self.kind, *fields, against=self.against) for fields in each])
-
-
-_bare_item = lru_cache(maxsize=1 << 14)(Item)
-"""The item without a reason; rows share those of frequent tokens."""
-
-
-def token_items(terms: Iterable[str], found: Iterable[bool]) -> Callable[[], ItemColumns]:
+def token_items(terms: Iterable[str], found: Iterable[bool]) -> Callable[[], tuple[Item, ...]]:
     """What makes an item of each term when it is asked for, and takes little room until then.
 
-    >>> [(item.text, item.verdict) for item in token_items(["cat", "dog"], [True, False])().items()]
+    >>> [(item.text, item.verdict) for item in token_items(["cat", "dog"], [True, False])()]
     [('cat', 'FOUND'), ('dog', 'NOT_FOUND')]
     """
-    return _TokenItems(" ".join(terms), bytes(found))
+    return partial(_token_items, " ".join(terms), bytes(found))
 
 
-class _TokenItems:  # one object for the garbage collector, where a ``partial`` is three
-    __slots__ = ("found", "joined")
-
-    def __init__(self, joined: str, found: bytes) -> None:
-        self.joined, self.found = joined, found
-
-    def __call__(self) -> ItemColumns:
-        return ItemColumns("token", self.joined.split(), list(map(_FOUND.__getitem__, self.found)))
+def _token_items(joined: str, found: bytes) -> tuple[Item, ...]:
+    return tuple(map(_token_item, joined.split(), found))
 
 
-_FOUND: tuple[Verdict, Verdict] = ("NOT_FOUND", "FOUND")
+@lru_cache(maxsize=1 << 14)  # rows share those of frequent tokens
+def _token_item(term: str, found: int) -> Item:
+    return Item("token", term, "FOUND" if found else "NOT_FOUND")
 
 
 @dataclass(frozen=True)
@@ -241,52 +191,32 @@ class Score:
         """The same score with other values in some fields, unchecked: ``replace`` checks, at ten times the cost."""
         return _score_with(vars(self) | fields)
 
-    def with_items(self, make: Callable[[], tuple[Item, ...] | ItemColumns]) -> Score:
+    def with_items(self, make: Callable[[], tuple[Item, ...]]) -> Score:
         """The same score with the items that ``make`` gives, which is called when they are first read."""
         copy = self.changed(_make_items=make)
         vars(copy).pop("items", None)
         return copy
 
-    def item_columns(self) -> ItemColumns | None:
-        """The items as columns, where that is how they are made and nobody has read them; else ``None``."""
-        own = vars(self)
-        make = None if "items" in own else own["_make_items"]
-        made = make() if make else ()
-        if isinstance(made, ItemColumns):
-            return _in_language(made, own)
-        if make:
-            _keep_items(self, made)
-        return None
-
-    def with_reason(self, make: Callable[[Score], str]) -> Score:
-        """The same score with the reason that ``make`` gives of it, each time it is read: one maker for many scores."""
-        copy = self.changed(_make_reason=make)
-        vars(copy).pop("reason", None)
-        return copy
-
     def finished(self, language: str, contexts: Sequence[Chunk] | None, **fields: Any) -> Score:
         """The same score with other values in some fields, sentences in ``language``, evidence with the contexts' ids.
 
-        A reason or items that are made when they are read are finished then.
+        Items that are made when they are first read are finished then.
         """
         own = vars(self) | fields
-        if "items" not in own and "_language" in own:  # finished before, by a metric that evaluates
-            own["items"] = self.items
-        own["_language"] = language
-        if "reason" in own:
-            own["reason"] = rendered(own["reason"], language)
-        if own.get("items"):
-            own["_make_items"] = partial(tuple, own.pop("items"))
-        if "items" not in own:
-            own["_contexts"] = contexts
-        return _score_with(own)
+        own["reason"] = rendered(own["reason"], language)
+        items = own.get("items")
+        make = own.get("_make_items") if items is None else partial(tuple, items)
+        score = _score_with(own)
+        return score.with_items(partial(_finished_items, make, contexts, language)) if make and items != () else score
 
     def __getstate__(self) -> dict[str, Any]:
-        unread = {name: getattr(self, name) for name in ("items", "reason") if name not in vars(self)}
-        return {**vars(self), **unread, "_make_items": None, "_make_reason": None} if unread else vars(self)
+        return {**vars(self), "items": self.items, "_make_items": None}
 
     def _repr_html_(self) -> str:
-        return render("core/score.html", score=self)
+        from mlflow_ragmetrics.core.document import cell
+        from mlflow_ragmetrics.core.marked import score_details, score_line
+
+        return cell([score_line(self), *score_details(self)])
 
     def with_details(self, **counts: Any) -> Score:
         """The same score with more entries in ``details``."""
@@ -299,7 +229,10 @@ def _score_with(own: dict[str, Any]) -> Score:
     return score
 
 
-def _finished_items(items: tuple[Item, ...], contexts: Sequence[Chunk] | None, language: str) -> tuple[Item, ...]:
+def _finished_items(
+    make: Callable[[], tuple[Item, ...]], contexts: Sequence[Chunk] | None, language: str
+) -> tuple[Item, ...]:
+    items = make()
     ids = {number: chunk.id for number, chunk in enumerate(contexts or (), 1) if chunk.id is not None}
     unfinished = [item for item in items if type(item.reason) is not str or (ids and item.evidence)]
     return items if not unfinished else tuple([_finished_item(item, ids, language) for item in items])
@@ -318,43 +251,17 @@ class _ItemsWhenRead:
     def __get__(self, score: Score | None, owner: type[Score]) -> tuple[Item, ...]:
         if score is None:
             return ()  # the field's default
-        make = vars(score).get("_make_items")  # another thread may be through already
-        return _keep_items(score, make() if make else ())
-
-
-def _keep_items(score: Score, made: tuple[Item, ...] | ItemColumns) -> tuple[Item, ...]:
-    own = vars(score)
-    if isinstance(made, ItemColumns):
-        items = _in_language(made, own).items()
-    else:
-        items = _finished_items(made, own.get("_contexts"), own["_language"]) if "_language" in own else made
-    kept: tuple[Item, ...] = own.setdefault("items", items)
-    own["_make_items"] = own["_contexts"] = None
-    return kept
-
-
-def _in_language(columns: ItemColumns, own: Mapping[str, Any]) -> ItemColumns:
-    if columns.reasons is None or "_language" not in own:
-        return columns
-    return columns._replace(reasons=[rendered(reason, own["_language"]) for reason in columns.reasons])
-
-
-class _ReasonWhenRead:
-    """Makes the reason of a score that has none of its own."""
-
-    def __get__(self, score: Score | None, owner: type[Score]) -> str:
-        if score is None:
-            return ""  # the field's default
         own = vars(score)
-        reason: str = own["_make_reason"](score)
-        return rendered(reason, own["_language"]) if "_language" in own else reason
+        make = own.get("_make_items")  # another thread may be through already
+        items: tuple[Item, ...] = own.setdefault("items", make() if make else ())
+        own["_make_items"] = None
+        return items
 
 
 Score.items = _ItemsWhenRead()  # type: ignore[assignment]
-Score.reason = _ReasonWhenRead()  # type: ignore[assignment]
 # Python keeps the names of attributes once for all objects of a class, as long as the first ones have had them: with
-# these a score takes a quarter of the memory that it takes without.
-vars(Score()).update(_make_items=None, _make_reason=None, _language="en", _contexts=None)
+# this one a score takes a quarter of the memory that it takes without.
+vars(Score())["_make_items"] = None
 
 
 def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:
@@ -372,7 +279,6 @@ def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:
         raise InvalidFieldError(f"the score{whose} is {given}, but must be a number", field="scores") from None
 
 
-@usable_in_templates
 def verdict_name(verdict: str, against: str | None = None) -> str:
     """What a verdict is called where people read it; ``against`` as in ``Item``.
 

@@ -11,8 +11,6 @@ import binascii
 import os
 import re
 
-__all__ = ["for_log", "keep_secret", "redact"]
-
 _NAMED = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _REDACTED = "[redacted]"
 _SHORTEST = 8

@@ -9,27 +9,24 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Union
+from typing import Any
 
 from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.question import Embed, Outcome, Question
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.engine.program import Computed, Job, Row, Run, ScoringRules
+from mlflow_ragmetrics.engine.program import Job, Row, Run, ScoringRules, start
 from mlflow_ragmetrics.engine.questions import Embedder, JudgeSession, Store
 from mlflow_ragmetrics.engine.threads import Slots, Workers, check_awaited
 from mlflow_ragmetrics.errors import JudgeError
 
-__all__ = ["Engine"]
-
 _BATCH = 128
-_CHUNK = 512  # samples that are computed together
-_FEW = 16  # fewer are computed faster one by one
+_CHUNK = 256  # samples that are computed together
 _PATIENCE = 0.05  # seconds that the first of them waits for the others
 _CALLS = 8
 _SAMPLES_A_WORKER = 4
 _Finished = tuple[JudgeSession, Call, list[Outcome]]
-_Prepared = tuple[int, Sample, Mapping[int, Union[Computed, None]]]
+_Prepared = tuple[int, Sample, Mapping[int, Run]]
 
 
 class Engine:
@@ -55,9 +52,6 @@ class Engine:
         self.embedder = JudgeSession(Embedder(embeddings))
         self._asked = [(metric, self._judges_of(metric)) for metric in metrics]
         self._batched = [number for number, metric in enumerate(metrics) if metric.definition.batch is not None]
-        alone = all(metric.definition.is_computed for metric in metrics)
-        self._chunk_size = 1 if not self._batched else _CHUNK if alone else _BATCH
-        self._unread: BaseException | None = None
         self._own: dict[Judge, JudgeSession] = {}
         self._all_sessions = [*self.sessions.values(), self.embedder]
         self._batches: dict[JudgeSession, list[Question[Any]]] = {}
@@ -112,38 +106,21 @@ class Engine:
 
     def _prepared(self, source: Iterator[tuple[int, Sample]]) -> Iterator[_Prepared]:
         """Each sample with its place in the data and, by the places of their metrics, what batch functions gave."""
-        while following := self._chunk(source):
+        for following in _chunks(source, _CHUNK if self._batched else 1):
             samples = [sample for _, sample in following]
             together = [(number, _computed_together(self.metrics[number], samples)) for number in self._batched]
             for place, (index, sample) in enumerate(following):
-                yield index, sample, {number: scores.get(place) for number, scores in together}
+                yield index, sample, {number: runs[place] for number, runs in together if place in runs}
 
-    def _chunk(self, source: Iterator[tuple[int, Sample]]) -> list[tuple[int, Sample]]:
-        """The next samples, several where a metric takes many; what reading them raises is raised after them."""
-        if self._unread is not None:
-            raise self._unread
-        began = time.perf_counter()
-        samples: list[tuple[int, Sample]] = []
-        try:
-            for each in source:
-                samples.append(each)
-                if len(samples) >= self._chunk_size or time.perf_counter() - began > _PATIENCE:
-                    break
-        except BaseException as error:
-            if not samples:
-                raise
-            self._unread = error
-        return samples
-
-    def _begin(self, index: int, sample: Sample, computed: Mapping[int, Computed | None]) -> None:
+    def _begin(self, index: int, sample: Sample, computed: Mapping[int, Run]) -> None:
         runs = [
-            computed.get(number) or _computed(metric, sample) or [Run(metric, sample, judge) for judge in judges]
+            [computed[number]] if number in computed else [Run(start(metric, sample), judge) for judge in judges]
             for number, (metric, judges) in enumerate(self._asked)
         ]
-        started = [run for each in runs if not isinstance(each, Computed) for run in each]
-        job = Job(index, sample, runs, open_runs=len(started))
+        begun = [run for each in runs for run in each if not run.done]
+        job = Job(index, sample, runs, open_runs=len(begun))
         self._active += 1
-        for run in started:
+        for run in begun:
             self._advance(job, run)
         if not job.open_runs:
             self._close(job)
@@ -238,23 +215,32 @@ class Engine:
         self._finished[job.index] = Row(job.sample, self.rules.scores(job), job.index)
 
 
-def _computed_together(metric: Metric, samples: Sequence[Sample]) -> Mapping[int, Computed]:
-    """The scores that the metric's batch function gives, by the places of their samples; each took as long."""
-    if len(samples) < _FEW:
-        return {}
+def _chunks(source: Iterator[tuple[int, Sample]], size: int) -> Iterator[list[tuple[int, Sample]]]:
+    """Lists of so many samples, fewer where they come slowly; what reading them raises is raised after them."""
+    failure: BaseException | None = None
+    while failure is None:
+        began = time.perf_counter()
+        chunk: list[tuple[int, Sample]] = []
+        try:
+            while len(chunk) < size and time.perf_counter() - began < _PATIENCE:
+                chunk.append(next(source))
+        except StopIteration:
+            if chunk:
+                yield chunk
+            return
+        except BaseException as error:
+            failure = error
+        if chunk:
+            yield chunk
+    raise failure
+
+
+def _computed_together(metric: Metric, samples: Sequence[Sample]) -> Mapping[int, Run]:
+    """What the metric's batch function gives, by the places of their samples; each took as long."""
     began = time.perf_counter()
     found = metric.computed_together(samples)
     took = 1000.0 * (time.perf_counter() - began) / len(samples)
-    return {place: Computed(score, took) for place, score in found.items()}
-
-
-def _computed(metric: Metric, sample: Sample) -> Computed | None:
-    """What a metric that asks nobody gives; ``None`` where a program does."""
-    if not metric.definition.is_computed:
-        return None
-    began = time.perf_counter()
-    found = metric.computed(sample)
-    return None if found is None else Computed(found, 1000.0 * (time.perf_counter() - began))
+    return {place: Run(None, None, score, took) for place, score in found.items()}
 
 
 def _ask(session: JudgeSession, call: Call) -> _Finished:

@@ -6,21 +6,19 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from mlflow_ragmetrics.core.composite import Composite, aggregate, agreement
-from mlflow_ragmetrics.core.html import render as html
-from mlflow_ragmetrics.core.marked import claims_of, marked_text
+from mlflow_ragmetrics.core.document import cell
+from mlflow_ragmetrics.core.marked import row_blocks
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate
 from mlflow_ragmetrics.core.question import Outcome, Question, Steps, together
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import VERDICTS, Score
+from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.text.messages import say
-
-__all__ = ["start", "Computed", "Job", "Row", "Run", "ScoringRules", "merge_judges"]
 
 
 def start(metric: Metric, sample: Sample) -> Steps[Score]:
@@ -76,45 +74,32 @@ class Row:
         return f"<Row {self.sample.id!r}: {', '.join(f'{key} {value}' for key, value in values.items())}>"
 
     def _repr_html_(self) -> str:
-        claims = claims_of(self.scores)
-        pieces = marked_text(self.sample.answer or "", claims)
-        scores = sorted(self.scores.items(), key=lambda each: "coverage" not in each[1].details)  # composites first
-        shown = {"scores": scores, "claims": claims, "pieces": pieces, "verdicts": VERDICTS}
-        return html("report/row.html", row=self, **shown)
+        return cell(row_blocks(self.sample, self.scores))
 
 
+@dataclass(eq=False, slots=True)
 class Run:
-    """Drives one program: holds what was answered of what it asked until all of it is."""
+    """Drives one program: holds what was answered of what it asked until all of it is.
 
-    __slots__ = (
-        "_began",
-        "_open",
-        "_outcomes",
-        "_program",
-        "asked",
-        "duration_ms",
-        "failure",
-        "has_asked",
-        "judge",
-        "score",
-    )
+    A run that was given a ``score`` has ended, and needs no program.
+    """
 
-    def __init__(self, metric: Metric, sample: Sample, judge: str | None) -> None:
-        self.judge = judge
-        self.asked: tuple[Question[Any], ...] = ()
-        self.has_asked = False
-        self.score: Score | None = None
-        self.failure: Exception | None = None
-        self.duration_ms = 0.0
-        self._began = time.perf_counter()
-        self._outcomes: list[Outcome] = []
-        self._open = 0
-        self._program: Steps[Score] = start(metric, sample)
+    program: Steps[Score] | None
+    judge: str | None
+    score: Score | None = None
+    duration_ms: float = 0.0
+    failure: Exception | None = None
+    asked: tuple[Question[Any], ...] = ()
+    has_asked: bool = False
+    _began: float = field(default_factory=time.perf_counter)
+    _outcomes: list[Outcome] = field(default_factory=list)
+    _open: int = 0
 
     def advance(self) -> None:
         """Go on to the next questions, or to the end: then ``score`` or ``failure`` is set."""
+        assert self.program is not None
         try:
-            self.asked = self._program.send(tuple(self._outcomes) if self.has_asked else None)  # type: ignore[arg-type]
+            self.asked = self.program.send(tuple(self._outcomes) if self.has_asked else None)  # type: ignore[arg-type]
             self.has_asked, self._open = True, len(self.asked)
             self._outcomes = [None] * self._open
         except StopIteration as end:
@@ -135,20 +120,13 @@ class Run:
         return self.score is not None or self.failure is not None
 
 
-class Computed(NamedTuple):
-    """What a metric that asks nobody gave for one sample, its score or what it failed with, and how long it took."""
-
-    outcome: Score | Exception
-    duration_ms: float
-
-
 @dataclass(eq=False, slots=True)
 class Job:
-    """One sample: by metric its runs, or what was computed; which questions wait or are in flight to remote judges."""
+    """One sample: by metric its runs; which questions wait or are in flight to remote judges."""
 
     index: int
     sample: Sample
-    runs: list[list[Run] | Computed]
+    runs: list[list[Run]]
     pending: dict[str, dict[Question[Any], None]] = field(default_factory=dict)
     in_flight: dict[str, dict[Question[Any], None]] = field(default_factory=dict)
     open_runs: int = 0
@@ -182,29 +160,24 @@ class ScoringRules:
     def _spans(self) -> dict[str, tuple[float, float]]:
         return {metric.key: metric.definition.range for metric in self.metrics}
 
-    def _score(self, metric: Metric, runs: list[Run] | Computed, job: Job) -> Score:
-        took = None
+    def _score(self, metric: Metric, runs: list[Run], job: Job) -> Score:
         try:
-            if isinstance(runs, Computed):
-                score, took = _scored(runs.outcome), runs.duration_ms
-            else:
-                score = self._merged(metric, runs)
+            score = self._merged(metric, runs)
         except Exception as error:  # raised again in strict mode; else it is the score's own, the other scores go on
             if self._raises(metric, error):
                 raise
             score = _unscored(error)
             error.__traceback__ = None  # its frames hold the run that holds it: memory that only the collector frees
-        return metric.finish(score, job.sample, self.language, took)
+        return metric.finish(score, job.sample, self.language)
 
     def _merged(self, metric: Metric, runs: list[Run]) -> Score:
         for run in runs:
             if run.failure is not None and not isinstance(run.failure, JudgeError):
                 raise run.failure
-        outcomes = {run.judge: run.score or run.failure for run in runs}
-        asked = [run for run in runs if run.has_asked]
-        if not asked or runs[0].judge is None:
+        if runs[0].judge is None or not any(run.has_asked for run in runs):
             return _only(runs[0])
-        named = {str(name): outcome for name, outcome in outcomes.items() if isinstance(outcome, (Score, JudgeError))}
+        outcomes = {str(run.judge): run.score or run.failure for run in runs}
+        named = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, (Score, JudgeError))}
         how, tolerance = self._aggregation(metric)
         took = max([run.duration_ms for run in runs])
         return merge_judges(named, how, tolerance, several=self.several, duration_ms=took)
@@ -219,12 +192,6 @@ class ScoringRules:
         if isinstance(error, MissingFieldError) and on_missing is not None:
             return on_missing == "raise"
         return self.strict and on_missing != "skip"
-
-
-def _scored(outcome: Score | Exception) -> Score:
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome
 
 
 def _only(run: Run) -> Score:

@@ -17,8 +17,6 @@ from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Job, Run
 from mlflow_ragmetrics.errors import JudgeError
 
-__all__ = ["ChargesCaller", "Embedder", "Expenses", "JudgeSession", "Store", "answer_call", "charge", "charged_to"]
-
 
 class Expenses:
     """What the judges cost one caller: counts by name, added up by the threads that work for it."""

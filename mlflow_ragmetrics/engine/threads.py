@@ -24,22 +24,6 @@ from typing import Any, Generic, TypeVar
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
-__all__ = [
-    "ENDED",
-    "TO_HAND_OVER",
-    "CancelledEvaluationError",
-    "Slots",
-    "ThreadTask",
-    "ThreadTimeoutError",
-    "Workers",
-    "check_awaited",
-    "pause",
-    "result_of",
-    "run_beside",
-    "run_in_thread",
-    "start_thread",
-]
-
 T = TypeVar("T")
 ENDED: ContextVar[threading.Event | None] = ContextVar("ragmetrics_ended", default=None)
 """Set by whoever no longer waits for the workers that are made in this context."""

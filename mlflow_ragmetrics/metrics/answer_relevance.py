@@ -8,8 +8,6 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.metrics.answer_states import Indistinct, states_of
 from mlflow_ragmetrics.text.messages import say
 
-__all__ = ["answer_relevance"]
-
 
 @metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_relevance",))
 def answer_relevance(

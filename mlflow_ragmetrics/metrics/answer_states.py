@@ -10,18 +10,9 @@ from typing import Any, Literal, Union
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import MissingFieldError
 from mlflow_ragmetrics.text.messages import Text, say
-from mlflow_ragmetrics.text.non_answers import is_indistinct
-
-__all__ = [
-    "Indistinct",
-    "NoContext",
-    "State",
-    "States",
-    "has_context",
-    "need_reference",
-    "states_of",
-    "without_context",
-]
+from mlflow_ragmetrics.text.non_answers import is_non_answer
+from mlflow_ragmetrics.text.sentences import statements
+from mlflow_ragmetrics.text.terms import normalize
 
 Indistinct = Union[Literal["rules", "off"], tuple[str, ...], Callable[[str], bool]]
 """How indistinct texts are recognised: by the rules, by the rules with further phrases, by a function, or never."""
@@ -42,6 +33,20 @@ class States:
     def details(self, rule: str, counts: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
         """``counts`` and ``more`` with both states and the rule that was applied."""
         return {**(counts or {}), **more, "answer_state": self.answer, "reference_state": self.reference, "rule": rule}
+
+
+def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
+    """Whether ``text`` gives no answer: missing, blank, without a letter or digit, or nothing but non-answers.
+
+    Every sentence must be a non-answer as a whole (English and Russian families; see the phrases here); a hedge
+    followed by content is distinct. ``extra`` are further phrases that count as non-answers. Source: the "RAG
+    Answer Evaluation Framework" white paper, "confused" answers.
+
+    >>> [is_indistinct(text) for text in ("(I don't know. No idea.)", "I'm not sure. It is Paris.", "no")]
+    [True, False, False]
+    """
+    phrases = tuple(extra)
+    return text is None or all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in statements(text))
 
 
 def states_of(answer: str | None, reference: str | None, indistinct: Indistinct = "rules") -> States:

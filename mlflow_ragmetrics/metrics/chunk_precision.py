@@ -17,10 +17,7 @@ from mlflow_ragmetrics.metrics.answer_states import (
     states_of,
     without_context,
 )
-from mlflow_ragmetrics.metrics.claims import read_related
 from mlflow_ragmetrics.text.messages import say
-
-__all__ = ["chunk_precision"]
 
 
 @metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_precision",))
@@ -65,7 +62,8 @@ def chunk_precision(
 
 
 def _compared(text: str, chunks: tuple[str, ...], role: Role, states: States) -> Steps[Score]:
-    related = read_related((yield from ask(RelatedChunks(text, chunks, role))), len(chunks))
+    found = yield from ask(RelatedChunks(text, chunks, role))
+    related = {each.chunk: each for each in reversed(found) if 1 <= each.chunk <= len(chunks)}  # the first of repeats
     return Score(
         value=len(related) / len(chunks),
         reason=say(f"chunk_precision.{role}", n=len(chunks), related=len(related)),

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Finding, Steps, Verify, ask, together
-from mlflow_ragmetrics.core.score import Item
+from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.metrics.claims import read_findings
+from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.sentences import asserts, statements
-
-__all__ = ["Checked", "Citation", "cited_statements", "checked_citations"]
 
 _NAMES = (
     r"(?:sources?|src|passages?|documents?|docs?|contexts?|chunks?|excerpts?|refs?|references?|citations?|ids?|"
@@ -307,3 +307,113 @@ def _judged(
 def _renumbered(finding: Finding, numbers: tuple[int, ...]) -> Finding:
     quotes = tuple((numbers[number - 1], quote) for number, quote in finding.quotes if 1 <= number <= len(numbers))
     return Finding(finding.verdict, finding.reason, finding.support, quotes, finding.unquoted)
+
+
+@metric(source="ALCE (Gao et al., EMNLP 2023)")
+def citation_precision(
+    answer: str,
+    contexts: Sequence[str],
+    question: str | None = None,
+    context_ids: Sequence[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Steps[Score]:
+    """Share of the answer's citations that back the sentence which they stand behind.
+
+    Formula: right citations / citations, 0 to 1. A citation is right where the passages that its sentence cites support
+    it together, and not "needless": where its passage alone does not support the sentence, the others without it must
+    not either. A citation of what was not retrieved is wrong. One for the whole answer is right where it is for any
+    sentence. Each citation is an item with its sentence, saying which of these it is.
+
+    Unscored: no answer, no contexts field, an answer that cites nothing (``citation_recall`` is 0.0 there).
+
+    Citations are read as [1], [1][2], [1, 2], [1-3], (source 2), [doc 3], footnotes, superscripts, ids of the contexts
+    in brackets, and from the record's ``citations`` (numbers, ids, or objects as Anthropic, Cohere and LangChain give
+    them). One question for each distinct set of cited passages, and for each passage of it, shared with
+    ``citation_recall``.
+
+    Source: Gao et al., "Enabling Large Language Models to Generate Text with Citations" (ALCE), EMNLP 2023; Thakur et
+    al., "Support Evaluation for the TREC 2024 RAG Track", 2025.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> record = {
+    ...     "answer": "It is red [1]. It is old [1].",
+    ...     "contexts": ["The house is red."],
+    ... }
+    >>> judge = rm.ScriptedJudge(
+    ...     facts=[{"text": "red", "ok": True}, {"text": "old", "ok": False}]
+    ... )
+    >>> rm.score("citation_precision", record, judge=judge).value
+    0.5
+    """
+    checked = yield from checked_citations(answer, contexts, context_ids, question, metadata)
+    total = len(checked.citations)
+    grades = [grade for *_, grade in checked.citations]
+    counts = {name: grades.count(name) for name in ("right", "wrong", "needless", "unknown")}
+    if not total:
+        return Score(reason=say("citation_precision.nothing"), details={**counts, "total": 0})
+    items = tuple(
+        Item(
+            "sentence",
+            text,
+            "SUPPORTED" if grade == "right" else "NEUTRAL",
+            say(f"citation_precision.{grade}", label=citation.label),
+            evidence=(Evidence(citation.passage),) if citation.passage else (),
+        )
+        for citation, text, grade in checked.citations
+    )
+    reason = say("citation_precision.judged", n=total, **counts)
+    return Score(value=counts["right"] / total, reason=reason, items=items, details={**counts, "total": total})
+
+
+@metric(source="ALCE (Gao et al., EMNLP 2023)")
+def citation_recall(
+    answer: str,
+    contexts: Sequence[str],
+    question: str | None = None,
+    context_ids: Sequence[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Steps[Score]:
+    """Share of the answer's sentences that the passages which they cite back.
+
+    Formula: sentences that their cited passages, taken together, support / sentences that assert something, 0 to 1. A
+    sentence without a citation, or one that cites what was not retrieved, is not backed. Each sentence is an item.
+
+    Unscored: no answer, no contexts field, an answer without a sentence that asserts something.
+
+    Citations are read as [1], [1][2], [1, 2], [1-3], (source 2), [doc 3], footnotes, superscripts, ids of the contexts
+    in brackets, and from the record's ``citations`` (numbers, ids, or objects as Anthropic, Cohere and LangChain give
+    them). One question for each distinct set of cited passages, and for each passage of it, shared with
+    ``citation_precision``.
+
+    Source: Gao et al., "Enabling Large Language Models to Generate Text with Citations" (ALCE), EMNLP 2023; Thakur et
+    al., "Support Evaluation for the TREC 2024 RAG Track", 2025.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> record = {
+    ...     "answer": "It is red [1]. It is old [1].",
+    ...     "contexts": ["The house is red."],
+    ... }
+    >>> judge = rm.ScriptedJudge(
+    ...     facts=[{"text": "red", "ok": True}, {"text": "old", "ok": False}]
+    ... )
+    >>> rm.score("citation_recall", record, judge=judge).value
+    0.5
+    """
+    checked = yield from checked_citations(answer, contexts, context_ids, question, metadata)
+    total = len(checked.statements)
+    if not total:
+        return Score(reason=say("citation_recall.nothing"), details={"backed": 0, "uncited": 0, "total": 0})
+    backed = sum(item.verdict == "SUPPORTED" for item, _ in checked.statements)
+    uncited = sum(not cites for _, cites in checked.statements)
+    return Score(
+        value=backed / total,
+        reason=say("citation_recall.judged", backed=backed, n=total, uncited=uncited),
+        items=tuple(item if cites else _uncited(item) for item, cites in checked.statements),
+        details={"backed": backed, "uncited": uncited, "total": total},
+    )
+
+
+def _uncited(item: Item) -> Item:
+    return item.changed(reason=say("citation_recall.uncited"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
@@ -14,50 +14,15 @@ from mlflow_ragmetrics.core.question import (
     Claims,
     Extraction,
     Finding,
-    Related,
     Role,
     Steps,
-    Tone,
     Verify,
     ask,
     together,
 )
 from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Evidence, Item, Score, Verdict
-from mlflow_ragmetrics.metrics.answer_states import (
-    Indistinct,
-    NoContext,
-    States,
-    has_context,
-    states_of,
-    without_context,
-)
+from mlflow_ragmetrics.core.score import Evidence, Item, Verdict
 from mlflow_ragmetrics.text.messages import Text, say
-
-__all__ = [
-    "Correspondence",
-    "GroundingRules",
-    "Verified",
-    "Warnings",
-    "correspond",
-    "grounded",
-    "joined",
-    "read_findings",
-    "read_related",
-    "support_of",
-    "to_do",
-    "verified_claims",
-]
-
-
-def read_related(related: Sequence[Related], chunks: int) -> dict[int, Related]:
-    """The related chunks by number; repeated and unknown numbers are ignored."""
-    found: dict[int, Related] = {}
-    for each in related:
-        if isinstance(each.chunk, int) and 1 <= each.chunk <= chunks:
-            found.setdefault(each.chunk, each)
-    return found
-
 
 Warnings = tuple[tuple[str, Text], ...]
 _CLAIM_VERDICTS: dict[str, Verdict] = {word: word for word in get_args(Verdict)[:3]}
@@ -113,11 +78,6 @@ class Verified:
             **{name: n for name, n in doubts.items() if n},
         }
 
-    @property
-    def weakest(self) -> Item | None:
-        """The claim with the least support, the first of equals; ``None`` without claims."""
-        return min(self.items, key=support_of, default=None)
-
     def of(self, *verdicts: Verdict) -> list[str]:
         """The claims with one of these verdicts."""
         return [claim for claim, verdict in zip(self.claims, self.verdicts, strict=True) if verdict in verdicts]
@@ -125,11 +85,6 @@ class Verified:
     def share(self, empty: float) -> float:
         """Supported claims over all claims; ``empty`` where there are none."""
         return self.counts["supported"] / len(self.claims) if self.claims else empty
-
-
-def support_of(item: Item) -> float:
-    """The graded support of a claim; of a judge that gives verdicts only, 1 for SUPPORTED and 0 for all else."""
-    return float(item.verdict == "SUPPORTED") if item.support is None else item.support
 
 
 _MOST_NAMED = 5
@@ -297,48 +252,3 @@ def _of(role: Role, items: Iterable[Item]) -> Iterable[Item]:
     for item in items:
         reason = say("joined", first=said, second=item.reason) if item.reason else said
         yield item.changed(reason=reason)
-
-
-@dataclass(frozen=True)
-class GroundingRules:
-    """The options of a metric on non-answers and on rows without context."""
-
-    indistinct: Indistinct
-    no_context: NoContext
-
-
-def grounded(
-    scored: Callable[[Verified, States], Score],
-    answer: str,
-    question: str | None,
-    reference: str | None,
-    contexts: Sequence[str] | None,
-    history: Sequence[Message] | None,
-    rules: GroundingRules,
-) -> Steps[Score]:
-    """The score that ``scored`` makes of the answer's claims and their verdicts by the contexts.
-
-    Without context the rules say what holds. A non-answer is 0.0 against a clear reference and 1.0 without one; where
-    both are non-answers, the judge rates the tone.
-    """
-    states = states_of(answer, reference, rules.indistinct)
-    if contexts is None or not has_context(contexts):
-        return without_context(rules.no_context, 1.0, states.details("no_context", Verified().details))
-    if states.answer == "indistinct":
-        return (yield from _of_non_answer(answer, reference, question, states))
-    verified = yield from verified_claims(answer, contexts, question=question, history=history)
-    return scored(verified, states)
-
-
-def _of_non_answer(answer: str, reference: str | None, question: str | None, states: States) -> Steps[Score]:
-    counts = Verified().details
-    if reference is None:
-        details = states.details("no_claims", counts, no_context=False)
-        return Score(value=1.0, reason=say("faithfulness.nothing_claimed"), details=details)
-    if states.reference == "clear":
-        details = states.details("indistinct_answer", counts, no_context=False)
-        return Score(value=0.0, reason=say("faithfulness.indistinct"), details=details)
-    rating = yield from ask(Tone(answer, reference, question))
-    tone = rating.tone("faithfulness")
-    codes = {1.0: "faithfulness.tone_cautious", 0.5: "faithfulness.tone_neutral", 0.0: "faithfulness.tone_misleading"}
-    return Score(value=tone, reason=say(codes[tone]), details=states.details("tone", counts, no_context=False))

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import chain
-
-import numpy as np
-from numpy.typing import NDArray
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.text.columns import Sentences, words_of
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.terms import has_words, normalize, plain_sentences
-
-__all__ = ["coherence"]
 
 Pair = tuple[str, str]
 
@@ -39,89 +31,13 @@ _CONTRACTIONS = (
     (re.compile(r"\bwon['’]t\b"), "will not"),
 )
 _SHORTEST_SENTENCE = 3
-_MOST_TERMS = 62  # of all pairs, with their words: each is a bit of a number
 _CLOSING = ".!?。！？ "
-
-
-def _scores(answers: Sequence[str], *, contradictions: tuple[Pair, ...]) -> list[Score | None]:
-    """Of answers without fault; the others are left to be read one by one."""
-    bits, held = _held_terms(contradictions)
-    if len(bits) > _MOST_TERMS:
-        return [None] * len(answers)
-    (words,) = words_of(answers)
-    found = words.sentences
-    count = words.by_text(found.texts)
-    faulty = found.alone | (count == 0)
-    faulty[found.texts[found.sizes < _SHORTEST_SENTENCE]] = True
-    faulty[_repeating(np.append(0, np.cumsum(words.read(_signature))), found)] = True
-    terms = words.read(held)
-    for phrase, bit in bits.items():
-        parts = [bits[part] for part in phrase.split()]
-        places = np.arange(len(terms) - len(parts) + 1 if len(parts) > 1 else 0)
-        for place, part in enumerate(parts):
-            places = places[terms[places + place] & part > 0]
-        terms[places] |= bit
-    masks = np.bitwise_or.reduceat(terms, words.firsts)
-    for pair in contradictions:
-        wanted = sum(bits[term] for term in set(map(_folded, pair)) if term)
-        faulty |= masks & wanted == wanted
-    score = Score(value=1.0).with_reason(_reason)
-    return [
-        None if apart else score.changed(details=_counts(n, 0, 0, 0))
-        for apart, n in zip(faulty.tolist(), count.tolist(), strict=True)
-    ]
-
-
-def _repeating(sums: NDArray[np.int64], found: Sentences) -> NDArray[np.int64]:
-    """The texts of which two sentences have the same words, in any order."""
-    signatures = sums[found.first + found.sizes] - sums[found.first]
-    order = np.lexsort((signatures, found.texts))
-    texts, signatures = found.texts[order], signatures[order]
-    repeating: NDArray[np.int64] = texts[1:][(np.diff(texts) == 0) & (np.diff(signatures) == 0)]
-    return repeating
-
-
-def _signature(word: str) -> int:
-    return hash(word.casefold().rstrip(_CLOSING))
-
-
-@lru_cache(maxsize=4)
-def _held_terms(pairs: tuple[Pair, ...]) -> tuple[dict[str, int], Callable[[str], int]]:
-    """A bit for each term of the pairs and for each of its words, and what tells those that a word of a text holds."""
-    terms = [_folded(term) for pair in pairs for term in pair]
-    distinct = dict.fromkeys([*terms, *chain.from_iterable(map(str.split, terms))])
-    bits = {term: 1 << place for place, term in enumerate(distinct)}
-    are_plain = all(term.replace(" ", "a").isalnum() for term in distinct)
-
-    def held(word: str) -> int:
-        bare = word.rstrip(".,:;!?")
-        if are_plain and bare.isascii() and bare.isalpha():
-            return bits.get(bare.casefold(), 0)
-        plain = _folded(_plain(word))
-        return sum(bit for term, bit in bits.items() if term in plain and _whole(term).search(plain))
-
-    return bits, held
-
-
-def _folded(term: str) -> str:
-    return " ".join(term.casefold().split())
-
-
-def _counts(sentences: int, short: int, opposed: int, repeated: int) -> dict[str, int]:
-    return {"sentences": sentences, "incomplete": short, "contradictions": opposed, "repeated": repeated}
-
-
-def _reason(score: Score) -> str:
-    counts = score.details
-    n, short, opposed = counts["sentences"], counts["incomplete"], counts["contradictions"]
-    return say("coherence.counts", n=n, short=short, opposed=opposed, repeated=counts["repeated"])
 
 
 @metric(
     thresholds={"conservative": 0.85, "balanced": 0.70, "lenient": 0.55},
     source="ElBruno.AI.Evaluation",
     aliases=("coherence_evaluator",),
-    batch=_scores,
 )
 def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Score:
     """1.0 less a deduction for each broken, contradicting or repeated sentence.
@@ -149,7 +65,12 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
     seen = Counter(map(_bare, found))
     repeated = len(found) - len(seen)
     repetitive = 10 * repeated > 3 * len(found)
-    counts = _counts(len(found), len(short), len(opposed), repeated)
+    counts = {
+        "sentences": len(found),
+        "incomplete": len(short),
+        "contradictions": len(opposed),
+        "repeated": repeated,
+    }
     if not found:
         return Score(value=0.0, reason=say("coherence.no_sentence"), details=counts)
     # hundredths as integers: 1 - 0.1 - 0.2 must be 0.7 and pass at 0.7
@@ -157,7 +78,8 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
     items = [Item("sentence", sentence, reason=say("coherence.short")) for sentence in short]
     items += [Item("token", f"{term} / {opposite}", reason=say("coherence.opposed")) for term, opposite in opposed]
     items += [Item("sentence", text, reason=say("coherence.repeated", n=n)) for text, n in seen.items() if n > 1]
-    return Score(value=value, items=tuple(items), details=counts).with_reason(_reason)
+    reason = say("coherence.counts", n=len(found), short=len(short), opposed=len(opposed), repeated=repeated)
+    return Score(value=value, reason=reason, items=tuple(items), details=counts)
 
 
 def _opposed(text: str, pairs: tuple[Pair, ...]) -> list[Pair]:

@@ -1,36 +1,20 @@
-"""Retrieved and relevant documents: their ids, counts and ranks, and the figures of a run, by row or all at once."""
+"""Retrieved and relevant documents: their ids, counts and ranks, and the figures of a run."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import accumulate, compress, count, islice, repeat
+from itertools import compress, count
 from statistics import fmean
 from typing import Annotated, Literal, Union
 
-import numpy as np
 from pydantic import AfterValidator, Field
 
-from mlflow_ragmetrics.core.score import ItemColumns, Score, Verdict
-from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.text.messages import Text, say
-
-__all__ = [
-    "Cutoff",
-    "IdPattern",
-    "Match",
-    "ZeroDivision",
-    "document_id",
-    "gain",
-    "match_documents",
-    "RetrievalCounts",
-    "retrieval_summary",
-    "retrieval_table",
-    "score_documents",
-]
 
 _CHUNK = re.compile(r"(?:doc-(?=<urn:uuid:))?(?P<document>.+)::chunk-\d+", re.DOTALL)
 _WRAPPED = re.compile(r"doc-(?P<document><urn:uuid:[^>]*>)")
@@ -83,18 +67,19 @@ class Match:
         """The ranks, from 1, of the relevant documents among the retrieved ones."""
         return tuple(compress(count(1), map(self.correct.__contains__, self.retrieved)))
 
-    def items(self) -> ItemColumns:
+    def items(self) -> tuple[Item, ...]:
         """The retrieved documents in rank order, FOUND among the relevant ones or not, then those that were missed."""
-        return self._items
-
-    @cached_property
-    def _items(self) -> ItemColumns:
-        found = list(map(self.correct.__contains__, self.retrieved))
         missed = [each for each in self.gold if each not in self.correct]
-        verdicts: list[Verdict] = ["FOUND" if each else "NOT_FOUND" for each in found]
-        reasons = [*map(_at_rank, count(1), found), *repeat(_at_rank(None), len(missed))]
-        verdicts += repeat("NOT_FOUND", len(missed))
-        return ItemColumns("document", [*self.retrieved, *missed], verdicts, reasons)
+        return (
+            *[_item(each, rank, each in self.correct) for rank, each in enumerate(self.retrieved, 1)],
+            *[Item("document", each, "NOT_FOUND", say("retrieval.missed")) for each in missed],
+        )
+
+
+def _item(document: str, rank: int, relevant: bool) -> Item:
+    if relevant:
+        return Item("document", document, "FOUND", say("retrieval.rank", rank=rank))
+    return Item("document", document, "NOT_FOUND", say("retrieval.irrelevant", rank=rank))
 
 
 def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:
@@ -115,24 +100,17 @@ def document_id(chunk_id: str, pattern: re.Pattern[str] | None = None) -> str:
     return match["document"] if match else chunk_id
 
 
-def match_documents(retrieved: Sequence[str], gold: Sequence[str], pattern: re.Pattern[str] | None = None) -> Match:
+def match_documents(retrieved: Sequence[str], gold: Sequence[str], id_pattern: str | None = None) -> Match:
     """The distinct documents of both lists; of repeats the first rank counts."""
-    return _matched(tuple(retrieved), tuple(gold), pattern)
+    return _matched(tuple(retrieved), tuple(gold), id_pattern)
 
 
 @lru_cache(maxsize=4)  # several metrics look at the same row
-def _matched(retrieved: tuple[str, ...], gold: tuple[str, ...], pattern: re.Pattern[str] | None) -> Match:
-    documents, relevant = _distinct(retrieved, pattern), _distinct(gold, pattern)
-    correct = frozenset(filter(documents.__contains__, relevant))
-    return Match(tuple(documents), tuple(relevant), correct)
-
-
-def _distinct(ids: tuple[str, ...], pattern: re.Pattern[str] | None) -> Mapping[str, None]:
-    """The documents in order; all ids are searched at once for a mark, as most are documents themselves."""
-    text = "\n".join(ids)
-    if pattern is not None or "::chunk-" in text or "<urn:uuid:" in text:
-        return dict.fromkeys([document_id(each, pattern) for each in ids])
-    return dict.fromkeys(ids)
+def _matched(retrieved: tuple[str, ...], gold: tuple[str, ...], id_pattern: str | None) -> Match:
+    pattern = re.compile(id_pattern) if id_pattern else None
+    documents = dict.fromkeys(document_id(each, pattern) for each in retrieved)
+    relevant = dict.fromkeys(document_id(each, pattern) for each in gold)
+    return Match(tuple(documents), tuple(relevant), frozenset(documents.keys() & relevant.keys()))
 
 
 def gain(match: Match, k: int) -> float:
@@ -156,31 +134,15 @@ def _ideal(relevant: int) -> float:
     return math.fsum(_discount(rank) for rank in range(1, relevant + 1))
 
 
-def score_documents(
-    retrieved: Sequence[str],
-    gold: Sequence[str],
-    zero_division: float | str,
-    id_pattern: str | None,
-    measure: Callable[[Match], tuple[float, Text]],
-) -> Score:
-    """The score and the reason that ``measure`` gives, the counts and, when it is read, an item per document.
+def score_of_documents(match: Match, zero_division: float | str, value: float, reason: Text) -> Score:
+    """A score with the counts and, when they are read, an item per document.
 
-    Without relevant documents the score is ``zero_division``.
+    Without relevant documents its value is ``zero_division``.
     """
-    match = match_documents(retrieved, gold, re.compile(id_pattern) if id_pattern else None)
-    if not match.gold:
-        value = None if isinstance(zero_division, str) else zero_division
-        reason: Text = say("retrieval.no_gold")
-    else:
-        value, reason = measure(match)
-    return Score(value=value, reason=reason, details=match.counts).with_items(match.items)
-
-
-@lru_cache(maxsize=1024)
-def _at_rank(rank: int | None, relevant: bool = True) -> Text:
-    if rank is None:
-        return say("retrieval.missed")
-    return say("retrieval.rank" if relevant else "retrieval.irrelevant", rank=rank)
+    if match.gold:
+        return Score(value=value, reason=reason, details=match.counts).with_items(match.items)
+    given = None if isinstance(zero_division, str) else zero_division
+    return Score(value=given, reason=say("retrieval.no_gold"), details=match.counts).with_items(match.items)
 
 
 @dataclass
@@ -243,73 +205,3 @@ def retrieval_summary(rows: Iterable[Mapping[str, Score]]) -> dict[str, float]:
 def _mean_name(key: str) -> str:
     """The name of a mean: ``context_recall`` becomes ``avg_context_recall``, also after a suite's prefix."""
     return re.sub("context_(?=(?:recall|precision|f1)$)", "avg_context_", key)
-
-
-_MOST_CACHED = 1_000_000
-
-
-class _Documents(dict[str, str]):
-    """The document of each chunk id that was asked for."""
-
-    def __init__(self, pattern: re.Pattern[str] | None) -> None:
-        super().__init__()
-        self._pattern = pattern
-
-    def __missing__(self, chunk_id: str) -> str:
-        document = document_id(chunk_id, self._pattern)
-        if len(self) < _MOST_CACHED:
-            self[chunk_id] = document
-        return document
-
-
-def retrieval_table(
-    retrieved: Iterable[Sequence[str]],
-    gold: Iterable[Sequence[str]],
-    *,
-    cutoffs: Sequence[int] = (10,),
-    pattern: re.Pattern[str] | None = None,
-) -> dict[str, np.ndarray]:
-    """``recall``, ``precision``, ``f1``, each ``ndcg_k``, ``retrieved``, ``gold`` and ``correct`` (counts) by query.
-
-    ``retrieved`` and ``gold`` hold one list of ids per query, and the values are those of the metrics
-    ``context_recall``, ``context_precision``, ``context_f1`` and ``ndcg`` with ``zero_division=0.0``; scores are
-    float64 and counts int64. 100,000 queries of 100 ids take about two seconds. ``InvalidOptionError`` where their
-    numbers differ.
-
-    >>> retrieval_table([["a::chunk-1", "x"], []], [["a", "b"], ["c"]])["recall"].tolist()
-    [0.5, 0.0]
-    """
-    documents = _Documents(pattern)
-    deepest = max(cutoffs, default=0)
-    gains = np.concatenate([[0.0], 1.0 / np.log2(np.arange(2, deepest + 2))])
-    discounts, ideal = gains.tolist(), list(accumulate(gains.tolist()))
-    counts: list[tuple[int, int, int]] = []
-    found: dict[int, list[float]] = {k: [] for k in cutoffs}
-    try:
-        for ids, relevant_ids in zip(retrieved, gold, strict=True):
-            ranked = dict.fromkeys(map(documents.__getitem__, ids))
-            relevant = set(map(documents.__getitem__, relevant_ids))
-            counts.append((len(ranked), len(relevant), len(relevant.intersection(ranked))))
-            ranks = list(compress(count(1), map(relevant.__contains__, islice(ranked, deepest))))
-            for k, values in found.items():
-                values.append(
-                    sum(discounts[rank] for rank in ranks if rank <= k) / (ideal[min(k, len(relevant))] or 1.0)
-                )
-    except ValueError as error:
-        message = f"retrieved and gold must hold a list for each query, and one is longer ({error})"
-        raise InvalidOptionError(message, param="gold") from None
-    return _figures(np.array(counts, dtype=np.int64).reshape(-1, 3).T) | {
-        f"ndcg_{k}": np.array(v) for k, v in found.items()
-    }
-
-
-def _figures(counts: np.ndarray) -> dict[str, np.ndarray]:
-    retrieved, gold, correct = counts
-    return {
-        "recall": correct / np.maximum(gold, 1),
-        "precision": correct / np.maximum(retrieved, 1),
-        "f1": 2 * correct / np.maximum(retrieved + gold, 1),
-        "retrieved": retrieved,
-        "gold": gold,
-        "correct": correct,
-    }

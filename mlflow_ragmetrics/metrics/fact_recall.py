@@ -23,8 +23,6 @@ from mlflow_ragmetrics.metrics.answer_states import (
 from mlflow_ragmetrics.metrics.claims import Verified, joined, to_do, verified_claims
 from mlflow_ragmetrics.text.messages import say
 
-__all__ = ["fact_recall"]
-
 
 def _key(options: BaseModel) -> str:
     return "fact_recall_reference" if getattr(options, "target", None) == "reference" else "fact_recall"

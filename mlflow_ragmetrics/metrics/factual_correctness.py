@@ -1,24 +1,23 @@
-"""Do the claims of answer and reference support each other?"""
+"""Does the answer agree with the reference in its facts, and in its meaning?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Union
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, ValidationInfo
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
-from mlflow_ragmetrics.core.question import Steps
+from mlflow_ragmetrics.core.question import Steps, together
 from mlflow_ragmetrics.core.sample import Message
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.metrics.claims import correspond, joined, to_do
+from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.metrics.claims import Correspondence, correspond, joined, to_do
+from mlflow_ragmetrics.metrics.semantic_similarity import Similarity, similarity
 from mlflow_ragmetrics.text.messages import say
 
-__all__ = ["factual_correctness"]
-
-_MODES = {"f1": "F1", "f1score": "F1", "precision": "PRECISION", "recall": "RECALL"}
-Mode = Annotated[Literal["F1", "PRECISION", "RECALL"], spelled(**_MODES)]
+Mode = Annotated[Literal["F1", "PRECISION", "RECALL"], spelled("F1", "PRECISION", "RECALL", f1score="F1")]
 
 
 def _key(options: BaseModel) -> str:
@@ -81,3 +80,114 @@ def factual_correctness(
         details=counts,
         warnings=found.warnings,
     ).with_items(found.made)
+
+
+_PRESETS = {
+    "default": (0.75, 0.25),
+    "equal_weights": (0.5, 0.5),
+    "factual_focused": (0.9, 0.1),
+    "semantic_focused": (0.1, 0.9),
+}
+
+
+def _not_negative(weight: float | None) -> float | None:
+    if weight is not None and weight < 0:
+        raise InvalidOptionError(f"weight {weight} is negative; a weight is 0 or more", param="weights")
+    return weight
+
+
+def _not_both_zero(semantic_weight: float | None, info: ValidationInfo) -> float | None:
+    if not any(_weights({**info.data, "semantic_weight": semantic_weight})):
+        message = "factual_weight and semantic_weight sum to zero; give at least one of them some weight"
+        raise InvalidOptionError(message, param="weights")
+    return semantic_weight
+
+
+def _weights(options: Mapping[str, Any]) -> tuple[float, float]:
+    factual, semantic = _PRESETS[options.get("preset") or "default"]
+    given = options.get("factual_weight"), options.get("semantic_weight")
+    return factual if given[0] is None else given[0], semantic if given[1] is None else given[1]
+
+
+Preset = Annotated[
+    Literal["default", "equal_weights", "factual_focused", "semantic_focused"],
+    spelled(*_PRESETS, defaultconfig="default", equal="equal_weights"),
+]
+FactualWeight = Annotated[float | None, AfterValidator(_not_negative)]
+SemanticWeight = Annotated[float | None, AfterValidator(_not_negative), AfterValidator(_not_both_zero)]
+
+
+@metric(asks=("judge", "embeddings"), source="ragas", aliases=("answer_correctness_metric",))
+def answer_correctness(
+    answer: str,
+    reference: str,
+    question: str | None = None,
+    history: Sequence[Message] | None = None,
+    *,
+    preset: Preset = "default",
+    factual_weight: FactualWeight = None,
+    semantic_weight: SemanticWeight = None,
+) -> Steps[Score]:
+    """Weighted mean of the factual F1 and the semantic similarity to the reference.
+
+    Formula: (w_f × F1 + w_s × max(0, cosine)) / (w_f + w_s), with F1 as in ``factual_correctness`` and the cosine as
+    in ``semantic_similarity``; 0.75 and 0.25 by default. 0 to 1. A component of weight 0 is not asked for; one that
+    fails leaves the metric unscored, with the error. Unscored: answer or reference missing.
+
+    Options: ``preset`` default (.75/.25), equal_weights (.5/.5), factual_focused (.9/.1), semantic_focused (.1/.9);
+    ``factual_weight`` and ``semantic_weight`` (0 or more) beat the preset. Source: the ragas project, Answer
+    Correctness.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> judge = rm.ScriptedJudge(
+    ...     response_claims=["It is red."],
+    ...     response_verdicts=["NEUTRAL"],
+    ...     reference_claims=["It is blue."],
+    ...     reference_verdicts=["NEUTRAL"],
+    ... )
+    >>> record = {"answer": "It is red.", "reference": "It is red."}
+    >>> round(
+    ...     rm.score(
+    ...         "answer_correctness", record, judge=judge, preset="equal_weights"
+    ...     ).value,
+    ...     6,
+    ... )
+    0.5
+    """
+    factual, semantic = _weights(
+        {"preset": preset, "factual_weight": factual_weight, "semantic_weight": semantic_weight}
+    )
+    programs: list[Steps[Union[Correspondence, Similarity]]] = []  # a component of weight 0 is not asked for
+    if factual:
+        programs.append(correspond(answer, reference, question, history))
+    if semantic:
+        programs.append(similarity(answer, reference))
+    found = yield from together(*programs)
+    claims = next((each for each in found if isinstance(each, Correspondence)), None)
+    meaning = next((each for each in found if isinstance(each, Similarity)), None)
+    return _combined(claims, meaning, factual, semantic)
+
+
+def _combined(
+    claims: Correspondence | None, meaning: Similarity | None, factual_weight: float, semantic_weight: float
+) -> Score:
+    total = factual_weight + semantic_weight
+    weights = {"factual_weight": factual_weight / total, "semantic_weight": semantic_weight / total}
+    values = {}
+    if claims:
+        values["factual"] = claims.f1
+    if meaning:
+        values["semantic"] = max(0.0, meaning.value)
+    reasons = [
+        say(f"answer_correctness.{name}", value=value, weight=weights[f"{name}_weight"])
+        for name, value in values.items()
+    ]
+    judged = claims or Correspondence()
+    return Score(
+        value=sum(weights[f"{name}_weight"] * value for name, value in values.items()),
+        reason=reasons[0] if len(reasons) == 1 else say("joined", first=reasons[0], second=reasons[1]),
+        details={**weights, **values, **judged.details, **({"band": meaning.band} if meaning else {})},
+        excluded_models=tuple(meaning.failures) if meaning else (),
+        warnings=(*judged.warnings, *(meaning.warnings if meaning else ())),
+    ).with_items(judged.made)

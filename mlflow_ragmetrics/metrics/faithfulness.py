@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.question import Steps
+from mlflow_ragmetrics.core.question import Steps, Tone, ask
 from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.metrics.answer_states import Indistinct, NoContext, States
-from mlflow_ragmetrics.metrics.claims import GroundingRules, Verified, grounded, joined, to_do
+from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.metrics.answer_states import (
+    Indistinct,
+    NoContext,
+    States,
+    has_context,
+    states_of,
+    without_context,
+)
+from mlflow_ragmetrics.metrics.claims import Verified, joined, to_do, verified_claims
 from mlflow_ragmetrics.text.messages import say
-
-__all__ = ["faithfulness"]
 
 
 @metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_faithfulness",))
@@ -51,11 +56,10 @@ def faithfulness(
     (0 contradicted, 1 not covered). Leave out what no passage says, or
     retrieve a passage that does: “Old.”'
     """
-    checks = GroundingRules(indistinct, no_context)
-    return (yield from grounded(_supported, answer, question, reference, contexts, history, checks))
-
-
-def _supported(verified: Verified, states: States) -> Score:
+    states = states_of(answer, reference, indistinct)
+    verified = yield from grounded(answer, question, reference, contexts, history, states, no_context)
+    if isinstance(verified, Score):
+        return verified
     rule = "judged" if verified.claims else "no_claims"
     reason = joined(
         say("faithfulness.counts", n=len(verified.claims), **verified.counts),
@@ -68,3 +72,94 @@ def _supported(verified: Verified, states: States) -> Score:
         details=states.details(rule, verified.details, no_context=False),
         warnings=verified.warnings,
     ).with_items(verified.made)
+
+
+@metric()
+def weakest_claim(
+    answer: str,
+    question: str | None = None,
+    reference: str | None = None,
+    contexts: Sequence[str] | None = None,
+    history: Sequence[Message] | None = None,
+    *,
+    indistinct: Indistinct = "rules",
+    no_context: NoContext = "vacuous",
+) -> Steps[Score]:
+    """Graded support of the answer's least supported claim: one claim that nothing backs makes an answer unfaithful.
+
+    Formula: the least of the supports that the judge gives the claims, 0 to 1 (how many of a hundred careful checkers
+    would pass the claim as backed by ``contexts``); of a judge that gives verdicts only, SUPPORTED is 1 and all else 0.
+    1.0 with a note when the answer makes no claims. It asks what ``faithfulness`` asks: beside it, it costs no call.
+
+    Without context and for indistinct answers it holds what holds for ``faithfulness``. Unscored: no answer at all.
+
+    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text), ``no_context``.
+    Source: this project; the claims and verdicts are those of Es et al., "RAGAS", 2024.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> facts = [{"text": "It is red.", "ok": True}, {"text": "Old.", "ok": False}]
+    >>> judge = rm.ScriptedJudge(facts=facts)
+    >>> record = {"answer": "Red and old.", "contexts": ["It is red."]}
+    >>> score = rm.score("weakest_claim", record, judge=judge)
+    >>> score.value, score.reason
+    (0.0, 'Least supported of 2 claims: “Old.”')
+    """
+    states = states_of(answer, reference, indistinct)
+    verified = yield from grounded(answer, question, reference, contexts, history, states, no_context)
+    if isinstance(verified, Score):
+        return verified
+    weakest = min(verified.items, key=_support_of, default=None)
+    if weakest is None:
+        reason = say("faithfulness.no_claims")
+    else:
+        reason = say("weakest_claim.claim", n=len(verified.items), claim=weakest.text)
+        if weakest.reason:
+            reason = say("joined", first=reason, second=weakest.reason)
+    return Score(
+        value=1.0 if weakest is None else _support_of(weakest),
+        reason=reason,
+        items=verified.items,
+        details=states.details("no_claims" if weakest is None else "judged", verified.details, no_context=False),
+        warnings=verified.warnings,
+    )
+
+
+def _support_of(item: Item) -> float:
+    """The graded support of a claim; of a judge that gives verdicts only, 1 for SUPPORTED and 0 for all else."""
+    return float(item.verdict == "SUPPORTED") if item.support is None else item.support
+
+
+def grounded(
+    answer: str,
+    question: str | None,
+    reference: str | None,
+    contexts: Sequence[str] | None,
+    history: Sequence[Message] | None,
+    states: States,
+    no_context: NoContext,
+) -> Steps[Score | Verified]:
+    """The answer's claims with their verdicts by the contexts, or the score that a rule gives without them.
+
+    Without context ``no_context`` says which. A non-answer is 0.0 against a clear reference and 1.0 without one; where
+    both are non-answers, the judge rates the tone.
+    """
+    if contexts is None or not has_context(contexts):
+        return without_context(no_context, 1.0, states.details("no_context", Verified().details))
+    if states.answer == "indistinct":
+        return (yield from _of_non_answer(answer, reference, question, states))
+    return (yield from verified_claims(answer, contexts, question=question, history=history))
+
+
+def _of_non_answer(answer: str, reference: str | None, question: str | None, states: States) -> Steps[Score]:
+    counts = Verified().details
+    if reference is None:
+        details = states.details("no_claims", counts, no_context=False)
+        return Score(value=1.0, reason=say("faithfulness.nothing_claimed"), details=details)
+    if states.reference == "clear":
+        details = states.details("indistinct_answer", counts, no_context=False)
+        return Score(value=0.0, reason=say("faithfulness.indistinct"), details=details)
+    rating = yield from ask(Tone(answer, reference, question))
+    tone = rating.tone("faithfulness")
+    codes = {1.0: "faithfulness.tone_cautious", 0.5: "faithfulness.tone_neutral", 0.0: "faithfulness.tone_misleading"}
+    return Score(value=tone, reason=say(codes[tone]), details=states.details("tone", counts, no_context=False))

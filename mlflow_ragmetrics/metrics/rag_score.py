@@ -6,8 +6,6 @@ from dataclasses import replace
 
 from mlflow_ragmetrics.core.composite import composite
 
-__all__ = ["rag_score"]
-
 _WEIGHTS = {
     "correctness": 0.4,
     "faithfulness": 0.2,

@@ -1,26 +1,138 @@
-"""Does the answer decline exactly where it should?"""
+"""Can the question be answered from the passages, and does the answer decline exactly where it cannot?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.question import Steps
+from mlflow_ragmetrics.core.options import shown
+from mlflow_ragmetrics.core.question import Steps, Sufficiency, ask
 from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.errors import MissingFieldError
-from mlflow_ragmetrics.metrics.answer_states import Indistinct
-from mlflow_ragmetrics.metrics.answerability import SUFFICIENT, Answerable, given_answerable, sufficiency
+from mlflow_ragmetrics.core.score import Evidence, Item, Score, Verdict, passes
+from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError, MissingFieldError
+from mlflow_ragmetrics.metrics.answer_states import Indistinct, has_context
 from mlflow_ragmetrics.metrics.replies import Reply, reply_kind
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.terms import has_content
 
-__all__ = ["refusal"]
+SUFFICIENT = 0.5
+"""The support from which passages count as sufficient."""
 
-Verdict = Literal["right_answer", "right_refusal", "over_refusal", "false_confidence", "partly", "clarification"]
+Answerable = Literal["answerable", "unanswerable", "partial", "underspecified"]
 
-_VERDICTS: Mapping[Answerable, Mapping[Reply, tuple[Verdict, float]]] = {
+_NAMES = {
+    "answerable": False,
+    "is_answerable": False,
+    "answerability": False,
+    "Answerability": False,
+    "unanswerable": True,
+    "is_impossible": True,
+}
+"""Metadata that say whether a question can be answered, in this order; ``True``: they say that it cannot."""
+
+_WORDS: Mapping[str, Answerable] = {
+    **dict.fromkeys(("answerable", "true", "yes", "1", "1.0", "full", "да"), "answerable"),
+    **dict.fromkeys(("unanswerable", "false", "no", "0", "0.0", "not answerable", "none", "нет"), "unanswerable"),
+    **dict.fromkeys(("partial", "partially", "partly", "partially answerable"), "partial"),
+    **dict.fromkeys(("underspecified", "ambiguous", "unclear"), "underspecified"),
+}
+
+
+def given_answerable(metadata: Mapping[str, Any] | None) -> Answerable | None:
+    """What a sample's metadata say of its question; ``None`` where they say nothing.
+
+    The value stands under ``answerable`` or one of its other names, also in MLflow's ``expectations``: true or false,
+    yes or no, 1 or 0, or "answerable", "unanswerable", "partial", "underspecified", in any case; a list of one of them
+    too. Under ``is_impossible`` and ``unanswerable`` true means that it is not.
+
+    Raises:
+        InvalidFieldError: for anything else.
+    """
+    expectations = (metadata or {}).get("expectations")
+    for each in (metadata or {}, expectations if isinstance(expectations, Mapping) else {}):
+        for name, inverted in _NAMES.items():
+            value = each.get(name)
+            if isinstance(value, (list, tuple)) and len(value) == 1:
+                value = value[0]
+            word = str(value).strip().casefold().replace("_", " ")
+            if value is None or word in ("", "nan", "<na>", "nat"):
+                continue
+            found = _WORDS.get(word)
+            if found is None:
+                message = (
+                    f"`{name}` is {shown(value)}, but must be true or false, or one of answerable, unanswerable, "
+                    "partial, underspecified"
+                )
+                raise InvalidFieldError(message, field="answerable")
+            if inverted and found in ("answerable", "unanswerable"):
+                return "unanswerable" if found == "answerable" else "answerable"
+            return found
+    return None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How likely passages suffice, 0 to 1, and the judge's item on it; ``None`` where there was no passage."""
+
+    value: float
+    item: Item | None = None
+
+
+def sufficiency(question: str, contexts: Sequence[str], history: Sequence[Message] | None) -> Steps[Judged]:
+    """Ask whether the contexts suffice to answer the question; without any, 0.0 and no call."""
+    passages = tuple(contexts)
+    if not has_context(passages):
+        return Judged(0.0)
+    turns = tuple(f"{turn.role}: {turn.content}" for turn in history or ())
+    finding = yield from ask(Sufficiency(question, passages, turns))
+    support = finding.support
+    if support is None or not 0 <= support <= 1:
+        message = f"context_sufficiency: the judge's support {support!r} is not a number from 0 to 1"
+        raise JudgeReplyError(message, metric="context_sufficiency")
+    evidence = tuple(Evidence(number, None, quote) for number, quote in finding.quotes if 1 <= number <= len(passages))
+    verdict: Verdict = "SUPPORTED" if passes(support, SUFFICIENT) else "NEUTRAL"
+    return Judged(support, Item("claim", question, verdict, finding.reason, support, evidence))
+
+
+@metric(source="Sufficient Context (Joren et al., ICLR 2025)")
+def context_sufficiency(
+    question: str, contexts: Sequence[str], history: Sequence[Message] | None = None
+) -> Steps[Score]:
+    """How likely it is that the retrieved contexts suffice to answer the question.
+
+    Formula: the judge's support, 0 to 1, for "someone who knows only these passages can answer the question". From 0.5
+    on they count as sufficient (``details["sufficient"]``), as in ``refusal``, which shares the question.
+
+    Nothing retrieved (``[]``): 0.0 without a call. Neither answer nor reference is looked at. Unscored: no question, no
+    contexts field. The offline judge compares words: the share of the question's words in the best passage, weighted as
+    in Okapi BM25.
+
+    Source: Joren et al., "Sufficient Context: A New Lens on Retrieval Augmented Generation Systems", ICLR 2025.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> contexts = ["The tower is 330 m high."]
+    >>> record = {"question": "How high is the tower?", "contexts": contexts}
+    >>> judge = rm.ScriptedJudge(sufficiency=0.9)
+    >>> rm.score("context_sufficiency", record, judge=judge).reason
+    'The passages are enough to answer the question (0.90).'
+    """
+    judged = yield from sufficiency(question, contexts, history)
+    details = {"sufficient": int(judged.value >= SUFFICIENT), "no_context": judged.item is None}
+    if judged.item is None:
+        return Score(value=0.0, reason=say("context_sufficiency.no_context"), details=details)
+    grade = say("context_sufficiency.enough" if details["sufficient"] else "context_sufficiency.not_enough")
+    reason = say("context_sufficiency.judged", value=judged.value, grade=grade)
+    if judged.item.reason:
+        reason = say("joined", first=reason, second=judged.item.reason)
+    return Score(value=judged.value, reason=reason, items=(judged.item,), details=details)
+
+
+Decision = Literal["right_answer", "right_refusal", "over_refusal", "false_confidence", "partly", "clarification"]
+
+_VERDICTS: Mapping[Answerable, Mapping[Reply, tuple[Decision, float]]] = {
     "answerable": {
         "answer": ("right_answer", 1.0),
         "refusal": ("over_refusal", 0.0),

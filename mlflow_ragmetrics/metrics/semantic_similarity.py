@@ -1,18 +1,124 @@
-"""Do answer and reference mean nearly the same thing?"""
+"""Do answer and reference mean nearly the same thing? Cosine similarity under one or several embedding models."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import mul
+from statistics import fmean
+from typing import Annotated, Union
 
 from pydantic import Field
 
+from mlflow_ragmetrics.core.composite import agreement
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.question import Steps
+from mlflow_ragmetrics.core.question import Embed, Steps, ask
 from mlflow_ragmetrics.core.score import Score, passes
-from mlflow_ragmetrics.metrics.similarity import Similarity, similarity
+from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError
 from mlflow_ragmetrics.text.messages import Text, say
 
-__all__ = ["semantic_similarity"]
+Vectors = Sequence[Sequence[float]]
+_LONGEST_PIECE = 2000
+_BANDS = (("identical", 0.9), ("very_high", 0.8), ("moderate", 0.5))
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """The mean cosine over the models that answered, −1 to 1; ``failures`` says why others did not."""
+
+    value: float = 0.0
+    models: Mapping[str, float] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def band(self) -> str:
+        """identical from 0.9, very_high from 0.8, moderate from 0.5, else low."""
+        return next((band for band, lowest in _BANDS if passes(self.value, lowest)), "low")
+
+    @property
+    def details(self) -> dict[str, float]:
+        """How many models answered, and how far several of them agree."""
+        count = len(self.models)
+        return {"n_models": count, **({"agreement": agreement(list(self.models.values()))} if count > 1 else {})}
+
+    @property
+    def warnings(self) -> tuple[tuple[str, str], ...]:
+        """One warning per failed model."""
+        return tuple((f"embeddings_failed:{name}", cause) for name, cause in self.failures.items())
+
+
+def similarity(answer: str, reference: str, models: tuple[str, ...] | None = None) -> Steps[Similarity]:
+    """Embed both texts with all (or the named) models at once; a blank side is 0.0 without a call.
+
+    Long texts are cut into pieces, whose vectors are averaged. A model that fails, or whose vectors cannot be
+    compared, has no vote; ``AllJudgesFailedError`` when none is left.
+    """
+    if not answer.strip() or not reference.strip():
+        return Similarity()
+    sides = tuple(pieces(answer)), tuple(pieces(reference))
+    replies: Mapping[str, Union[Vectors, JudgeError]] = yield from ask(Embed(sides[0] + sides[1], models))
+    cosines: dict[str, float] = {}
+    failures: dict[str, str] = {}
+    for name, reply in replies.items():
+        try:
+            cosines[name] = _compared(reply, *map(len, sides))
+        except (JudgeError, ValueError, TypeError) as error:
+            failures[name] = f"{name}: {error}"
+    if not cosines:
+        causes = "; ".join(failures.values()) or f"none of {', '.join(models or ('the models',))} is configured"
+        raise AllJudgesFailedError(f"no embedding model answered ({causes})")
+    return Similarity(fmean(cosines.values()), cosines, failures)
+
+
+def _compared(reply: Vectors | JudgeError, answer_pieces: int, reference_pieces: int) -> float:
+    if isinstance(reply, JudgeError):
+        raise reply
+    if len(reply) != answer_pieces + reference_pieces:
+        raise ValueError(f"{len(reply)} vectors for {answer_pieces + reference_pieces} texts")
+    return cosine(_mean(reply[:answer_pieces]), _mean(reply[answer_pieces:]))
+
+
+def _mean(vectors: Vectors) -> Sequence[float]:
+    if len(vectors) == 1:
+        return vectors[0]
+    return [fmean(column) for column in zip(*vectors, strict=True)]
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """The cosine of the angle between two vectors, clipped to −1 to 1 against rounding; 0.0 for a zero vector.
+
+    ``ValueError`` for vectors of different length, or without a finite direction.
+
+    >>> cosine([3, 4], [4, 3])
+    0.96
+    """
+    if len(one) != len(other):
+        raise ValueError(f"vectors of different length, {len(one)} and {len(other)}")
+    lengths = math.hypot(*one), math.hypot(*other)
+    if not all(map(math.isfinite, lengths)):
+        raise ValueError("a vector that is not finite")
+    if not all(lengths):
+        return 0.0
+    dot = math.fsum(map(mul, one, other))
+    return max(-1.0, min(1.0, dot / lengths[0] / lengths[1]))
+
+
+def pieces(text: str) -> Iterator[str]:
+    """``text`` in pieces of at most 2,000 characters, cut at whitespace where there is any.
+
+    >>> [len(piece) for piece in pieces("word " * 1000)]
+    [1999, 1999, 999]
+    """
+    rest = text.strip()
+    while len(rest) > _LONGEST_PIECE:
+        head = rest[: _LONGEST_PIECE + 1]
+        cut = max(head.rfind(" "), head.rfind("\n"))
+        cut = cut if cut > 0 else _LONGEST_PIECE
+        yield rest[:cut].rstrip()
+        rest = rest[cut:].lstrip()
+    if rest:
+        yield rest
 
 
 @metric(asks=("embeddings",), range=(-1.0, 1.0), source="ragas", aliases=("semantic_similarity_metric",))

@@ -18,7 +18,6 @@ from mlflow_ragmetrics.rows.schema import COUNTED_COLUMNS, DIAGNOSIS, REASON, SC
 if TYPE_CHECKING:
     from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["ITEM", "ScoreColumns"]
 
 TEXTS = pa.list_(pa.string())
 EVIDENCE = pa.struct({"chunk": pa.int32(), "id": pa.string(), "quote": pa.string()})

@@ -18,7 +18,6 @@ from mlflow_ragmetrics.tracking.tables import storable, table_rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TABLES", "TableFile"]
 
 TABLES = (".jsonl", ".parquet")
 """The endings of files that are written while rows come."""

@@ -17,22 +17,11 @@ from mlflow_ragmetrics.rows.schema import ORIGINS, REASON, SCORE_COLUMNS, VALUES
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "ITEM_COLUMNS",
-    "TELLING",
-    "Layout",
-    "has_diagnoses",
-    "items_frame",
-    "judge_slugs",
-    "row_without_texts",
-    "rows_frame",
-]
 
 ITEM_COLUMNS = ("id", "metric", "kind", "text", "verdict", "against", "reason", "support", "evidence", "unbacked")
 
 _FIRST = ("id", "question", "answer")
 _ALWAYS = (*_FIRST, "reference")
-_OPTIONAL = ("contexts", "retrieved_doc_ids", "gold_doc_ids", "history")
 _UNSAFE = re.compile(r"[^\w\-.]+", re.ASCII)
 _ABSENT = Score()
 
@@ -90,7 +79,7 @@ class Layout:
                 if "coverage" in score.details:
                     self._composites.add(key)
                 self._judges.setdefault(key, {}).update(dict.fromkeys(_panel(score)))
-            self._fields |= dict.fromkeys((*_optional_of(row.sample), *row.sample.metadata))
+            self._fields |= dict.fromkeys(_record(row.sample))
 
     def frame(self, rows: Sequence[Row], more: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
         """The table of these rows, all of which were noted; ``more`` as in ``rows_frame``."""
@@ -110,13 +99,11 @@ class Layout:
             for wanted in (VALUES, (REASON,), ORIGINS)
         )
         reserved = {f"{key}{column.suffix}" for key in keys for column in SCORE_COLUMNS} | origins.keys()
-        records = [{**row.sample.metadata, **_fields_of(row.sample)} for row in rows]
-        fields = {
-            plain_text(f"{name}_given" if name in reserved else str(name)): _objects(
-                _plain_column(name, [record.get(name) for record in records])
-            )
-            for name in self._fields
-        }
+        records = [_record(row.sample) for row in rows]
+        fields: dict[str, Any] = {}
+        for name in self._fields:
+            column = plain_text(f"{name}_given" if name in reserved else str(name))
+            fields[column] = _objects([plain(record.get(name)) for record in records])
         named = {name: _objects(column) for name, column in (more or {}).items()}
         first = {name: fields.pop(name) for name in _FIRST}
         others = {name: column for name, column in fields.items() if name not in named}
@@ -204,30 +191,27 @@ def _is_number(value: Any) -> bool:
     return all(map(_is_number, value.values())) if isinstance(value, Mapping) else isinstance(value, (int, float))
 
 
-def _optional_of(sample: Sample) -> list[str]:
-    return [name for name in _OPTIONAL if getattr(sample, name) is not None]
-
-
-def _fields_of(sample: Sample) -> dict[str, Any]:
+def _record(sample: Sample) -> dict[str, Any]:
+    """Fields before metadata, an entry of the metadata as JSON where it is no text, number or truth value."""
     references = list(sample.references or ())
-    reference = references if len(references) > 1 else sample.reference
-    fields: dict[str, Any] = dict(zip(_ALWAYS, (sample.id, sample.question, sample.answer, reference), strict=True))
-    for name in _optional_of(sample):
-        if name == "contexts":
-            fields[name] = [chunk.text for chunk in sample.contexts or ()]
-        elif name == "history":
-            fields[name] = as_json(list(map(asdict, sample.history or ())))
-        else:
-            fields[name] = list(getattr(sample, name))
-    return fields
+    fields = {
+        "id": sample.id,
+        "question": sample.question,
+        "answer": sample.answer,
+        "reference": references if len(references) > 1 else sample.reference,
+        "contexts": sample.texts,
+        "retrieved_doc_ids": sample.retrieved_doc_ids,
+        "gold_doc_ids": sample.gold_doc_ids,
+        "history": as_json(list(map(asdict, sample.history))) if sample.history else None,
+    }
+    known = {name: value for name, value in fields.items() if name in _ALWAYS or value is not None}
+    given = {
+        name: value if value is None or isinstance(value, (str, int, float)) else _as_text(value)
+        for name, value in sample.metadata.items()
+        if name not in known
+    }
+    return {**known, **given}
 
 
-def _plain_column(name: str, values: list[Any]) -> list[Any]:
-    return plain_texts(values) if set(map(type, values)) == {str} else [_plain(name, value) for value in values]
-
-
-def _plain(name: str, value: Any) -> Any:
-    """A field as it is, and an entry of the metadata as text where it is no text, number or truth value."""
-    if name in (*_ALWAYS, *_OPTIONAL) or isinstance(value, (str, int, float, bool)) or value is None:
-        return plain(value)
-    return plain_text(json.dumps(value, ensure_ascii=False, default=str))
+def _as_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -6,7 +6,6 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
@@ -14,104 +13,15 @@ import numpy as np
 from mlflow_ragmetrics.core.score import DOUBTS, Better, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.metrics.documents import RetrievalCounts
-from mlflow_ragmetrics.report.diagnosis import CAUSES, causes_line
-from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import Cause, Failures, Ranking, count_lines, failure_lines
-from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups, describe_totals, totals_of_sums
-from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_interval, bootstrap_intervals
-from mlflow_ragmetrics.statistics.moments import Moments, interval_of_moments, interval_of_totals
+from mlflow_ragmetrics.report.marks import Failures, Ranking
+from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups
+from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_intervals
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
-from mlflow_ragmetrics.text.messages import render
-from mlflow_ragmetrics.tracking.describe import cause_figure
 
-__all__ = ["MARKS", "Summary", "Totals", "figures_of_totals", "group_marks"]
-
-MARKS = (*DOUBTS.values(), "n_fewer_judges")
-"""Counts of rows that stand among the figures only where they are not 0."""
+__all__ = ["Totals", "group_marks"]
 
 _DOUBTS = frozenset(DOUBTS.values())
 _STATUS_COUNTS = {"ok": "n_scored", "skipped": "n_skipped", "error": "n_error"}
-_COUNTS = ("n_scored", "n_skipped", "n_error", "n_measured", "n_no_context")
-_AVERAGES = ("mean", "pass_rate", "coverage")
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The figures of an evaluation whose rows are not kept, and what must be read with them.
-
-    ``metrics`` have the names and values of ``Report.metrics``; ``keys`` are those of the scores, ``rows`` their
-    number, ``causes`` what failed. ``incomplete`` says why the figures are not those of a whole evaluation.
-    """
-
-    metrics: Mapping[str, float]
-    keys: tuple[str, ...]
-    rows: int
-    causes: tuple[Cause, ...] = ()
-    incomplete: str | None = None
-    language: str = "en"
-    usage: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def banner(self) -> list[str]:
-        """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
-        failed = failure_lines(self.causes, self.rows, self.incomplete, self.language)
-        return [*failed, *count_lines(self.keys, self.metrics, self.rows, self.language)]
-
-    @property
-    def notes(self) -> list[str]:
-        """How many rows have each diagnosis, where the metrics tell."""
-        counts: dict[str, int] = {cause: int(self.metrics.get(cause_figure(cause), 0)) for cause in CAUSES}
-        return [render(causes_line(counts), self.language)] if any(counts.values()) else []
-
-    def check(self, *, min_scored: MinScored | None = None, **fail_under: float) -> None:
-        """``GateError`` when a figure is under its limit or too few rows were measured; as ``Report.check``."""
-        found = check_figures(
-            self.metrics, fail_under, min_scored, keys=self.keys, rows=self.rows, incomplete=self.incomplete
-        )
-        raise_failures(found)
-
-
-def figures_of_totals(
-    totals: Mapping[str, float],
-    *,
-    values: Sequence[float] | None = None,
-    groups: tuple[Vector, Vector] | None = None,
-) -> dict[str, float]:
-    """The figures of one metric, as ``report.summary`` has them, from what one pass over its scores finds.
-
-    ``totals``: the counts ``n_scored``, ``n_skipped``, …, the averages ``mean``, ``pass_rate`` and ``coverage``, and
-    of the scores ``deviation``, ``skewness``, ``least``, ``most`` and ``n_between`` (how many are neither 0 nor 1).
-    ``values``: the scores themselves, where there are no more than a report resamples; else their interval follows from
-    the moments, as a report's does. ``groups``: count and sum of each group's scores.
-    """
-    figures = {name: totals[name] for name in (*_COUNTS, *_AVERAGES) if name in totals}
-    figures |= {name: totals[name] for name in MARKS if totals.get(name)}
-    rows = int(totals["n_scored"])
-    if not rows:
-        return figures
-    if groups is not None:
-        return figures | _over_groups(totals, *groups)
-    is_binary = totals["n_between"] == 0
-    if values is not None:
-        interval = bootstrap_interval(values)
-    else:
-        shape = {name: totals.get(name, 0.0) for name in ("mean", "deviation", "skewness", "least", "most")}
-        interval = interval_of_moments(Moments(rows, **shape, is_binary=is_binary))
-    return figures | _limits(interval)
-
-
-def _over_groups(totals: Mapping[str, float], counts: Vector, sums: Vector) -> dict[str, float]:
-    """Interval, number of groups, design effect and mark."""
-    scored = counts > 0
-    found = totals_of_sums(
-        counts[scored],
-        sums[scored],
-        squares=totals["n_scored"] * (totals["deviation"] ** 2 + totals["mean"] ** 2),
-        least=totals["least"],
-        most=totals["most"],
-        is_binary=totals["n_between"] == 0,
-    )
-    return _limits(interval_of_totals(found)) | group_marks(describe_totals(found)[0])
 
 
 def _limits(interval: tuple[float, float] | None) -> dict[str, float]:
@@ -123,6 +33,7 @@ class Totals:
 
     def __init__(self, rows: Iterable[Row] = (), keys: Iterable[str] = ()) -> None:
         self.rows = 0
+        self.kept_all = True  # whether the report of these totals holds all their rows
         self.failures = Failures()
         self._metrics = {key: _MetricTotals() for key in keys}
         self._retrieval: RetrievalCounts | None = None
@@ -164,7 +75,8 @@ class Totals:
     def ranking(self) -> Ranking:
         """The order of the worst rows: by the first composite that was scored, else by the worst score of each row."""
         composite = next((key for key in self.composites if self._metrics[key].counts["n_scored"]), None)
-        return Ranking(self.keys, self.better, composite)
+        keys = sorted(self.keys, key=lambda key: key not in self.composites)
+        return Ranking(keys, self.better, composite)
 
     @property
     def matrix(self) -> Matrix:

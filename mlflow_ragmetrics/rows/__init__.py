@@ -1,6 +1,5 @@
 """Data as people have it (files, frames, lists, streams) -> rows and samples."""
 
-from mlflow_ragmetrics.rows.data import Data, digest, read_rows, read_samples
-from mlflow_ragmetrics.rows.joining import Joined, join
+from mlflow_ragmetrics.rows.data import Data, Joined, digest, join, read_rows, read_samples
 
 __all__ = ["Data", "Joined", "digest", "join", "read_rows", "read_samples"]

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from mlflow_ragmetrics.core.sample import FIELDS
 
-__all__ = ["ALIASES", "ALIASES_BY_NATURE", "ANSWERABLE_NAMES", "RECORD_FIELDS"]
-
 RECORD_FIELDS = ("id", *FIELDS)
 """The canonical names that a record may use and a column mapping may name."""
 

@@ -8,22 +8,21 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from itertools import chain, islice
 from typing import Any
 
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.rows.exports import mapping_of_row, records_of_exports, rows_of_container
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
+from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
+from mlflow_ragmetrics.rows.exports import records_of_exports
+from mlflow_ragmetrics.rows.fields import FIELD_OF
 from mlflow_ragmetrics.rows.files import NEVER_BLANK, check_delimiter, extension_of, read_file
 from mlflow_ragmetrics.rows.record import check_columns, to_sample, with_ids
-from mlflow_ragmetrics.rows.trace_search import SCHEME, read_traces
-from mlflow_ragmetrics.rows.traces import record_of_trace
-from mlflow_ragmetrics.rows.values import is_missing
-
-__all__ = ["digest", "Data", "read_rows", "read_samples"]
+from mlflow_ragmetrics.rows.traces import SCHEME, read_traces, record_of_trace
+from mlflow_ragmetrics.rows.values import is_missing, text_of
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -47,26 +46,15 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
-    if is_missing(value):
-        return None
-    if isinstance(value, float):
-        return value
-    return _plain_object(value)
-
-
-def _plain_object(value: Any) -> Any:
-    if is_dataclass(value):
-        plain = {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-        if isinstance(value, Sample) and value.history is None:  # so that a digest from before it was read still holds
-            del plain["history"]
-        return plain
-    if callable(getattr(value, "tolist", None)):
-        return _plain(value.tolist())
     if isinstance(value, (set, frozenset)):
         return sorted(json.dumps(_plain(each), sort_keys=True) for each in value)
-    if hasattr(value, "page_content"):
-        return [value.page_content, _plain(getattr(value, "metadata", None)), getattr(value, "id", None)]
-    return _ADDRESS.sub("", repr(value))
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if callable(getattr(value, "tolist", None)):
+        return _plain(value.tolist())
+    if is_missing(value):
+        return None
+    return value if isinstance(value, float) else _ADDRESS.sub("", repr(value))
 
 
 Data = Any
@@ -90,8 +78,7 @@ def read_rows(data: Data, delimiter: str | None = None) -> Iterator[Any]:
     if isinstance(data, str) and data.startswith(SCHEME):
         yield from _checked_rows(read_traces(data))
     elif isinstance(data, str) and data.startswith(RUNS):
-        from mlflow_ragmetrics.rows.results import results_of
-        from mlflow_ragmetrics.rows.stored_rows import stored_samples
+        from mlflow_ragmetrics.rows.results import results_of, stored_samples
 
         yield from stored_samples(results_of(data.removeprefix(RUNS)))
     elif isinstance(data, (str, os.PathLike)):
@@ -101,11 +88,22 @@ def read_rows(data: Data, delimiter: str | None = None) -> Iterator[Any]:
 
 
 def _checked_rows(data: Data) -> Iterator[Any]:
-    for number, given in enumerate(_raw_rows(rows_of_container(data)), start=1):
-        row = given if isinstance(given, Sample) else record_of_trace(given) or mapping_of_row(given)
+    for number, given in enumerate(_rows_in(data), start=1):
+        row = given if isinstance(given, Sample) else record_of_trace(given) or _mapping_of_row(given)
         if not isinstance(row, (Mapping, Sample)) and not callable(getattr(row, "to_dict", None)):
             raise InvalidDataError(f"Row {number} is {kind_of(row)}, but must be a mapping from names to values.")
         yield row
+
+
+def _mapping_of_row(row: Any) -> Any:
+    """A row that is an object of another library (a model of pydantic, a dataclass, a named tuple) as a mapping."""
+    if isinstance(row, Mapping):
+        return row
+    if callable(getattr(row, "model_dump", None)):
+        return row.model_dump()
+    if is_dataclass(row) and not isinstance(row, type):
+        return {each.name: getattr(row, each.name) for each in fields(row)}
+    return row._asdict() if callable(getattr(row, "_asdict", None)) else row
 
 
 def read_samples(
@@ -148,17 +146,25 @@ def _mapped(rows: Iterator[Any], columns: Mapping[str, str]) -> Iterator[Sample]
         yield row if isinstance(row, Sample) else to_sample({**absent, **row}, columns)
 
 
-def _raw_rows(data: Any) -> Iterable[Any]:
-    frame = getattr(data, "df", None)
+def _rows_in(data: Any) -> Iterable[Any]:
+    """The rows of a frame, a table, or the object in which another library keeps a data set."""
+    if isinstance(data, Mapping) and data and all(hasattr(each, "column_names") for each in data.values()):
+        names = ", ".join(map(repr, data))
+        message = f"The data is several data sets ({names}); give one of them, as in data[{next(iter(data))!r}]."
+        raise InvalidDataError(message)
+    if callable(getattr(data, "collect", None)) and hasattr(data, "collect_schema"):  # a lazy frame of Polars
+        data = data.collect()
+    frame = getattr(data, "df", data)
     if hasattr(frame, "itertuples"):
-        data = frame
-    if hasattr(data, "itertuples"):
-        return _frame_rows(data)
+        return _frame_rows(frame)
+    if hasattr(data, "test_cases") and hasattr(data, "goldens"):  # deepeval: cases have answers, goldens may have
+        return [*data.test_cases] or [*data.goldens]
     if callable(getattr(data, "iter_rows", None)):
         rows: Iterable[Any] = data.iter_rows(named=True)
         return rows
-    if callable(getattr(data, "to_batches", None)):
-        return (row for batch in data.to_batches() for row in batch.to_pylist())
+    if hasattr(data, "to_batches") or hasattr(data, "read_next_batch"):
+        batches = data.to_batches() if hasattr(data, "to_batches") else data
+        return (row for batch in batches for row in batch.to_pylist())
     if isinstance(data, Iterable) and not isinstance(data, (Mapping, bytes, Sample)):
         return data
     raise InvalidDataError(
@@ -168,9 +174,138 @@ def _raw_rows(data: Any) -> Iterable[Any]:
 
 
 def _frame_rows(frame: Any) -> Iterator[dict[Any, Any]]:
+    if frame.index.name == "context.span_id":  # Phoenix, which calls what was retrieved context or reference
+        frame = frame.rename(columns={} if "context" in frame.columns else {"reference": "contexts"})
+        frame = frame if "context.span_id" in frame.columns else frame.reset_index()
     names = list(frame.columns)
     repeated = next((name for name, count in Counter(names).items() if count > 1), None)
     if repeated is not None:
         raise InvalidDataError(f"The frame has the column {repeated!r} twice; rename one of them.")
     for values in frame.itertuples(index=False, name=None):
         yield dict(zip(names, values, strict=True))
+
+
+_SHOWN = 5
+_ID_NAMES = ("id", *ALIASES["id"])
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The rows of both sources: matched ones, then results without a reference, then references without a result.
+
+    ``warning`` names what did not match, or is ``None``.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    results_only: tuple[str, ...] = ()
+    references_only: tuple[str, ...] = ()
+    warning: str | None = None
+
+
+def join(results: Data, references: Data, on: str = "qid", *, delimiter: str | None = None) -> Joined:
+    """Join ``results`` (answer, contexts, retrieved ids) with ``references``: what is known of the same questions.
+
+    Rows match by the text of ``on``, or in a source without it by its id under another name. Unmatched rows stay, so
+    that they are counted; what they lack is missing. From ``references`` come the reference and the gold ids, and
+    the question where the two differ (the warning counts such rows); an ``answer`` there is the reference, unless
+    the source has one, and ``contexts`` there become ``reference_contexts`` among the metadata. ``delimiter``: what
+    separates the cells of text tables, where that is not found out.
+
+    Raises:
+        InvalidDataError: where a source has no ids or repeats one, or the two have no id in common.
+    """
+    given, known = _by_id(results, on, "results", delimiter), _by_id(references, on, "references", delimiter)
+    results_only = tuple(key for key in given if key not in known)
+    references_only = tuple(key for key in known if key not in given)
+    if len(results_only) == len(given):
+        raise InvalidDataError(
+            f"No id of the results is among the references (results: {_first_few(results_only)}; references: "
+            f"{_first_few(references_only)}); check `on`, now {on!r}."
+        )
+    matched = [key for key in given if key in known]
+    rows = tuple(
+        {"id": key, **_merged(given.get(key, {}), known.get(key, {}))}
+        for key in (*matched, *results_only, *references_only)
+    )
+    differing = [key for key in matched if _questions_differ(given[key], known[key])]
+    warnings = (
+        (results_only, f"{len(results_only)} of {len(given)} results have no reference"),
+        (references_only, f"{len(references_only)} of {len(known)} references have no result"),
+        (differing, f"{len(differing)} rows have a different question from their reference, whose question is used"),
+    )
+    warning = " ".join(f"{sentence}: {_first_few(keys)}." for keys, sentence in warnings if keys)
+    return Joined(rows, results_only, references_only, warning or None)
+
+
+def _by_id(data: Data, on: str, source: str, delimiter: str | None) -> dict[str, Mapping[str, Any]]:
+    rows: dict[str, Mapping[str, Any]] = {}
+    numbers: dict[str, int] = {}
+    for number, row in enumerate(read_rows(data, delimiter), start=1):
+        key = _id_of(row, on, f"Row {number} of the {source}")
+        if key in rows:
+            raise InvalidDataError(f"Rows {numbers[key]} and {number} of the {source} have the same id {key!r}.")
+        rows[key], numbers[key] = {name: value for name, value in row.items() if name != on}, number
+    if not rows:
+        raise InvalidDataError(f"The {source} have no rows.")
+    return rows
+
+
+def _id_of(row: Mapping[str, Any], on: str, place: str) -> str:
+    name = next((name for name in (on, *_ID_NAMES) if name in row), None)
+    if name is None:
+        there = ", ".join(repr(each) for each in list(row)[:20])
+        raise InvalidDataError(f"{place} has no id: neither {on!r} nor {', '.join(_ID_NAMES)} is among {there}.")
+    try:
+        key = (text_of(row[name], name) or "").strip()
+    except InvalidFieldError as error:
+        raise InvalidDataError(f"{place} has no usable id: {error}") from error
+    if not key:
+        raise InvalidDataError(f"{place} has a blank id in {name!r}.")
+    return key
+
+
+def _merged(result: Mapping[str, Any], reference: Mapping[str, Any]) -> dict[str, Any]:
+    known = _known_fields(reference)
+    row = {name: value for name, value in result.items() if FIELD_OF.get(name) not in ("id", *known)}
+    for name, value in known.items():
+        row[name if name not in row or _equal(row[name], value) else f"reference_{name}"] = value
+    return row
+
+
+def _known_fields(reference: Mapping[str, Any]) -> dict[str, Any]:
+    """The reference's row by canonical names, with what a system would have given under names of its own."""
+    known: dict[str, Any] = {}
+    for name, value in reference.items():
+        field = FIELD_OF.get(name)
+        if field in ("question", "reference", "gold_doc_ids"):
+            if not is_missing(value):
+                known.setdefault(field, value)
+        elif field in ("contexts", "retrieved_doc_ids") or name in ALIASES_BY_NATURE["contexts"]:
+            known[f"reference_{field or name}"] = value
+        elif field is None:
+            known[name] = value
+    answer = next(iter(_values(reference, "answer")), None)
+    return known if answer is None else {"reference": answer, **known}
+
+
+def _values(row: Mapping[str, Any], field: str) -> list[Any]:
+    """What a row has under the names of ``field``."""
+    return [value for name, value in row.items() if FIELD_OF.get(name) == field and not is_missing(value)]
+
+
+def _questions_differ(result: Mapping[str, Any], reference: Mapping[str, Any]) -> bool:
+    asked, known = ({str(value).strip() for value in _values(row, "question")} for row in (result, reference))
+    return bool(asked and known and asked.isdisjoint(known))
+
+
+def _equal(one: object, other: object) -> bool:
+    try:
+        return bool(one == other)
+    except (ValueError, TypeError):  # arrays of several values: both are kept
+        return False
+
+
+def _first_few(keys: Iterable[str]) -> str:
+    listed = list(keys)
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return ", ".join(listed[:_SHOWN]) + more

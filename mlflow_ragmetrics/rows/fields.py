@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_FIELDS
-from mlflow_ragmetrics.rows.conversation import tool_chunks_in
-from mlflow_ragmetrics.rows.messages import answer_in, mapping_of, messages_of, question_in, reference_in
+from mlflow_ragmetrics.rows.messages import (
+    answer_in,
+    mapping_of,
+    messages_of,
+    question_in,
+    reference_in,
+    tool_chunks_in,
+)
 from mlflow_ragmetrics.rows.values import are_texts, chunks_of, elements_of, is_missing, text_of, texts_of
-
-__all__ = [
-    "FIELD_OF",
-    "MISSING",
-    "MLFLOW_COLUMNS",
-    "RECORD_NAMES",
-    "Reading",
-    "expected_field",
-    "fits",
-    "nested_field",
-    "nested_metadata",
-    "read_by_nature",
-    "read_field",
-]
 
 FIELD_OF: Mapping[str, str] = {name: field for field in RECORD_FIELDS for name in (field, *ALIASES[field])}
 """Every accepted name (canonical or alias) -> canonical field."""
@@ -36,6 +28,12 @@ MLFLOW_COLUMNS = ("inputs", "outputs", "expectations")
 """The columns of an MLflow evaluation row, each of which holds a mapping."""
 
 _READ_ELSEWHERE = frozenset({"messages", "choices", "content", "expected_facts", "expected_retrieved_context"})
+
+
+_NESTED = {
+    **dict.fromkeys(("contexts", "retrieved_doc_ids", "history"), ("outputs", "inputs")),
+    **dict.fromkeys(("reference", "gold_doc_ids"), ("expectations",)),
+}
 
 
 class Reading(NamedTuple):
@@ -53,21 +51,29 @@ class Reading(NamedTuple):
 MISSING = Reading()
 
 
-def read_field(field: str, found: Mapping[str, Any], mapped: bool = False) -> Reading:
+def read_field(field: str, found: Mapping[str, Any]) -> Reading:
     """Read ``field`` from ``found``, the entries of a record under its canonical name and its aliases.
 
-    The canonical name beats aliases, unless its value is missing; aliases must agree. ``mapped``: the only entry was
-    named by a column mapping.
+    The canonical name beats aliases, unless its value is missing; aliases must agree.
     """
-    if field in found and not mapped:
-        reading = _read(field, field, found[field])
-        if len(found) == 1 or not reading.empty:
-            return reading
-    elif len(found) == 1:
-        ((name, value),) = found.items()
-        return _read(field, name, value)
-    names = (*ALIASES[field], *ALIASES_BY_NATURE.get(field, ()))
-    return _agreed(field, {name: _read(field, name, found[name]) for name in names if name in found})
+    if len(found) == 1:
+        ((only, value),) = found.items()
+        return _read(field, only, value)
+    readings = {name: _read(field, name, value) for name, value in found.items()}
+    present = {name: reading for name, reading in readings.items() if not reading.empty}
+    if field in present:
+        return present[field]
+    readable = {name: reading for name, reading in present.items() if reading.problem is None}
+    if not present:
+        return MISSING
+    (name, reading), *others = (readable or present).items()
+    differing = next((other for other, another in others if another.value != reading.value), None)
+    if differing is None:
+        return reading
+    return Reading(
+        problem=f"`{field}` is given as `{name}` and as `{differing}` with different values; keep one of them, "
+        f"or say which one counts with columns={{{field!r}: {name!r}}}."
+    )
 
 
 def fits(field: str, value: object) -> bool:
@@ -82,85 +88,70 @@ def read_by_nature(field: str, entries: Mapping[Any, Any]) -> Reading:
     return read_field(field, found) if found else MISSING
 
 
-def nested_field(row: Mapping[Any, Any], field: str) -> Reading:
-    """``field``, under any of its names, as ``outputs`` has it, else ``inputs``."""
-    for column in ("outputs", "inputs"):
-        reading = _field_in(row.get(column), field)
-        if not reading.empty:
-            return reading
-    return MISSING
+def read_nested(row: Mapping[Any, Any]) -> tuple[dict[str, Reading], dict[str, Any]]:
+    """The fields in the columns of MLflow, and what else these hold, by column: it belongs to the metadata.
 
-
-def expected_field(row: Mapping[Any, Any], field: str) -> Reading:
-    """``field`` as ``expectations`` has it.
-
-    A reference is ``expected_response`` (or an alias of reference), else the ``expected_facts`` joined by newlines;
-    gold ids are the ``doc_uri`` of each element of ``expected_retrieved_context``.
+    What is right is in ``expectations``: a reference is ``expected_response`` (or an alias of reference), else the
+    ``expected_facts`` joined by newlines; gold ids are the ``doc_uri`` of each element of
+    ``expected_retrieved_context``. Other fields are in ``outputs``, else in ``inputs``.
     """
-    expectations = mapping_of(row.get("expectations"))
-    reading = _field_in(expectations, field)
-    if not reading.empty or not expectations:
-        return reading
-    try:
-        if field == "reference":
-            facts = texts_of(expectations.get("expected_facts"), field)
-            return Reading(("\n".join(facts),) if facts else None)
-        return Reading(_document_uris(expectations.get("expected_retrieved_context")))
-    except InvalidFieldError as error:
-        return Reading(problem=f"{error} It was read from `expectations`.")
-
-
-def nested_metadata(row: Mapping[Any, Any]) -> dict[str, dict[str, Any]]:
-    """What MLflow's columns hold besides fields, by column: it belongs to the metadata."""
+    columns = {column: mapping_of(row.get(column)) for column in MLFLOW_COLUMNS}
+    inner = {column: entries_by_field(entries, {}) for column, entries in columns.items()}
+    readings: dict[str, Reading] = {}
+    for field, names in _NESTED.items():
+        for column in names:
+            if readings.get(field, MISSING).empty:
+                found, rest = inner[column]
+                readings[field] = read_field(field, found[field]) if field in found else read_by_nature(field, rest)
+            if field == "contexts" and readings[field].empty:
+                readings[field] = Reading(tool_chunks_in(columns[column].get("messages")))
+    for field, read in (("reference", _expected_facts), ("gold_doc_ids", _document_uris)):
+        if readings[field].empty:
+            try:
+                readings[field] = Reading(read(columns["expectations"]))
+            except InvalidFieldError as error:
+                readings[field] = Reading(problem=f"{error} It was read from `expectations`.")
     extra = {
-        column: {
-            str(name): value
-            for name, value in mapping_of(row.get(column)).items()
-            if name not in FIELD_OF and name not in _READ_ELSEWHERE
-        }
-        for column in MLFLOW_COLUMNS
+        column: {str(name): value for name, value in rest.items() if name not in _READ_ELSEWHERE}
+        for column, (_, rest) in inner.items()
     }
-    return {column: entries for column, entries in extra.items() if entries}
+    return readings, {column: entries for column, entries in extra.items() if entries}
 
 
-def _field_in(column: object, field: str) -> Reading:
-    entries = mapping_of(column)
-    present = {name: each for name, each in entries.items() if FIELD_OF.get(name) == field and not is_missing(each)}
-    if field == "contexts" and {"retrieval_context", "retrievalContext"} & entries.keys():
-        present.pop("context", None)
-    if field == "history" and not all(fits(field, each) for each in present.values()):
-        present = {}
-    reading = read_field(field, present) if present else read_by_nature(field, entries)
-    if reading.empty and field == "contexts":
-        return Reading(tool_chunks_in(entries.get("messages")))
-    return reading
+def entries_by_field(
+    row: Mapping[Any, Any], columns: Mapping[str, str]
+) -> tuple[dict[str, dict[str, Any]], dict[Any, Any]]:
+    """The entries under the names of each field, and those that belong to no field."""
+    found = {field: {name: row[name]} for field, name in columns.items()}
+    taken = set(columns.values())
+    rest: dict[Any, Any] = {}
+    for name, value in row.items():
+        field = FIELD_OF.get(name)
+        if name in taken:
+            continue
+        if field is None or (field == "history" and not is_missing(value) and not fits(field, value)):
+            rest[name] = value
+        elif field not in columns:
+            found.setdefault(field, {})[name] = value
+    contexts = found.get("contexts", {})
+    if "context" in contexts and not contexts.keys().isdisjoint(("retrieval_context", "retrievalContext")):
+        rest["context"] = contexts.pop("context")  # deepeval's is the ideal one
+    return found, rest
 
 
-def _agreed(field: str, readings: Mapping[str, Reading]) -> Reading:
-    present = {name: reading for name, reading in readings.items() if not reading.empty}
-    readable = {name: reading for name, reading in present.items() if reading.problem is None}
-    chosen = next(iter((readable or present).items()), None)
-    if chosen is None:
-        return MISSING
-    name, reading = chosen
-    for other, another in readable.items():
-        if another.value != reading.value:
-            return Reading(
-                problem=f"`{field}` is given as `{name}` and as `{other}` with different values; keep one of them, "
-                f"or say which one counts with columns={{{field!r}: {name!r}}}."
-            )
-    return reading
+_UNWRAPPED: Mapping[str, Callable[[object], object]] = {
+    "question": question_in,
+    "answer": answer_in,
+    "reference": reference_in,
+}
+"""How the value of an alias is found: chains take and give mappings and messages under such names."""
 
 
 def _read(field: str, name: str, value: object) -> Reading:
     try:
-        if name != field and field == "question":
-            value = question_in(value)
-        elif name != field and field == "answer":
-            value = answer_in(value)
-        elif name != field and field == "reference":
-            value = reference_in(value)
-        return Reading(_value(field, value))
+        if name == field or field not in _UNWRAPPED:
+            return Reading(_value(field, value))
+        return Reading(_value(field, _UNWRAPPED[field](value)))
     except InvalidFieldError as error:
         where = "" if name == field else f" It was read from `{name}`."
         return Reading(problem=f"{error}{where}")
@@ -193,16 +184,18 @@ def _references(value: object) -> tuple[str, ...] | None:
     return None if text is None else (text,)
 
 
-def _document_uris(value: object) -> tuple[str, ...] | None:
+def _expected_facts(expectations: Mapping[Any, Any]) -> tuple[str, ...] | None:
+    facts = texts_of(expectations.get("expected_facts"), "reference")
+    return ("\n".join(facts),) if facts else None
+
+
+def _document_uris(expectations: Mapping[Any, Any]) -> tuple[str, ...] | None:
     """The ``doc_uri`` of each element of ``expected_retrieved_context`` (a mapping, or the URI itself)."""
-    elements = elements_of(value, "gold_doc_ids")
+    elements = elements_of(expectations.get("expected_retrieved_context"), "gold_doc_ids")
     if elements is None:
         return None
     uris = [element.get("doc_uri") if isinstance(element, Mapping) else element for element in elements]
-    for element, uri in zip(elements, uris, strict=True):
-        if isinstance(element, Mapping) and is_missing(uri):
-            raise InvalidFieldError(
-                "`gold_doc_ids` cannot be read: an element of `expected_retrieved_context` has no `doc_uri`.",
-                field="gold_doc_ids",
-            )
+    if any(isinstance(element, Mapping) and is_missing(uri) for element, uri in zip(elements, uris, strict=True)):
+        message = "`gold_doc_ids` cannot be read: an element of `expected_retrieved_context` has no `doc_uri`."
+        raise InvalidFieldError(message, field="gold_doc_ids")
     return texts_of(uris, "gold_doc_ids")

@@ -20,10 +20,8 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from mlflow_ragmetrics.core.options import kind_of, shown
-from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingExtraError
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
-
-__all__ = ["NEVER_BLANK", "check_delimiter", "extension_of", "read_file"]
 
 Row = dict[str, Any]
 
@@ -54,7 +52,6 @@ def read_file(path: str | os.PathLike[str], delimiter: str | None = None) -> Ite
 
     Raises:
         InvalidDataError: one sentence that names the file, the line or row and what is accepted.
-        MissingExtraError: for a Parquet file without pyarrow.
     """
     file = Path(path)
     try:
@@ -119,57 +116,56 @@ def _files_in(folder: Path) -> list[Path]:
     return found
 
 
-def _read_parquet(file: Path) -> Iterator[Row]:
+@contextmanager
+def _arrow_errors(file: Path, name: str) -> Iterator[None]:
+    import pyarrow
+
     try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtraError(f"{file} needs pyarrow to be read: pip install pyarrow.") from error
-    try:
-        # page by page: by default a row group, which may be the whole file, is first read to its end
-        with pyarrow.parquet.ParquetFile(file, buffer_size=_PAGE_BYTES, pre_buffer=False) as table:
-            _check_expansion(file, table.metadata)
-            first = next(table.iter_batches(batch_size=1, use_threads=False), None)
-            size = 0 if first is None else first.nbytes
-            if size > _limit("RAGMETRICS_MAX_CELL_MB") * max(1, table.metadata.num_columns):
-                raise _too_long(f"{file}, row 1", "a cell", "RAGMETRICS_MAX_CELL_MB")
-            # values that are stored once may stand in every row: a batch is sized by what a row takes in memory
-            rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, size)))
-            for batch in table.iter_batches(batch_size=rows, use_threads=False):  # each thread keeps memory of its own
-                yield from batch.to_pylist()
+        yield
     except InvalidDataError:
         raise
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # also texts that are not UTF-8
-        raise InvalidDataError(f"{file} cannot be read as Parquet: {error}.") from error
+        raise InvalidDataError(f"{file} cannot be read as {name}: {error}.") from error
+
+
+def _read_parquet(file: Path) -> Iterator[Row]:
+    import pyarrow.parquet
+
+    # page by page: by default a row group, which may be the whole file, is first read to its end
+    options: dict[str, Any] = {"buffer_size": _PAGE_BYTES, "pre_buffer": False}
+    with _arrow_errors(file, "Parquet"), pyarrow.parquet.ParquetFile(file, **options) as table:
+        _check_expansion(file, table.metadata)
+        first = next(table.iter_batches(batch_size=1, use_threads=False), None)
+        size = 0 if first is None else first.nbytes
+        if size > _limit("RAGMETRICS_MAX_CELL_MB") * max(1, table.metadata.num_columns):
+            raise _too_long(f"{file}, row 1", "a cell", "RAGMETRICS_MAX_CELL_MB")
+        # values that are stored once may stand in every row: a batch is sized by what a row takes in memory
+        rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, size)))
+        for batch in table.iter_batches(batch_size=rows, use_threads=False):  # each thread keeps memory of its own
+            yield from batch.to_pylist()
 
 
 def _read_arrow(file: Path) -> Iterator[Row]:
     """Arrow's IPC format: as a stream, as Hugging Face writes it, or as a file."""
     import pyarrow
 
-    try:
-        with pyarrow.memory_map(str(file)) as source:
-            is_file = source.read(6) == b"ARROW1"
-            source.seek(0)
-            if is_file:
-                reader = pyarrow.ipc.open_file(source)
-                batches: Any = (reader.get_batch(number) for number in range(reader.num_record_batches))
-            else:
-                batches = pyarrow.ipc.open_stream(source)
-            for batch in batches:
-                for start in range(0, batch.num_rows, _BATCH_ROWS):
-                    yield from batch.slice(start, _BATCH_ROWS).to_pylist()
-    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise InvalidDataError(f"{file} cannot be read as Arrow: {error}.") from error
+    with _arrow_errors(file, "Arrow"), pyarrow.memory_map(str(file)) as source:
+        is_file = source.read(6) == b"ARROW1"
+        source.seek(0)
+        batches: Any = pyarrow.ipc.open_file(source) if is_file else pyarrow.ipc.open_stream(source)
+        if is_file:
+            batches = map(batches.get_batch, range(batches.num_record_batches))
+        for batch in batches:
+            for start in range(0, batch.num_rows, _BATCH_ROWS):
+                yield from batch.slice(start, _BATCH_ROWS).to_pylist()
 
 
 def _check_expansion(file: Path, metadata: Any) -> None:
     """Refuse a file of which one part, read as a whole, would fill the memory."""
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        if max((group.column(n).total_uncompressed_size for n in range(group.num_columns)), default=0) > _limit(
-            "RAGMETRICS_MAX_EXPANDED_MB"
-        ):
+        sizes = [group.column(column).total_uncompressed_size for column in range(group.num_columns)]
+        if max(sizes, default=0) > _limit("RAGMETRICS_MAX_EXPANDED_MB"):
             raise _too_long(str(file), f"a column of its row group {number + 1}", "RAGMETRICS_MAX_EXPANDED_MB")
 
 
@@ -180,9 +176,8 @@ def _limit(name: str) -> int:
 
 
 def _too_long(place: str, what: str, name: str) -> InvalidDataError:
-    return InvalidDataError(
-        f"{place}: {what} is longer than {_limit(name) // _MIB} MB; {name} in the environment sets it."
-    )
+    most = _limit(name) // _MIB
+    return InvalidDataError(f"{place}: {what} is longer than {most} MB; {name} in the environment sets it.")
 
 
 @contextmanager
@@ -218,19 +213,19 @@ def _encoding_of(file: Path) -> str:
 
         found = from_bytes(beginning.rpartition(b"\n")[0] or beginning).best()
         if found is not None and found.coherence >= _LEAST_COHERENCE:
-            _say(f"{file} is not UTF-8 text and was read as {found.encoding}; save it as UTF-8 if that is wrong")
+            sentence = f"{file} is not UTF-8 text and was read as {found.encoding}; save it as UTF-8 if that is wrong"
+            warnings.warn(sentence, stacklevel=2)
             return found.encoding
     return "utf-8-sig"
 
 
 def _bounded_lines(stream: TextIO, file: Path) -> Iterator[str]:
     """The lines of a file, none of them longer than the limit: a small file may expand to one that fills the memory."""
-    longest, number = _limit("RAGMETRICS_MAX_LINE_MB"), 1
-    while line := stream.readline(longest + 1):
+    longest = _limit("RAGMETRICS_MAX_LINE_MB")
+    for number, line in enumerate(iter(lambda: stream.readline(longest + 1), ""), start=1):
         if len(line) > longest:
             raise _too_long(f"{file}, line {number}", "the line", "RAGMETRICS_MAX_LINE_MB")
         yield line
-        number += 1
 
 
 def _read_delimited(file: Path, delimiter: str | None, usual: str) -> Iterator[Row]:
@@ -267,13 +262,10 @@ def _delimiter_of(lines: list[str], usual: str, file: Path) -> str:
         if len(lines) == _LOOK_AHEAD_LINES:  # a cell of several lines may go on after them
             del widths[-1]
         if delimiter != usual and len(set(widths)) == 1 and widths[0] > 1:
-            _say(f"the cells of {file} are separated by {name}, not {_DELIMITERS[usual]}, and were read so")
+            sentence = f"the cells of {file} are separated by {name}, not {_DELIMITERS[usual]}, and were read so"
+            warnings.warn(sentence, stacklevel=2)
             return delimiter
     return usual
-
-
-def _say(sentence: str) -> None:
-    warnings.warn(sentence, UserWarning, stacklevel=2)
 
 
 def _cells(reader: Any, file: Path) -> Iterator[list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
@@ -10,6 +9,7 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.fields import FIELD_OF
+from mlflow_ragmetrics.rows.messages import mapping_of
 from mlflow_ragmetrics.rows.values import is_missing
 
 if TYPE_CHECKING:
@@ -17,19 +17,6 @@ if TYPE_CHECKING:
 
     from mlflow_ragmetrics.rows.results import Results
 
-__all__ = [
-    "SESSION",
-    "SESSION_FIELDS",
-    "Groups",
-    "results_groups",
-    "sample_groups",
-    "sample_slices",
-    "sample_value",
-    "session_field",
-    "table_groups",
-    "table_session_field",
-    "table_slices",
-]
 
 SESSION = "mlflow.trace.session"
 """The metadata field in which MLflow keeps the conversation of a trace."""
@@ -49,13 +36,14 @@ def sample_groups(samples: Iterable[Sample], name: str) -> list[str]:
 
     A sample without a value is a group of its own. ``InvalidOptionError`` (``param="groups"``) where none has one.
     """
-    there = list(samples)
-    return _group_names([sample_value(sample, name) for sample in there], name, lambda: _names_of(there))
+    return _group_names(sample_slices(list(samples), name, param="groups"))
 
 
 def sample_slices(samples: Sequence[Sample], name: str, *, param: str = "by") -> list[Union[str, None]]:
     """The slice of each sample, by the value that ``sample_groups`` would read; ``None`` where it has none."""
-    return _present([sample_value(sample, name) for sample in samples], name, param, lambda: _names_of(samples))
+    values = [sample_value(sample, name) for sample in samples]
+    fields = [field for field in _FIELDS if any(getattr(sample, field) is not None for sample in samples)]
+    return _present(values, name, param, [*fields, *(each for sample in samples for each in sample.metadata)])
 
 
 def session_field(samples: Sequence[Sample]) -> Union[str, None]:
@@ -65,12 +53,12 @@ def session_field(samples: Sequence[Sample]) -> Union[str, None]:
 
 def table_session_field(table: pd.DataFrame) -> Union[str, None]:
     """``session_field`` of the rows of a report's table."""
-    return _shared_field(lambda name: _table_column(table, name))
+    return _shared_field(lambda name: _table_values(table, name))
 
 
-def table_slices(table: pd.DataFrame, name: str) -> list[Union[str, None]]:
+def table_slices(table: pd.DataFrame, name: str, *, param: str = "by") -> list[Union[str, None]]:
     """The slice of each row of a report's table; ``None`` where it has none."""
-    return _present(_table_column(table, name), name, "by", lambda: [str(each) for each in table.columns])
+    return _present(_table_values(table, name), name, param, table.columns)
 
 
 def results_groups(results: Results, groups: Union[Groups, None] = None) -> Union[list[str], None]:
@@ -84,38 +72,48 @@ def results_groups(results: Results, groups: Union[Groups, None] = None) -> Unio
 def table_groups(table: pd.DataFrame, groups: Groups) -> list[str]:
     """The group of each row of a report's table, by a column or a list; as ``sample_groups`` otherwise."""
     if isinstance(groups, str):
-        return _group_names(_table_column(table, groups), groups, lambda: [str(name) for name in table.columns])
+        return _group_names(table_slices(table, groups, param="groups"))
     if not isinstance(groups, Iterable):
         raise InvalidOptionError(f"groups={shown(groups)} is neither a column nor a name for each row", param="groups")
     names = list(groups)
     if len(names) != len(table):
         message = f"groups: {len(names)} names for {len(table)} rows; give one per row, or a column"
         raise InvalidOptionError(message, param="groups")
-    return _group_names(names, "groups", list)
+    return _group_names(_present(names, "groups", "groups", names))
 
 
-def _table_column(table: pd.DataFrame, name: str) -> list[Any]:
-    """The values of a column, or of an entry of the metadata that a column holds; ``None`` for each row without one."""
-    column = name if name in table.columns else FIELD_OF.get(name)
-    if column in table.columns:
-        return list(table[column])
-    found: list[Any] = [None] * len(table)
-    for nested in (each for each in _NESTED if each in table.columns):
-        values = [_entry(cell, name) for cell in table[nested]]
-        found = [old if not is_missing(old) else new for old, new in zip(found, values, strict=True)]
-    return found
+def sample_value(sample: Sample, name: str) -> Any:
+    """The sample's field or metadata field ``name``; ``None`` where it has none."""
+    field = FIELD_OF.get(name)
+    value = _value_in(sample.metadata, name)
+    return getattr(sample, field) if value is None and field in _FIELDS else value
 
 
-def _group_names(values: Sequence[Any], name: str, there: Callable[[], list[str]]) -> list[str]:
-    present = _present(values, name, "groups", there)
+def _table_values(table: pd.DataFrame, name: str) -> list[Any]:
+    field = FIELD_OF.get(name)
+    columns = [each for each in dict.fromkeys((name, field, *_NESTED)) if each in table.columns]
+    records = table[columns].to_dict("records")
+    values = [_value_in(record, name) for record in records]
+    return [record.get(field) if value is None else value for record, value in zip(records, values, strict=True)]
+
+
+def _value_in(entries: Mapping[Any, Any], name: str) -> Any:
+    """The entry ``name``, or one of that name within the metadata or MLflow's columns."""
+    if name in entries:
+        return entries[name]
+    nested = (mapping_of(entries[each]) for each in _NESTED if each in entries)
+    return next((each[name] for each in nested if name in each), None)
+
+
+def _group_names(present: Sequence[Union[str, None]]) -> list[str]:
     return [f"\0row {row}" if value is None else value for row, value in enumerate(present)]
 
 
-def _present(values: Sequence[Any], name: str, param: str, there: Callable[[], list[str]]) -> list[Union[str, None]]:
-    """The values as text, ``None`` for those that are missing; ``there`` gives the names that could have been meant."""
+def _present(values: Sequence[Any], name: str, param: str, there: Iterable[Any]) -> list[Union[str, None]]:
+    """The values as text, ``None`` for those that are missing; ``there`` are the names that could have been meant."""
     found = [None if is_missing(value) or not str(value).strip() else str(value) for value in values]
     if found and not any(each is not None for each in found):
-        known = ", ".join(there()) or "none"
+        known = ", ".join(dict.fromkeys(map(str, there))) or "none"
         raise InvalidOptionError(f"{param}: no row has {shown(name)}; there are {known}", param=param)
     return found
 
@@ -126,30 +124,3 @@ def _shared_field(values_of: Callable[[str], list[Any]]) -> Union[str, None]:
         if len(set(there)) < len(there):
             return name
     return None
-
-
-def sample_value(sample: Sample, name: str) -> Any:
-    """The sample's field or metadata field ``name``; ``None`` where it has none."""
-    metadata = sample.metadata
-    if name in metadata:
-        return metadata[name]
-    for nested in _NESTED if metadata else ():
-        inner = metadata.get(nested)
-        if isinstance(inner, Mapping) and name in inner:
-            return inner[name]
-    field = FIELD_OF.get(name)
-    return getattr(sample, field) if field in _FIELDS else None
-
-
-def _names_of(samples: Sequence[Sample]) -> list[str]:
-    fields = [field for field in _FIELDS if any(getattr(sample, field) is not None for sample in samples)]
-    return [*fields, *dict.fromkeys(str(name) for sample in samples for name in sample.metadata)]
-
-
-def _entry(cell: Any, name: str) -> Any:
-    if isinstance(cell, str) and cell.startswith("{"):
-        try:
-            cell = json.loads(cell)
-        except ValueError:
-            return None
-    return cell.get(name) if isinstance(cell, Mapping) else None

@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeGuard
 
-from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.errors import InvalidFieldError
+from mlflow_ragmetrics.core.sample import Chunk, Message, Sample
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES
-from mlflow_ragmetrics.rows.values import elements_of, is_missing
-
-__all__ = [
-    "MODEL_ROLES",
-    "USER_ROLES",
-    "answer_in",
-    "citations_in",
-    "joined_parts",
-    "mapping_of",
-    "messages_in",
-    "messages_of",
-    "question_in",
-    "reference_in",
-    "role_and_content",
-    "turns_before",
-]
+from mlflow_ragmetrics.rows.values import chunks_of, decoded, distinct, document_ids_of, elements_of, is_missing
 
 _QUESTION_KEYS = (
     "question",
@@ -47,17 +32,17 @@ _ANSWER_KEYS = (
 _REFERENCE_KEYS = ("reference", *ALIASES["reference"], *_ANSWER_KEYS)
 USER_ROLES = frozenset({"user", "human"})
 MODEL_ROLES = frozenset({"assistant", "ai", "AIMessageChunk"})
-_DEEPEST = 4
+_DEEPEST = 6
 
 
 def question_in(value: object) -> object:
     """The question inside chain ``inputs``: a mapping's question, or its last user message; ``value`` if none."""
-    return _unwrapped(value, _QUESTION_KEYS, USER_ROLES)
+    return _levels(value, _QUESTION_KEYS, USER_ROLES)[-1]
 
 
 def answer_in(value: object) -> object:
     """The answer inside chain ``outputs``: a mapping's answer, or its last model message; ``value`` if none."""
-    return _unwrapped(value, _ANSWER_KEYS, MODEL_ROLES)
+    return _levels(value, _ANSWER_KEYS, MODEL_ROLES)[-1]
 
 
 def citations_in(value: object) -> list[Any]:
@@ -68,15 +53,13 @@ def citations_in(value: object) -> list[Any]:
     LangChain's messages from it) or ``annotations`` (OpenAI, and LangChain's standard blocks); Cohere's stand beside
     the message, in ``additional_kwargs``.
     """
-    for _ in range(_DEEPEST):
-        value = _as_mapping(value)
-        if isinstance(value, str):
-            return []
-        beside = value.get("citations") if isinstance(value, Mapping) else None
+    for level in _levels(_as_mapping(value), _ANSWER_KEYS, MODEL_ROLES):
+        inner = _as_mapping(level)
+        beside = inner.get("citations") if isinstance(inner, Mapping) else None
         if isinstance(beside, (list, tuple)) and beside:
             return [_as_mapping(each) for each in beside]
-        content = value.get("content") if isinstance(value, Mapping) else getattr(value, "content", None)
-        extra = getattr(value, "additional_kwargs", None) or {}
+        content = inner.get("content") if isinstance(inner, Mapping) else getattr(inner, "content", None)
+        extra = getattr(inner, "additional_kwargs", None) or {}
         found = [dict(each) for each in extra.get("citations") or () if isinstance(each, Mapping)]
         for block in content if isinstance(content, (list, tuple)) else ():
             if isinstance(block, Mapping):
@@ -85,10 +68,6 @@ def citations_in(value: object) -> list[Any]:
                 found += [{**each, "text": text} for each in given if isinstance(each, Mapping) and _cites(each)]
         if found:
             return found
-        inner = _message_inside(value)
-        if inner is None:
-            return []
-        value = inner
     return []
 
 
@@ -103,21 +82,9 @@ def _cites(entry: Mapping[Any, Any]) -> bool:
     return "cite" in str(entry) or "citation" in str(entry.get("type", "citation"))
 
 
-def _message_inside(value: object) -> object:
-    """The answer of a mapping, the last model message of a list or a mapping, or the text of a message."""
-    if isinstance(value, Mapping):
-        found = next((value[key] for key in _ANSWER_KEYS if not is_missing(value.get(key))), None)
-        return found if found is not None else _message_inside(list(_messages(value)))
-    if isinstance(value, (list, tuple)):
-        said = [each for each in value if role_and_content(each)[0] in MODEL_ROLES]
-        return said[-1] if said else None
-    content = getattr(value, "content", None)
-    return content if isinstance(content, str) else None
-
-
 def reference_in(value: object) -> object:
     """The reference inside the outputs that were expected; ``value`` if there is none."""
-    return _unwrapped(value, _REFERENCE_KEYS, MODEL_ROLES) if isinstance(value, Mapping) else value
+    return _levels(value, _REFERENCE_KEYS, MODEL_ROLES)[-1] if isinstance(value, Mapping) else value
 
 
 def messages_of(value: object) -> tuple[Message, ...] | None:
@@ -148,14 +115,9 @@ def messages_of(value: object) -> tuple[Message, ...] | None:
 
 def messages_in(value: object) -> tuple[Message, ...] | None:
     """The messages inside chain ``inputs``, where the question is found among them; ``None`` if there are none."""
-    for _ in range(_DEEPEST):
-        if isinstance(value, (list, tuple)):
-            return messages_of(value)
-        if not isinstance(value, Mapping):
-            return None
-        if not is_missing(value.get("messages")):
-            return messages_of(value)
-        value = next((value[key] for key in _QUESTION_KEYS if not is_missing(value.get(key))), None)
+    for level in _levels(value, _QUESTION_KEYS, USER_ROLES):
+        if isinstance(level, (list, tuple)) or (isinstance(level, Mapping) and not is_missing(level.get("messages"))):
+            return messages_of(level)
     return None
 
 
@@ -175,37 +137,30 @@ def turns_before(messages: Sequence[Message], question: str | None, answer: str 
 
 def mapping_of(value: object) -> Mapping[Any, Any]:
     """``value`` where it is a mapping or a string that holds a JSON object, else an empty mapping."""
-    if not isinstance(value, str):
-        return value if isinstance(value, Mapping) else {}
-    if not value.lstrip().startswith("{"):
-        return {}
-    try:
-        parsed = json.loads(value)
-    except (ValueError, RecursionError):
-        return {}
-    return parsed if isinstance(parsed, dict) else {}
+    found = decoded(value)
+    return found if isinstance(found, Mapping) else {}
 
 
-def _unwrapped(value: object, keys: Sequence[str], roles: frozenset[str]) -> object:
-    for _ in range(_DEEPEST):
-        if isinstance(value, str):
-            break
-        inner = _inside(value, keys, roles)
+def _levels(value: object, keys: Sequence[str], roles: frozenset[str]) -> list[object]:
+    """``value``, what is wanted inside it, and so on: of mappings, messages and their content, to the text."""
+    levels = [value]
+    while len(levels) <= _DEEPEST and not isinstance(levels[-1], str):
+        inner = _inside(levels[-1], keys, roles)
         if is_missing(inner):
             break
-        value = inner
-    return value
+        levels.append(inner)
+    return levels
 
 
 def _inside(value: object, keys: Sequence[str], roles: frozenset[str]) -> object:
     """What is one level inside ``value``, or ``None``."""
-    if isinstance(value, Mapping):
-        found = next((value[key] for key in keys if not is_missing(value.get(key))), None)
-        return found if found is not None else _last_message(_messages(value), roles)
     if isinstance(value, (list, tuple)):
         return _last_message(value, roles)
-    content = getattr(value, "content", None)
-    return joined_parts(content) if content is not None else None
+    role, content = role_and_content(value)
+    if not isinstance(value, Mapping) or (content and isinstance(role, str) and role in roles):
+        return joined_parts(content)
+    found = next((value[key] for key in keys if not is_missing(value.get(key))), None)
+    return _last_message(_messages(value), roles) if found is None else found
 
 
 def _messages(value: Mapping[Any, Any]) -> Iterable[object]:
@@ -219,11 +174,12 @@ def _messages(value: Mapping[Any, Any]) -> Iterable[object]:
 
 
 def _last_message(messages: Iterable[object], roles: frozenset[str]) -> object:
+    """The last message of these roles that says something."""
     last = None
     for message in messages:
         role, content = role_and_content(message)
         if isinstance(role, str) and role in roles and content:
-            last = joined_parts(content)
+            last = message
     return last
 
 
@@ -268,3 +224,133 @@ def joined_parts(content: object) -> object:
         for part in content
     ]
     return "\n".join(text for text in texts if isinstance(text, str)) or None
+
+
+_TOOL_ROLES = frozenset({"tool", "function"})
+_DIRECTING = ("transfer_to_", "transfer_back_to_", "handoff_to_", "write_todos")
+
+
+def sample_from_messages(messages: Sequence[Any]) -> Sample:
+    """A conversation, as agents take and give it, as a sample: what was asked last, and what was answered to it.
+
+    ``messages`` are LangChain's, OpenAI's dicts, pairs of role and text, or a mapping that has them under
+    ``"messages"``. The turns before the question are its ``history``; what tools gave before the answer are its
+    ``contexts`` (``None`` where no tool was asked). A message that only calls tools is no answer.
+
+    >>> turns = [("user", "How tall?"), {"role": "tool", "content": "It is 29 m tall."}, ("assistant", "29 m.")]
+    >>> sample_from_messages(turns).texts
+    ('It is 29 m tall.',)
+
+    Raises:
+        InvalidDataError: where these are no messages.
+    """
+    listed = messages.get("messages") if isinstance(messages, Mapping) else messages
+    turns = messages_of(listed)
+    if turns is None or not isinstance(listed, Sequence):
+        raise InvalidDataError("These are no messages: give a list of messages with `role` and `content`.")
+    answer = closing_answer(listed)
+    question = next((turn.content for turn in reversed(turns) if turn.role == "user"), None)
+    contexts = tool_chunks_in(listed)
+    return Sample(
+        question=question,
+        answer=answer,
+        contexts=contexts,
+        retrieved_doc_ids=document_ids_of(contexts or ()) or None,
+        history=turns_before(turns, question, answer) or None,
+    )
+
+
+def closing_answer(messages: Sequence[Any]) -> str | None:
+    """The model's last text after the last question; ``None`` where it goes on to call a tool."""
+    for message in reversed(messages):
+        role, content = _role_and_content(message)
+        if role in USER_ROLES or (role in MODEL_ROLES and has_open_calls(message)):
+            return None
+        text = joined_parts(content)
+        if role in MODEL_ROLES and isinstance(text, str) and text.strip():
+            return text
+    return None
+
+
+def has_open_calls(message: object) -> bool:
+    """Whether a message asks for tools, so that it is no answer yet."""
+    calls = message.get("tool_calls") if isinstance(message, Mapping) else getattr(message, "tool_calls", None)
+    return bool(calls)
+
+
+def directs_agents(tool: object) -> bool:
+    """Whether a tool of this name hands over to another agent, or notes a plan: it gives nothing to answer from."""
+    return isinstance(tool, str) and tool.startswith(_DIRECTING)
+
+
+def tool_chunks_in(messages: object) -> tuple[Chunk, ...] | None:
+    """What the tools in a list of messages gave, before the last answer; ``None`` where there is none of them."""
+    of_tools = [each for each in (messages if _is_list(messages) else ()) if _role_and_content(each)[0] in _TOOL_ROLES]
+    found = [message for message in of_tools if not directs_agents(_attribute(message, "name"))]
+    return distinct(chunk for message in found for chunk in tool_chunks(message)) if found else None
+
+
+def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chunk, ...]:
+    """What a tool gave as chunks: the documents of its artifact, else the passages in its JSON or parts, else its text.
+
+    ``result``: a tool's message (``()`` for other messages, for errors, and for tools that ``tools`` does not name, or
+    without it for those that only direct agents), or what the tool returned.
+    """
+    role, content = role_and_content(result)
+    if role is None or content is None:
+        return _passages(result)
+    name, status, artifact = (_attribute(result, each) for each in ("name", "status", "artifact"))
+    if role not in _TOOL_ROLES or status == "error" or (directs_agents(name) if tools is None else name not in tools):
+        return ()
+    if _is_list(artifact) and all(hasattr(each, "page_content") for each in artifact):
+        return chunks_of(artifact) or _passages(content)
+    return _passages(content)
+
+
+def _passages(value: Any) -> tuple[Chunk, ...]:
+    """The passages in what a tool returned: each element of a list of texts or of dicts with a text, else all of it."""
+    if isinstance(value, str):
+        parsed = decoded(value)
+        found = _passages(parsed) if isinstance(parsed, (list, dict)) else ()
+        return found or ((Chunk(value),) if value.strip() else ())
+    if isinstance(value, Mapping):
+        lists = [each for each in value.values() if _is_list(each) and each and isinstance(each[0], Mapping)]
+        within = next((found for each in lists if (found := _passages(each))), ())
+        if within or not value:
+            return within
+        if any(isinstance(value.get(key), str) for key in ("text", "page_content", "content")):
+            return _chunks_or_none([value])
+        return (Chunk(json.dumps(value, ensure_ascii=False, default=str)),)
+    if _is_list(value) and value:
+        parts = [part.get("text") if _is_text_part(part) else part for part in value]
+        if all(isinstance(part, str) for part in parts):
+            return tuple(chunk for part in parts for chunk in _passages(part))
+        return _chunks_or_none(parts) or (Chunk(json.dumps(value, ensure_ascii=False, default=str)),)
+    return (Chunk(str(value)),) if isinstance(value, (int, float)) and not isinstance(value, bool) else ()
+
+
+def _chunks_or_none(value: Sequence[Any]) -> tuple[Chunk, ...]:
+    try:
+        return chunks_of(value) or ()
+    except InvalidFieldError:
+        return ()
+
+
+def _is_text_part(part: object) -> bool:
+    """Whether it is a part of a message's content, as the tools of a MCP server give them."""
+    return isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, (list, tuple))
+
+
+def _attribute(message: object, name: str) -> Any:
+    return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)
+
+
+def _role_and_content(message: object) -> tuple[object, object]:
+    """As ``role_and_content``, also of a pair of role and text."""
+    if isinstance(message, (list, tuple)) and len(message) == 2:
+        return message[0], message[1]
+    return role_and_content(message)

@@ -1,43 +1,38 @@
-"""Evaluations read back: from a report, from a file that one was written to, or from an MLflow run."""
+"""Evaluations read back, from a report, a file or an MLflow run: their tables, samples and scores."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
-from mlflow_ragmetrics.core.score import Better
+from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Better, Evidence, Item, Score
 from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.files import extension_of, read_file
-from mlflow_ragmetrics.rows.schema import BETTER, DIAGNOSIS, score_keys, typed
+from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.rows.schema import BETTER, DIAGNOSIS, SCORE_COLUMNS, score_keys, typed
+from mlflow_ragmetrics.rows.traces import experiment_named
+from mlflow_ragmetrics.rows.values import is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Run
 
-__all__ = [
-    "Results",
-    "Source",
-    "found_run",
-    "is_file",
-    "latest_results",
-    "read_table",
-    "results_of",
-]
-
-Source = Union["Evaluation", "Results", str, Path]
+Source = Union["_Evaluation", "Results", str, Path]
 _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _LATEST = re.compile(r"latest\s+(?:(?P<count>\d+|two|three)\s+)?of(?:\s+experiment)?\s+(?P<name>.+)", re.IGNORECASE)
 _COUNTS = {"two": 2, "three": 3}
 
 
-class Evaluation(Protocol):
+class _Evaluation(Protocol):
     """What is read of a finished evaluation; a ``Report`` is one."""
 
     @property
@@ -111,23 +106,19 @@ def latest_results(text: str) -> list[Results] | None:
     found = _LATEST.fullmatch(text.strip())
     if found is None:
         return None
-    count = found["count"] or "2"
-    wanted = _COUNTS.get(count.lower()) or int(count)
-    runs = _evaluations(found["name"].strip().strip("'\""))[:wanted]
+    import mlflow
+
+    count = (found["count"] or "two").lower()
+    wanted = _COUNTS.get(count) or int(count)
+    runs = mlflow.MlflowClient().search_runs(
+        [experiment_named(found["name"].strip().strip("'\""))],
+        "tags.`ragmetrics.status` = 'complete'",
+        max_results=wanted,
+        order_by=["start_time DESC"],
+    )
     if len(runs) < wanted:
         raise InvalidDataError(f"experiment {found['name']!r} has {len(runs)} evaluated runs, fewer than {wanted}")
     return [_from_run(run) for run in reversed(runs)]
-
-
-def _evaluations(experiment: str) -> list[Run]:
-    import mlflow
-
-    client = mlflow.MlflowClient()
-    found = client.get_experiment_by_name(experiment)
-    if found is None:
-        raise InvalidDataError(f"there is no experiment {experiment!r} at {redact(mlflow.get_tracking_uri())}")
-    wanted = "tags.`ragmetrics.status` = 'complete'"
-    return list(client.search_runs([found.experiment_id], wanted, max_results=50, order_by=["start_time DESC"]))
 
 
 def found_run(text: str) -> Run:
@@ -135,24 +126,20 @@ def found_run(text: str) -> Run:
     import mlflow
     from mlflow.exceptions import MlflowException
 
-    client = mlflow.MlflowClient()
+    client, store = mlflow.MlflowClient(), redact(mlflow.get_tracking_uri())
     if _RUN_ID.fullmatch(text):
         try:
             return client.get_run(text)
         except MlflowException as error:
-            raise InvalidDataError(f"there is no run {text} at {redact(mlflow.get_tracking_uri())}") from error
+            raise InvalidDataError(f"there is no run {text} at {store}") from error
     experiments = [each.experiment_id for each in client.search_experiments()]
-    quoted = text.replace("'", "''")
-    runs = client.search_runs(
-        experiments, f"attributes.run_name = '{quoted}'", max_results=2, order_by=["start_time DESC"]
-    )
+    named = "attributes.run_name = '{}'".format(text.replace("'", "''"))
+    runs = client.search_runs(experiments, named, max_results=2, order_by=["start_time DESC"])
     if not runs:
-        store = redact(mlflow.get_tracking_uri())
         raise InvalidDataError(f"{redact(text)!r} is neither a file of rows nor the id or name of a run at {store}")
     if len(runs) > 1:
         ids = " and ".join(run.info.run_id for run in runs)
-        message = f"several runs are named {redact(text)!r}, such as {ids}; give an id"
-        raise InvalidDataError(message)
+        raise InvalidDataError(f"several runs are named {redact(text)!r}, such as {ids}; give an id")
     return runs[0]
 
 
@@ -208,3 +195,84 @@ def _from_file(path: Path) -> Results:
         message = f"{path.name} holds no scores; write it with ragmetrics evaluate --output {path.name}"
         raise InvalidDataError(message)
     return results
+
+
+def stored_samples(results: Results) -> list[Sample]:
+    """The samples that were scored, without what the evaluation added to them; ``InvalidDataError`` without answers."""
+    if "answer" not in results.table.columns:
+        raise InvalidDataError(f"{results.name} holds no answers, which would be scored anew")
+    return [_sample(record, results.keys) for record in results.table.to_dict("records")]
+
+
+def stored_rows(results: Results) -> list[Row]:
+    """Rows like those of the report, as far as its tables hold them: values, reasons, items and evidence."""
+    items: dict[tuple[str, str], list[Item]] = {}
+    for record in results.items.to_dict("records"):
+        items.setdefault((str(record["id"]), str(record["metric"])), []).append(_item(_known(record)))
+    thresholds = results.description.get("thresholds") or {}
+    judges = ", ".join(map(str, results.description.get("judge") or ())) or None
+    sides = {key: results.better(key) for key in results.keys}
+    rows = []
+    for place, record in enumerate(results.table.to_dict("records")):
+        sample = _sample(record, results.keys)
+        scores: dict[str, Score] = {}
+        for key in results.keys:
+            own = {column.suffix: record.get(f"{key}{column.suffix}") for column in SCORE_COLUMNS}
+            found = items.get((sample.id, key), [])
+            if not is_missing(own["_status"]):
+                judge = judges if found else None
+                scores[key] = _score(_known(own), found, thresholds.get(key), judge, sides[key])
+        rows.append(Row(sample, scores, place))
+    return rows
+
+
+def _sample(record: Mapping[Any, Any], keys: Sequence[str]) -> Sample:
+    added = {f"{key}{column.suffix}" for key in keys for column in SCORE_COLUMNS}
+    added |= {*DIAGNOSIS} if {*DIAGNOSIS} <= record.keys() else set()
+    panel = tuple(f"{key}_judge_" for key in keys)
+    own = {
+        name.removesuffix("_given") if name.removesuffix("_given") in added else name: value
+        for name, value in _known(record).items()
+        if name not in added and not name.startswith(panel)
+    }
+    sample = to_sample(own)
+    return sample if sample.id == str(record.get("id")) else replace(sample, id=str(record.get("id", sample.id)))
+
+
+def _score(
+    own: Mapping[str, Any], items: Sequence[Item], threshold: Any, judge: str | None, higher_is_better: Better
+) -> Score:
+    status, reason = own["_status"], str(own.get("_reason", ""))
+    scaled, passed = own.get("_1to5"), own.get("_passed")
+    return Score(
+        value=float(own[""]) if status == "ok" and "" in own else None,
+        status=status,
+        scaled=None if scaled is None else float(scaled),
+        passed=None if passed is None else bool(passed),
+        threshold=None if threshold is None else float(threshold),
+        reason=reason,
+        items=tuple(items),
+        judge=own.get("_judge", judge),
+        details={} if own.get("_measured", True) else {"unmeasured": "rule"},
+        error=reason if status == "error" else None,
+        higher_is_better=higher_is_better,
+    )
+
+
+def _item(own: Mapping[str, Any]) -> Item:
+    evidence = own.get("evidence")
+    found = [each for each in evidence if isinstance(each, Mapping)] if isinstance(evidence, (list, tuple)) else []
+    return Item(
+        own.get("kind", "claim"),
+        str(own["text"]),
+        own.get("verdict"),
+        str(own.get("reason", "")),
+        float(own["support"]) if "support" in own else None,
+        tuple(Evidence(each.get("chunk"), each.get("id"), str(each.get("quote") or "")) for each in found),
+        own.get("judge"),
+        own.get("against"),
+    )
+
+
+def _known(record: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): value for name, value in record.items() if not is_missing(value)}

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better, Item, Score
-from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
+from mlflow_ragmetrics.judges.lexical.support import unbacked_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,22 +108,12 @@ def item_columns(scored: Iterable[tuple[Score, Sample]]) -> tuple[list[int], dic
     columns: dict[str, list[Any]] = {name: [] for name in (*_ITEM_FIELDS, "evidence", "unbacked")}
     sizes = []
     for score, sample in scored:
-        unread = score.item_columns()
-        size = len(score.items if unread is None else unread.texts)
-        sizes.append(size)
-        if unread is None:
-            for name in _ITEM_FIELDS:
-                columns[name] += map(attrgetter(name), score.items)
-            columns["evidence"] += [plain(list(map(asdict, item.evidence))) or _NONE for item in score.items]
-            columns["unbacked"] += [_unbacked(item, sample) for item in score.items]
-        else:
-            columns["kind"] += repeat(unread.kind, size)
-            columns["text"] += unread.texts
-            columns["verdict"] += unread.verdicts
-            columns["against"] += repeat(unread.against, size)
-            columns["reason"] += unread.reasons or repeat("", size)
-            for name, value in {"support": None, "judge": None, "evidence": _NONE, "unbacked": _NONE}.items():
-                columns[name] += repeat(value, size)
+        items = score.items
+        sizes.append(len(items))
+        for name in _ITEM_FIELDS:
+            columns[name] += map(attrgetter(name), items)
+        columns["evidence"] += [plain(list(map(asdict, item.evidence))) if item.evidence else _NONE for item in items]
+        columns["unbacked"] += [_unbacked(item, sample) if item.evidence else _NONE for item in items]
     return sizes, {**columns, **{name: plain_texts(columns[name]) for name in ("text", "reason")}}
 
 

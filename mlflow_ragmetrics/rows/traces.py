@@ -1,33 +1,30 @@
-"""MLflow traces as records: their inputs and outputs, retrieved documents and failures."""
+"""Traces of an experiment as data: found by ``traces:/EXPERIMENT?since=24h``, and read as records."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from hashlib import blake2b
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Union
+from urllib.parse import parse_qsl, unquote
 
 from mlflow_ragmetrics.core.json_text import plain
+from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.groups import SESSION
 from mlflow_ragmetrics.rows.messages import mapping_of
-from mlflow_ragmetrics.rows.values import are_texts
+from mlflow_ragmetrics.rows.values import are_texts, decoded, is_missing
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace, TraceInfo
-
-__all__ = [
-    "TRACES_TAG",
-    "TRACE_TIMES",
-    "documents_of",
-    "failure_of",
-    "is_answered",
-    "record_of_trace",
-    "retrieved_documents",
-    "session_of",
-    "state_of",
-]
 
 TRACES_TAG = "ragmetrics.run"
 """The tag of a trace that an evaluation wrote for a row: the run."""
@@ -35,7 +32,7 @@ TRACE_TIMES = ("request_time", "execution_duration")
 """The metadata of a row that comes from a trace: when its call began, and how long it took, in milliseconds."""
 
 _FILE_SEARCH = "file_search_call"
-_DOCUMENT = re.compile(r"retrieval\.documents\.(?P<number>\d{1,6})\.document\.(?P<name>\w+)")
+_NUMBERED = re.compile(r"retrieval\.documents\.(?P<number>\d{1,6})\.(?P<name>[\w.]+)")
 
 
 def retrieved_documents(trace: Trace) -> list[Any] | None:
@@ -46,12 +43,12 @@ def retrieved_documents(trace: Trace) -> list[Any] | None:
     are the outcome of both. Without a retriever, what tools gave back counts where it is documents (not a mere text:
     a calculator gives one too), and what a model's own file search found.
     """
-    spans = {span.span_id: span for span in trace.data.spans}
-    retrievers = [span for span in spans.values() if _retrieves(span) and not _is_within_retriever(span, spans)]
-    if not retrievers:
-        found = [_returned_documents(span) for span in sorted(spans.values(), key=lambda s: s.start_time_ns)]
-        return [each for documents in found for each in documents or ()] if any(f is not None for f in found) else None
-    return [each for span in sorted(retrievers, key=lambda s: s.start_time_ns) for each in _documents_of_span(span)]
+    spans = sorted(trace.data.spans, key=lambda span: span.start_time_ns)
+    by_id = {span.span_id: span for span in spans}
+    retrievers = [span for span in spans if _retrieves(span) and not _is_within_retriever(span, by_id)]
+    found = map(_documents_of_span, retrievers) if retrievers else map(_returned_documents, spans)
+    known = [documents for documents in found if documents is not None]
+    return [each for documents in known for each in documents] if known else None
 
 
 def documents_of(sample: Sample) -> list[dict[str, Any]]:
@@ -93,13 +90,15 @@ def failure_of(trace: Trace) -> str | None:
     return "the call failed without a message"
 
 
-def _retrieves(span: Span) -> bool:
+def _is_a(span: Span, kind: str, operation: str) -> bool:
+    """Whether the span is of this kind of MLflow's or OpenInference's, or this operation of OpenTelemetry's."""
     attributes = span.attributes or {}
-    return (
-        span.span_type == "RETRIEVER"
-        or attributes.get("openinference.span.kind") == "RETRIEVER"
-        or attributes.get("gen_ai.operation.name") == "retrieval"
-    )
+    kinds = (span.span_type, attributes.get("openinference.span.kind"))
+    return kind in kinds or attributes.get("gen_ai.operation.name") == operation
+
+
+def _retrieves(span: Span) -> bool:
+    return _is_a(span, "RETRIEVER", "retrieval")
 
 
 def _is_within_retriever(span: Span, spans: Mapping[str, Span]) -> bool:
@@ -107,21 +106,27 @@ def _is_within_retriever(span: Span, spans: Mapping[str, Span]) -> bool:
     return parent is not None and (_retrieves(parent) or _is_within_retriever(parent, spans))
 
 
-def _documents_of_span(span: Span) -> list[Any]:
+def _documents_of_span(span: Span) -> list[Any] | None:
     """The documents among the span's attributes (OpenInference, OpenTelemetry), else its outputs."""
-    attributes = span.attributes or {}
+    return documents_in(span.attributes or {}) or _documents(span.outputs)
+
+
+def documents_in(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The documents among a retriever's attributes, as a list of mappings or under numbered names."""
     numbered: dict[int, dict[str, Any]] = {}
     for name, value in attributes.items():
-        if found := _DOCUMENT.fullmatch(name):
+        if (found := _NUMBERED.fullmatch(name)) and not is_missing(value):
             numbered.setdefault(int(found["number"]), {})[found["name"]] = value
-    documents: Any = [numbered[number] for number in sorted(numbered)]
-    documents = documents or _content(attributes.get("gen_ai.retrieval.documents")) or []
-    read = [
-        {**each, **({"metadata": mapping_of(each["metadata"])} if "metadata" in each else {})}
-        for each in documents
-        if isinstance(each, Mapping) and any(isinstance(each.get(key), str) for key in ("content", "text"))
-    ]
-    return read or _documents(span.outputs)
+    listed: Any = [numbered[number] for number in sorted(numbered)]
+    for name in ("retrieval.documents", "gen_ai.retrieval.documents"):
+        listed = listed or decoded(attributes.get(name))
+    documents = []
+    for each in map(mapping_of, listed if isinstance(listed, list) else ()):
+        entries = mapping_of(each.get("document")) or each
+        document = {str(name).removeprefix("document."): value for name, value in entries.items()}
+        if any(isinstance(document.get(key), str) for key in ("content", "text")):
+            documents.append({**document, "metadata": dict(mapping_of(document.get("metadata")))})
+    return documents
 
 
 def _documents(outputs: Any) -> list[Any]:
@@ -137,13 +142,12 @@ def _documents(outputs: Any) -> list[Any]:
 def _returned_documents(span: Span) -> list[Any] | None:
     """The documents that a tool, or a model's file search, gave back; ``None`` where the span is of neither."""
     attributes = span.attributes or {}
-    outputs = span.outputs if span.outputs is not None else _content(attributes.get("gen_ai.tool.call.result"))
+    outputs = span.outputs if span.outputs is not None else decoded(attributes.get("gen_ai.tool.call.result"))
     if isinstance(outputs, Mapping) and isinstance(outputs.get("output"), list):  # OpenAI's Responses
         calls = [each for each in outputs["output"] if isinstance(each, Mapping) and each.get("type") == _FILE_SEARCH]
         results = [call["results"] for call in calls if isinstance(call.get("results"), list)]
         return [each for result in results for each in result] if results else None
-    is_tool = span.span_type == "TOOL" or attributes.get("openinference.span.kind") == "TOOL"
-    if not is_tool and attributes.get("gen_ai.operation.name") != "execute_tool":
+    if not _is_a(span, "TOOL", "execute_tool"):
         return None
     if isinstance(outputs, Mapping):
         names = ("artifact", "contexts", *ALIASES["contexts"], *ALIASES_BY_NATURE["contexts"], "results")
@@ -157,7 +161,7 @@ def _root_content(trace: Trace, *names: str) -> Any:
     """The first of these attributes that the outermost span has: exporters that MLflow does not translate."""
     root = next((span for span in trace.data.spans if span.parent_id is None), None)
     attributes = (root.attributes if root is not None else None) or {}
-    return next((_content(attributes[name]) for name in names if attributes.get(name)), None)
+    return next((decoded(attributes[name]) for name in names if attributes.get(name)), None)
 
 
 def record_of_trace(row: Any) -> dict[str, Any] | None:
@@ -172,7 +176,7 @@ def record_of_trace(row: Any) -> dict[str, Any] | None:
         return None
     expectations = {a.name: a.expectation.value for a in trace.info.assessments if a.expectation is not None}
     documents = retrieved_documents(trace)
-    inputs, outputs = _content(trace.data.request), _content(trace.data.response)
+    inputs, outputs = decoded(trace.data.request), decoded(trace.data.response)
     return {
         "inputs": inputs if inputs is not None else _root_content(trace, "input.value", "gen_ai.input.messages"),
         "outputs": outputs if outputs is not None else _root_content(trace, "output.value", "gen_ai.output.messages"),
@@ -196,10 +200,171 @@ def _trace_in(row: Any) -> Trace | None:
     return row if hasattr(getattr(row, "info", None), "trace_id") else None
 
 
-def _content(text: Any) -> Any:
-    if not isinstance(text, str):
-        return text
+SCHEME = "traces:/"
+"""With which an address of traces begins."""
+_PARTS = ("since", "until", "filter", "sample", "limit")
+_PAGE = 100
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
+
+
+def milliseconds(text: str, param: str) -> int:
+    """A duration such as ``90s``, ``30m``, ``24h``, ``7d`` or ``2w``; ``InvalidOptionError`` for anything else.
+
+    >>> milliseconds("24h", "since")
+    86400000
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise InvalidOptionError(f"{param}={shown(text)} is not a duration such as 30m, 24h or 7d", param=param)
+    return int(found["number"]) * _UNITS[found["unit"]] * 1000
+
+
+def moment(text: str, param: str) -> int:
+    """A point of time in milliseconds since 1970: so long ago (``24h``), or a date with or without a time (UTC)."""
+    if _DURATION.fullmatch(text.strip()):
+        return int(time.time() * 1000) - milliseconds(text, param)
     try:
-        return json.loads(text)
+        given = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
     except ValueError:
-        return text
+        message = (
+            f"{param}={shown(text)} is neither a duration (24h, 7d) nor a date such as 2026-07-01 or 2026-07-01T12:00"
+        )
+        raise InvalidOptionError(message, param=param) from None
+    if given.tzinfo is None:
+        given = given.replace(tzinfo=timezone.utc)
+    return (given - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True)
+class TraceSearch:
+    """Which traces of an experiment: begun from ``since`` to before ``until`` (milliseconds), by MLflow's ``filter``.
+
+    ``sample`` is the share of them that is taken, by their ids: the same traces each time, and with a larger share
+    these and others.
+    """
+
+    experiment_id: str
+    filter: str = ""
+    since: int = 0
+    until: int = field(default_factory=lambda: int(time.time() * 1000))
+    sample: float = 1.0
+
+    def infos(self) -> Iterator[TraceInfo]:
+        """What MLflow knows of each trace without its spans, in order of time, each once.
+
+        A page begins at the time at which the last one ended, not at a number of traces: none is left out or given
+        twice where traces arrive, change or are deleted meanwhile.
+        """
+        start, given, token = self.since, set[str](), None
+        while True:
+            infos, token = self._page(start, token)
+            yield from (info for info in infos if info.trace_id not in given and self._takes(info.trace_id))
+            if token is None or not infos:
+                return
+            last = infos[-1].request_time
+            given |= {info.trace_id for info in infos}
+            if infos[0].request_time < last:  # else all of this page began in one millisecond: the token leads on
+                given = {info.trace_id for info in infos if info.request_time == last}
+                start, token = last, None
+
+    def _page(self, since: int, token: Union[str, None]) -> tuple[list[TraceInfo], Union[str, None]]:
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+
+        times = f"timestamp_ms >= {since} AND timestamp_ms < {self.until}"
+        try:
+            page = MlflowClient().search_traces(
+                experiment_ids=[self.experiment_id],
+                filter_string=f"{times} AND {self.filter}" if self.filter else times,
+                max_results=_PAGE,
+                order_by=["timestamp_ms ASC"],
+                page_token=token,
+                include_spans=False,
+            )
+        except MlflowException as error:
+            if self.filter and error.error_code == "INVALID_PARAMETER_VALUE":
+                message = f"filter={shown(self.filter)} is not one of MLflow's for traces: {error.message}"
+                raise InvalidOptionError(message, param="filter") from error
+            raise
+        return [trace.info for trace in page], page.token or None
+
+    def _takes(self, trace_id: str) -> bool:
+        number = int.from_bytes(blake2b(trace_id.encode(), digest_size=8).digest(), "big")
+        return number < self.sample * 2**64
+
+
+def experiment_named(name: str) -> str:
+    """The id of the experiment with this name, or this id; ``InvalidDataError`` where there is none."""
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    client = MlflowClient()
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        with suppress(MlflowException):
+            found = client.get_experiment(name)
+    if found is None or found.lifecycle_stage == "deleted":
+        there = ", ".join(each.name for each in client.search_experiments(max_results=5))
+        raise InvalidDataError(f"there is no experiment {shown(name)} in MLflow; there are {there}")
+    return str(found.experiment_id)
+
+
+def whole_trace(info: TraceInfo) -> Union[Trace, None]:
+    """The trace with its spans; ``None`` where it was deleted meanwhile, or its spans are not there, or not yet."""
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    try:
+        trace: Union[Trace, None] = MlflowClient().get_trace(info.trace_id)
+    except MlflowException as error:
+        status: int = error.get_http_status_code()  # type: ignore[no-untyped-call]
+        if 400 <= status < 500 and status not in (401, 403, 408, 429):
+            return None
+        raise
+    return trace
+
+
+def read_traces(address: str) -> Iterator[Trace]:
+    """The traces at ``traces:/EXPERIMENT?since=…&until=…&filter=…&sample=…&limit=…``, with their spans.
+
+    The experiment is a name or an id of the store that MLflow is set to. ``since`` and ``until``: so long ago (``24h``,
+    ``7d``) or a date; ``filter`` as MLflow's search takes it; ``sample`` the share that is taken; ``limit`` how many at
+    most. Calls that failed or are under way, and traces that an evaluation wrote for its rows, are left out.
+    ``InvalidOptionError`` names a part that cannot be read, ``InvalidDataError`` an experiment that is not there.
+    """
+    search, limit = _parsed(address)
+    read = unread = 0
+    for info in islice((info for info in search.infos() if is_answered(info)), limit):
+        trace = whole_trace(info)
+        read, unread = read + (trace is not None), unread + (trace is None)
+        if trace is not None:
+            yield trace
+    if not read:
+        raise InvalidDataError(f"{address} holds no trace that was answered; give another since= or filter=")
+    if unread:
+        warnings.warn(f"{unread} traces are left out: their spans are not in the store", stacklevel=2)
+
+
+def _parsed(address: str) -> tuple[TraceSearch, Union[int, None]]:
+    name, _, query = address.removeprefix(SCHEME).partition("?")
+    parts = dict(parse_qsl(query, keep_blank_values=True))
+    for part in parts:
+        if part not in _PARTS:
+            raise InvalidOptionError(f"{address}: {part} is not one of {', '.join(_PARTS)}", param=part)
+    options: dict[str, Any] = {name: moment(parts[name], name) for name in ("since", "until") if name in parts}
+    sample = _number(parts.get("sample", "1"), "sample")
+    if not 0 < sample <= 1:
+        raise InvalidOptionError(f"sample={sample:g} must lie above 0 and not above 1", param="sample")
+    limit = _number(parts["limit"], "limit") if "limit" in parts else None
+    if limit is not None and (limit < 1 or limit != int(limit)):
+        raise InvalidOptionError(f"limit={limit:g} must be a whole number from 1", param="limit")
+    search = TraceSearch(experiment_named(unquote(name)), parts.get("filter", ""), sample=sample, **options)
+    return search, None if limit is None else int(limit)
+
+
+def _number(text: str, param: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidOptionError(f"{param}={shown(text)} is not a number", param=param) from None

@@ -18,8 +18,6 @@ from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.text.terms import words
 
-__all__ = ["are_texts", "chunks_of", "distinct", "document_ids_of", "elements_of", "is_missing", "text_of", "texts_of"]
-
 _MISSING_KINDS = frozenset({"NAType", "NaTType"})
 _CONTAINERS = (bytes, list, tuple, dict)
 
@@ -36,6 +34,18 @@ def is_missing(value: object) -> bool:
     if isinstance(value, Real) or kind in ("datetime64", "timedelta64"):
         return bool(value != value)
     return kind in _MISSING_KINDS
+
+
+def decoded(value: Any) -> Any:
+    """A text that holds JSON as what it holds, an array as a list; anything else as it is."""
+    if not isinstance(value, str):
+        return value.tolist() if callable(getattr(value, "tolist", None)) else value
+    if value != "null" and value.lstrip()[:1] not in ('"', "{", "["):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 def text_of(value: object, field: str) -> str | None:
@@ -70,11 +80,11 @@ def elements_of(value: object, field: str) -> Sequence[Any] | None:
         return _parsed_list(value)
     if is_missing(value):
         return None
-    listed = _listed(value)
-    if listed is None:
-        raise InvalidFieldError(
-            f"`{field}` is {kind_of(value)}, but must be a list, an array or a string that holds one.", field=field
-        )
+    convert = next((getattr(value, name) for name in ("tolist", "to_list", "to_pylist") if hasattr(value, name)), None)
+    listed = convert() if callable(convert) else None
+    if not isinstance(listed, list):
+        message = f"`{field}` is {kind_of(value)}, but must be a list, an array or a string that holds one."
+        raise InvalidFieldError(message, field=field)
     return listed
 
 
@@ -87,17 +97,8 @@ def texts_of(value: object, field: str) -> tuple[str, ...] | None:
     elements = elements_of(value, field)
     if elements is None:
         return None
-    texts = elements if set(map(type, elements)) == {str} else [text_of(element, field) for element in elements]
-    return tuple([text for text in texts if text and not text.isspace()])
-
-
-def _listed(value: object) -> list[Any] | None:
-    for name in ("tolist", "to_list", "to_pylist"):
-        convert = getattr(value, name, None)
-        if callable(convert):
-            listed = convert()
-            return listed if isinstance(listed, list) else None
-    return None
+    texts = (text_of(element, field) for element in elements)
+    return tuple(text for text in texts if text and not text.isspace())
 
 
 def _parsed_list(text: str) -> Sequence[Any]:
@@ -213,14 +214,14 @@ def _labelled(text: str) -> list[str]:
 
 
 def _chunk_of(element: Any, field: str) -> Chunk | None:
-    if type(element) is str:
-        return Chunk(element) if element and not element.isspace() else None
     if isinstance(element, Chunk):
         return element if element.text.strip() else None
+    if hasattr(element, "page_content"):
+        metadata = getattr(element, "metadata", None)
+        given = {"page_content": element.page_content, "id": getattr(element, "id", None), "metadata": metadata}
+        element = {name: value for name, value in given.items() if value is not None}
     if isinstance(element, Mapping):
         return _chunk_of_mapping(element, field)
-    if hasattr(element, "page_content"):
-        return _chunk_of_document(element, field)
     text = text_of(element, field)
     return Chunk(text) if text and not text.isspace() else None
 
@@ -231,23 +232,15 @@ def _chunk_of_mapping(element: Mapping[Any, Any], field: str) -> Chunk | None:
         names = ", ".join(f"`{name}`" for name in list(element)[:5]) or "none"
         message = f"`{field}` has a chunk without `text`, `page_content` or `content` (its keys: {names})."
         raise InvalidFieldError(message, field=field)
+    if isinstance(element[key], Mapping) or hasattr(element[key], "page_content"):
+        raise InvalidFieldError(f"`{field}` has a chunk whose text is {kind_of(element[key])}.", field=field)
+    text = text_of(element[key], field)
+    if not text or text.isspace():
+        return None
     nested = element.get("metadata")
     metadata = dict(nested) if isinstance(nested, Mapping) else {}
-    extra = {str(name): each for name, each in element.items() if name not in (key, "metadata")}
-    return _chunk(element[key], _id_in(element, metadata), {**metadata, **extra}, field)
-
-
-def _chunk_of_document(element: Any, field: str) -> Chunk | None:
-    nested = getattr(element, "metadata", None)
-    metadata = dict(nested) if isinstance(nested, Mapping) else {}
-    return _chunk(element.page_content, _id_in({"id": getattr(element, "id", None)}, metadata), metadata, field)
-
-
-def _chunk(value: object, chunk_id: str | None, metadata: Mapping[str, Any], field: str) -> Chunk | None:
-    if isinstance(value, Mapping) or hasattr(value, "page_content"):
-        raise InvalidFieldError(f"`{field}` has a chunk whose text is {kind_of(value)}.", field=field)
-    text = text_of(value, field)
-    return Chunk(text, chunk_id, metadata) if text and not text.isspace() else None
+    extra = {str(name): each for name, each in element.items() if name not in (key, "metadata", "id")}
+    return Chunk(text, _id_in(element, metadata), {**metadata, **extra})
 
 
 def _id_in(element: Mapping[Any, Any], metadata: Mapping[Any, Any]) -> str | None:
@@ -255,7 +248,7 @@ def _id_in(element: Mapping[Any, Any], metadata: Mapping[Any, Any]) -> str | Non
         for key in keys:
             value = mapping.get(key)
             if type(value) is not bool and isinstance(value, (str, Real, UUID)) and not is_missing(value):
-                text = (text_of(value, "contexts") or "").strip()
+                text = str(value).strip()
                 if text:
                     return text
     return None

@@ -1,4 +1,4 @@
-"""Non-answers: the phrases that give no answer.
+"""Courtesies, and non-answers: the phrases that give no answer.
 
 A sentence is a non-answer when it consists of these phrases and of words that say nothing on their own ("sorry",
 "the provided documents"). A phrase about silent sources ("the context does not mention", "no information about")
@@ -11,18 +11,12 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from mlflow_ragmetrics.text.terms import normalize, plain_sentences
-
-__all__ = ["is_indistinct", "is_non_answer"]
+from mlflow_ragmetrics.text.words import word_set
 
 _LONGEST_TOPIC = 20
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_DROPPED = _words(
+_DROPPED = word_set(
     """
     a an the any is are was were am be been being do does did really quite entirely completely totally fully
     exactly honestly actually absolutely very too just currently relevant specific sufficient such further
@@ -32,7 +26,7 @@ _DROPPED = _words(
     """
 )
 
-_FILLERS = _words(
+_FILLERS = word_set(
     """
     i we my me us our it this that there here have has had can could would will might as of in on at to from for
     by with about regarding and or but so well um uh hm hmm oh sorry apologies apologize afraid unfortunately
@@ -77,22 +71,22 @@ not provide enough information|not have details|not contain details|not provide 
 не удалось найти информацию|не удалось найти ответ|не имею информации|не располагаю информацией
 """
 
-_SOURCES = _words(
+_SOURCES = word_set(
     """
     context contexts document documents text passage passages source sources article content chunks it
     """
 )
-_SILENT_VERBS = _words(
+_SILENT_VERBS = word_set(
     """
     mention mentions specify say state indicate provide discuss address
     """
 )
-_TOPIC_STARTS = _words(
+_TOPIC_STARTS = word_set(
     """
     about on regarding concerning of to for as in о об по для про в
     """
 )
-_CONTRASTS = _words(
+_CONTRASTS = word_set(
     """
     but however although though yet except only because since while whereas instead unless until , ; : – — но
     однако хотя зато кроме только потому поскольку
@@ -108,22 +102,25 @@ _SPELLINGS = (
     (re.compile("ё"), "е"),
 )
 _TOKEN = re.compile(r"[^\W_]+|[,;:–—]")
+_COURTESY = re.compile(
+    r"\W*(?:hello|hi|hey|dear|good (?:morning|afternoon|evening|day)|thanks|thank you|you(?:['’]re| are) welcome|sure|"
+    r"certainly|of course|great question|good question|good luck|happy to help|i hope|hope (?:this|that) helps|"
+    r"let me know|feel free|please (?:let me know|feel free)|if you (?:have|need) (?:any|more|further)|"
+    r"i(?:['’]d| would)? be (?:happy|glad)|here (?:is|are) (?:the|a|an|some|my|your)|"
+    r"здравствуйте|привет|добрый (?:день|вечер)|доброе утро|спасибо|пожалуйста|конечно|отличный вопрос|хороший вопрос|"
+    r"надеюсь|удачи|дайте знать|обращайтесь|если у вас (?:есть|будут|остались|возникнут)|буду рад)\b",
+    re.IGNORECASE,
+)
+_LONGEST_COURTESY = 14
 
 
-def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
-    """Whether ``text`` gives no answer: missing, blank, without a letter or digit, or nothing but non-answers.
+def is_courtesy(sentence: str) -> bool:
+    """Whether a short sentence is a greeting, an offer or thanks.
 
-    Every sentence must be a non-answer as a whole (English and Russian families; see the phrases here); a hedge
-    followed by content is distinct. ``extra`` are further phrases that count as non-answers. Source: the "RAG
-    Answer Evaluation Framework" white paper, "confused" answers.
-
-    >>> [is_indistinct(text) for text in ("(I don't know. No idea.)", "I'm not sure. It is Paris.", "no")]
-    [True, False, False]
+    >>> [is_courtesy(each) for each in ("I hope this helps!", "Hello there!", "It is red.")]
+    [True, True, False]
     """
-    phrases = tuple(extra)
-    return text is None or all(
-        is_non_answer(normalize("NFKC", sentence), phrases) for sentence in plain_sentences(text)
-    )
+    return _COURTESY.match(sentence) is not None and len(sentence.split()) <= _LONGEST_COURTESY
 
 
 def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:

@@ -12,16 +12,11 @@ from operator import add
 from typing import NamedTuple, TypeVar
 
 __all__ = [
-    "ENDS_SENTENCE",
-    "HAS_CONTENT",
-    "READ_WHOLE",
     "AnswerTerms",
     "ByWord",
     "answer_terms",
-    "distinct_terms",
     "has_content",
     "has_words",
-    "in_sentence",
     "normalize",
     "plain_sentences",
     "term_counts",
@@ -174,12 +169,6 @@ def term_counts(text: str) -> Mapping[str, int]:
     return Counter(terms(text))
 
 
-@_kept
-def distinct_terms(text: str) -> frozenset[str]:
-    """The terms of ``text``, each once."""
-    return frozenset(terms(text))
-
-
 class ByWord(dict[str, T]):
     """What ``read`` makes of each word, made when it is first asked for: most words have been in an earlier text.
 
@@ -210,24 +199,6 @@ def terms_of_word(word: str) -> tuple[str, ...]:
 
 
 _word_terms = ByWord(terms_of_word)
-HAS_CONTENT, ENDS_SENTENCE, READ_WHOLE = 1, 2, 4
-
-
-def in_sentence(word: str) -> int:
-    """What a word without whitespace is in its sentence.
-
-    ``HAS_CONTENT`` (a letter or digit) and ``ENDS_SENTENCE``; ``READ_WHOLE`` where the words of its text do not say
-    where sentences end and how many words they have.
-    """
-    if word.isalnum() and word.isascii():
-        return HAS_CONTENT
-    ends = [match.end() for match in _SENTENCE_END.finditer(word)]
-    is_inside = ends[:-1] or ends not in ([], [len(word)])
-    return (
-        HAS_CONTENT * has_content(word)
-        | ENDS_SENTENCE * bool(ends)
-        | READ_WHOLE * bool(is_inside or _CJK_CHARACTER.search(word))
-    )
 
 
 def _mixed_terms(folded: str) -> list[str]:

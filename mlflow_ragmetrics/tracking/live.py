@@ -1,316 +1,556 @@
-"""Rows into an MLflow run while they come: metrics with steps, tables that grow, feedback on the chain's traces.
+"""Answers into an MLflow run while they come: metrics with steps, tables that grow, feedback on the chain's traces.
 
-What has come and is not written yet is in a ``Journal``, a file that outlives a killed process.
+Answers wait in the outbox until the run has them. What is written for an answer follows from the answers before it,
+and how far the run has come is noted after each step, so that a step is repeated as it was after any failure.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import json
-import mmap
+import logging
 import os
-import shutil
-import tempfile
+import sqlite3
 import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from statistics import fmean
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from pydantic import TypeAdapter, ValidationError
+
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.secrets import for_log
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.statistics.anytime import ConfidenceSequence
+from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
-from mlflow_ragmetrics.tracking.run import COMPLETE, is_being_written, status_of
-from mlflow_ragmetrics.tracking.tables import LOST_TAG, RECEIVED_TAG, GrowingTable, Parts, Place, table_rows
-from mlflow_ragmetrics.tracking.writer import (
-    CLAIMS,
-    ROWS,
-    STATUS_TAG,
-    WRITER_TAG,
-    RunWriter,
-    explained,
-    this_process,
-)
+from mlflow_ragmetrics.tracking.outbox import Home, Lines, Outbox, Waiting
+from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
+from mlflow_ragmetrics.tracking.tables import table_rows
+from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, WRITER_TAG, RunWriter, explained, this_process
 
 if TYPE_CHECKING:
     import pandas as pd
+    from mlflow import MlflowClient
     from mlflow.entities import Metric
 
-__all__ = [
-    "Journal",
-    "LiveRun",
-    "Place",
-    "TraceAbsentError",
-    "add_feedback",
-    "end_run",
-    "live_run",
-    "new_run",
-    "settle",
-]
-
-
-WINDOW = 50
 _CREATION_TAG = "ragmetrics.live"
+_ROWS_TAG = "ragmetrics.rows"
+_WINDOW = 50
+_PAUSE = 0.5
+_LONGEST_PAUSE = 30.0
+_SHORTEST_PAUSE_AFTER_FAILURE = 0.1
+_FEWEST_ROWS = 20
+_LONGEST_WAIT = 30.0
+_FEEDBACK_ATTEMPTS = 3
+_LAST_WRITE_SECONDS = 3.0
+_TOLERATED = 0.05
+_CALLS = ("seen", "dropped", "failed", "skipped", "withheld")
+_logger = logging.getLogger(__name__)
+
+Tables = Callable[[Sequence[Row]], "tuple[pd.DataFrame, pd.DataFrame]"]
+"""The tables of rows and of items."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """Who writes: the outbox, where runs are made, and what describes the suite and makes its tables."""
+
+    outbox: Outbox
+    home: Home
+    description: Mapping[str, Any]
+    tables: Tables
 
 
 class TraceAbsentError(RagMetricsError):
     """There is no trace of that id in the store (yet)."""
 
 
-class LiveRun:
-    """A run that rows are appended to. Each method may be called again after it failed, and repeats nothing.
+class LiveFigures:
+    """The figures of a run so far, from which those of the next answer follow."""
 
-    The caller holds ``lock`` while it writes. Where the store does not take something, a ``RagMetricsError`` of one
-    sentence is raised.
-    """
-
-    def __init__(self, run_id: str) -> None:
-        self.run_id = run_id
-        self.begun = False
-        self.language = "en"
-        self.published = 0
-        """How many rows of the table the store has."""
-        self.lock = threading.Lock()
-        self._writer = RunWriter(run_id)
-        self._step = 0
-        self._sums: dict[str, tuple[float, int]] = {}
-        self._windows: dict[str, deque[float]] = {}
-        self.anytime = False
-        """Whether metrics have intervals that stay valid however often one looks."""
-        self._sequences: dict[str, ConfidenceSequence] = {}
-        self._off_scale: set[str] = set()  # keys with a score that is not from 0 to 1, which is what the bets are for
-        self._marks: Counter[str] = Counter()
-        folder = tempfile.mkdtemp(prefix="ragmetrics-")
-        weakref.finalize(self, _remove_own, folder, os.getpid())
-        self._tables = [GrowingTable(Path(folder), name) for name in (ROWS, CLAIMS)]
-        self._parts = Parts(self._writer, self._tables, Path(folder))
+    def __init__(self, state: Mapping[str, Any] | None) -> None:
+        state = state or {}
+        self.step: int = state.get("step", 0)
+        self._sums: dict[str, list[float]] = state.get("sums", {})
+        self._windows = {key: deque(values, _WINDOW) for key, values in state.get("windows", {}).items()}
+        self._marks = Counter[str](state.get("marks", {}))
 
     @property
-    def part(self) -> str:
-        """The name of this process's part of the run."""
-        return self._parts.id
+    def state(self) -> dict[str, Any]:
+        """All of it, as JSON takes it."""
+        windows = {key: list(values) for key, values in self._windows.items()}
+        return {"step": self.step, "sums": self._sums, "windows": windows, "marks": self._marks}
 
     @property
-    def rows(self) -> int:
-        """How many rows the table has here."""
-        return self._tables[0].rows
+    def means(self) -> dict[str, float]:
+        """``<key>/mean`` so far."""
+        return {f"{key}/mean": total / count for key, (total, count) in self._sums.items()}
 
-    def begin(self, description: Mapping[str, Any]) -> None:
-        """Write what explains the run as params, and go on from the rows that it has already."""
-        self.language = str(description.get("language", "en"))
-        with explained(self.run_id):
-            self._writer.params(description)
-            stored = self._parts.register()[ROWS]
-        if stored is not None:
-            self._continue_from(stored)
-        self.published = self.rows
-        self.begun = True
+    def _add(self, key: str, value: float) -> None:
+        total, count = self._sums.get(key, (0.0, 0))
+        self._sums[key] = [total + value, count + 1]
+        self._windows.setdefault(key, deque(maxlen=_WINDOW)).append(value)
 
-    def _continue_from(self, table: Mapping[str, Any]) -> None:
-        self._step = len(table["data"])
-        for column, values in zip(table["columns"], zip(*table["data"], strict=True), strict=False):
-            numbers = [value for value in values if isinstance(value, float)]
-            self._sums[column] = (sum(numbers), len(numbers))
-            self._windows[column] = deque(numbers[-WINDOW:], WINDOW)
-            if not all(0 <= value <= 1 for value in numbers):
-                self._off_scale.add(column)
-            elif self.anytime:
-                self._sequences[column] = ConfidenceSequence()
-                self._sequences[column].update(numbers)
-            if column == DIAGNOSIS:
-                self._marks.update(map(cause_figure, filter(None, values)))
-            if column.endswith("_status"):
-                for status in ("error", "skipped"):
-                    self._marks[f"{column.removesuffix('_status')}/n_{status}"] = values.count(status)
+    def add_table(self, table: Lines) -> None:
+        """Take rows that another process has written into the run's table."""
+        self.step += len(table.rows)
+        for row in table.rows:
+            for column, value in zip(table.columns, row, strict=True):
+                if isinstance(value, float):
+                    self._add(column, value)
+                elif column == DIAGNOSIS and value:
+                    self._marks[cause_figure(value)] += 1
+                elif column.endswith("_status") and value in ("error", "skipped"):
+                    self._marks[f"{column.removesuffix('_status')}/n_{value}"] += 1
 
-    def check(self) -> None:
-        """Nothing where the store answers; else the error."""
-        with explained(self.run_id):
-            self._writer.check()
+    def add(self, scores: Mapping[str, Score], time_ms: int, cause: str | None = None) -> list[Metric]:
+        """The metrics of the next answer: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
 
-    def next_metrics(self, scores: Mapping[str, Score], time_ms: int, cause: str | None = None) -> list[Metric]:
-        """The metrics of the next row: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
-
-        With ``anytime``, ``<key>/anytime_low`` and ``/anytime_high`` as well, for scores from 0 to 1.
-        ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` and the like (``Score.marks``) count the rows so far that
-        the mean leaves out or that were not measured; ``diagnosis/n_<cause>`` those in which the part ``cause`` failed.
+        ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` and the like (``Score.marks``) count the answers so far
+        that the mean leaves out or that were not measured; ``diagnosis/n_<cause>`` those whose part ``cause`` failed.
         """
         from mlflow.entities import Metric
 
-        figures: dict[str, float] = {}
+        found: dict[str, float] = {}
         self._marks.update([] if cause is None else [cause_figure(cause)])
         for key, score in scores.items():
             self._marks.update(f"{key}/{mark}" for mark in score.marks)
-            if score.value is None:
-                continue
-            total, count = self._sums.get(key, (0.0, 0))
-            self._sums[key] = total, count = total + score.value, count + 1
-            window = self._windows.setdefault(key, deque(maxlen=WINDOW))
-            window.append(score.value)
-            figures |= {key: score.value, f"{key}/mean": total / count, f"{key}/rolling_mean": fmean(window)}
-            if self.anytime:
-                figures |= self._anytime_interval(key, score.value)
-        figures |= {name: float(count) for name, count in self._marks.items() if count}
-        step, self._step = self._step, self._step + 1
-        return [Metric(name, value, time_ms, step) for name, value in figures.items()]
+            if score.value is not None:
+                self._add(key, score.value)
+                total, count = self._sums[key]
+                mean = fmean(self._windows[key])
+                found |= {key: score.value, f"{key}/mean": total / count, f"{key}/rolling_mean": mean}
+        found |= {name: float(count) for name, count in self._marks.items() if count}
+        self.step += 1
+        return [Metric(name, value, time_ms, self.step - 1) for name, value in found.items()]
 
-    def _anytime_interval(self, key: str, value: float) -> dict[str, float]:
-        if not 0 <= value <= 1:
-            self._off_scale.add(key)
-        if key in self._off_scale:
-            return {}
-        sequence = self._sequences.setdefault(key, ConfidenceSequence())
-        sequence.update(value)
-        low, high = sequence.interval()
-        return {f"{key}/anytime_low": low, f"{key}/anytime_high": high}
 
-    def write_metrics(self, metrics: Sequence[Metric], received: int = 0) -> None:
-        """Write metrics; the store knows those that it has already.
+class LiveRun:
+    """A run that answers go into while they come, written by a thread of its own.
 
-        ``received``: how many answers this process has for the run so far, written or not. The run's tag
-        ``ragmetrics.received.<part>`` has it until the process leaves, so that one which is killed leaves behind how
-        many it had.
+    It is the run ``run_id``, or one that is made for ``name`` when the first answer is written. A failure of the store
+    is logged once, and tried again after longer and longer pauses.
+    """
+
+    def __init__(self, service: Service, name: str, run_id: str | None, *, adopted: bool) -> None:
+        self.name = name
+        self._service = service
+        self._home = service.home
+        self._is_made_here = name != run_id
+        self._adopted = adopted
+        self._outbox = service.outbox
+        self._number = self._outbox.join(self._home, name, run_id)
+        self.users: weakref.WeakSet[object] = weakref.WeakSet()
+        """Whoever uses the run in this process."""
+        self._begin()
+        after_fork(self._begin)
+        if self._outbox.waiting(self._number) or adopted:
+            self._start()
+
+    def _begin(self) -> None:
+        self._changed = threading.Condition()
+        self._counting = threading.Lock()
+        self._writing = threading.Lock()
+        self._pending: dict[int, Callable[[int], object]] = {}
+        self._losses = Counter[str]()
+        self._settled = 0
+        self.silence: str | None = None  # why no judge answered, as long as none has
+        self._flushing = 0
+        self.closed = False
+        """Whether this process writes here no more."""
+        self._is_over = False
+        self._thread: ThreadTask | None = None
+        self.failure: str | None = None
+
+    def accept(self) -> None:
+        """An answer is to come. This never waits."""
+        self._outbox.accept(self._number)
+
+    def count(self, name: str, *, settled: bool = False) -> None:
+        """Count a loss of an accepted answer (``dropped``, ``failed``, …); ``settled``: no scores will come."""
+        with self._counting:
+            self._losses[name] += 1
+            self._settled += settled
+
+    def settle(self) -> None:
+        """Keep what was counted; a count that the outbox does not take is kept later."""
+        with self._counting:
+            if self._losses:
+                with suppress(sqlite3.Error):
+                    self._outbox.settle(self._number, self._losses, self._settled)
+                    self._losses, self._settled = Counter(), 0
+
+    def append(self, row: Row, trace_id: str | None, done: Callable[[int], object]) -> int:
+        """Keep a scored answer until it is written; then ``done`` gets 0, or 1 if its feedback was withheld, or 2 if it
+        was lost.
         """
-        with explained(self.run_id):
-            self._writer.metrics(metrics, {self._parts.received_tag: received} if received else {})
+        content = _packed(row, trace_id, int(time.time() * 1000))
+        with self._changed:
+            number = self._outbox.append(self._number, content)
+            self._pending[number] = done
+            self._start()
+        return number
 
-    def append(self, rows: pd.DataFrame, items: pd.DataFrame) -> list[Place]:
-        """Add to the tables, here for now: ``publish`` takes them to the store. Returns the place of each row."""
-        first, (head, claims) = self.rows, self._tables
-        with explained(self.run_id):
-            head.extend(list(rows.columns), table_rows(rows))
+    def hurry(self, by: int = 1) -> None:
+        """Write all rows now, until this is called with -1."""
+        with self._changed:
+            self._flushing += by
+            if self._pending:
+                self._start()
+
+    def wait(self, deadline: float) -> bool:
+        """Wait until all is written; False if the store did not take it in time."""
+        with self._changed:
+            while self._is_busy and (left := deadline - time.monotonic()) > 0:
+                self._changed.wait(left)
+            return not self._pending
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._pending) or (self._adopted and not self._is_over and self.failure is None)
+
+    def _start(self) -> None:
+        with self._changed:
+            if not self.closed and (self._thread is None or not self._thread.alive):
+                self._thread = start_thread(self._run, name="ragmetrics-mlflow")
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        pause = _PAUSE
+        while True:
+            self._try_to_write()
+            pause = _PAUSE if self.failure is None else min(2 * pause, _LONGEST_PAUSE)
+            with self._changed:
+                if self.closed or not (self._pending or self._outbox.waiting(self._number)):
+                    self._thread = None
+                    break
+                if self.failure is not None:
+                    self._changed.wait_for(lambda: self.closed, _SHORTEST_PAUSE_AFTER_FAILURE)
+                self._changed.wait_for(lambda: self.closed or self._flushing, pause)
+        if self._adopted:
+            self.leave()
+
+    def _try_to_write(self) -> None:
+        failure = None
+        try:
+            self._write()
+            with self._changed:
+                for number, outcome in self._outbox.take_written(self._number).items():
+                    self._pending.pop(number, _ignored)(outcome)
+        except Exception as error:  # whatever it is, the answers wait and the log says why
+            failure = str(error) or type(error).__name__
+            if self.failure is None and not self.closed:
+                _logger.warning("%s; it will be tried again", for_log(failure))
+        with self._changed:
+            self.failure = failure
+            self._changed.notify_all()
+
+    def _write(self) -> None:
+        """Write what waits, unless another process is doing so: metrics, then feedback, then rows in batches."""
+        with self._writing:
+            if not self._outbox.take_lease(self._number):
+                return
             try:
-                claims.extend(list(items.columns), table_rows(items))
-            except BaseException:
-                head.take_back()
-                raise
-        return [(self._parts.id, number) for number in range(first, self.rows)]
+                run_id = self._made_run()
+                with explained(run_id):
+                    writer = RunWriter(run_id, self._home.uri)
+                    if self._outbox.run(self._number, "figures") is None:
+                        writer.params(self._service.description)
+                        self._take_rows_of_others(writer)
+                    while waiting := self._outbox.answers(self._number, measured=False):
+                        self._measure(writer, waiting)
+                    self._tell(writer)
+                    self._publish(writer)
+            finally:
+                self._outbox.end_lease(self._number)
 
-    def held(self, places: Iterable[Place]) -> set[Place]:
-        """Those of the places, of a process that ended, whose rows the run holds; ``publish`` sees to its tables."""
-        asked = list(places)
-        with explained(self.run_id):
-            held = self._parts.held(asked) if asked else set()
-        if held:
-            self.published = -1
-        return held
+    def _made_run(self) -> str:
+        found = self._outbox.run(self._number, "run_id")
+        if found is not None:
+            return str(found)
+        run_id = new_run("ragmetrics live", self.name, home=self._home)
+        self._outbox.note_run(self._number, run_id)
+        return run_id
 
-    def publish(self) -> None:
-        """Write the tables, whole, in place of those in the store, where these have more rows."""
-        if self.published == self.rows:
+    def _measure(self, writer: RunWriter, waiting: Sequence[Waiting]) -> None:
+        found = [(each, row) for each in waiting if (row := self._unpacked(each)) is not None]
+        frames = self._service.tables([row for _, row in found])
+        causes = frames[0][DIAGNOSIS] if DIAGNOSIS in frames[0] else [None] * len(found)
+        figures = LiveFigures(self._outbox.run(self._number, "figures"))
+        points: list[Metric] = []
+        for (each, row), cause in zip(found, causes, strict=True):
+            points += figures.add(row.scores, each.content["time_ms"], cause)
+        writer.metrics(points)
+        named = zip((ROWS, CLAIMS), frames, strict=True)
+        lines = [Lines(name, list(frame.columns), table_rows(frame)) for name, frame in named]
+        self._outbox.note_measured(self._number, [each.number for each, _ in found], figures.state, lines)
+
+    def _unpacked(self, waiting: Waiting) -> Row | None:
+        try:
+            return _rows().validate_python(waiting.content["row"])
+        except ValidationError:  # written by another version
+            _logger.warning("a scored answer in the outbox cannot be read; it is left out")
+            self._outbox.note_unreadable(self._number, waiting.number)
+            return None
+
+    def _tell(self, writer: RunWriter) -> None:
+        """Put scores on traces; withhold them if there is no trace, or the store refuses, after a few attempts."""
+        last = 0
+        while waiting := self._outbox.answers(self._number, measured=True, after=last):
+            for each in waiting:
+                last, trace_id, is_absent = each.number, each.content["trace_id"], False
+                try:
+                    for key, score in _rows().validate_python(each.content["row"]).scores.items() if trace_id else ():
+                        if score.status != "skipped":
+                            add_feedback(trace_id, key, score, writer.run_id, each.content["time_ms"])
+                except RagMetricsError as error:
+                    if not isinstance(error, TraceAbsentError):
+                        writer.check()  # a store that does not answer at all is another matter: then all of it waits
+                    is_absent = True
+                if is_absent and each.attempts + 1 < _FEEDBACK_ATTEMPTS:
+                    self._outbox.note_refused(each.number)
+                else:
+                    self._outbox.note_told(each.number, withheld=is_absent)
+
+    def _publish(self, writer: RunWriter) -> None:
+        """Write the tables, whole, if enough answers are not in them: the longer they are, the more have to wait."""
+        count, last, oldest = self._outbox.unlisted(self._number)
+        listed = self._outbox.run(self._number, "figures")["step"] - count
+        is_old = time.time() - oldest > _LONGEST_WAIT and listed < 100 * count
+        if not count or not (self._flushing or self.closed or is_old or count >= max(_FEWEST_ROWS, listed // 10)):
             return
-        with explained(self.run_id):
-            everything = self._parts.publish()
-            if everything is not None:
-                self._writer.metrics(self._means(everything))
-        self.published = self.rows
+        means = self._take_rows_of_others(writer)
+        writer.files({name: partial(self._write_table, name) for name in (ROWS, CLAIMS)}, tables=(ROWS, CLAIMS))
+        if means:
+            writer.figures(means, step=listed + count)
+        mark = uuid4().hex
+        writer.tags({_ROWS_TAG: mark})
+        self._outbox.note_listed(self._number, last, mark)
 
-    def leave(
-        self,
-        incomplete: str | None = None,
-        calls: Mapping[str, int] = MappingProxyType({}),
-        *,
-        is_whole: bool = True,
-    ) -> None:
-        """Say that this process writes here no more, and why the figures are ``incomplete``, where they are.
+    def _take_rows_of_others(self, writer: RunWriter) -> Mapping[str, float]:
+        """Take over rows of the run's tables that are not ours; returns the means if there are such rows.
 
-        ``calls``: how many were ``seen``, and how many of them the figures lack, for whatever reason; where there are
-        such, they are written as ``calls/seen``, ``calls/skipped``, …. ``is_whole``: all answers are written.
+        They are from before, or of processes on other machines, which have an outbox of their own.
         """
-        if self.begun:
-            with explained(self.run_id):
-                if any(number for name, number in calls.items() if name != "seen"):
-                    self._writer.figures({f"calls/{name}": number for name, number in calls.items() if number})
-                if incomplete is not None:
-                    self._writer.tags({STATUS_TAG: status_of(incomplete)})
-                if self.published == self.rows:
-                    self._parts.leave(is_whole=is_whole)
+        state, mark = self._outbox.run(self._number, "figures"), self._outbox.run(self._number, "mark")
+        if state is not None and writer.present_tags().get(_ROWS_TAG) == mark:
+            return {}
+        figures, taken = LiveFigures(state), []
+        for name in (ROWS, CLAIMS):
+            stored = writer.table(name)
+            if stored is not None:
+                taken.append(self._not_ours(Lines(name, stored["columns"], stored["data"])))
+                if name == ROWS:
+                    figures.add_table(taken[0])
+        losses = {} if state is not None else self._former_losses()
+        self._outbox.note_measured(self._number, (), figures.state, taken, losses)
+        return figures.means if any(each.rows for each in taken) and state is not None else {}
 
-    def _means(self, everything: GrowingTable) -> list[Metric]:
-        """``<key>/mean`` and ``diagnosis/n_<cause>`` over the rows of all processes, a step after the last of them."""
-        from mlflow.entities import Metric
+    def _former_losses(self) -> dict[str, int]:
+        """What handlers before have said that the run lacks."""
+        from mlflow import MlflowClient
 
-        means = {key: everything.mean(key) for key in self._sums if key in everything.columns}
-        figures = {f"{key}/mean": mean for key, mean in means.items() if mean is not None}
-        causes = everything.counts(DIAGNOSIS) if DIAGNOSIS in everything.columns else {}
-        figures |= {cause_figure(cause): float(count) for cause, count in causes.items()}
-        now = int(time.time() * 1000)
-        return [Metric(name, value, now, everything.rows) for name, value in figures.items()]
+        metrics = MlflowClient(self._home.uri).get_run(self._outbox.run(self._number, "run_id")).data.metrics
+        return {name: int(metrics.get(f"calls/{name}", 0)) for name in (*_CALLS, "lost")}
+
+    def _not_ours(self, stored: Lines) -> Lines:
+        ours = Counter(
+            _record(each.columns, row) for each in self._outbox.lines(self._number, stored.name) for row in each.rows
+        )
+        others = []
+        for row in stored.rows:
+            record = _record(stored.columns, row)
+            if ours[record]:
+                ours[record] -= 1
+            else:
+                others.append(row)
+        return stored._replace(rows=others)
+
+    def _write_table(self, name: str, path: Path) -> None:
+        columns = self._outbox.columns(self._number, name)
+        with path.open("w", encoding="utf-8") as target:
+            target.write('{"columns": ' + as_json(columns) + ', "data": [')
+            between = "\n"
+            for each in self._outbox.lines(self._number, name):
+                places = [each.columns.index(column) if column in each.columns else None for column in columns]
+                for row in each.rows:
+                    target.write(between + as_json([None if place is None else row[place] for place in places]))
+                    between = ",\n"
+            target.write("]}")
+
+    def leave(self) -> None:
+        """Write here no more, unless there are users.
+
+        The last process that leaves says in the run what it lacks, and ends it if it was made here.
+        """
+        with _LOCK, self._changed:
+            if self.closed or self.users:
+                return
+            del _LIVE_RUNS[self._home.store, self.name]
+            self.closed = True
+            self._changed.notify_all()
+        try:
+            self.settle()
+            is_last = self._outbox.leave(self._number)
+            if self._writing.acquire(timeout=_LAST_WRITE_SECONDS):
+                self._writing.release()
+                if is_last:
+                    self._finish()
+            waiting = self._outbox.waiting(self._number)
+            if waiting:
+                message = "%d scored answers wait in %s, to be written by the next process of this service"
+                _logger.warning(message, waiting, self._outbox.path)
+        except Exception as error:  # it stays in the outbox
+            _logger.warning("%s", for_log(str(error)))
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    def _finish(self) -> None:
+        waiting = self._outbox.waiting(self._number)
+        if waiting and self.failure is None:  # of processes that have ended
+            self._try_to_write()
+            waiting = self._outbox.waiting(self._number)
+        losses = Counter[str](self._outbox.run(self._number, "losses"))
+        absent = waiting + losses["killed"] + losses["unscored"] + losses["lost"]
+        run_id = self._outbox.run(self._number, "run_id") or (self._made_run() if absent else None)
+        if run_id is not None:
+            with explained(run_id):
+                self._say(RunWriter(run_id, self._home.uri), losses, waiting, absent)
+        self._outbox.forget(self._number)
+
+    def _say(self, writer: RunWriter, losses: Counter[str], waiting: int, absent: int) -> None:
+        """Write the losses as ``calls/dropped``, … and ``ragmetrics.status``."""
+        calls = {f"calls/{name}": losses[name] for name in _CALLS if losses[name]} | {"calls/lost": absent - waiting}
+        if absent or calls.keys() - {"calls/seen", "calls/lost"}:
+            writer.figures(calls)
+            _logger.warning("run %s lacks answers: %s, %d unwritten", writer.run_id, calls, waiting)
+        failure, status = None, COMPLETE if self._is_made_here else None
+        missing = losses["dropped"] + losses["failed"]
+        if losses["killed"]:
+            failure = f"{absent} answers were accepted and neither written nor dropped: a process was ended"
+        elif absent:
+            failure = f"{absent} answers are not written"
+        elif losses["silent"] and not losses["judged"]:
+            failure = self.silence or "no judge answered"
+        elif missing > _TOLERATED * losses["seen"]:
+            status = f"partial: {losses['dropped']} of {losses['seen']} answers were dropped, {losses['failed']} failed"
+        if failure is not None and not self._is_made_here:
+            status = status_of(failure)
+        if status is not None:
+            writer.tags({STATUS_TAG: status})
+        if self._is_made_here:
+            writer.end(failure)
 
 
-def _remove_own(folder: str, process: int) -> None:
-    """Remove a temporary folder, but not that of the parent in a forked process."""
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
+def _ignored(outcome: int) -> None:
+    """An answer of a process that had this number before."""
 
 
-_LIVE_RUNS: weakref.WeakValueDictionary[str, LiveRun] = weakref.WeakValueDictionary()
-_LIVE_RUNS_LOCK = threading.Lock()
+def _record(columns: Sequence[str], row: Sequence[Any]) -> str:
+    return as_json(sorted((column, value) for column, value in zip(columns, row, strict=True) if value is not None))
 
 
-def _forget_parents_runs() -> None:
-    """A forked process has live runs of its own: other parts, other folders, and locks that nobody holds."""
-    global _LIVE_RUNS_LOCK
-    _LIVE_RUNS_LOCK = threading.Lock()
-    _LIVE_RUNS.clear()
+_LIVE_RUNS: dict[tuple[str, str], LiveRun] = {}
+_LOCK = threading.RLock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_parents_runs)
-
-
-def live_run(run_id: str) -> LiveRun:
-    """The one ``LiveRun`` that all handlers of this process share which write into the run ``run_id``."""
-    with _LIVE_RUNS_LOCK:
-        live = _LIVE_RUNS.get(run_id)
+def live_run(service: Service, name: str, run_id: str | None, user: object = None) -> LiveRun:
+    """The one ``LiveRun`` of that name in this process, for one more ``user``; ``None``: only what waits is written."""
+    with _LOCK:
+        key = service.home.store, name
+        live = _LIVE_RUNS.get(key)
         if live is None:
-            live = _LIVE_RUNS[run_id] = LiveRun(run_id)
+            live = _LIVE_RUNS[key] = LiveRun(service, name, run_id, adopted=user is None)
+        if user is not None:
+            live.users.add(user)
         return live
 
 
-def new_run(name: str, creation_id: str) -> str:
+def adopt_runs(service: Service) -> list[LiveRun]:
+    """The runs of ended processes of the same store, experiment and suite, whose answers are being written now."""
+    with _LOCK:
+        return [live_run(service, *each) for each in service.outbox.adopt(service.home)]
+
+
+def close_runs(deadline: float) -> None:
+    """Flush and leave the runs that handlers which nobody closed have used."""
+    for live in list(_LIVE_RUNS.values()):
+        live.hurry()
+        live.wait(deadline)
+        live.users.clear()
+        live.leave()
+
+
+@after_fork
+def _renew_lock() -> None:
+    global _LOCK
+    _LOCK = threading.RLock()
+
+
+_EXPERIMENTS = {"id": "MLFLOW_EXPERIMENT_ID", "name": "MLFLOW_EXPERIMENT_NAME"}
+
+
+def home_of(suite: Mapping[str, Any]) -> Home:
+    """Where a service with a suite of that description makes its run, as MLflow is set up now."""
+    import mlflow
+
+    uri = mlflow.get_tracking_uri()
+    names = (f"{kind} {os.environ[name]}" for kind, name in _EXPERIMENTS.items() if os.environ.get(name))
+    return Home(uri, resolved_store(uri), next(names, ""), hashlib.sha256(as_json(suite).encode()).hexdigest())
+
+
+def resolved_store(uri: str) -> str:
+    """The tracking URI with its path, if it has one, made absolute."""
+    scheme, _, path = uri.partition("///")
+    if scheme.startswith("sqlite"):
+        return f"{scheme}///{Path(path).absolute()}"
+    return uri if "://" in uri else str(Path(uri.removeprefix("file:")).absolute())
+
+
+def new_run(name: str, creation_id: str, *, home: Home | None = None) -> str:
     """The id of a new run in the active experiment. It stays open until ``end_run``, and is active in no thread.
 
     Called again with the same ``creation_id`` after a failure, it finds the run that the store may have made before it
-    failed.
+    failed. With ``home``, the run is made there, whatever store and experiment are active now.
     """
     import mlflow
+    from mlflow.tracking.context.registry import resolve_tags
 
+    client = mlflow.MlflowClient(home.uri if home is not None else None)
     created = f"tags.`{_CREATION_TAG}` = '{creation_id}'"
     with explained("(new)"):
-        run_id = _first(created) or _created(name, creation_id, created)
-        mlflow.MlflowClient().update_run(run_id, status="RUNNING")
+        experiment = _experiment(client, home)
+        if not client.search_runs([experiment], created):
+            tags = resolve_tags({_CREATION_TAG: creation_id, WRITER_TAG: this_process()})
+            client.create_run(experiment, run_name=name, tags=tags)
+        found = sorted((run.info.start_time, run.info.run_id) for run in client.search_runs([experiment], created))
+        for _, surplus in found[1:]:  # made at the same time by another process
+            client.delete_run(surplus)
+        run_id = str(found[0][1])
+        client.update_run(run_id, status="RUNNING")
     return run_id
 
 
-def _created(name: str, creation_id: str, created: str) -> str:
-    """The id of a run made now; where another process made one for the same handler at the same time, of the first."""
-    import mlflow
+def _experiment(client: MlflowClient, home: Home | None) -> str:
+    from mlflow.tracking.fluent import _get_experiment_id
 
-    with mlflow.start_run(run_name=name, tags={_CREATION_TAG: creation_id, WRITER_TAG: this_process()}) as run:
-        run_id = str(run.info.run_id)
-    first = _first(created) or run_id
-    if first != run_id:
-        mlflow.MlflowClient().delete_run(run_id)
-    return first
-
-
-def _first(created: str) -> str | None:
-    """The id of the run on which all processes agree that made one at the same time; ``None`` where there is none."""
-    import mlflow
-
-    found = mlflow.search_runs(filter_string=created, output_format="list")
-    return min(((each.info.start_time, str(each.info.run_id)) for each in found), default=(0, None))[1]
+    kind, _, name = home.experiment.partition(" ") if home is not None else ("", "", "")
+    if kind == "name":
+        found = client.get_experiment_by_name(name)
+        return str(found.experiment_id) if found is not None else client.create_experiment(name)
+    return name if kind == "id" else str(_get_experiment_id())
 
 
 def end_run(run_id: str, failure: str | None = None) -> None:
@@ -343,248 +583,15 @@ def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = Non
                 mlflow.flush_trace_async_logging()
 
 
-class Journal:
-    """What a process has accepted for a live run, in a file that is there after the process was killed.
-
-    All processes of one user and ``store`` share a ``folder``; an ``OSError`` says that there can be no file in it.
-    Its head counts the answers that were accepted, and those that are settled without a line here: never scored, or
-    dropped, or written all the same. Lines follow, ``[number, answer]`` for each scored answer, ``[number, change]``
-    where it came further, ``[number, null]`` once it is written, ``[null, about]`` on the process and the run. So what
-    is missing after a kill is known exactly: accepted, less settled, less the answers that have a line.
-
-    The file is locked while its process lives. Nothing is synced: it outlives a process, not a machine without power.
-    """
-
-    def __init__(self, folder: Path, store: str) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = folder / f"{_prefix(store)}-{uuid4().hex[:12]}.jsonl"
-        begun = path if os.name == "nt" else path.with_suffix(".new")  # nobody finds it before it is locked
-        descriptor = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-        file = os.fdopen(descriptor, "r+b", buffering=0)
-        try:
-            _lock(file)
-            if file.write(bytes(_HEAD) + b"\n") <= _HEAD:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(begun))
-            os.replace(begun, path)
-            self._open(path, file)
-        except BaseException:
-            file.close()
-            for each in (begun, path):
-                each.unlink(missing_ok=True)
-            raise
-
-    def _open(self, path: Path, file: Any) -> None:
-        self.path = path
-        self._lock = threading.Lock()
-        self._lines = threading.Lock()
-        self._places: dict[int, int] = {}  # of the answers that are not written: where their lines begin
-        self._changes: dict[int, dict[str, Any]] = {}
-        self._taken = 0
-        self.about: dict[str, Any] = {}
-        self._file = file
-        self.size = _HEAD + 1
-        self._map: Any = mmap.mmap(file.fileno(), _HEAD)
-        self._counts: Any = memoryview(self._map).cast("Q")
-
-    @classmethod
-    def left_in(cls, folder: Path, store: str) -> Iterator[Journal]:
-        """The journals of processes that ended, oldest first; they belong to this process from now on."""
-        found = []
-        for path in folder.glob(f"{_prefix(store)}-*.jsonl") if folder.is_dir() else ():
-            with suppress(OSError):
-                found.append((path.stat().st_mtime, path))
-        for _, path in sorted(found):
-            journal = cls._left(path)
-            if journal is not None:
-                yield journal
-
-    @classmethod
-    def _left(cls, path: Path) -> Journal | None:
-        """The journal of a process that ended; ``None`` where it lives, or the file is no journal."""
-        with suppress(OSError, ValueError):
-            if os.name == "nt":  # an open file cannot be renamed there
-                os.replace(path, path.with_suffix(".left"))
-                os.replace(path.with_suffix(".left"), path)
-            file = path.open("r+b", buffering=0)
-            if not _lock(file) or not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                file.close()
-                return None
-            journal = cls.__new__(cls)
-            journal._open(path, file)
-            journal._read()
-            return journal
-        return None
-
-    def _read(self) -> None:
-        """Read all lines, and cut the last one off where it is not whole."""
-        with self.path.open("rb") as file:
-            file.seek(self.size)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                try:
-                    number, change = json.loads(line)
-                except (ValueError, TypeError):
-                    break
-                self._note(number, change, self.size)
-                self.size += len(line)
-        self._file.truncate(self.size)
-
-    def _note(self, number: int | None, change: dict[str, Any] | None, place: int) -> None:
-        if number is None:
-            self.about |= change or {}
-        elif change is None:
-            self._places.pop(number, None)
-            self._changes.pop(number, None)
-        elif number in self._places:
-            self._changes.setdefault(number, {}).update(change)
-        elif number == self._taken:
-            self._places[number] = place
-            self._taken += 1
-
-    def _write(self, entries: Iterable[tuple[int | None, str]]) -> bool:
-        """Whether the lines could be written; the caller holds the lock of the lines."""
-        lines = (f"[{'null' if number is None else number}, {text}]\n" for number, text in entries)
-        data = "".join(lines).encode("utf-8")
-        try:
-            self._file.seek(self.size)
-            if self._file.write(data) == len(data):
-                self.size += len(data)
-                return True
-            self._file.truncate(self.size)
-        except (OSError, ValueError):
-            with suppress(OSError, ValueError):
-                self._file.truncate(self.size)
-        return False
-
-    def accept(self) -> None:
-        """One more answer has come. Writes to memory only, and so waits for nothing."""
-        self._count(0)
-
-    def settle(self) -> None:
-        """One that has no line here is over."""
-        self._count(1)
-
-    def _count(self, place: int) -> None:
-        with self._lock:
-            if self._counts is not None:
-                self._counts[place] += 1
-
-    def append(self, answer: str, most_bytes: int) -> int | None:
-        """Write an answer that was accepted, as JSON without line breaks, where the file stays below ``most_bytes``.
-
-        Returns its number, or ``None`` where there is no room, or it cannot be written.
-        """
-        with self._lines:
-            number, place = self._taken, self.size
-            has_room = self._counts is not None and place + len(answer) < most_bytes
-            if not has_room or not self._write([(number, answer)]):
-                return None
-            self._taken, self._places[number] = number + 1, place
-            return number
-
-    def change(self, changes: Mapping[int | None, Mapping[str, Any]]) -> None:
-        """Write how far answers came, by their numbers, or (``None``) something about the process."""
-        with self._lines:
-            if changes and self._write((number, as_json(change)) for number, change in changes.items()):
-                self.about |= changes.get(None, {})
-
-    def done(self, numbers: Collection[int]) -> None:
-        """These answers are written, or given up."""
-        with self._lines:
-            if numbers:
-                self._write((number, "null") for number in numbers)
-            for number in numbers:
-                self._note(number, None, 0)
-
-    def answer(self, number: int) -> dict[str, Any] | None:
-        """An answer that waits, as far as it came; ``None`` where it cannot be read."""
-        with self._lines, suppress(OSError, ValueError, KeyError):
-            with self.path.open("rb") as file:
-                file.seek(self._places[number])
-                found: dict[str, Any] = json.loads(file.readline())[1]
-            return found | self._changes.get(number, {})
-        return None
-
-    @property
-    def waiting(self) -> list[int]:
-        """The numbers of the answers that are not written, oldest first."""
-        return list(self._places)
-
-    @property
-    def unscored(self) -> int:
-        """How many answers were accepted, and are neither here nor settled: of a process that ended, what is lost."""
-        with self._lock:
-            return 0 if self._counts is None else max(0, self._counts[0] - self._counts[1] - self._taken)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing waits here, and nothing is to come that was accepted."""
-        return not self._places and not self.unscored
-
-    def forget(self) -> None:
-        """In a forked process: the file is the parent's, and nobody holds the locks."""
-        self._lock, self._lines = threading.Lock(), threading.Lock()
-        self.close()
-
-    def close(self, *, keep: bool = True) -> None:
-        """Leave the file to the next process; remove it where it is not to be kept."""
-        with self._lines, self._lock:
-            if self._counts is None:
-                return
-            self._counts.release()
-            self._counts = None
-            self._map.close()
-            if not keep:
-                with suppress(OSError):
-                    self.path.unlink(missing_ok=True)
-            self._file.close()
-
-
-_HEAD = 16  # two numbers of eight bytes, each stored by one instruction of the processor
-
-
-def _prefix(store: str) -> str:
-    return hashlib.sha256(store.encode()).hexdigest()[:16]
-
-
-def _lock(file: Any) -> bool:
-    """Whether no other open file, of this process or another, has the lock; then it is ours until it is closed."""
+def _packed(row: Row, trace_id: str | None, time_ms: int) -> str:
+    """A scored answer as JSON."""
     try:
-        import fcntl
-    except ImportError:  # Windows does not rename a file that is open, which is enough here
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        text = _rows().dump_json(row, warnings=False).decode("utf-8")
+    except ValueError:  # metadata of any kind, or half a character
+        text = as_json(_rows().dump_python(row, warnings=False))
+    return f'{{"trace_id": {as_json(trace_id)}, "time_ms": {time_ms}, "row": {text}}}'
 
 
-def settle(run_id: str, journal: Journal, lost: int) -> None:
-    """Say in the run how many answers a process that ended has ``lost``: all others that it accepted are written.
-
-    The run's tag ``ragmetrics.lost.<id>`` has the number and ``ragmetrics.status`` a sentence; a run that the process
-    had made, and nobody writes into, ends.
-    """
-    from mlflow import MlflowClient
-
-    with explained(run_id):
-        writer, process = RunWriter(run_id), str(journal.about.get("process", ""))
-        tags = writer.present_tags()
-        received = f"{RECEIVED_TAG}{journal.about.get('part')}"
-        sentence = None
-        if lost:
-            mark = f"{LOST_TAG}{journal.path.stem.rpartition('-')[2]}"
-            known = {name: int(number) for name, number in tags.items() if name.startswith(LOST_TAG)}
-            number = sum({**known, mark: lost}.values())
-            sentence = f"{number} answers were accepted and neither written nor dropped: process {process} was ended"
-            said = {mark: str(lost)}
-            if known or tags.get(STATUS_TAG, COMPLETE) == COMPLETE:
-                said[STATUS_TAG] = status_of(sentence)
-            writer.tags(said)
-        if received in tags:
-            writer.delete_tag(received)
-        run = MlflowClient().get_run(run_id)
-        if tags.get(_CREATION_TAG) and run.info.status == "RUNNING" and not is_being_written(run):
-            writer.end(sentence)
+@lru_cache(maxsize=1)
+def _rows() -> TypeAdapter[Row]:
+    return TypeAdapter(Row)

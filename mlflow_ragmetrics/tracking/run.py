@@ -21,6 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 from mlflow_ragmetrics.core.json_text import plain_text
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.tracking.traces import RUN_TYPE, remove_traces
 from mlflow_ragmetrics.tracking.writer import (
     LONGEST_TAG,
@@ -176,8 +177,7 @@ def _failure_noted(run_id: str) -> Iterator[None]:
 
 
 _LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_LOCKS.clear)  # there nobody holds them
+after_fork(_LOCKS.clear)  # nobody holds them there
 _SETTLING = 0.3
 _LONGEST_WAIT, _WAIT_FOR_ELSEWHERE = 600, 60
 

@@ -47,20 +47,21 @@ LONGEST_TAG = 5000
 
 
 class RunWriter:
-    """Writes into the run ``run_id``.
+    """Writes into the run ``run_id`` of the store ``uri``, by default of the one that MLflow uses.
 
     Whatever is written a second time, as after a failure, replaces the first: nothing is in the run twice. Errors are
     those of the store; ``explained`` turns them into one sentence.
     """
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, uri: str | None = None) -> None:
         self.run_id = run_id
+        self._uri = uri
 
     @cached_property
     def _client(self) -> MlflowClient:
         import mlflow
 
-        return mlflow.MlflowClient()
+        return mlflow.MlflowClient(self._uri)
 
     @cached_property
     def _local_folder(self) -> Path | None:
@@ -167,15 +168,12 @@ class RunWriter:
     def note_failure(self, reason: str) -> None:
         """Tag the run with what went wrong; where the store does not take that either, the log says so."""
         said = f"failed: {reason}"[:LONGEST_TAG]
-        for pause in (0.2, 0.0):
-            try:
-                with few_attempts():
-                    self._client.set_tag(self.run_id, STATUS_TAG, said)
-                return
-            except write_errors() as error:
-                why = reason_of(error)
-                time.sleep(pause)  # an interruption may have left the store's file locked for a moment
-        _logger.warning("run %s does not say that it %s, as the store does not take it: %s", self.run_id, said, why)
+        try:
+            with few_attempts():
+                self._client.set_tag(self.run_id, STATUS_TAG, said)
+        except write_errors() as error:
+            message = "run %s does not say that it %s, as the store does not take it: %s"
+            _logger.warning(message, self.run_id, said, reason_of(error))
 
     def _mark_tables(self, names: Collection[str]) -> None:
         known = json.loads(self._client.get_run(self.run_id).data.tags.get(_TABLES_TAG, "[]"))

@@ -343,13 +343,6 @@ def test_scorers_of_one_metric_can_be_combined_by_mlflow() -> None:
     assert result.metrics["both/mean"] == 1.0
 
 
-def test_an_expectation_of_none_is_named_before_mlflow_ends_on_it(caplog: pytest.LogCaptureFixture) -> None:
-    data = [{"inputs": {"question": "How high?"}, "outputs": "330 m.", "expectations": {"expected_response": None}}]
-    with pytest.raises(mlflow.exceptions.MlflowException, match="must be specified"):
-        mlflow.genai.evaluate(data=data, scorers=[rm.get_scorer("coherence")])
-    assert "the expectation 'expected_response' is None in a row" in caplog.text
-
-
 def conversations(**answers: list[str | None]) -> None:
     """Traces of turns with their sessions; an answer without a context is not measured."""
 
@@ -425,35 +418,6 @@ def test_a_suite_with_a_composite_is_called_by_it_for_quality_criteria() -> None
             quality_criteria="rag_score >= 0.5",
         )
         assert "rag_score/mean" in result.metrics
-
-
-def test_the_form_of_a_function_can_be_registered_and_scores_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = rm.scorer(rm.Suite(["faithfulness", "rouge(measure='recall')"], language="ru"))
-    function = made.as_function()
-    row = {
-        "inputs": {"question": "How high?"},
-        "outputs": {"answer": "It is 330 metres high.", "contexts": ["It is 330 metres high."]},
-        "expectations": {"expected_response": "330 metres"},
-    }
-    assert [each.value for each in function(**row)] == [each.value for each in made(**row)]
-    monkeypatch.setenv("MLFLOW_SERVER_ENABLE_CUSTOM_SCORERS", "true")
-    mlflow.set_experiment("live")
-    try:
-        function.register(name="ours")
-    except mlflow.MlflowException as error:  # before 3.17 no server but Databricks kept such scorers
-        pytest.skip(str(error))
-    kept = mlflow.genai.scorers.get_scorer(name="ours")
-    assert [each.rationale for each in kept(**row)] == [each.rationale for each in made(**row)]
-
-
-def test_what_a_server_could_not_find_again_has_no_form_of_a_function(judge: WordJudge) -> None:
-    def mine(answer: str) -> float:
-        return 1.0
-
-    with pytest.raises(rm.InvalidOptionError, match="mine cannot be found again"):
-        rm.scorer(rm.Suite([mine])).as_function()
-    with pytest.raises(rm.InvalidOptionError, match=r"judge=.*cannot be written down"):
-        rm.scorer(rm.Suite(["faithfulness"], judge=judge)).as_function()
 
 
 @pytest.mark.parametrize(("workers", "warns"), [("10", False), ("15", True)])

@@ -135,36 +135,6 @@ def test_a_report_that_cannot_be_written_fails_the_session(project: pytest.Pytes
     result.stdout.fnmatch_lines(["*not written: *"])
 
 
-def test_judged_tests_are_skipped_without_a_key_and_fail_without_the_marker(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    project.makepyfile(
-        test_answers="""
-        import pytest
-        import mlflow_ragmetrics as rm
-
-        rows = pytest.mark.ragmetrics("answers.jsonl", suite=["faithfulness"], judge="openai:/gpt-4o-mini")
-
-        @rows
-        @pytest.mark.judged
-        def test_skipped(rag_row):
-            rm.assert_score(rag_row, "faithfulness >= 0.8")
-
-        @rows
-        def test_failing(rag_row):
-            rm.assert_score(rag_row, "faithfulness >= 0.8")
-
-        @pytest.mark.judged("lexical")
-        def test_run():
-            pass
-        """
-    )
-    result = run(project, "-rs")
-    result.assert_outcomes(passed=1, skipped=3, errors=3)
-    result.stdout.fnmatch_lines(["*needs a key: set the environment variable OPENAI_API_KEY*"])
-
-
 def test_the_judge_of_the_command_line_stands_in_where_a_test_names_none(project: pytest.Pytester) -> None:
     result = run(project, "-k", "tower", "--ragmetrics-judge", "nosuch:/model")
     result.assert_outcomes(errors=1, deselected=2)

@@ -2,7 +2,7 @@
 
 Run: ``python tests/benchmarks/callback_latency.py [calls] [calls for memory] [--log]``. Blocks of calls with and
 without the handler alternate, so that whatever else the machine does touches both alike; scoring competes only with
-the calls that it belongs to. With ``--log`` the answers go into an MLflow store, through the journal on disk; without,
+the calls that it belongs to. With ``--log`` the answers go into an MLflow store, through the outbox; without,
 into a sink that does nothing.
 """
 
@@ -75,8 +75,7 @@ def print_latency(calls: int, metrics: Sequence[Any], *, log: bool) -> None:
     bare: list[tuple[float, float]] = []
     idle: list[tuple[float, float]] = []
     scored: list[tuple[float, float]] = []
-    into: dict[str, Any] = {"log": True} if log else {"sink": lambda *_: None}
-    with rm.RagMetricsCallback(rm.Suite(metrics), queue_size=calls + BLOCK, **into) as handler:
+    with rm.RagMetricsCallback(rm.Suite(metrics), **into(log=log)) as handler:
         for start in range(0, calls + BLOCK, BLOCK):
             questions = [f"question {start + number}" for number in range(BLOCK)]
             bare += [seconds_of(chain, question, []) for question in questions]
@@ -111,9 +110,13 @@ def ratios(scored: Sequence[tuple[float, float]], idle: Sequence[tuple[float, fl
     return [ours / theirs for ours, theirs in zip(*medians, strict=True)]
 
 
-def print_memory(calls: int) -> None:
+def into(*, log: bool) -> dict[str, Any]:
+    return {"log": True} if log else {"sink": lambda *_: None}
+
+
+def print_memory(calls: int, *, log: bool) -> None:
     chain = made_chain()
-    with rm.RagMetricsCallback(rm.Suite([brevity]), sink=lambda *_: None, when_full="block") as handler:
+    with rm.RagMetricsCallback(rm.Suite([brevity]), **into(log=log)) as handler:
         config: Any = {"callbacks": [handler]}
         chain.batch([f"question {number}" for number in range(500)], config)
         handler.flush(600)  # what waits is no growth
@@ -122,12 +125,12 @@ def print_memory(calls: int) -> None:
         before = tracemalloc.get_traced_memory()[0]
         for start in range(0, calls, 100):
             chain.batch([f"question {start + number}" for number in range(100)], config)
-        handler.flush(600)
+            handler.flush(600)
         gc.collect()
         grown = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"after {calls} calls: Python memory {grown / 2**20:+.2f} MiB (bar: 5), open runs {len(handler.capture)}")
+    print(f"after {calls} calls: Python memory {grown / 2**20:+.2f} MiB (bar: 3), open runs {len(handler.capture)}")
     print(f"  greatest resident size {resident:.0f} MiB, counts {handler.counts}")
 
 
@@ -144,5 +147,4 @@ if __name__ == "__main__":
             mlflow.set_experiment("latency")
         print_latency(calls, [brevity], log=is_logged)
         print_latency(calls, ["lexical_relevance", "faithfulness"], log=is_logged)
-    if not is_logged:
-        print_memory(many)
+        print_memory(many, log=is_logged)

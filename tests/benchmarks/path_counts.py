@@ -33,11 +33,16 @@ PACKAGE = Path(rm.__file__).parent
 DATA = Path(__file__).parents[2] / "examples" / "data" / "ragtruth_llama-2-13b.jsonl"
 REPLY = '{"grades": [{"id": "answer_relevance", "reason": "It says how high.", "grade": 4}]}'
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-BARS = {"one row on the main job": 70, "one judged question": 22, "one chain run": 36}
+VERDICT = '{"verdicts": [{"id": "c1", "quotes": [], "reason": "It says so.", "support": 90, "verdict": "SUPPORTED"}]}'
+CLAIMS = '{"texts": [{"id": "t1", "claims": [{"claim": "It is 330 metres high.", "sentences": [1]}]}]}'
+BARS = {"one row on the main job": 58, "one judged question": 18, "one warm score": 28, "one chain run": 30}
 
 
-def passed(action: Callable[[], object]) -> set[CodeType]:
-    """The package's functions that ``action`` calls, in this thread and in those it starts; no class bodies."""
+def passed(action: Callable[[], object], warm_up: Callable[[], object] = lambda: None) -> set[CodeType]:
+    """The package's functions that ``action`` calls, in this thread and in those it starts; no class bodies.
+
+    What ``warm_up`` calls before does not count; its threads, which may serve ``action`` too, are followed.
+    """
     found: set[CodeType] = set()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
@@ -47,6 +52,8 @@ def passed(action: Callable[[], object]) -> set[CodeType]:
     threading.setprofile(note)
     sys.setprofile(note)
     try:
+        warm_up()
+        found.clear()
         action()
     finally:
         sys.setprofile(None)
@@ -81,6 +88,17 @@ def one_question() -> set[CodeType]:
     return found
 
 
+def one_score() -> set[CodeType]:
+    """``rm.score`` of faithfulness with a chat judge, the second time."""
+    judge = rm.ChatJudge(FakeListChatModel(responses=[CLAIMS, VERDICT]))
+    row = {"question": "How high is the tower?", "answer": "It is 330 metres high.", "contexts": ["It is 330 m high."]}
+
+    def score() -> None:
+        assert rm.score("faithfulness", row, judge=judge).value == 1.0
+
+    return passed(score, warm_up=score)
+
+
 class Shelf(BaseRetriever):
     def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
         return [Document(page_content="The tower is 330 metres high.", id="1")]
@@ -106,7 +124,12 @@ def one_chain_run() -> set[CodeType]:
     return found
 
 
-PATHS = {"one row on the main job": one_row, "one judged question": one_question, "one chain run": one_chain_run}
+PATHS = {
+    "one row on the main job": one_row,
+    "one judged question": one_question,
+    "one warm score": one_score,
+    "one chain run": one_chain_run,
+}
 
 
 def modules() -> Iterator[tuple[Path, ast.Module]]:

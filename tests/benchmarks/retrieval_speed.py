@@ -1,7 +1,7 @@
 """Recall, precision, F1 and NDCG@10 of many queries with 100 ids each, against trec_eval and ir_measures.
 
-``python tests/benchmarks/retrieval_speed.py``. Ours: ``shared.retrieval.retrieval_table`` over all queries, and a whole
-suite of the four metrics with reasons and items.
+``python tests/benchmarks/retrieval_speed.py``. Ours: a whole suite of the four metrics with reasons
+and items.
 """
 
 from __future__ import annotations
@@ -28,18 +28,6 @@ def queries(size: int) -> tuple[list[list[str]], list[list[str]]]:
         retrieved.append([documents[start + rank] for rank in ranks])
         gold.append([documents[start + rank] for rank in relevant[: generator.randint(1, 20)]])
     return retrieved, gold
-
-
-def table(size: int) -> Callable[[], Any]:
-    from mlflow_ragmetrics.metrics.documents import retrieval_table
-
-    retrieved, gold = queries(size)
-
-    def run() -> list[float]:
-        found = retrieval_table(retrieved, gold, cutoffs=(10,))
-        return [round(float(found[kind].sum()) / size, 6) for kind in ("recall", "precision", "ndcg_10")]
-
-    return run
 
 
 def suite(size: int) -> Callable[[], Any]:
@@ -96,7 +84,7 @@ def _trec(size: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, i
     return runs, {str(n): dict.fromkeys(ids, 1) for n, ids in enumerate(gold)}
 
 
-WORKS = {"table": table, "suite": suite, "trec_eval": trec_eval, "ir_measures": ir_measures}
+WORKS = {"suite": suite, "trec_eval": trec_eval, "ir_measures": ir_measures}
 
 
 def figures(short: bool) -> Sequence[Figure]:
@@ -104,14 +92,9 @@ def figures(short: bool) -> Sequence[Figure]:
     peers = [Contestant("pytrec_eval (C)", "trec_eval", environment)]
     if not short:
         peers.append(Contestant("ir_measures", "ir_measures", environment))
-    size = 500 if short else 100_000
-    few = size if short else 2000
-    ours = compete(__file__, [Contestant("ours, as a table", "table"), *peers], size, 1 if short else 3)
-    rows = compete(__file__, [Contestant("ours, scores with items", "suite"), *peers[:1]], few, 1 if short else 3)
-    return [
-        Figure(f"Retrieval, {size:,} queries × {IDS} ids", ours, "seconds"),
-        Figure(f"Retrieval through a suite, {few:,} queries × {IDS} ids", rows),
-    ]
+    size = 500 if short else 2000
+    rows = compete(__file__, [Contestant("ours, scores with items", "suite"), *peers], size, 1 if short else 3)
+    return [Figure(f"Retrieval through a suite, {size:,} queries × {IDS} ids", rows)]
 
 
 if __name__ == "__main__":

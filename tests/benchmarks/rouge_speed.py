@@ -20,7 +20,6 @@ SHORT = 150
 _OURS = (
     ("ours: the metric row by row, with reasons", "ours"),
     ("ours: the metric on all rows, with reasons", "batch"),
-    ("ours: a table of numbers", "table"),
     ("ours: through a suite with its table", "suite"),
 )
 _PEERS = (
@@ -58,18 +57,6 @@ def batch(size: int) -> Callable[[], Any]:
         texts = [*map(list, zip(*next(rounds), strict=True))]
         scored = zip(*(score(*texts, rouge_type=kind, **options) for kind in TYPES), strict=True)
         return checksum(each.value for row in scored for each in row if each.reason)
-
-    return run
-
-
-def table(size: int) -> Callable[[], Any]:
-    from mlflow_ragmetrics.metrics.rouge.table import rouge_table
-
-    rounds = batches(size, _words(size))
-
-    def run() -> float:
-        found = rouge_table(*map(list, zip(*next(rounds), strict=True)))
-        return checksum(value for row in zip(*(found[f"{kind}_f1"] for kind in TYPES), strict=True) for value in row)
 
     return run
 
@@ -146,7 +133,6 @@ def checksum(values: Any) -> float:
 WORKS = {
     "ours": ours,
     "batch": batch,
-    "table": table,
     "suite": suite,
     "google": google,
     "rust": rust,

@@ -11,7 +11,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.text.terms import plain_sentences
+from mlflow_ragmetrics.text.sentences import statements
 
 DATA = Path(__file__).parents[2] / "examples" / "data" / "ragtruth_gpt-4.jsonl"
 ROWS: list[dict[str, Any]] = [
@@ -43,7 +43,7 @@ class Reader(rm.Judge):
 
     def _answer(self, question: Any) -> Any:
         if isinstance(question, rm.Claims):
-            return tuple(plain_sentences(question.text))
+            return tuple(statements(question.text))
         text = " ".join(question.passages)
         return tuple(rm.Finding("SUPPORTED" if self.blind or each in text else "NEUTRAL") for each in question.claims)
 
@@ -99,7 +99,7 @@ def test_unknown_kinds_and_missing_contexts() -> None:
 
 def test_control_is_better_the_lower() -> None:
     found = rm.stress("faithfulness", ROWS, kinds=["number", "control"], progress=False)
-    assert found.report.better == {"false_alarms": False}
+    assert found.report.totals.ranking.better == {"false_alarms": False}
 
 
 def test_table_and_plot_in_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

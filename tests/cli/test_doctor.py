@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from mlflow_ragmetrics import __version__
-from mlflow_ragmetrics.adapters.langchain.spill import SpillOptions
 from mlflow_ragmetrics.cli.doctor import Check, check_pool
 from mlflow_ragmetrics.cli.store import Destination
-from mlflow_ragmetrics.tracking.live import Journal
+from mlflow_ragmetrics.tracking import outbox as module
+from mlflow_ragmetrics.tracking.outbox import Home, open_outbox
 
 
 def test_a_sound_installation_has_no_fault(ragmetrics, mlflow_store):
@@ -17,19 +17,18 @@ def test_a_sound_installation_has_no_fault(ragmetrics, mlflow_store):
     assert "judge lexical: answers" in result.stdout
 
 
-def test_what_an_ended_process_left_on_disk_is_said_and_left_there(ragmetrics, mlflow_store):
-    folder = SpillOptions.of(True).folder
-    assert folder is not None
-    journal = Journal(folder, mlflow_store)
-    journal.change({None: {"process": "node 7"}})
+def test_what_an_ended_process_left_in_the_outbox_is_said_and_left_there(ragmetrics, mlflow_store, monkeypatch):
+    outbox = open_outbox()
+    monkeypatch.setattr(module, "this_process", lambda: "node 7")  # another machine's, seen a moment ago
+    number = outbox.join(Home(mlflow_store, mlflow_store, "", "suite"), "service", None)
     for _ in range(3):
-        journal.accept()
-    journal.append("{}", 10**6)
-    assert "live answers" not in ragmetrics("doctor").stdout  # the process lives
-    journal.close()
+        outbox.accept(number)
+    outbox.append(number, "{}")
+    assert "live answers" not in ragmetrics("doctor").stdout
+    monkeypatch.setattr(module, "_SILENCE", 0.0)
     for _ in range(2):
         said = ragmetrics("doctor").stdout
-        assert "process node 7 was ended: 1 of its scored answers wait on disk, 2 are lost" in said
+        assert "1 scored answers of ended processes wait, 2 were not scored and are lost" in said
 
 
 def test_a_store_is_not_made_by_looking(ragmetrics, tmp_path):

@@ -1,4 +1,4 @@
-"""Items and reasons that are made when they are read: no reader can tell."""
+"""Items that are made when they are read: no reader can tell."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.suite import Suite
-from mlflow_ragmetrics.text.messages import Text, render, say
+from mlflow_ragmetrics.text.messages import render, say
 
 ITEMS = (Item("document", "a", "FOUND"), Item("document", "b", "NOT_FOUND"))
 AT_ONCE = Score(value=0.5, items=ITEMS)
@@ -87,30 +87,3 @@ def test_retrieved_documents_are_no_items_before_somebody_looks():
     ]
     assert all(type(item.reason) is str for item in score.items)
     assert "items" in vars(score)
-
-
-def of_the_measure(score: Score) -> Text:
-    return say("rouge.counts", type="rouge1", measure=say("rouge.f1"), value=score.value, n=2, **score.details)
-
-
-COUNTED = {"answer_units": 3, "reference_units": 4}
-SAID = Score(value=0.5, details=COUNTED, reason=str(of_the_measure(Score(value=0.5, details=COUNTED))))
-
-
-def test_a_score_whose_reason_is_made_is_equal_copied_and_pickled_like_any_other():
-    made = Score(value=0.5, details=COUNTED).with_reason(of_the_measure)
-    for use in (lambda s: s, copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s)), replace):
-        assert use(made) == SAID
-        assert use(made).reason == SAID.reason
-    assert (asdict(made), repr(made), hash(made.reason)) == (asdict(SAID), repr(SAID), hash(SAID.reason))
-    assert made.changed(reason="because").reason == "because"
-    assert Score().reason == ""
-
-
-def test_a_made_reason_is_said_in_the_language_that_was_asked_for_last():
-    made = Score(value=0.5, details=COUNTED).with_reason(of_the_measure)
-    russian = made.finished("ru", None)
-    assert type(russian.reason) is str
-    assert "совпали 2 единицы" in russian.reason
-    assert pickle.loads(pickle.dumps(russian)).reason == russian.reason
-    assert made.finished("en", None).reason == SAID.reason

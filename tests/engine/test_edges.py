@@ -23,7 +23,7 @@ def test_a_full_queue_drops_and_a_closed_one_takes_nothing() -> None:
     def work(tasks: Any) -> None:
         going.wait(10)
 
-    queue: BackgroundQueue[int] = BackgroundQueue(work, busy=lambda: False, size=1, when_full="drop", workers=1)
+    queue: BackgroundQueue[int] = BackgroundQueue(work, busy=lambda: False, size=1)
     assert queue.put(1)
     until = time.monotonic() + 10
     taken = [queue.put(n) for n in range(2, 40)]

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.cli.output import write_report
+from mlflow_ragmetrics.cli.output import Output
 from mlflow_ragmetrics.core.question import Rating
 
 ROWS = [
@@ -111,12 +111,22 @@ def test_a_cache_on_a_disk_made_read_only_is_still_read(disk: Disk) -> None:
 
 @pytest.mark.parametrize("spoil", [fill, make_read_only])
 def test_parquet(spoil: Callable[[Path], None], disk: Disk) -> None:
-    place = disk(200)
-    report = rm.Suite(["rouge"]).evaluate(ROWS)
+    place = disk(2000)
+    suite = rm.Suite(["rouge"])
+    report = suite.evaluate(ROWS)
     path = str(place / "scored.parquet")
-    assert write_report(report, path) is None
+
+    def written() -> Output:
+        with Output(path, suite) as file:
+            for row in report.rows:
+                file.add(row)
+            file.finish(report)
+        return file
+
+    assert written().refusal is None
     spoil(place)
-    assert re.search(r"scored\.parquet: (No space|Read-only)", str(write_report(report, path)))
+    file = written()
+    assert re.search(r"scored\.parquet: (No space|Read-only)", str(file.refusal))
     assert pq.read_table(path).num_rows == len(ROWS)
     assert not list(place.glob("*.partial*"))
 

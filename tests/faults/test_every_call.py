@@ -25,7 +25,7 @@ from sqlalchemy.engine.default import DefaultExecutionContext
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.tracking import run as run_module
-from mlflow_ragmetrics.tracking.live import Journal
+from mlflow_ragmetrics.tracking.outbox import Outbox
 from tests.faults.budget import LONG
 
 ROWS = [{"question": f"Why {n}?", "answer": f"Because of {n}.", "reference": f"For {n}."} for n in range(3)]
@@ -83,7 +83,19 @@ def shim() -> Callable[[], Any]:
             counter.around(LocalArtifactRepository, "list_artifacts", patch, full)
             for owner, name in _DISK:
                 counter.around(owner, name, patch, full)
-            counter.around(Journal, "_write", patch)
+            for name in (
+                "join",
+                "adopt",
+                "append",
+                "settle",
+                "take_written",
+                "take_lease",
+                "end_lease",
+                "note_measured",
+            ):
+                counter.around(Outbox, name, patch, lambda: sqlite3.OperationalError("database or disk is full"))
+            for name in ("note_told", "note_listed", "leave", "forget"):
+                counter.around(Outbox, name, patch, lambda: sqlite3.OperationalError("database or disk is full"))
             yield counter
 
     return shim
@@ -129,13 +141,13 @@ def test_evaluate_and_log(shim: Callable[[int], Any]) -> None:
 
 
 @pytest.mark.timeout(1800)
-def test_live_scoring(shim: Callable[[int], Any], tmp_path: Path) -> None:
+def test_live_scoring(shim: Callable[[int], Any]) -> None:
     chain = RunnableLambda(lambda question: f"Because of {question}")
 
     def live() -> tuple[str, rm.RagMetricsCallback]:
         with mlflow.start_run() as run:
             pass
-        handler = rm.RagMetricsCallback(["lexical_relevance"], run_id=run.info.run_id, spill=tmp_path / "spill")
+        handler = rm.RagMetricsCallback(["lexical_relevance"], run_id=run.info.run_id)
         return run.info.run_id, handler
 
     def use(handler: rm.RagMetricsCallback) -> bool:

@@ -19,7 +19,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.rows import read_samples
-from mlflow_ragmetrics.rows.joining import join
+from mlflow_ragmetrics.rows.data import join
 from tests.faults.budget import in_time, inputs
 from tests.faults.strange import names, records, texts
 from tests.faults.test_fuzz_replies import inner, objects

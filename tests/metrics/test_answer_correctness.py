@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.metrics.answer_correctness import answer_correctness
+from mlflow_ragmetrics.metrics.factual_correctness import answer_correctness
 
 RECORD = {"answer": "A.", "reference": "B."}
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.question import Finding, Rating, Related
+from mlflow_ragmetrics.core.question import Finding, Rating
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.metrics.claims import read_findings, read_related, verified_claims
+from mlflow_ragmetrics.metrics.claims import read_findings, verified_claims
 
 VERDICTS = st.sampled_from(["SUPPORTED", "supported ", "Contradicted.", "neutral", "yes", "RELATED", ""])
 
@@ -37,11 +37,6 @@ def test_evidence_outside_the_chunks_is_dropped() -> None:
 def test_support_lies_in_its_range(given_support: float, kept: float | None) -> None:
     items, _ = read_findings(["x"], [Finding("SUPPORTED", support=given_support)], 0)
     assert items[0].support == kept
-
-
-def test_related_chunks() -> None:
-    replies = [Related(2, "first"), Related(2, "second"), Related(0), Related(5), Related("1")]  # type: ignore[arg-type]
-    assert read_related(replies, 4) == {2: Related(2, "first")}
 
 
 @given(st.floats(1, 5))

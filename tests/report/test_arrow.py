@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.judges.lexical.backing import unbacked_in
+from mlflow_ragmetrics.judges.lexical.support import unbacked_in
 from mlflow_ragmetrics.report.arrow import ITEM, ScoreColumns
 
 RECORDS: list[dict[str, Any]] = [
@@ -56,7 +56,7 @@ def test_an_item_that_rows_share_is_held_against_the_passages_of_each() -> None:
     assert [[item["unbacked"] for item in items] for items in found] == [[[], each, []] for each in expected]
 
 
-def test_items_that_nobody_has_read_stand_in_the_columns_as_those_that_are_read() -> None:
+def test_items_that_nobody_has_read_are_in_the_columns_like_those_that_were_read() -> None:
     judged = rm.Item("claim", "Paris burns.", "NEUTRAL", "no", 0.25, (rm.Evidence(1, None, "Paris."),), "a judge")
     answers = ["The cat sat here. A dog ran off.", "", "Cats. Nobody saw the cat of ours.", "Nobody saw a café."]
     suite = rm.Suite(["lexical_factuality", "lexical_groundedness"], language="ru")
@@ -67,7 +67,6 @@ def test_items_that_nobody_has_read_stand_in_the_columns_as_those_that_are_read(
     rows.append(Row(samples[0], dict.fromkeys(suite.keys, rm.Score(1.0, items=(judged, judged)))))
     columns = ScoreColumns(suite)
     found = pa.RecordBatch.from_arrays(columns.arrays(rows), schema=columns.schema)
-    assert "items" not in vars(rows[0].scores["lexical_factuality"])
     for key in suite.keys:
         listed = [item for items in found[f"{key}_items"].to_pylist() for item in items]
         expected = [item for row in rows for item in row.scores[key].items]

@@ -11,8 +11,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli.output import Output
 from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.rows.results import latest_results, results_of
-from mlflow_ragmetrics.rows.stored_rows import stored_rows, stored_samples
+from mlflow_ragmetrics.rows.results import latest_results, results_of, stored_rows, stored_samples
 from tests.comparison.reports import noisy, report_of
 
 

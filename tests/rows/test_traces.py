@@ -109,7 +109,7 @@ def test_documents_among_the_attributes_of_openinference() -> None:
     sample = to_sample(record)
     assert (sample.question, sample.answer, sample.texts) == ("q", "a", ("first", "second"))
     assert sample.contexts is not None
-    assert (sample.contexts[0].id, sample.contexts[0].metadata) == ("7", {"page": 2, "id": "7"})
+    assert (sample.contexts[0].id, sample.contexts[0].metadata) == ("7", {"page": 2})
 
 
 def test_documents_among_the_attributes_of_opentelemetry() -> None:

@@ -103,13 +103,13 @@ Document = namedtuple("Document", "page_content metadata id")
     [
         ("text", Chunk("text")),
         (Chunk("c", "1"), Chunk("c", "1")),
-        ({"text": "t", "id": 5}, Chunk("t", "5", {"id": 5})),
+        ({"text": "t", "id": 5}, Chunk("t", "5")),
         ({"page_content": "t", "metadata": {"id": "m"}}, Chunk("t", "m", {"id": "m"})),
         ({"content": "t", "doc_uri": "u"}, Chunk("t", "u", {"doc_uri": "u"})),
         ({"content": "t", "metadata": {"doc_uri": "u", "k": 1}}, Chunk("t", "u", {"doc_uri": "u", "k": 1})),
         (
             {"text": "t", "score": 0.5, "id": None, "doc_id": "d"},
-            Chunk("t", "d", {"score": 0.5, "id": None, "doc_id": "d"}),
+            Chunk("t", "d", {"score": 0.5, "doc_id": "d"}),
         ),
         (SimpleNamespace(page_content="t", metadata={"source": "s"}, id=None), Chunk("t", "s", {"source": "s"})),
         (SimpleNamespace(page_content="t", metadata=None, id="i"), Chunk("t", "i")),

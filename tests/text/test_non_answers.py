@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.text.non_answers import is_indistinct
+from mlflow_ragmetrics.metrics.answer_states import is_indistinct
 from mlflow_ragmetrics.text.terms import has_content
 
 NON_ANSWERS = """

@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.text.sentences import asserts, statements
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.text.sentences import asserts, sentences, statements
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("A. B? C", ["A.", "B?", "C"]),
+        ("One. Two? Three", ["One.", "Two?", "Three"]),
         ("# Title\nIt is so.\n1. First. Again.\n2) Second\n\n* Third\n  goes on", None),
         ("Wrapped\nline ends here.", ["Wrapped line ends here."]),
         ("", []),
@@ -64,3 +65,44 @@ def test_what_asserts_something(sentence: str) -> None:
 )
 def test_what_does_not(sentence: str) -> None:
     assert not asserts(sentence)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The rate was set by Dr. Smith et al. in 1999 [1].|It fell.",
+        "Some units, e.g. metres, i.e. lengths, vs. miles.|Then more.",
+        "He lives in Washington D.C. and the U.S. Army knows it.|See No. 5.",
+        "Did it help?|No.|It failed.",
+        "J. F. Kennedy met George W. Bush in the U.S.|The day was long.",
+        "It contains vitamin C.|It is cheap.",
+        "It cost 2.5 dollars.|See www.example.com/a.b today.",
+        "He said ... nothing and left… slowly.|Then it rained...|Nobody came.",
+        "Он родился в 1920 г. в г. Туле, т. е. на юге.|Он учился в школе им. Пушкина.",
+        "巴黎是首都。|东京也是！|真的？",
+        "هل هذا صحيح؟|نعم",
+        "यह सच है।|हाँ",
+    ],
+)
+def test_where_sentences_end(text: str) -> None:
+    assert sentences(text.replace("|", " ")) == text.split("|")
+
+
+def test_a_name_with_titles_and_initials_is_one_statement_and_its_citation_counts() -> None:
+    answer = "The rate was set by Dr. Smith et al. in 1999 [1]."
+    assert statements(answer) == [answer]
+    row = {"answer": answer, "contexts": ["The rate was set by Dr. Smith et al. in 1999."]}
+    assert rm.score("citation_recall", row, judge="lexical").value == 1.0
+
+
+def test_list_items_table_rows_and_headings_are_pieces_of_their_own() -> None:
+    text = "# Rates\n| city | rate |\n| Bonn | 2.5 % |\n1. Call us\n2. Write\n- or come\n**Hours**\nWe open at 9."
+    listed = ["# Rates", "| city | rate |", "| Bonn | 2.5 % |", "1. Call us", "2. Write", "- or come", "**Hours**"]
+    assert statements(text) == [*listed, "We open at 9."]
+
+
+@given(st.text(alphabet=st.sampled_from("ab A.?!\n-1…")))
+def test_sentences_stand_in_the_text_in_order(text: str) -> None:
+    place = 0
+    for sentence in sentences(text):
+        place = text.index(sentence, place) + len(sentence)

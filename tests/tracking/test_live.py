@@ -1,94 +1,193 @@
-"""Rows into an MLflow run while they come."""
+"""Answers into an MLflow run while they come."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import mlflow
 import pandas as pd
 import pytest
 
+import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.tracking.live import LiveRun, TraceAbsentError, add_feedback, end_run, live_run, new_run
-from mlflow_ragmetrics.tracking.tables import GrowingTable, left_unwritten
-from mlflow_ragmetrics.tracking.writer import RunWriter
+from mlflow_ragmetrics.tracking import live as module
+from mlflow_ragmetrics.tracking.live import (
+    LiveFigures,
+    LiveRun,
+    Service,
+    TraceAbsentError,
+    add_feedback,
+    end_run,
+    home_of,
+    live_run,
+    new_run,
+    resolved_store,
+)
+from mlflow_ragmetrics.tracking.outbox import Outbox, open_outbox
+from mlflow_ragmetrics.tracking.tables import table_rows
+
+
+def tables(rows: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    found = pd.DataFrame({"id": [row.sample.id for row in rows], "a": [row.scores["a"].value for row in rows]})
+    return found, pd.DataFrame({"id": []})
+
+
+def service(outbox: Outbox | None = None) -> Service:
+    return Service(outbox or open_outbox(), home_of({"suite": "custom"}), {"suite": "custom"}, tables)
+
+
+def row(name: str, value: float) -> Row:
+    return Row(rm.Sample(id=name), {"a": Score(value=value)})
+
+
+class User:
+    """Whoever writes answers."""
 
 
 @pytest.fixture
-def live() -> LiveRun:
-    run = LiveRun(new_run("live", "one"))
-    run.begin({"suite": "custom"})
-    return run
+def used() -> Iterator[Callable[..., LiveRun]]:
+    """Makes live runs with a user each, as in a process of its own where ``outbox`` says so."""
+    kept: list[User] = []
+
+    def used(name: str, run_id: str | None = None, outbox: Outbox | None = None) -> LiveRun:
+        kept.append(User())
+        return live_run(service(outbox), name, run_id, kept[-1])
+
+    yield used
+    module.close_runs(time.monotonic() + 10)
 
 
-@pytest.mark.parametrize("failing", [1, 2])
-@pytest.mark.parametrize("written", [False, True], ids=["before", "amid"])
-def test_a_full_disk_leaves_the_tables_as_they_were(
-    failing: int, written: bool, live: LiveRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, calls = GrowingTable._add, 0
-
-    def full(table: GrowingTable, rows: Any) -> None:
-        nonlocal calls
-        calls += 1
-        if calls != failing or written:
-            real(table, rows)
-        if calls == failing:
-            raise OSError(28, "No space left on device")
-
-    frames = [pd.DataFrame({"id": ["001"], "answer": ["42"]}), pd.DataFrame({"id": ["001", "001"], "text": ["a", "b"]})]
-    live.append(*frames)
-    monkeypatch.setattr(GrowingTable, "_add", full)
-    with pytest.raises(RagMetricsError, match="No space left on device"):
-        live.append(*frames)
-    assert [place for _, place in live.append(*frames)] == [1]
-    live.publish()
-    assert [len(mlflow.load_table(name, [live.run_id])) for name in ("rag_rows.json", "rag_claims.json")] == [2, 4]
+def wrote(live: LiveRun, name: str, value: float = 0.5) -> None:
+    live.accept()
+    live.append(row(name, value), None, lambda _: None)
+    live.hurry()
+    assert live.wait(time.monotonic() + 60), live.failure
+    live.hurry(-1)
 
 
-def test_tables_grow_and_take_new_columns(live: LiveRun) -> None:
-    items = pd.DataFrame({"id": [], "text": []})
-    live.append(pd.DataFrame({"id": ["001"], "answer": ["42"]}), items)
-    live.append(pd.DataFrame({"id": ["002"], "score": [0.5]}), items)
-
-    live.publish()
-    live.publish()
-
-    table = mlflow.artifacts.load_dict(f"runs:/{live.run_id}/rag_rows.json")
-    assert table == {"columns": ["id", "answer", "score"], "data": [["001", "42", None], ["002", None, 0.5]]}
-    assert (live.rows, live.published) == (2, 2)
-
-
-def test_a_table_that_the_store_has_is_not_written_again(live: LiveRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[str] = []
-    monkeypatch.setattr(RunWriter, "files", lambda self, files, tables: written.append(self.run_id))
-    live.publish()
-    live.append(pd.DataFrame({"id": ["001"]}), pd.DataFrame({"id": []}))
-    live.publish()
-    live.publish()
-    assert written == [live.run_id]
-
-
-def test_a_process_that_is_killed_leaves_behind_how_many_answers_it_had(live: LiveRun) -> None:
-    points = live.next_metrics({"a": Score(value=0.5)}, 1)
-    live.append(pd.DataFrame({"id": ["001"]}), pd.DataFrame({"id": []}))
-    live.publish()
-    live.write_metrics(points, received=3)
-    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) == 2
-    live.leave(is_whole=False)
-    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) == 2
+def left(live: LiveRun) -> None:
+    live.users.clear()
     live.leave()
-    assert left_unwritten(mlflow.get_run(live.run_id).data.tags) == 0
 
 
-def test_one_live_run_for_all_that_write_into_a_run(live: LiveRun) -> None:
-    assert live_run(live.run_id) is live_run(live.run_id)
+def ids(run_id: str) -> list[str]:
+    table = mlflow.artifacts.load_dict(f"runs:/{run_id}/rag_rows.json")
+    return [each[table["columns"].index("id")] for each in table["data"]]
 
 
-def test_unscored_rows_take_a_step_and_no_metric(live: LiveRun) -> None:
-    first = live.next_metrics({"a": Score(value=0.5), "b": Score(status="skipped")}, 1)
-    second = live.next_metrics({"a": Score(error="E: x"), "b": Score(value=1.0)}, 2)
+def made_run() -> str:
+    with mlflow.start_run() as run:
+        return str(run.info.run_id)
+
+
+def test_a_run_says_that_it_is_complete(used: Any) -> None:
+    live = used("one")
+    wrote(live, "001", 0.25)
+    (run,) = mlflow.search_runs(output_format="list")
+    assert (run.info.status, run.data.tags["ragmetrics.live"]) == ("RUNNING", "one")
+    left(live)
+    run = mlflow.get_run(run.info.run_id)
+    assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
+    assert not [name for name in run.data.metrics if name.startswith("calls/")]
+    assert run.data.metrics["a/mean"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("losses", "status", "says"),
+    [
+        ({"dropped": 1}, "FINISHED", "partial: 1 of 2 answers were dropped, 0 failed"),
+        ({"failed": 1}, "FINISHED", "partial: 0 of 2 answers were dropped, 1 failed"),
+        ({"lost": 1}, "FAILED", "1 answers are not written"),
+        ({"silent": 2}, "FAILED", "no judge answered"),
+        ({"silent": 2, "judged": 1}, "FINISHED", "complete"),
+        ({"skipped": 1}, "FINISHED", "complete"),
+    ],
+    ids=str,
+)
+def test_a_run_says_what_it_lacks(
+    losses: dict[str, int], status: str, says: str, used: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    live = used("one")
+    wrote(live, "001")
+    live.accept()
+    for name, number in losses.items():
+        for _ in range(number):
+            live.count(name, settled=name in ("dropped", "failed", "lost", "skipped"))
+    if "silent" in losses:
+        live.count("other", settled=True)
+    left(live)
+    (run,) = mlflow.search_runs(output_format="list")
+    assert run.info.status == status
+    assert says in run.data.tags["ragmetrics.status"]
+    for name in ("dropped", "failed", "lost", "skipped"):
+        assert run.data.metrics.get(f"calls/{name}", 0) == losses.get(name, 0)
+    assert ("lacks answers" in caplog.text) is ("silent" not in losses)
+
+
+def test_a_run_goes_on_after_one_that_came_before(used: Any) -> None:
+    run_id = made_run()
+    live = used(run_id, run_id)
+    wrote(live, "1", 0.0)
+    left(live)
+    again = used(run_id, run_id)
+    wrote(again, "2", 1.0)
+    left(again)
+    assert ids(run_id) == ["1", "2"]
+    points = mlflow.MlflowClient().get_metric_history(run_id, "a/mean")
+    assert sorted((point.step, point.value) for point in points) == [(0, 0.0), (1, 0.5)]
+
+
+def test_two_machines_write_into_one_run(tmp_path: Path, used: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has an outbox of its own; the tables hold the rows of both, each once."""
+    run_id = made_run()
+    with monkeypatch.context() as patch:
+        patch.setenv("RAGMETRICS_OUTBOX", str(tmp_path / "another"))
+        far = open_outbox()
+    first = used(run_id, run_id)
+    module._LIVE_RUNS.clear()
+    second = used(run_id, run_id, far)
+    for name, live in (("1", first), ("2", second), ("3", first), ("3b", second), ("4", second)):
+        wrote(live, name, float(name[0]))
+    assert sorted(ids(run_id)) == ["1", "2", "3", "3b", "4"]
+    assert mlflow.get_run(run_id).data.metrics["a/mean"] == pytest.approx(13 / 5)
+    for live in (first, second):
+        module._LIVE_RUNS[live._home.store, live.name] = live
+        left(live)
+
+
+def test_an_answer_that_cannot_be_read_is_lost_and_said(used: Any) -> None:
+    run_id, outcomes = made_run(), list[int]()
+    live = used(run_id, run_id)
+    live.accept()
+    number = live._outbox.append(live._number, '{"row": {"of": "another version"}, "trace_id": null, "time_ms": 1}')
+    live._pending[number] = outcomes.append
+    wrote(live, "1")
+    left(live)
+    assert (ids(run_id), outcomes) == (["1"], [2])
+    assert mlflow.get_run(run_id).data.metrics["calls/lost"] == 1
+
+
+def test_columns_that_come_later_are_empty_before(used: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = made_run()
+    live = used(run_id, run_id)
+    wrote(live, "1")
+    more = Service(live._outbox, live._home, {}, lambda rows: (tables(rows)[0].assign(b="x"), pd.DataFrame({"id": []})))
+    monkeypatch.setattr(live, "_service", more)
+    wrote(live, "2")
+    table = mlflow.artifacts.load_dict(f"runs:/{run_id}/rag_rows.json")
+    assert table == {"columns": ["id", "a", "b"], "data": [["1", 0.5, None], ["2", 0.5, "x"]]}
+
+
+def test_unscored_rows_take_a_step_and_no_metric() -> None:
+    figures = LiveFigures(None)
+    first = figures.add({"a": Score(value=0.5), "b": Score(status="skipped")}, 1)
+    figures = LiveFigures(figures.state)
+    second = figures.add({"a": Score(error="E: x"), "b": Score(value=1.0)}, 2)
     assert [(point.key, point.step, point.value) for point in first] == [
         ("a", 0, 0.5),
         ("a/mean", 0, 0.5),
@@ -97,108 +196,68 @@ def test_unscored_rows_take_a_step_and_no_metric(live: LiveRun) -> None:
     ]
     counts = {"a/n_error": 1, "b/n_skipped": 1}
     assert {point.key: point.step for point in second} == {**counts, "b": 1, "b/mean": 1, "b/rolling_mean": 1}
-    third = live.next_metrics({"a": Score(value=1.0)}, 3)
-    assert {point.key: point.value for point in third} == {
-        **counts,
-        "a": 1.0,
-        "a/mean": 0.75,
-        "a/rolling_mean": 0.75,
-    }
+    third = figures.add({"a": Score(value=1.0)}, 3)
+    assert {point.key: point.value for point in third} == {**counts, "a": 1.0, "a/mean": 0.75, "a/rolling_mean": 0.75}
 
 
-def test_metrics_may_be_written_again(live: LiveRun) -> None:
-    points = live.next_metrics({"a": Score(value=0.5)}, 1_700_000_000_000)
-    live.write_metrics(points)
-    live.write_metrics(points)
-    assert len(mlflow.MlflowClient().get_metric_history(live.run_id, "a")) == 1
+def test_figures_go_on_from_a_table() -> None:
+    figures = LiveFigures(None)
+    frame = pd.DataFrame(
+        {"a": [0.0, 1.0, None], "a_status": ["ok", "ok", "error"], "diagnosis": ["retrieval", None, None]}
+    )
+    figures.add_table(module.Lines("rag_rows.json", list(frame.columns), table_rows(frame)))
+    points = {point.key: (point.step, point.value) for point in figures.add({"a": Score(value=0.2)}, 1, "retrieval")}
+    assert points["a/mean"] == (3, pytest.approx(0.4))
+    assert (points["a/n_error"], points["diagnosis/n_retrieval"]) == ((3, 1.0), (3, 2.0))
 
 
-def test_a_new_run_is_open_until_it_is_ended(live: LiveRun) -> None:
+def test_a_run_is_made_once_for_each_creation_id() -> None:
+    run_id = new_run("live", "one")
     assert mlflow.active_run() is None
-    assert mlflow.get_run(live.run_id).info.status == "RUNNING"
-    end_run(live.run_id)
-    assert mlflow.get_run(live.run_id).info.status == "FINISHED"
+    assert mlflow.get_run(run_id).info.status == "RUNNING"
+    end_run(run_id)
+    assert mlflow.get_run(run_id).info.status == "FINISHED"
+    assert new_run("live", "one") == run_id
+    assert mlflow.get_run(run_id).info.status == "RUNNING"
+    assert new_run("live", "another") != run_id
 
 
-def test_a_run_is_made_once_for_each_creation_id(live: LiveRun) -> None:
-    end_run(live.run_id)
-    assert new_run("live", "one") == live.run_id
-    assert mlflow.get_run(live.run_id).info.status == "RUNNING"
-    assert new_run("live", "another") != live.run_id
+def test_a_run_is_made_where_the_service_was_begun(used: Any, tmp_path: Path) -> None:
+    """Whatever store and experiment the application uses later."""
+    uri = mlflow.get_tracking_uri()
+    mlflow.set_experiment("of the service")
+    live = used("one")
+    mlflow.set_experiment("another")
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/another.db")
+    wrote(live, "1")
+    left(live)
+    mlflow.set_tracking_uri(uri)
+    (run,) = mlflow.search_runs(experiment_names=["of the service"], output_format="list")
+    assert ids(run.info.run_id) == ["1"]
+
+
+def test_a_store_is_the_same_by_its_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert resolved_store("sqlite:///a.db") == resolved_store(f"sqlite:///{tmp_path}/a.db")
+    assert resolved_store("mlruns") == resolved_store(f"{tmp_path}/mlruns")
+    assert resolved_store("http://server:5000") == "http://server:5000"
 
 
 def test_errors_are_one_sentence() -> None:
     with pytest.raises(RagMetricsError, match=r"run 0+ cannot be written"):
-        LiveRun("0" * 32).begin({})
+        end_run("0" * 32)
+    with pytest.raises(RagMetricsError):
+        add_feedback("tr-0", "a", Score(value=1.0))
 
 
-def test_feedback_on_a_trace_and_on_none(live: LiveRun) -> None:
+def test_feedback_on_a_trace_and_on_none() -> None:
+    run_id = made_run()
     with mlflow.start_span("call") as span:
         pass
-    add_feedback(span.trace_id, "faithfulness", Score(value=0.5, reason="half"), live.run_id)
+    for _ in range(2):
+        add_feedback(span.trace_id, "faithfulness", Score(value=0.5, reason="half"), run_id)
     (found,) = mlflow.get_trace(span.trace_id).info.assessments
     assert (found.name, found.value, found.rationale) == ("faithfulness", 0.5, "half")
-    assert found.metadata["mlflow.assessment.sourceRunId"] == live.run_id
+    assert found.metadata["mlflow.assessment.sourceRunId"] == run_id
     with pytest.raises(TraceAbsentError):
         add_feedback("tr-" + "0" * 32, "faithfulness", Score(value=0.5))
-
-
-def test_a_live_run_has_intervals_that_stay_valid_where_they_are_asked_for() -> None:
-    live, plain = LiveRun("run"), LiveRun("run")
-    live.anytime = True
-    for n in range(30):
-        found = {metric.key: metric.value for metric in live.next_metrics({"m": Score(0.8), "k": Score(n - 3.0)}, 0)}
-    assert found["m/anytime_low"] < 0.8 < found["m/anytime_high"]
-    assert found["m/anytime_high"] - found["m/anytime_low"] < 0.5
-    assert "k/anytime_low" not in found
-    assert not any("anytime" in metric.key for metric in plain.next_metrics({"m": Score(0.8)}, 0))
-
-
-def test_causes_are_counted_and_go_on_from_the_table(live: LiveRun) -> None:
-    score = {"a": Score(value=0.5)}
-    live.next_metrics(score, 1, "retrieval")
-    points = {point.key: point.value for point in live.next_metrics(score, 2, "not measured")}
-    assert (points["diagnosis/n_retrieval"], points["diagnosis/n_not_measured"]) == (1, 1)
-    live.append(pd.DataFrame({"id": ["1", "2", "3"], "diagnosis": ["retrieval", "not measured", None]}), pd.DataFrame())
-    live.publish()
-    live.leave()
-    again = LiveRun(live.run_id)
-    again.begin({})
-    points = {point.key: point.value for point in again.next_metrics(score, 3, "retrieval")}
-    assert (points["diagnosis/n_retrieval"], points["diagnosis/n_not_measured"]) == (2, 1)
-
-
-def _grown(live: LiveRun, *names: str) -> list[tuple[str, int]]:
-    return live.append(pd.DataFrame({"id": list(names)}), pd.DataFrame({"id": []}))
-
-
-def _ids(run_id: str) -> list[str]:
-    return [row[0] for row in mlflow.artifacts.load_dict(f"runs:/{run_id}/rag_rows.json")["data"]]
-
-
-@pytest.mark.parametrize("alone", [True, False])
-def test_what_a_process_that_ended_had_written_is_known(
-    alone: bool, live: LiveRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where it ended while it was writing, so that it could not tell."""
-    if not alone:
-        LiveRun(live.run_id).begin({"suite": "custom"})
-    places = _grown(live, "a", "b")
-    live.publish()
-    places += _grown(live, "c")
-    with monkeypatch.context() as patch:
-        patch.setattr(live._parts, "_write", _fails)  # the tables are not written; its own part is, where it has one
-        with pytest.raises(RagMetricsError):
-            live.publish()
-    places += _grown(live, "d")
-    live.leave()
-
-    following = LiveRun(live.run_id)
-    following.begin({"suite": "custom"})
-    assert following.held(places) == set(places[: 2 if alone else 3])
-    following.publish()
-    assert _ids(live.run_id) == list("ab" if alone else "abc")
-
-
-def _fails(*_: object) -> None:
-    raise OSError("no")

@@ -1,23 +1,17 @@
-"""Large tables: a head that MLflow shows, the whole in Parquet parts. Growing ones hold what was added."""
+"""Large tables: a head that MLflow shows, the whole in Parquet parts."""
 
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import mlflow
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.report import page as report_page
 from mlflow_ragmetrics.rows.results import results_of
 from mlflow_ragmetrics.tracking import tables
-from mlflow_ragmetrics.tracking.tables import GrowingTable
 from tests.report.pages import carried
 
 RECORDS = [
@@ -83,7 +77,8 @@ def test_chunks_make_one_json_document(report: rm.Report, monkeypatch: pytest.Mo
 def test_a_large_page_shows_the_worst_and_a_sample_and_says_so(
     report: rm.Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlflow_ragmetrics.report.report.MOST_ROWS", 10)
+    assert report_page.MOST_ROWS == 20_000
+    monkeypatch.setattr(report_page, "MOST_ROWS", 10)
     page = report.to_html()
     data = carried(page)
     shown = data["ids"]
@@ -93,28 +88,3 @@ def test_a_large_page_shows_the_worst_and_a_sample_and_says_so(
     assert shown == sorted(shown, key=ranked.index)
     assert data["total"] == 30
     assert "shows 10 of 30 rows" in page
-    assert report_page.MOST_ROWS == 20_000
-
-
-CELLS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")) | st.integers(-9, 9)
-TABLES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4, unique=True).flatmap(
-    lambda columns: st.lists(st.lists(CELLS, min_size=len(columns), max_size=len(columns)), max_size=3).map(
-        lambda rows: {"columns": columns, "data": rows}
-    )
-)
-
-
-@given(st.lists(TABLES, max_size=4))
-def test_it_holds_what_was_added(tables: list[dict[str, Any]]) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        grown = GrowingTable(Path(name), "table.json")
-        for table in tables:
-            grown.extend(table["columns"], table["data"])
-        grown.write(Path(name, "table.json"))
-        written = json.loads(Path(name, "table.json").read_text(encoding="utf-8"))
-
-    records = [dict(zip(table["columns"], row, strict=True)) for table in tables for row in table["data"]]
-    assert [dict(zip(written["columns"], row, strict=True)) for row in written["data"]] == [
-        {column: record.get(column) for column in written["columns"]} for record in records
-    ]
-    assert grown.rows == len(records)

@@ -12,6 +12,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from typing_extensions import assert_type
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
 
 SUITE: list[str | rm.Metric] = ["faithfulness", rm.rouge(rouge_type="rougeL")]
 
@@ -21,8 +22,7 @@ def of_a_file(path: str) -> str:
     report = suite.evaluate(path, columns={"answer": "output"}, progress=False)
     report.check(min_scored=0.9, fail_over={"hallucination_rate": 0.1}, faithfulness=0.8)
     assert_type(report["row-1"], rm.Row)
-    assert_type(report.worst(5), pd.DataFrame)
-    assert_type(report.where("faithfulness < 0.5"), pd.DataFrame)
+    assert_type(report.worst_rows(5), list[rm.Row])
     assert_type(report.by("topic"), pd.DataFrame)
     assert_type(report.diagnoses[0].reason, str)
     assert_type(report.to_html(), str)
@@ -60,9 +60,9 @@ def of_mlflow(frame: pd.DataFrame) -> None:
 
 
 def of_spark(frame: Any) -> None:
-    scored = rm.score_spark(frame, ["faithfulness"], judge="lexical")
-    assert_type(rm.summarize_spark(scored).metrics["faithfulness/mean"], float)
-    assert_type(rm.log_spark(scored, ["faithfulness"]), str)
+    scored = score_spark(frame, ["faithfulness"], judge="lexical")
+    assert_type(summarize_spark(scored).metrics["faithfulness/mean"], float)
+    assert_type(log_spark(scored, ["faithfulness"]), str)
 
 
 def of_chains() -> None:

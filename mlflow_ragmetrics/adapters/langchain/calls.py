@@ -9,34 +9,28 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache, partial
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Union
 from uuid import uuid4
 
 from langchain_core.runnables import Runnable, RunnableLambda
-from pydantic import TypeAdapter, ValidationError
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import Reading
-from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, result_of, run_in_thread, start_thread
-from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, result_of, run_in_thread, start_thread
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES
-
-__all__ = ["FIGURES", "Answered", "Caller", "Config", "ask_all", "input_maker", "runnable_of"]
 
 Config = Union[Mapping[str, Any], Callable[[Sample], Mapping[str, Any]]]
 """LangChain's config of a call: for all rows, or made from a row's sample."""
 
-FIGURES = ("latency_seconds", "first_token_seconds", "input_tokens", "output_tokens", "cost")
+FIGURES = ("latency_seconds", "input_tokens", "output_tokens", "cost")
 """What is measured of each call, as far as the models say it."""
 
 _INTERRUPTED = "it was interrupted before its end, and has no answer"
-_LONGEST_PAUSE = 8.0
 _KEYS = ("question", "query", "input", *ALIASES["question"])
 _MESSAGES = "messages"
 
@@ -99,24 +93,21 @@ class Answered:
 
 
 class _CallRecorder(Recorder):
-    """Keeps the one exchange of one call."""
+    """Keeps the one exchange of one call; that of a failure leads to its trace."""
 
     def __init__(self) -> None:
         super().__init__()
         self.exchange: Exchange | None = None
 
     def answered(self, exchange: Exchange) -> None:
-        """Keep it."""
         self.exchange = self.exchange or exchange
 
-    def failed(self, exchange: Exchange) -> None:
-        """Keep it: it leads to the trace of the failure."""
-        self.exchange = self.exchange or exchange
+    failed = answered
 
 
 @dataclass
 class Caller:
-    """Asks ``chain``: with ``config``, within ``timeout`` seconds, ``retries`` times again where it raises.
+    """Asks ``chain``, with ``config`` and within ``timeout`` seconds.
 
     A chain that can only be awaited runs in ``loop``, the caller's own where it has one, else one made for it. Where
     the chain keeps its state by ``thread_id``, each call has one of its own, unless ``config`` says which.
@@ -127,33 +118,12 @@ class Caller:
     reading: Reading
     config: Config | None = None
     timeout: float | None = None
-    retries: int = 0
-    stream: bool = False
     loop: asyncio.AbstractEventLoop | None = None
-    finished: Finished | None = None
     _own_loop: asyncio.AbstractEventLoop | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(self, sample: Sample) -> Answered:
         """What the chain answers to a sample; its failure is that row's result."""
-        if self.finished is not None and (known := self.finished.of(sample)) is not None:
-            return Answered(known)
-        for attempt in range(self.retries + 1):
-            if attempt:
-                pause(min(_LONGEST_PAUSE, 0.25 * 2**attempt))
-            answered = self._attempt(sample)
-            if answered.error is None:
-                break
-        if self.finished is not None and answered.error is None:
-            self.finished.add(answered.sample)
-        return answered
-
-    def close(self) -> None:
-        """End the loop that was made here."""
-        if self._own_loop is not None:
-            self._own_loop.call_soon_threadsafe(self._own_loop.stop)
-
-    def _attempt(self, sample: Sample) -> Answered:
         recorder = _CallRecorder()
         try:
             inputs, awaits = self.make(sample), self.loop is not None
@@ -166,9 +136,8 @@ class Caller:
                     self.loop = self.loop or self._new_loop()
                 recorder = _CallRecorder()
                 outputs = self._call(inputs, self._config_of(sample, recorder))
-            exchange = recorder.exchange
-            if exchange is None:  # a model or a retriever by itself reports no chain
-                exchange = Exchange(uuid4(), inputs=None, metadata={}, outputs=outputs)
+            # a model or a retriever by itself reports no chain
+            exchange = recorder.exchange or Exchange(uuid4(), inputs=None, metadata={}, outputs=outputs)
             found = self.reading.sample(exchange)
         except Exception as error:  # the chain is the application's: one row's failure is that row's result
             message = redact(" ".join(f"{type(error).__name__}: {error}".split()))
@@ -177,6 +146,11 @@ class Caller:
             return Answered(replace(sample, metadata={**sample.metadata, **link}), message)
         answered = _with_answer(sample, found, _figures_of(exchange), self.reading.question is not None)
         return Answered(answered, _INTERRUPTED if exchange.left else None)
+
+    def close(self) -> None:
+        """End the loop that was made here."""
+        if self._own_loop is not None:
+            self._own_loop.call_soon_threadsafe(self._own_loop.stop)
 
     def _config_of(self, sample: Sample, recorder: Recorder) -> dict[str, Any]:
         given = self.config(sample) if callable(self.config) else self.config
@@ -193,10 +167,13 @@ class Caller:
 
     def _call(self, inputs: Any, config: Any) -> Any:
         if self.loop is None:
-            run = partial(copy_context().run, self._read if self.stream else self.chain.invoke, inputs, config)
-            return run() if self.timeout is None else run_in_thread(run, self.timeout)
-        call = self._aread(inputs, config) if self.stream else self.chain.ainvoke(inputs, config)
-        running = asyncio.run_coroutine_threadsafe(_awaited(call), self.loop)
+            context = copy_context()
+
+            def invoke() -> Any:
+                return context.run(self.chain.invoke, inputs, config)
+
+            return invoke() if self.timeout is None else run_in_thread(invoke, self.timeout)
+        running = asyncio.run_coroutine_threadsafe(_awaited(self.chain.ainvoke(inputs, config)), self.loop)
         try:
             return running.result(self.timeout)
         except FutureTimeoutError:
@@ -204,12 +181,6 @@ class Caller:
                 raise
             running.cancel()
             raise ThreadTimeoutError(f"no answer within {self.timeout:g} s") from None
-
-    def _read(self, inputs: Any, config: Any) -> Any:
-        return list(self.chain.stream(inputs, config))[-1:]
-
-    async def _aread(self, inputs: Any, config: Any) -> Any:
-        return [chunk async for chunk in self.chain.astream(inputs, config)][-1:]
 
     def _new_loop(self) -> asyncio.AbstractEventLoop:
         self._own_loop = asyncio.new_event_loop()
@@ -228,44 +199,6 @@ async def _awaited(call: Any) -> Any:
 
 def _is_for_async(error: Exception) -> bool:
     return isinstance(error, NotImplementedError) or "coroutine function synchronously" in str(error)
-
-
-class Finished:
-    """The rows that were answered, in a file of JSON lines, so that they are not asked again.
-
-    Raises:
-        InvalidDataError: where a line of the file is no answered row; the last one may be cut off.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        whole = [line for line in lines if line.endswith(b"\n")]
-        if len(whole) < len(lines):
-            path.write_bytes(b"".join(whole))
-        try:
-            samples = [_samples().validate_json(line) for line in whole]
-        except ValidationError as error:
-            raise InvalidDataError(f"{path} holds no answers of an earlier evaluation; name another file") from error
-        self._known = {(sample.id, sample.question): sample for sample in samples}
-
-    def of(self, sample: Sample) -> Sample | None:
-        """The row as it was answered; references and the like are those of the data as they are now."""
-        known = self._known.get((sample.id, sample.question))
-        if known is None:
-            return None
-        return replace(known, references=sample.references, gold_doc_ids=sample.gold_doc_ids)
-
-    def add(self, sample: Sample) -> None:
-        """Note a row that was answered."""
-        with self._lock, self._path.open("ab") as file:
-            file.write((as_json(asdict(sample)) + "\n").encode())
-
-
-@lru_cache(maxsize=1)
-def _samples() -> TypeAdapter[Sample]:
-    return TypeAdapter(Sample)
 
 
 @contextmanager
@@ -302,8 +235,6 @@ def _with_answer(sample: Sample, found: Sample, figures: Mapping[str, float], as
 def _figures_of(exchange: Exchange) -> dict[str, float]:
     """How long the call took, and what its models say that it used."""
     figures: dict[str, float] = {"latency_seconds": round(exchange.seconds, 6)} if exchange.seconds else {}
-    if exchange.first_token is not None:
-        figures["first_token_seconds"] = round(exchange.first_token, 6)
     for step in exchange.steps:
         for generation in (each for group in getattr(step.reply, "generations", ()) for each in group):
             message = getattr(generation, "message", None)

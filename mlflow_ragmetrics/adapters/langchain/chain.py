@@ -23,7 +23,6 @@ from mlflow_ragmetrics.adapters.langchain.calls import (
     Answered,
     Caller,
     Config,
-    Finished,
     ask_all,
     input_maker,
     runnable_of,
@@ -43,8 +42,6 @@ from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.text.messages import render, say
 
-__all__ = ["ChainOptions", "aevaluate_chain", "evaluate_chain"]
-
 Target = Union[Runnable[Any, Any], Callable[[Any], Any]]
 
 
@@ -62,9 +59,6 @@ class ChainOptions(TypedDict, total=False):
     concurrency: int
     config: Config | None
     timeout: float | None
-    retries: int
-    stream: bool
-    resume: str | Path | None
     progress: bool | Progress | None
     log: bool
     run_name: str | None
@@ -94,15 +88,13 @@ def evaluate_chain(
         options: ``columns`` maps fields to the data's columns; ``question``, ``answer``, ``contexts``, ``tools`` and
             ``output_key`` read odd chains as in ``RagMetricsCallback``. ``concurrency`` (4) calls are in flight;
             ``config``: LangChain's config, or a function of the sample that makes one for each row (a ``thread_id`` of
-            its own comes by itself); ``timeout`` seconds a call, ``retries`` after a failure; ``stream``: read
-            answers as streams, so that ``first_token_seconds`` is measured; ``resume``: a file that keeps what was
-            answered, so that a second evaluation does not ask these rows again. ``log`` writes into the active MLflow
-            run, else into a new one named ``run_name``; ``feedback`` puts the scores on the chain's MLflow traces;
-            ``progress`` as in ``Suite.evaluate``.
+            its own comes by itself); ``timeout`` seconds a call (``chain.with_retry()`` makes a chain that tries
+            again). ``log`` writes into the active MLflow run, else into a new one named ``run_name``; ``feedback`` puts
+            the scores on the chain's MLflow traces; ``progress`` as in ``Suite.evaluate``.
 
     Returns:
-        A report, with ``latency_seconds``, ``first_token_seconds``, ``input_tokens``, ``output_tokens`` and ``cost``
-        (``/mean``, ``/p95``, ``/n``) among its metrics as far as they are known. A row on which the chain fails has the
+        A report, with ``latency_seconds``, ``input_tokens``, ``output_tokens`` and ``cost`` (``/mean``, ``/p95``,
+        ``/n``) among its metrics as far as they are known. A row on which the chain fails has the
         status ``error`` for every metric, and a warning counts them; where it fails on all, ``report.incomplete`` says
         so too, and a run made here ends FAILED.
 
@@ -136,44 +128,32 @@ def _evaluated(
     data: Data,
     suite: SuiteLike,
     loop: asyncio.AbstractEventLoop | None,
-    *,
-    columns: Mapping[str, str] | None = None,
-    input_key: str | None = None,
-    output_key: str | None = None,
-    make_input: Callable[[Sample], Any] | None = None,
-    question: Callable[..., Any] | None = None,
-    answer: Callable[..., Any] | None = None,
-    contexts: Callable[..., Any] | None = None,
-    tools: Collection[str] | None = None,
-    concurrency: int = 4,
-    config: Config | None = None,
-    timeout: float | None = None,
-    retries: int = 0,
-    stream: bool = False,
-    resume: str | Path | None = None,
-    progress: bool | Progress | None = None,
-    log: bool = True,
-    run_name: str | None = None,
-    feedback: bool = True,
+    **options: Unpack[ChainOptions],
 ) -> Report:
-    _check(concurrency, timeout, retries, config)
+    if unknown := options.keys() - ChainOptions.__annotations__.keys():
+        raise TypeError(f"evaluate_chain() got an unexpected keyword argument {min(unknown)!r}")
+    concurrency, config, timeout = options.get("concurrency", 4), options.get("config"), options.get("timeout")
+    _check(concurrency, timeout, config)
     suite = Suite.of(suite)
-    samples = list(read_samples(data, columns))
+    samples = list(read_samples(data, options.get("columns")))
     chain = runnable_of(target)
-    reading = Reading(output_key=output_key, question=question, answer=answer, contexts=contexts, tools=tools)
-    make = make_input or input_maker(chain, input_key)
-    finished = None if resume is None else Finished(Path(resume))
-    asking = ask_all(
-        Caller(chain, make, reading, config, timeout, retries, stream, loop, finished), samples, concurrency
+    reading = Reading(
+        output_key=options.get("output_key"),
+        question=options.get("question"),
+        answer=options.get("answer"),
+        contexts=options.get("contexts"),
+        tools=options.get("tools"),
     )
+    make = options.get("make_input") or input_maker(chain, options.get("input_key"))
+    asking = ask_all(Caller(chain, make, reading, config, timeout, loop), samples, concurrency)
     with ExitStack() as stack:
         reduced, warnings = _reduced(suite, samples)
         run_id: str | None = None
-        if log:
+        if options.get("log", True):
             from mlflow_ragmetrics.tracking.run import target_run
 
-            run_id = stack.enter_context(target_run(None, run_name))
-        bar = stack.enter_context(progress_of(progress, len(samples)))
+            run_id = stack.enter_context(target_run(None, options.get("run_name")))
+        bar = stack.enter_context(progress_of(options.get("progress"), len(samples)))
         began, expenses = time.perf_counter(), stack.enter_context(charged_to(Expenses()))
         rows: list[Row] = []
         interruption: KeyboardInterrupt | CancelledEvaluationError | None = None
@@ -186,23 +166,24 @@ def _evaluated(
                 raise
             interruption = error
         without, refused = _missing_retrieval(reduced, rows)
+        failures = _failures(rows)
+        said = (say("chain.failed", n=len(failures), rows=len(rows), error=failures[0]),) if failures else ()
         report = suite.report(
             rows,
-            warnings=(*warnings, *without, *_failures(rows)),
+            warnings=(*warnings, *without, *said),
             source=data if isinstance(data, (str, Path)) else None,
             seconds=time.perf_counter() - began,
             expenses=expenses,
         )
-        report = replace(report, timings=_timings(rows))
-        failed = _failed_on_all(report)
-        if failed is not None:
-            failed = render(failed, suite.language)
+        report = replace(report, figures=_timings(rows))
+        if len(failures) == len(rows):
+            failed = render(say("chain.failed_on_all", n=len(rows), error=failures[0]), suite.language)
             warn(failed, stacklevel=2)
             report = replace(report, stopped=failed)
         if interruption is not None:
             report = replace(report, stopped=f"interrupted when {len(rows)} of {len(samples)} rows were scored")
         if run_id is not None:
-            _log(report, run_id, chain, feedback)
+            _log(report, run_id, chain, options.get("feedback", True))
         if refused is not None:
             refused.report = report
             raise refused
@@ -212,10 +193,9 @@ def _evaluated(
     return report
 
 
-def _check(concurrency: int, timeout: float | None, retries: int, config: Config | None) -> None:
-    for name, value, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InvalidOptionError(f"{name}={value!r} must be a whole number from {least}", param=name)
+def _check(concurrency: int, timeout: float | None, config: Config | None) -> None:
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+        raise InvalidOptionError(f"concurrency={concurrency!r} must be a whole number from 1", param="concurrency")
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
         raise InvalidOptionError(f"timeout={timeout!r} must be a number of seconds above 0", param="timeout")
     shared = config.get("configurable") if isinstance(config, Mapping) else None
@@ -226,13 +206,10 @@ def _check(concurrency: int, timeout: float | None, retries: int, config: Config
         raise InvalidOptionError(f"config={config!r} must be a mapping or a function of a row", param="config")
 
 
-def _failures(rows: Sequence[Row]) -> tuple[str, ...]:
-    failures = [score.error for row in rows for score in [*row.scores.values()][:1] if _is_failure(score)]
-    return (say("chain.failed", n=len(failures), rows=len(rows), error=failures[0]),) if failures else ()
-
-
-def _is_failure(score: Score) -> bool:
-    return score.reason.startswith(_CHAIN_FAILED)
+def _failures(rows: Sequence[Row]) -> list[str]:
+    """The errors of the rows on which the chain failed."""
+    firsts = [next(iter(row.scores.values())) for row in rows]
+    return [score.error or "" for score in firsts if score.reason.startswith(_CHAIN_FAILED)]
 
 
 def _timings(rows: Sequence[Row]) -> dict[str, float]:
@@ -245,14 +222,6 @@ def _timings(rows: Sequence[Row]) -> dict[str, float]:
             figures[f"{name}/p95"] = sorted(values)[math.ceil(0.95 * len(values)) - 1]
             figures[f"{name}/n"] = len(values)
     return figures
-
-
-def _failed_on_all(report: Report) -> str | None:
-    """What to say where the chain failed on every row, so that there is nothing to read in the report."""
-    failures = [next(iter(row.scores.values())) for row in report.rows]
-    if not all(map(_is_failure, failures)):
-        return None
-    return say("chain.failed_on_all", n=len(failures), error=failures[0].error)
 
 
 def _reduced(suite: Suite, samples: Sequence[Sample]) -> tuple[Suite, tuple[str, ...]]:

@@ -11,18 +11,17 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Capture, Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import Known, Reading
-from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue, Counts, Scored, Scorer, WhenFull
+from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue, Counts, Scorer, Taker
 from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.report.tables import row_without_texts
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RagMetricsCallback"]
 
+QUEUE_SIZE = 1000
 _EXIT_SECONDS = 10.0
 _logger = logging.getLogger(__name__)
 
@@ -40,32 +40,23 @@ class RagMetricsCallback(Recorder):
 
     Args:
         suite: the metrics: what ``Suite.of`` takes.
-        input_key, output_key: the entry of dict inputs that is the question, of dict outputs that is the answer.
-        question: a function of the inputs that gives the question; ``answer`` and ``contexts`` are functions of the
-            outputs. A second parameter gets the other side.
-            ``contexts`` may have two more: the lists of documents that retrievers gave, and those of tools and steps.
-        tools: the names of the tools whose results are contexts, by default all.
+        question: the entry of dict inputs that is the question, or a function of the inputs that returns it.
+        answer: the same for the outputs and the answer.
+        contexts: a function of the outputs that returns the contexts, or the names of the tools whose results they are,
+            by default all. A second parameter of any of these functions gets the other side. ``contexts`` may have two
+            more: the lists of documents that retrievers gave, and those of tools and steps.
         references, gold_doc_ids: a mapping by question or id, or a function of the question (and the id). What the
             call's ``metadata`` says (``reference``, ``gold_doc_ids``, ``id``, or an alias) comes first.
         sample_rate: the share of answers to score, 0 to 1.
-        queue_size: answers that wait at most; ``when_full``: ``"drop"`` the newest, or ``"block"`` the chain
-            (and with it, in async chains, the event loop).
-        workers: scoring threads.
         sink: a function ``(sample, {key: Score})``, called once for each scored answer.
-        log: write into MLflow; by default only where there is no ``sink``.
+        log: write into MLflow, into the store and experiment that are set now; by default only without ``sink``.
         run_id: the MLflow run to write into, else the one that is active at the call, else a new one.
-        feedback: put the scores on the chain's own MLflow trace, where it is traced.
         texts: ``False`` writes scores, verdicts and ids only, as in ``Report.log``: nothing of what is asked, answered,
             retrieved or said about it goes to MLflow or to disk (what traces the chain itself, writes what it does).
-        anytime: write ``<key>/anytime_low`` and ``/anytime_high`` as well, an interval of the mean that stays valid
-            however often one looks.
-        buffer_size: scored answers that wait for MLflow in memory; further ones wait on disk only, and are dropped only
-            where that is full too.
-        spill: the folder in which each scored answer is until MLflow has it, ``True`` for one among the temporary
-            files, readable by its owner only, ``False`` for none; ``spill_bytes``: how much of it. What is there when a
-            process ends, as by ``kill -9``, the next handler for the same store writes, and the run says how many
-            answers were not scored yet and are lost.
-        trace_judge: let the judge's own model calls be traced (a ``ChatJudge`` only if it was made with ``trace``).
+
+    The scores are also put on the chain's own MLflow trace, if it is traced. An answer waits for MLflow in the outbox,
+    an SQLite file in the user's data folder or in ``RAGMETRICS_OUTBOX``. When a process is killed, the next one with
+    the same store, experiment and suite writes its answers into their run, and the run says how many were lost.
 
     One handler may serve many calls of many chains at once; handlers of one suite, made in each call, share one run,
     as do the processes that are forked from one. ``counts`` says what became of the calls. A full queue, a failing
@@ -79,79 +70,65 @@ class RagMetricsCallback(Recorder):
         self,
         suite: SuiteLike,
         *,
-        input_key: str | None = None,
-        output_key: str | None = None,
-        question: Callable[..., Any] | None = None,
-        answer: Callable[..., Any] | None = None,
-        contexts: Callable[..., Any] | None = None,
+        question: str | Callable[..., Any] | None = None,
+        answer: str | Callable[..., Any] | None = None,
+        contexts: Callable[..., Any] | Collection[str] | None = None,
         references: Known | None = None,
         gold_doc_ids: Known | None = None,
-        tools: Collection[str] | None = None,
         sample_rate: float = 1.0,
-        queue_size: int = 1000,
-        when_full: WhenFull = "drop",
-        workers: int = 1,
         sink: Callable[[Sample, Mapping[str, Score]], Any] | None = None,
         log: bool | None = None,
         run_id: str | None = None,
-        feedback: bool = True,
         texts: bool = True,
-        anytime: bool = False,
-        buffer_size: int = 5000,
-        spill: bool | str | os.PathLike[str] = True,
-        spill_bytes: int = 256 * 2**20,
-        trace_judge: bool = False,
     ) -> None:
         made_with = {name: each for name, each in locals().items() if name not in ("self", "suite", "__class__")}
         super().__init__()
+        if not 0 <= sample_rate <= 1:
+            raise InvalidOptionError(f"sample_rate={sample_rate!r} must lie in 0 to 1", param="sample_rate")
         suite = Suite.of(suite)
         self._made_with = (suite, made_with)
-        _check(sample_rate, when_full, queue_size=queue_size, workers=workers, buffer_size=buffer_size)
-        reading = Reading(input_key, output_key, question, answer, contexts, references, gold_doc_ids, tools)
+        reading = Reading(
+            input_key=question if isinstance(question, str) else None,
+            output_key=answer if isinstance(answer, str) else None,
+            question=None if isinstance(question, str) else question,
+            answer=None if isinstance(answer, str) else answer,
+            contexts=contexts if callable(contexts) else None,
+            tools=None if callable(contexts) else contexts,
+            references=references,
+            gold_doc_ids=gold_doc_ids,
+        )
         self._sample_rate = sample_rate
         self._counts = Counts(("seen", "scored", "dropped", "failed", "skipped"))
         self._mlflow: MLflowSink | None = None
-        takers: list[Callable[[Scored], None]] = []
+        takers: list[Taker] = []
         if sink is not None:
-            takers.append(lambda scored: sink(scored.row.sample, scored.row.scores))
+            takers.append(lambda row, _: sink(row.sample, row.scores))
         if log or (log is None and sink is None):
-            from mlflow_ragmetrics.adapters.langchain.sink import shared_sink
-            from mlflow_ragmetrics.adapters.langchain.spill import SpillOptions
+            from mlflow_ragmetrics.adapters.langchain.sink import MLflowSink
 
-            where = SpillOptions.of(spill, spill_bytes)
-            self._mlflow = shared_sink(
-                suite.describe(),
-                run_id=run_id,
-                feedback=feedback,
-                anytime=anytime,
-                buffer_size=buffer_size,
-                spill=where,
-            )
-            self._mlflow.use(self, self._counts)
-            take = partial(self._mlflow.take, counts=self._counts)
-            takers.append(take if texts else lambda scored: take(replace(scored, row=row_without_texts(scored.row))))
-        self._scorer = Scorer(reading, suite if trace_judge else untraced_suite(suite), takers, self._counts)
-        self._queue_options: _QueueOptions = {"size": queue_size, "when_full": when_full, "workers": workers}
+            self._mlflow = MLflowSink(suite.describe(), run_id, self._counts)
+            take = self._mlflow.take
+            takers.append(take if texts else lambda row, exchange: take(row_without_texts(row), exchange))
+        self._scorer = Scorer(reading, untraced_suite(suite), takers, self._counts)
         self._queue = self._new_queue()
         _HANDLERS.add(self)
-        _flush_when_process_ends()
+        after_fork(self._begin_in_child)
 
     def __reduce__(self) -> tuple[Callable[..., RagMetricsCallback], tuple[Suite, dict[str, Any]]]:
         """Another process gets a handler of its own, made with the same options: counts and what waits stay here."""
-        return _made_anew, self._made_with
+        return _made_again, self._made_with
 
     def _new_queue(self) -> BackgroundQueue[Exchange]:
-        # its threads hold the handler, so that one made for a single call lives until that call is scored
-        return BackgroundQueue(self._score, busy=self.capture.is_open, **self._queue_options)
+        # its thread holds the handler, so that one made for a single call lives until that call is scored
+        return BackgroundQueue(self._score, busy=self.capture.is_open, size=QUEUE_SIZE)
 
     def _score(self, exchanges: Sequence[Exchange]) -> None:
         self._scorer.work(exchanges)
         if self._mlflow is not None:
-            for exchange in exchanges:
-                self._mlflow.withdraw(exchange)
+            self._mlflow.settle()
 
-    def _after_fork(self) -> None:
-        """Begin anew in a forked process: calls and counts so far are the parent's, and so are the locks."""
+    def _begin_in_child(self) -> None:
+        """Calls and counts so far, and the locks, are the parent's."""
         self.capture = Capture()
         self._counts.reset()
         self._queue = self._new_queue()
@@ -160,8 +137,8 @@ class RagMetricsCallback(Recorder):
     def counts(self) -> dict[str, int]:
         """Calls ``seen``; of these ``scored``, ``dropped`` (full queue), ``failed`` (the chain, or its scoring: a score
         in error) and ``skipped`` (not sampled, without an answer, as a stream that was left, or without any field that
-        the metrics need). Answers that go to MLflow are ``written``, ``unwritten`` so far, or ``lost`` because too many
-        waited; ``withheld`` counts those whose trace is not known.
+        the metrics need). Answers that go to MLflow are ``written``, ``unwritten`` so far, or ``lost`` because the
+        outbox could not keep them; ``withheld`` counts those whose trace is not known.
         """
         return self._counts.snapshot()
 
@@ -171,17 +148,25 @@ class RagMetricsCallback(Recorder):
         if exchange.outputs is None or random.random() >= self._sample_rate:
             self._counts.add("skipped")
             return
+        _flush_when_process_ends()
         if self._mlflow is not None:
             self._mlflow.prepare(exchange)
         if not self._queue.put(exchange):
-            self._counts.add("dropped")
-            if self._mlflow is not None:
-                self._mlflow.withdraw(exchange)
+            self._lose(exchange, "dropped")
 
     def failed(self, exchange: Exchange) -> None:
         """Count the call of ``exchange``, which raised."""
         self._counts.add("seen")
-        self._counts.add("failed")
+        if self._mlflow is not None:
+            self._mlflow.prepare(exchange)
+        self._lose(exchange, "failed")
+
+    def _lose(self, exchange: Exchange, name: str) -> None:
+        if not self._counts.snapshot()["dropped"] and name == "dropped":
+            _logger.warning("answers are dropped from now on (they are counted): too many wait to be scored")
+        self._counts.add(name)
+        if exchange.live is not None:
+            exchange.live.count(name, settled=True)
 
     def flush(self, timeout: float = 30.0) -> bool:
         """Wait until every answer so far is scored and written, at most ``timeout`` seconds.
@@ -192,7 +177,7 @@ class RagMetricsCallback(Recorder):
         scored = self._queue.wait(timeout)
         if not scored:
             _logger.warning("answers are still being scored after %g seconds", timeout)
-        written = self._mlflow is None or self._mlflow.flush(max(0.0, deadline - time.monotonic()), self._counts)
+        written = self._mlflow is None or self._mlflow.flush(max(0.0, deadline - time.monotonic()))
         return scored and written
 
     def close(self, timeout: float = 30.0) -> bool:
@@ -200,7 +185,7 @@ class RagMetricsCallback(Recorder):
         done = self.flush(timeout)
         self._queue.close()
         if self._mlflow is not None:
-            self._mlflow.release(self, self._counts)
+            self._mlflow.close()
         return done
 
     def __enter__(self) -> RagMetricsCallback:
@@ -212,7 +197,7 @@ class RagMetricsCallback(Recorder):
         self.close()
 
 
-def _made_anew(suite: Suite, options: dict[str, Any]) -> RagMetricsCallback:
+def _made_again(suite: Suite, options: dict[str, Any]) -> RagMetricsCallback:
     return RagMetricsCallback(suite, **options)
 
 
@@ -225,9 +210,9 @@ def _flush_all() -> None:
     deadline = time.monotonic() + _EXIT_SECONDS
     for handler in list(_HANDLERS):
         handler.close(max(0.0, deadline - time.monotonic()))
-    sinks = sys.modules.get("mlflow_ragmetrics.adapters.langchain.sink")
-    if sinks is not None:
-        sinks.close_sinks(deadline)
+    live = sys.modules.get("mlflow_ragmetrics.tracking.live")
+    if live is not None:
+        live.close_runs(deadline)
 
 
 _ends_noted_in: int | None = None
@@ -236,32 +221,7 @@ _ends_noted_in: int | None = None
 def _flush_when_process_ends() -> None:
     """The processes of ``multiprocessing`` do not call what ``atexit`` registers, but have finalizers of their own."""
     global _ends_noted_in
-    if multiprocessing.parent_process() is not None and _ends_noted_in != os.getpid():
+    if _ends_noted_in != os.getpid():
         _ends_noted_in = os.getpid()
-        multiprocessing.util.Finalize(None, _flush_all, exitpriority=10)
-
-
-def _after_fork() -> None:
-    for handler in list(_HANDLERS):
-        handler._after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-multiprocessing.util.register_after_fork(_HANDLERS, lambda _: _flush_when_process_ends())
-
-
-class _QueueOptions(TypedDict):
-    size: int
-    when_full: WhenFull
-    workers: int
-
-
-def _check(sample_rate: float, when_full: str, **numbers: int) -> None:
-    if not 0 <= sample_rate <= 1:
-        raise InvalidOptionError(f"sample_rate={sample_rate!r} must lie in 0 to 1", param="sample_rate")
-    if when_full not in ("drop", "block"):
-        raise InvalidOptionError(f"when_full={when_full!r} is not one of drop, block", param="when_full")
-    for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InvalidOptionError(f"{name}={value!r} must be a whole number from 1", param=name)
+        if multiprocessing.parent_process() is not None:
+            multiprocessing.util.Finalize(None, _flush_all, exitpriority=10)

@@ -24,8 +24,6 @@ else:
     except ImportError:
         _Listener = BaseCallbackHandler
 
-__all__ = ["Capture", "Exchange", "Recorder", "Step", "trace_id_of"]
-
 _logger = logging.getLogger(__name__)
 
 
@@ -51,9 +49,8 @@ class Exchange:
 
     ``parents`` leads from each run within the call to the one around it; ``failed`` are the runs that raised. A call
     that was ``left`` has no answer: nobody read its stream to the end, or it was interrupted. ``trace_id`` is that of
-    the chain's MLflow trace, and ``traceable`` is False where there is a trace whose id is not known. ``tracking_run``
-    is the MLflow run that was active, ``journal`` what counts the call on disk. ``first_token`` is the seconds until a
-    model gave its first token, where one was streamed.
+    the chain's MLflow trace, and ``traceable`` is False where there is a trace whose id is not known. ``live`` is the
+    run that its scores go into.
     """
 
     run_id: UUID
@@ -69,11 +66,9 @@ class Exchange:
     left: bool = False
     trace_id: str | None = None
     traceable: bool = True
-    tracking_run: str | None = None
-    journal: Any = None
+    live: Any = None
     began: float = field(default_factory=time.perf_counter)
     seconds: float = 0.0
-    first_token: float | None = None
     open_runs: set[UUID] = field(default_factory=set)
 
     def is_within(self, run_id: UUID | None, runs: Container[UUID]) -> bool:
@@ -165,12 +160,6 @@ class Capture:
             else:
                 run.step.value = value
 
-    def note_token(self, run_id: UUID) -> None:
-        """A model has given a token."""
-        run = self._open.get(run_id)
-        if run is not None and run.exchange is not None and run.exchange.first_token is None:
-            run.exchange.first_token = time.perf_counter() - run.exchange.began
-
     def fail_step(self, run_id: UUID, error: BaseException) -> None:
         """A run inside another raises: nothing that happened in it counts."""
         with self._lock:
@@ -249,25 +238,14 @@ class Recorder(_Listener):
     def failed(self, exchange: Exchange) -> None:
         """An outermost chain has raised."""
 
-    def on_chain_start(
-        self,
-        serialized: dict[str, Any] | None,
-        inputs: Any,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: Sequence[str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        name: str | None = None,
-        **_: Any,
-    ) -> None:
+    def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: UUID, **more: Any) -> None:
         """Follow a chain."""
-        exchange = self.capture.begin_chain(run_id, parent_run_id or _surrounding_run(), inputs, metadata)
+        exchange = self.capture.begin_chain(run_id, _parent(more), inputs, more.get("metadata"))
         if exchange is not None:
-            exchange.tags, exchange.name = tuple(tags or ()), name
+            exchange.tags, exchange.name = tuple(more.get("tags") or ()), more.get("name")
             _find_trace(exchange)
 
-    def on_chain_end(self, outputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **more: Any) -> None:
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **more: Any) -> None:
         """An outermost chain gives its answer; a step inside it may give documents."""
         exchange = self.capture.exchange_of(run_id)
         if exchange is None:
@@ -280,9 +258,7 @@ class Recorder(_Listener):
         exchange.outputs = _copied(outputs)
         self.answered(exchange)
 
-    def on_chain_error(
-        self, error: BaseException, *, run_id: UUID, parent_run_id: UUID | None = None, **_: Any
-    ) -> None:
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """An outermost chain fails: counted, not scored."""
         exchange = self.capture.exchange_of(run_id)
         if exchange is None:
@@ -292,72 +268,33 @@ class Recorder(_Listener):
         self.capture.end_exchange(exchange)
         self.failed(exchange)
 
-    def on_retriever_start(
-        self,
-        serialized: dict[str, Any] | None,
-        query: str,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        **_: Any,
-    ) -> None:
+    def on_retriever_start(self, serialized: Any, query: str, *, run_id: UUID, **more: Any) -> None:
         """Follow a retriever."""
-        self.capture.begin_step(run_id, parent_run_id or _surrounding_run(), "retriever", (), query)
+        self.capture.begin_step(run_id, _parent(more), "retriever", (), query)
 
     def on_retriever_end(self, documents: Sequence[Any], *, run_id: UUID, **_: Any) -> None:
         """Note what was retrieved."""
         self.capture.end_step(run_id, tuple(documents or ()))
 
-    def on_tool_start(
-        self,
-        serialized: Mapping[str, Any] | None,
-        input_str: str,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        **more: Any,
-    ) -> None:
+    def on_tool_start(self, serialized: Any, input_str: str, *, run_id: UUID, **more: Any) -> None:
         """Follow a tool, which may retrieve."""
         name = more.get("name") or (serialized or {}).get("name") or ""
-        self.capture.begin_step(run_id, parent_run_id or _surrounding_run(), "tool", name=str(name))
+        self.capture.begin_step(run_id, _parent(more), "tool", name=str(name))
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
         """Note what a tool gave."""
         self.capture.end_step(run_id, output)
 
-    def on_chat_model_start(
-        self,
-        serialized: dict[str, Any] | None,
-        messages: Sequence[Sequence[Any]],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        **_: Any,
-    ) -> None:
+    def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: UUID, **more: Any) -> None:
         """Note what a model is asked."""
-        asked = [message for each in messages for message in each]
-        self._begin_model(run_id, parent_run_id, asked)
+        self.on_llm_start(serialized, [message for each in messages for message in each], run_id=run_id, **more)
 
-    def on_llm_start(
-        self,
-        serialized: dict[str, Any] | None,
-        prompts: Sequence[str],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        **_: Any,
-    ) -> None:
+    def on_llm_start(self, serialized: Any, prompts: Sequence[Any], *, run_id: UUID, **more: Any) -> None:
         """Note what a model is asked."""
-        self._begin_model(run_id, parent_run_id, list(prompts))
-
-    def _begin_model(self, run_id: UUID, parent: UUID | None, asked: list[Any]) -> None:
-        if not self.capture.begin_step(run_id, parent or _surrounding_run(), "model", asked) and not self._lone_model:
+        belongs = self.capture.begin_step(run_id, _parent(more), "model", list(prompts))
+        if not belongs and not self._lone_model:
             self._lone_model = True
             _logger.warning("the handler hears of a model outside any chain: attach it to the chain, which is scored")
-
-    def on_llm_new_token(self, token: Any, *, run_id: UUID, **_: Any) -> None:
-        """Note when the first token came."""
-        self.capture.note_token(run_id)
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
         """Note what a model answered."""
@@ -374,13 +311,14 @@ class Recorder(_Listener):
         self.capture.note_interrupt(event.run_id)
 
 
-def _surrounding_run() -> UUID | None:
-    """The run inside which a run without parent begins, such as a fallback, or a chain called with this handler again.
+def _parent(event: Mapping[str, Any]) -> UUID | None:
+    """The run inside which a run begins.
 
-    LangChain does not report it, but keeps the surrounding config in the context.
+    LangChain does not report it for a fallback, or for a chain that is called with this handler again, but keeps the
+    surrounding config in the context.
     """
     config = var_child_runnable_config.get()
-    return getattr(config.get("callbacks"), "parent_run_id", None) if config else None
+    return event.get("parent_run_id") or (getattr(config.get("callbacks"), "parent_run_id", None) if config else None)
 
 
 def _thread() -> Any:

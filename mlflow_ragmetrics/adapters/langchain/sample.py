@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
-from mlflow_ragmetrics.adapters.langchain.seen import Found, found_in, lists_of, replies_of
+from mlflow_ragmetrics.adapters.langchain.seen import Found, found_in, replies_of
 from mlflow_ragmetrics.core.sample import Chunk, Message, Sample
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.conversation import closing_answer
 from mlflow_ragmetrics.rows.messages import (
     answer_in,
     citations_in,
+    closing_answer,
     mapping_of,
     messages_in,
     messages_of,
@@ -45,9 +45,8 @@ class Reading:
     """How to read an exchange. What is not given is found.
 
     ``input_key`` and ``output_key`` name the entries of dict inputs and outputs; ``question`` is a function of the
-    inputs, ``answer`` and ``contexts`` of the outputs; a second parameter gets the other side. Further parameters of
-    ``contexts`` get the lists of documents that retrievers gave, and those that tools and steps gave back. ``tools``
-    names the tools whose results are contexts; by default all.
+    inputs, ``answer`` and ``contexts`` of the outputs; a second parameter gets the other side. ``tools`` names the
+    tools whose results are contexts; by default all.
     """
 
     input_key: str | None = None
@@ -89,7 +88,7 @@ class Reading:
         if citations := citations_in(exchange.outputs):
             record["citations"] = citations
         if self.contexts is not None:
-            record["contexts"] = call_with(self.contexts, exchange.outputs, exchange.inputs, *lists_of(exchange))
+            record["contexts"] = call_with(self.contexts, exchange.outputs, exchange.inputs)
             return to_sample({**_metadata_of(exchange), **record})
         chunks = found_in(exchange, answer, self.tools) if answer is not None else Found()
         record["contexts"] = chunks.contexts

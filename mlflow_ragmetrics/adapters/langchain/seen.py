@@ -12,11 +12,10 @@ from typing import Any
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
 from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.conversation import directs_agents, tool_chunks
-from mlflow_ragmetrics.rows.messages import joined_parts
+from mlflow_ragmetrics.rows.messages import directs_agents, joined_parts, tool_chunks
 from mlflow_ragmetrics.rows.values import are_texts, chunks_of, distinct
 
-__all__ = ["Found", "document_lists", "found_in", "leading_calls", "lists_of", "replies_of", "seen_in"]
+__all__ = ["Found", "document_lists", "found_in", "leading_calls", "replies_of", "seen_in"]
 
 _CONTEXT_NAMES = frozenset({"contexts", *ALIASES["contexts"], *ALIASES_BY_NATURE["contexts"]})
 _SHORT = 20  # characters: shorter texts stand somewhere only as words, or lines, of their own
@@ -102,14 +101,6 @@ def document_lists(value: Any, name: object = None, depth: int = 0) -> Iterator[
         yield from document_lists(value.artifact, None, depth + 1)
     elif isinstance(getattr(value, "update", None), Mapping):
         yield from document_lists(value.update, None, depth)
-
-
-def lists_of(exchange: Exchange) -> tuple[list[list[Any]], list[list[Any]]]:
-    """The lists of documents that retrievers gave, and those that tools and other steps gave back, in order."""
-    steps = [step for step in exchange.steps if not exchange.is_within(step.run_id, exchange.failed)]
-    retrieved = [list(step.value) for step in steps if step.kind == "retriever"]
-    others = [step.value for step in steps if step.kind in ("tool", "output")]
-    return retrieved, [documents for value in others for documents in document_lists(value) if documents]
 
 
 def leading_calls(calls: Sequence[Step], answer: str | None) -> Sequence[Step] | None:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["columns_read", "records_of", "Scoring", "score_spark", "spark_udf"]
-
 _logger = logging.getLogger(__name__)
 _BESIDE_FIELDS = (*MLFLOW_COLUMNS, "metadata", "doc_uri")
 
@@ -67,40 +65,21 @@ def columns_read(suite: Suite, names: Collection[str], columns: Mapping[str, str
 def records_of(batch: pa.RecordBatch, names: Collection[str]) -> list[dict[str, Any]]:
     """One mapping per row, of the columns ``names``; what cannot be read is the error that says why."""
     values = {name: _values(batch.column(name)) for name in names}
-    if not values:
-        return [{} for _ in range(batch.num_rows)]
-    return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+    return [{name: column[place] for name, column in values.items()} for place in range(batch.num_rows)]
 
 
 def _values(column: pa.Array) -> list[Any]:
     try:
-        values = column.to_pylist()
-    except (OverflowError, ValueError):  # such as bytes that are not UTF-8, or a moment after the year 9999
-        values = [_value(scalar) for scalar in column]
-    return [_with_mappings(value, column.type) for value in values] if _holds_maps(column.type) else values
+        return column.to_pylist(maps_as_pydicts="strict")  # type: ignore[no-any-return]
+    except (OverflowError, ValueError, KeyError):  # such as bytes that are not UTF-8, or a moment after the year 9999
+        return [_value(scalar) for scalar in column]
 
 
 def _value(scalar: pa.Scalar) -> Any:
     try:
-        return scalar.as_py()
-    except (OverflowError, ValueError) as error:
+        return scalar.as_py(maps_as_pydicts="strict")
+    except (OverflowError, ValueError, KeyError) as error:
         return error
-
-
-def _holds_maps(kind: pa.DataType) -> bool:
-    inner = [kind.field(place).type for place in range(kind.num_fields)]
-    return pa.types.is_map(kind) or any(map(_holds_maps, inner))
-
-
-def _with_mappings(value: Any, kind: pa.DataType) -> Any:
-    """``value`` with each map, which Arrow gives as pairs, as a dict."""
-    if pa.types.is_map(kind) and isinstance(value, list):
-        return {name: _with_mappings(each, kind.item_type) for name, each in value}
-    if pa.types.is_list(kind) and isinstance(value, list):
-        return [_with_mappings(each, kind.value_type) for each in value]
-    if pa.types.is_struct(kind) and isinstance(value, dict):
-        return {field.name: _with_mappings(value[field.name], field.type) for field in kind}
-    return value
 
 
 _ROWS = 256
@@ -167,10 +146,10 @@ def score_spark(
 
     ``suite`` is a YAML file's path or content, a preset's name, or metrics; ``options`` are those of ``Suite``, and
     limits among them those of the whole cluster, shared by the ``workers`` tasks at a time (default: the cluster's
-    parallelism); ``adapters.spark`` says how. ``columns`` maps sample fields to columns. A frame without ids gets the
-    column ``id``, made of question and reference. A row that cannot be scored has the status ``error`` and says why
-    in ``<key>_reason``; the job goes on. Nothing is scored before an action asks for it, and each action scores
-    again: ``cache()`` or write the result before using it twice.
+    parallelism); ``mlflow_ragmetrics.spark`` says how. ``columns`` maps sample fields to columns. A frame without ids
+    gets the column ``id``, made of question and reference. A row that cannot be scored has the status ``error`` and
+    says why in ``<key>_reason``; the job goes on. Nothing is scored before an action asks for it, and each action
+    scores again: ``cache()`` or write the result before using it twice.
 
     Raises ``InvalidOptionError`` for a suite or a mapping that cannot be used and where a column is already there,
     ``MissingFieldError`` where a metric that was named needs a field that no column holds.

@@ -3,39 +3,87 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Final, Literal
 
-from mlflow_ragmetrics.judges.lexical.analysis import Source
+from mlflow_ragmetrics.judges.lexical.numbers import UNITS
+from mlflow_ragmetrics.judges.lexical.source import Place
 from mlflow_ragmetrics.judges.lexical.terms import (
+    ABOUT_PASSAGES,
     CANCELLING,
     NAME,
     NEGATED,
+    NEGATORS,
     NUMBER,
-    Term,
     Terms,
     is_negator,
     stem,
 )
-from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, IMPLICIT_NEGATIONS, NEGATORS, OPPOSITES, UNITS
-
-__all__ = ["ComparedTerms", "Disagreement", "find_denial", "find_disagreement", "find_omission"]
+from mlflow_ragmetrics.text.words import word_set
 
 _MATCHING: Final = 0.6
 _FEWEST_SHARED: Final = 2
 _REACH: Final = 3
-_REPLACEABLE: Final = NUMBER | NAME
-_NONE: Final = frozenset[str]()
-
 _CLAUSE: Final = 8
 _CONDITIONS = frozenset(("if", "when", "unless", "whether", "once", "если", "когда"))
 _NEGATOR = re.compile(rf"\b(?:{'|'.join(sorted(NEGATORS))})\b|n['’]t\b", re.IGNORECASE)
 _DENYING_PREFIXES = ("unab", "unkn", "uncl", "unlik", "unsaf", "impos", "incap", "illeg", "ineff", "inabil", "non-")
+_IMPLICIT_NEGATIONS = word_set(
+    """avoid prevent fail refus lack unabl stop prohibit forbid deni reject избега избежа предотвра запрет
+    отказа отсутств"""
+)
+_OPPOSITES = """
+    increase decrease|increased decreased|rise fall|rose fell|rising falling|grow shrink|grew shrank|gain loss
+    gained lost|up down|high low|higher lower|highest lowest|more less|most least|major minor|large small|larger smaller
+    largest smallest|big small|bigger smaller|biggest smallest|long short|longer shorter|longest shortest
+    before after|earlier later|early late|first last|earliest latest|old new|older younger|oldest youngest|old young
+    hot cold|hotter colder|warm cool|wet dry|hard soft|strong weak|fast slow|faster slower|rich poor|heavy light
+    north south|northern southern|east west|eastern western|left right|top bottom|upper lower|inside outside
+    true false|always never|all none|possible impossible|legal illegal|safe unsafe|safe dangerous|able unable
+    allow forbid|allowed forbidden|permit prohibit|permitted prohibited|accept reject|accepted rejected|win lose
+    won lost|victory defeat|begin end|began ended|start finish|started finished|open close|opened closed|open closed
+    male female|man woman|men women|boy girl|son daughter|brother sister|father mother|husband wife|king queen
+    positive negative|active inactive|public private|buy sell|bought sold|import export|imported exported
+    maximum minimum|majority minority|present absent|present past|include exclude|included excluded|success failure
+    succeeded failed|same different|alive dead|born died|birth death|day night|good bad|better worse|best worst
+    visible invisible|regular irregular|complete incomplete|correct incorrect|common rare|expensive cheap
+    improve worsen|improved worsened|with without|full empty|above below|over under|cause prevent|causes prevents
+    acquired sold|raised lowered|raise lower|enable disable|enabled disabled|asymptomatic symptomatic
+    увеличить уменьшить|увеличился уменьшился|увеличение уменьшение|рост падение|вырос упал|выросли упали|расти падать
+    повысить понизить|повысил понизил|повышение понижение|больше меньше|большой маленький|высокий низкий|выше ниже
+    до после|раньше позже|ранний поздний|первый последний|старый новый|молодой старый|старший младший
+    горячий холодный|тёплый холодный|сильный слабый|быстрый медленный|длинный короткий|богатый бедный
+    северный южный|север юг|восток запад|восточный западный|левый правый|верхний нижний|внутри снаружи
+    всегда никогда|возможно невозможно|разрешить запретить|разрешено запрещено|принять отклонить
+    победа поражение|победил проиграл|выиграл проиграл|начало конец|начался закончился|открыть закрыть|открыт закрыт
+    мужчина женщина|мальчик девочка|сын дочь|брат сестра|отец мать|муж жена|родился умер|рождение смерть
+    положительный отрицательный|купить продать|купил продал|максимум минимум|дорогой дешёвый|лучший худший
+    """
+
+
+def _opposite_stems() -> dict[str, set[str]]:
+    opposites: dict[str, set[str]] = {}
+    for pair in _OPPOSITES.replace("\n", "|").split("|"):
+        for one, other in permutations(map(stem, pair.split()), 2):
+            opposites.setdefault(one, set()).add(other)
+    return opposites
+
+
+def _kinds_of_units() -> dict[str, set[str]]:
+    kinds: dict[str, set[str]] = {}
+    for kind, words in UNITS.items():
+        for word in words.split():
+            kinds.setdefault(stem(word), set()).add(kind)
+    return kinds
+
+
+_OPPOSITE_STEMS = _opposite_stems()
+_KINDS_OF_UNITS = _kinds_of_units()
 
 Kind = Literal["number", "name", "negation", "opposite"]
+Measures = dict[str, dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -47,111 +95,64 @@ class Disagreement:
     passage: str
 
 
-class ComparedTerms:
-    """Content terms of a claim as they are held against one sentence after another."""
-
-    def __init__(self, terms: Terms, places: Sequence[int]) -> None:
-        self._terms, self._places = terms, places
-        self.ordered = tuple([terms.keys[place] for place in places])
-
-    @cached_property
-    def keys(self) -> set[str]:
-        """The keys of the terms."""
-        return set(self.ordered)
-
-    @cached_property
-    def kinds(self) -> bytes:
-        """What each of the terms is."""
-        return bytes([self._terms.kinds[place] for place in self._places])
-
-    @cached_property
-    def measures(self) -> dict[str, dict[str, str]]:
-        """For each number its units, and how number and unit are written."""
-        units = map(_KINDS_OF_UNITS.__contains__, self.ordered[1:])
-        has_any = self._terms.has(NUMBER) and any(
-            unit and kind & NUMBER for unit, kind in zip(units, self.kinds, strict=False)
-        )
-        return _measures(self._terms.at(self._places)) if has_any else {}
-
-    def text_at(self, number: int) -> str:
-        """The text of a term."""
-        return self._terms.text_at(self._places[number])
-
-
-def find_disagreement(claim: ComparedTerms, source: Source, sentence: int) -> Disagreement | None:
-    """The first disagreement of a claim with a sentence; ``None`` where they do not match.
+def find_disagreement(terms: Terms, content: Sequence[int], sentence: Place) -> Disagreement | None:
+    """The first disagreement of a claim, given by its content terms, with a sentence; ``None`` if they do not match.
 
     A number, name or opposite disagrees where it stands in the same slot: beside the same word, or at the same end.
     At least 60% of the claim's other words must be in the sentence, and two of them.
     """
-    keys = source.keys_of(sentence)
-    if keys == claim.ordered:
+    ours = [terms.keys[place] for place in content]
+    distinct = set(ours)
+    shared = distinct.intersection(sentence.keys)
+    if len(shared) < _FEWEST_SHARED or ours == sentence.keys:
         return None
-    shared = claim.keys.intersection(keys)
-    if len(shared) < _FEWEST_SHARED:
-        return None
-    other_unit = _other_unit(claim.measures, _measures(source.terms_of(sentence))) if claim.measures else None
+    other_unit = _other_unit(terms, content, sentence)
     if other_unit is not None:
         return other_unit
-    if len(shared) < len(claim.keys) and len(shared) >= _MATCHING * (len(claim.keys) - 1):
-        for kind, mine, other in _same_slots(claim, keys, source.kinds_of(sentence), shared):
-            return Disagreement(kind, claim.text_at(mine), source.term_at(sentence, other).text)
+    if len(shared) < len(distinct) and len(shared) >= _MATCHING * (len(distinct) - 1):
+        kinds = [terms.kinds[place] for place in content]
+        for kind, mine, other in _same_slots(ours, kinds, sentence, shared):
+            return Disagreement(kind, terms.text_at(content[mine]), sentence.word(other))
     return None
 
 
 def _same_slots(
-    claim: ComparedTerms, keys: Sequence[str], kinds: bytes, shared: set[str]
+    ours: Sequence[str], kinds: Sequence[int], sentence: Place, shared: set[str]
 ) -> Iterator[tuple[Kind, int, int]]:
     """Terms of one kind that differ and stand in the same slot, where the claim's is not in the sentence.
 
     A number or an opposite needs one common neighbour, a name both.
     """
-    for mine, key in enumerate(claim.ordered):
-        opposites = _OPPOSITE_STEMS.get(key, _NONE)
-        is_kind = claim.kinds[mine] & _REPLACEABLE
-        if not (is_kind or opposites) or key in shared:
+    theirs, their_kinds = sentence.keys, sentence.kinds
+    for mine, key in enumerate(ours):
+        if key in shared or not (kinds[mine] & (NUMBER | NAME) or key in _OPPOSITE_STEMS):
             continue
-        for other, other_key in enumerate(keys):
-            both = is_kind & kinds[other]
-            kind = _kind_of(key, other_key, both, opposites) if both or opposites else None
+        for other, other_key in enumerate(theirs):
+            kind = _kind_of(key, other_key, kinds[mine] & their_kinds[other])
             if kind is None or (other_key in shared and kind != "name"):
                 continue
-            neighbours = _neighbours(claim.ordered, mine, shared), _neighbours(keys, other, shared)
+            neighbours = _neighbours(ours, mine, shared), _neighbours(theirs, other, shared)
             common = sum(left == right for left, right in zip(*neighbours, strict=True))
             if common == len(neighbours) or (common and kind != "name"):
                 yield kind, mine, other
 
 
-def _kind_of(mine: str, other: str, both: int, opposites: Container[str]) -> Kind | None:
+def _kind_of(mine: str, other: str, both: int) -> Kind | None:
     """As what one term may take the place of another; ``both``: what each of them is."""
     if both & NUMBER and _shape(mine) == _shape(other):
         return "number"
-    if other in opposites:
+    if other in _OPPOSITE_STEMS.get(mine, ()):
         return "opposite"
     return "name" if both & NAME and mine[:4] != other[:4] else None
 
 
-def _other_unit(ours: Mapping[str, Mapping[str, str]], theirs: Mapping[str, Mapping[str, str]]) -> Disagreement | None:
-    """The claim's number with another unit of the same kind behind it than that number has in the sentence."""
-    for number, units in ours.items():
-        others = theirs.get(number, {})
-        if units.keys() & others.keys():
-            continue
-        for unit, written in units.items():
-            for other, other_written in others.items():
-                if _KINDS_OF_UNITS[unit] & _KINDS_OF_UNITS[other]:
-                    return Disagreement("number", written, other_written)
-    return None
-
-
-def _measures(terms: Sequence[Term]) -> dict[str, dict[str, str]]:
-    """For each number its units, and how number and unit are written."""
-    found: dict[str, dict[str, str]] = {}
-    for number, unit in pairwise(terms):
-        if number.number and unit.key in _KINDS_OF_UNITS:
-            written = f"{unit.text}{number.text}" if unit.start < number.start else f"{number.text} {unit.text}"
-            found.setdefault(number.key, {})[unit.key] = written
-    return found
+def _shape(key: str) -> str:
+    """Months, clock times, years and other numbers never take each other's place."""
+    if key.startswith("month:"):
+        return "month"
+    if ":" in key:
+        return "time"
+    return "year" if len(key) == 5 and key[1] in "12" and key[1:].isdecimal() else "number"
 
 
 def _neighbours(keys: Sequence[str], place: int, shared: set[str]) -> tuple[str, str]:
@@ -164,59 +165,67 @@ def _neighbours(keys: Sequence[str], place: int, shared: set[str]) -> tuple[str,
     return keys[before] if before >= 0 else "", keys[after] if after < len(keys) else ""
 
 
-def _shape(key: str) -> str:
-    """Months, clock times, years and other numbers never take each other's place."""
-    if key.startswith("month:"):
-        return "month"
-    if ":" in key:
-        return "time"
-    return "year" if len(key) == 5 and key[1] in "12" and key[1:].isdecimal() else "number"
+def _other_unit(terms: Terms, content: Sequence[int], sentence: Place) -> Disagreement | None:
+    """The claim's number with another unit of the same kind behind it than that number has in the sentence."""
+    ours = _measures(terms, content)
+    theirs = _measures(sentence.terms, sentence.content) if ours else {}
+    for number, units in ours.items():
+        others = theirs.get(number, {})
+        if units.keys() & others.keys():
+            continue
+        for unit, written in units.items():
+            for other, other_written in others.items():
+                if _KINDS_OF_UNITS[unit] & _KINDS_OF_UNITS[other]:
+                    return Disagreement("number", written, other_written)
+    return None
 
 
-def find_denial(claim: Terms, source: Source, evidence: Sequence[int]) -> Disagreement | None:
+def _measures(terms: Terms, content: Sequence[int]) -> Measures:
+    """For each number its units, and how number and unit are written."""
+    found: Measures = {}
+    for number, unit in pairwise(content):
+        if terms.kinds[number] & NUMBER and terms.keys[unit] in _KINDS_OF_UNITS:
+            figure, name = terms.text_at(number), terms.text_at(unit)
+            is_sign = terms.starts[unit] < terms.starts[number]
+            written = f"{name}{figure}" if is_sign else f"{figure} {name}"
+            found.setdefault(terms.keys[number], {})[terms.keys[unit]] = written
+    return found
+
+
+def find_denial(claim: Terms, evidence: Sequence[Place]) -> Disagreement | None:
     """A word that the claim denies and the evidence, which holds much of the claim, says without a negation near it.
 
-    The evidence agrees where it denies the word, one of the claim's next
-    words or a word shortly before it, says its opposite, or denies anything while the word is not in it. Conditions
-    ("if it does not"), manners ("without", "careful not to"), hedges ("may not") and remarks on the passages deny
-    nothing.
+    The evidence agrees where it denies the word, one of the claim's next words or a word shortly before it, says its
+    opposite, or denies anything while the word is not in it. Conditions ("if it does not"), manners ("without",
+    "careful not to"), hedges ("may not") and remarks on the passages deny nothing.
     """
-    keys, content = claim.keys, claim.content()
-    sentences = [(source.keys_of(place), source.kinds_of(place)) for place in evidence]
+    keys, content = claim.keys, claim.content() if evidence else []
     for number, term in enumerate(content):
         key = keys[term]
         if not claim.kinds[term] & NEGATED or key in ABOUT_PASSAGES or key in CANCELLING or _is_qualified(claim, term):
             continue
         near = {keys[each] for each in content[max(number - 1, 0) : number + _REACH + 1]}
-        opposites = _OPPOSITE_STEMS.get(key, _NONE)
-        if not all(opposites.isdisjoint(others) for others, _ in sentences):
+        opposites = _OPPOSITE_STEMS.get(key, set())
+        if any(not opposites.isdisjoint(place.keys) or _agrees(place, key, near) for place in evidence):
             continue
-        if any(_agrees(*sentence, key, near) for sentence in sentences):
+        said = next((place.word(place.keys.index(key)) for place in evidence if key in place.keys), None)
+        if said is None and any(_NEGATOR.search(place.text) for place in evidence):
             continue
-        said = next((place for place, (others, _) in zip(evidence, sentences, strict=True) if key in others), None)
-        if said is not None:
-            other = source.term_at(said, source.keys_of(said).index(key)).text
-        elif any(_NEGATOR.search(source.text_of(place)) for place in evidence):
-            continue
-        else:
-            other = claim.text_at(term)
-        return Disagreement("negation", claim.text_at(term), other)
+        return Disagreement("negation", claim.text_at(term), said or claim.text_at(term))
     return None
 
 
-def find_omission(claim: Terms, source: Source, evidence: Sequence[int]) -> Disagreement | None:
+def find_omission(claim: Terms, evidence: Sequence[Place]) -> Disagreement | None:
     """A word that the evidence only ever denies, in a claim that denies nothing; the reverse of ``find_denial``."""
-    sentences = [(place, source.keys_of(place), source.kinds_of(place)) for place in evidence]
-    affirmed = {
-        key for _, keys, kinds in sentences for key, kind in zip(keys, kinds, strict=True) if not kind & NEGATED
-    }
+    said = [(place, *term) for place in evidence for term in enumerate(zip(place.keys, place.kinds, strict=True))]
+    affirmed = {key for _, _, (key, kind) in said if not kind & NEGATED}
+    denied = [(place, number, key) for place, number, (key, kind) in said if kind & NEGATED and key not in affirmed]
+    if not denied or any(map(_denies, claim.keys)) or any(map(is_negator, _lowered(claim, range(len(claim.keys))))):
+        return None
     ours = {claim.keys[place]: place for place in claim.content() if not claim.kinds[place] & NUMBER}
-    for place, keys, kinds in sentences:
-        for number, key in enumerate(keys):
-            if kinds[number] & NEGATED and key in ours and key not in affirmed and key not in ABOUT_PASSAGES:
-                if any(map(_denies, claim.keys)) or any(map(is_negator, _lowered(claim, range(len(claim.keys))))):
-                    return None
-                return Disagreement("negation", claim.text_at(ours[key]), source.term_at(place, number).text)
+    for place, number, key in denied:
+        if key in ours and key not in ABOUT_PASSAGES:
+            return Disagreement("negation", claim.text_at(ours[key]), place.word(number))
     return None
 
 
@@ -239,11 +248,11 @@ def _is_qualified(claim: Terms, index: int) -> bool:
     )
 
 
-def _agrees(keys: Sequence[str], kinds: bytes, key: str, near: set[str]) -> bool:
+def _agrees(sentence: Place, key: str, near: set[str]) -> bool:
     """Whether a sentence denies a word too: within three words of it, or one of the ``near`` words in its place."""
-    places = [place for place, other in enumerate(keys) if other == key]
-    for place, other in enumerate(keys):
-        negated = kinds[place] & NEGATED
+    places = [place for place, other in enumerate(sentence.keys) if other == key]
+    for place, (other, kind) in enumerate(zip(sentence.keys, sentence.kinds, strict=True)):
+        negated = kind & NEGATED
         if negated or (_denies(other) and other not in near):
             if not places and (other in near or not negated):
                 return True
@@ -256,18 +265,4 @@ def _agrees(keys: Sequence[str], kinds: bytes, key: str, near: set[str]) -> bool
 
 def _denies(key: str) -> bool:
     """Whether a word denies something by itself: "fail", "unable", "impossible"."""
-    return key in IMPLICIT_NEGATIONS or key.startswith(_DENYING_PREFIXES)
-
-
-def _opposite_stems() -> dict[str, frozenset[str]]:
-    opposites: dict[str, set[str]] = {}
-    for left, right in OPPOSITES:
-        opposites.setdefault(stem(left), set()).add(stem(right))
-        opposites.setdefault(stem(right), set()).add(stem(left))
-    return {key: frozenset(others) for key, others in opposites.items()}
-
-
-_OPPOSITE_STEMS = _opposite_stems()
-_KINDS_OF_UNITS = {
-    stem(word): {kind for kind, words in UNITS.items() if word in words} for word in frozenset().union(*UNITS.values())
-}
+    return key in _IMPLICIT_NEGATIONS or key.startswith(_DENYING_PREFIXES)

@@ -1,56 +1,47 @@
-"""Grades by wording: correctness, relevance, tone, and which passages are related."""
+"""Grades by wording: correctness, relevance, tone, related passages, and whether passages suffice."""
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice, pairwise, repeat
+from collections.abc import Container, Iterator, Mapping
+from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
-import numpy as np
-
-from mlflow_ragmetrics.judges.lexical.analysis import (
-    CLAUSE_END,
-    Analysis,
-    Cells,
-    Source,
-    Sources,
-    analysed,
-    places_per_word,
-    ranges,
-)
-from mlflow_ragmetrics.judges.lexical.terms import Term
-
-__all__ = [
-    "Overlap",
-    "compare",
-    "content_of",
-    "answers_question",
-    "ToneFound",
-    "tone_of",
-    "RelatedSentence",
-    "Searched",
-    "related_sentences",
-]
+from mlflow_ragmetrics.judges.lexical.source import CLAUSE_END, Place, Source, analysed, places_per_word
+from mlflow_ragmetrics.judges.lexical.terms import NAME, NUMBER
 
 _SHORT: Final = 12
 _ASKED: Final = 0.25
-_RELATED: Final = 0.8
+_BEGINS_ALIKE: Final = 0.8
 _OTHER_NUMBER: Final = 0.6
 _PREFIX: Final = 5
 _ASIDE: Final = re.compile(r"\([^()]*\)")
+_NUMBERS: Final = ("#", "month:")  # their keys begin so
 
 
-@dataclass(frozen=True)
-class Overlap:
+class Overlap(NamedTuple):
     """How much of one text another holds, 0 to 1, with the words found and missing."""
 
     value: float
-    found: tuple[Term, ...]
-    missing: tuple[Term, ...]
+    found: list[str]
+    missing: list[str]
+
+
+def _overlap(value: float, wanted: Mapping[str, str], available: Container[str]) -> Overlap:
+    """``value``, and which words of ``wanted``, texts by their keys, are available."""
+    found = [text for key, text in wanted.items() if key in available]
+    return Overlap(value, found, [text for key, text in wanted.items() if key not in available])
+
+
+def _words_of(text: str, *, every: bool = False) -> list[tuple[str, str]]:
+    """Keys and texts of the content words of ``text``; of ``every`` word also where none has content ("no", "it")."""
+    terms, sentences = analysed(text)
+    words = [place for *_, places in sentences for place in places]
+    chosen = words if every else terms.content(words) or words
+    return [(terms.keys[place], terms.text_at(place)) for place in chosen]
 
 
 def compare(answer: str, reference: str, question: str = "") -> Overlap:
@@ -60,60 +51,41 @@ def compare(answer: str, reference: str, question: str = "") -> Overlap:
     0.8, and where the answer gives another number than the reference, the whole counts 0.6. What stands in brackets
     may be left out.
     """
-    gold = content_of(reference)
-    answer_terms = content_of(answer) if any(term.content for term in gold) else analysed(answer).terms.at()
-    if not gold or not answer_terms:
-        return Overlap(0.0, (), tuple(gold))
+    gold = _words_of(reference)
+    counts = Counter([key for key, _ in _words_of(answer, every=not analysed(reference).content())])
+    if not gold or not counts:
+        return _overlap(0.0, dict(gold), ())
     if len(gold) > _SHORT:
-        return _content_f1(gold, answer_terms)
-    asked = {term.key for term in content_of(question)} if question else set()
-    overlap = _recall(gold, answer_terms, asked)
-    core = content_of(_ASIDE.sub(" ", reference)) if "(" in reference else []
-    return max(overlap, _recall(core, answer_terms, asked), key=lambda each: each.value) if core else overlap
+        shared = (Counter([key for key, _ in gold]) & counts).total()
+        return _overlap(2 * shared / (len(gold) + counts.total()), dict(gold), counts)
+    asked = {key for key, _ in _words_of(question)}
+    whole = _recall(dict(gold), counts, asked)
+    core = dict(_words_of(_ASIDE.sub(" ", reference)))
+    return max(whole, _recall(core, counts, asked), key=lambda each: each.value) if core else whole
 
 
-def content_of(text: str) -> list[Term]:
-    """The content terms of ``text``; all of its terms where none has content ("no", "it")."""
-    terms = analysed(text).terms.at()
-    return [term for term in terms if term.content] or terms
-
-
-def _recall(gold: list[Term], answer_terms: list[Term], asked: set[str]) -> Overlap:
-    available = {term.key for term in answer_terms}
+def _recall(gold: Mapping[str, str], available: Mapping[str, int], asked: set[str]) -> Overlap:
     beginnings = {key[:_PREFIX] for key in available if len(key) >= _PREFIX}
-    unique = {term.key: term for term in gold}
-    informative = not asked.issuperset(unique)
+    informative = not asked.issuperset(gold)
     total = credit = 0.0
-    for key, term in unique.items():
+    for key in gold:
         weight = _ASKED if informative and key in asked else 1.0
         total += weight
         if key in available:
             credit += weight
-        elif not term.number and len(key) >= _PREFIX and key[:_PREFIX] in beginnings:
-            credit += _RELATED * weight
-    found = tuple(term for key, term in unique.items() if key in available)
-    missing = tuple(term for key, term in unique.items() if key not in available)
-    other_number = any(term.number for term in missing) and any(term.number for term in answer_terms)
-    return Overlap(credit / total * (_OTHER_NUMBER if other_number else 1.0), found, missing)
-
-
-def _content_f1(gold: list[Term], answer_terms: list[Term]) -> Overlap:
-    counts, available = Counter(term.key for term in gold), Counter(term.key for term in answer_terms)
-    shared = sum((counts & available).values())
-    unique = {term.key: term for term in gold}.values()
-    found = tuple(term for term in unique if term.key in available)
-    missing = tuple(term for term in unique if term.key not in available)
-    return Overlap(2 * shared / (len(gold) + len(answer_terms)), found, missing)
+        elif key[:_PREFIX] in beginnings and not key.startswith(_NUMBERS):
+            credit += _BEGINS_ALIKE * weight
+    lacks_number = any(key.startswith(_NUMBERS) for key in gold if key not in available)
+    other_number = lacks_number and any(key.startswith(_NUMBERS) for key in available)
+    return _overlap(credit / total * (_OTHER_NUMBER if other_number else 1.0), gold, available)
 
 
 def answers_question(answer: str, question: str) -> Overlap:
     """The share of the question's content words in the answer, 0 to 1."""
-    asked = {term.key: term for term in analysed(question).terms.at() if term.content}
-    said = analysed(answer).terms
-    answer_keys = set(map(said.keys.__getitem__, said.content()))
-    found = tuple(term for key, term in asked.items() if key in answer_keys)
-    missing = tuple(term for key, term in asked.items() if key not in answer_keys)
-    return Overlap(len(found) / len(asked) if asked else 0.0, found, missing)
+    asked, answered = analysed(question), analysed(answer)
+    wanted = {asked.terms.keys[place]: asked.terms.text_at(place) for place in asked.content()}
+    overlap = _overlap(0.0, wanted, {answered.terms.keys[place] for place in answered.content()})
+    return overlap._replace(value=len(overlap.found) / len(wanted)) if wanted else overlap
 
 
 _SURE = re.compile(
@@ -131,8 +103,7 @@ _CAUTIOUS = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class ToneFound:
+class ToneFound(NamedTuple):
     """1.0 cautious, 0.5 neutral, 0.0 misleading, and the words that say so."""
 
     value: float
@@ -152,96 +123,97 @@ def tone_of(answer: str) -> ToneFound:
 
 _SHARE: Final = 0.5
 _FEWEST: Final = 2
-_MISSING: Final = -1
 
 
-class Searched(NamedTuple):
-    """A text, and the passages that are searched for what it says."""
-
-    text: str
-    source: Source
-
-
-class RelatedSentence(NamedTuple):
-    """The place of a sentence in its source, and the words that a text shares with it."""
-
-    place: int
-    words: list[str]
-
-
-def related_sentences(asked: Sequence[Searched]) -> list[list[RelatedSentence]]:
-    """For each text, of each related passage the sentence that shares most with a sentence of the text.
+def related_sentences(text: str, source: Source) -> list[tuple[Place, list[str]]]:
+    """For each related passage the sentence that shares most with a sentence of ``text``, and the shared words.
 
     Related: a sentence of the text, or a clause of it behind ", and" or ", but", has at least half of its content
-    words, and two of them (or all), in it. All texts are looked at together, which changes nothing for any of them.
+    words, and two of them (or all), in it.
     """
-    related: list[list[RelatedSentence]] = [[] for _ in asked]
-    if not asked:
-        return related
-    sources = Sources([each.source for each in asked])
-    analyses = [analysed(each.text) for each in asked]
-    pieces = _Pieces(analyses, asked, sources)
-    cells = Cells(sources, pieces.keys, pieces.of, pieces.most)
-    texts, totals = pieces.texts[cells.text], pieces.totals[cells.text]
-    shares, passages = cells.counts / totals, sources.passages[cells.place]
-    rows = np.flatnonzero((shares >= _SHARE) & (cells.counts >= np.minimum(_FEWEST, totals)))
-    rows = rows[np.lexsort((cells.firsts[rows], -shares[rows], passages[rows], texts[rows]))]
-    is_other = (np.diff(texts[rows], prepend=-1) != 0) | (np.diff(passages[rows], prepend=-1) != 0)
-    best = rows[is_other]  # the first, which is the best, of each passage for each text
-    places = cells.place[best] - sources.first_place[sources.of][texts[best]]
-    counts = cells.counts[best]
-    _, at = ranges(cells.begins[best], counts)
-    shared = iter(pieces.terms[cells.shared[at]].tolist())
-    for number, place, count in zip(texts[best].tolist(), places.tolist(), counts.tolist(), strict=True):
-        words = map(analyses[number].terms.text_at, islice(shared, count))
-        related[number].append(RelatedSentence(place, list(words)))
-    return related
+    terms = analysed(text).terms
+    most = places_per_word(len(text))
+    best: dict[int, tuple[float, Place, list[int]]] = {}
+    pieces = {tuple(words): words for words in _sentences_and_clauses(text)}
+    for words in pieces.values():
+        shared: dict[int, list[int]] = {}
+        for key, word in words.items():
+            for number in source.postings.get(key, ())[:most]:
+                shared.setdefault(number, []).append(word)
+        for number, found in shared.items():
+            share = len(found) / len(words)
+            if share >= _SHARE and len(found) >= min(_FEWEST, len(words)):
+                place = source.places[number]
+                if place.passage not in best or share > best[place.passage][0]:
+                    best[place.passage] = share, place, found
+    return [(place, list(map(terms.text_at, found))) for _, (_, place, found) in sorted(best.items())]
 
 
-class _Pieces:
-    """The sentences and clauses of texts, each once a text, and those of their content words that the passages have.
+def _sentences_and_clauses(text: str) -> Iterator[dict[str, int]]:
+    """The content words of each sentence, and of its clauses where each of them has two at least, by their keys."""
+    terms, sentences = analysed(text)
+    for start, end, places in sentences:
+        cuts = [cut.end() for cut in CLAUSE_END.finditer(text, start, end)]
+        borders = [bisect_left(terms.starts, cut, places.start, places.stop) for cut in cuts]
+        pieces = [terms.content(range(*each)) for each in pairwise([places.start, *borders, places.stop])]
+        has_clauses = cuts and all(len(piece) >= _FEWEST for piece in pieces)
+        for piece in [terms.content(places), *pieces] if has_clauses else [terms.content(places)]:
+            yield {terms.keys[place]: place for place in piece}
 
-    Which of the ``texts`` each piece is of, how many words it has (``totals``) and how many places of each are looked
-    at (``most``). Of each word, which piece it is ``of``, its number in the sources (``keys``), and where it stands
-    among the ``terms`` of the text.
+
+_SATURATION: Final = 1.0
+_LENGTH: Final = 0.75
+_USUAL_LENGTH: Final = 60.0
+_RELATED: Final = 0.6
+_EARLIER: Final = 0.3
+_PROSE: Final = 0.25
+_MIDDLE: Final = 0.48
+_STEEPNESS: Final = 9.0
+
+
+class QuestionCoverage(NamedTuple):
+    """``value``: 0 to 1. The passage (from 1) that holds most of the question, its sentence, the words in it or not."""
+
+    value: float
+    passage: int
+    sentence: str
+    found: list[str]
+    missing: list[str]
+
+
+def cover_question(question: str, history: tuple[str, ...], source: Source) -> QuestionCoverage:
+    """The best passage's share of the question's words, each by how often it stands there for the passage's length.
+
+    The weight of a word is that of Okapi BM25; words of the user's turn before count less, as they may say what "it"
+    is. Tables and menus hold words without saying anything: prose counts more. Nothing is known of the world: whether
+    what is said about the words is what was asked, is not seen.
     """
-
-    def __init__(self, analyses: Sequence[Analysis], asked: Sequence[Searched], sources: Sources) -> None:
-        texts: list[int] = []
-        totals: list[int] = []
-        ids: list[int] = []
-        terms: list[int] = []
-        for number, (analysis, each) in enumerate(zip(analyses, asked, strict=True)):
-            for words in _words_of_pieces(analysis):
-                texts.append(number)
-                totals.append(len(words))
-                ids.extend(map(each.source.ids.get, words, repeat(_MISSING)))
-                terms.extend(words.values())
-        self.texts, self.totals = np.array(texts, np.int64), np.array(totals, np.int64)
-        self.most = np.array([places_per_word(len(each.text)) for each in asked])[self.texts]
-        found = np.flatnonzero(np.array(ids, np.int64) != _MISSING)
-        self.of = np.repeat(np.arange(len(totals)), totals)[found]
-        self.keys = np.array(ids, np.int64)[found] + sources.first_key[sources.of][self.texts[self.of]]
-        self.terms = np.array(terms, np.int64)[found]
+    asked = dict(_words_of(question))
+    before = [analysed(turn) for turn in history[-1:]]
+    weights = {turn.terms.keys[place]: _EARLIER for turn in before for place in turn.content()}
+    weights.update(dict.fromkeys(asked, 1.0))
+    passages: dict[int, list[Place]] = {}
+    for place in source.places:
+        passages.setdefault(place.passage, []).append(place)
+    if not asked or not passages:
+        return QuestionCoverage(0.0, 0, "", [], list(asked.values()))
+    shares = {number: _share(weights, asked, places, source) for number, places in passages.items()}
+    best = max(shares, key=lambda number: shares[number])
+    sentence = max(passages[best], key=lambda place: len(asked.keys() & set(place.keys)))
+    value = 1 / (1 + math.exp(-_STEEPNESS * (shares[best] - _MIDDLE)))
+    _, found, missing = _overlap(value, asked, {key for place in passages[best] for key in place.keys})
+    return QuestionCoverage(value, best, sentence.text, found, missing)
 
 
-def _words_of_pieces(analysis: Analysis) -> Iterator[dict[str, int]]:
-    """The content words of each sentence and clause, by their keys, and where they stand among the terms."""
-    terms = analysis.terms
-    distinct = {terms.keys[each.start : each.stop]: each for each in _sentences_and_clauses(analysis)}
-    for piece in distinct.values():
-        content = terms.content(piece)
-        yield dict(zip(map(terms.keys.__getitem__, content), content, strict=True))
-
-
-def _sentences_and_clauses(analysis: Analysis) -> Iterator[range]:
-    """The terms of each sentence, and of its clauses where each of them has two content words at least."""
-    terms = analysis.terms
-    for (start, end), (first, last) in zip(analysis.spans, pairwise(analysis.borders), strict=True):
-        yield range(first, last)
-        cuts = [cut.end() for cut in CLAUSE_END.finditer(terms.text, start, end)]
-        if cuts:
-            starts = [bisect_left(terms.starts, cut, first, last) for cut in cuts]
-            clauses = [range(*each) for each in pairwise([first, *starts, last])]
-            if all(len(terms.content(clause)) >= _FEWEST for clause in clauses):
-                yield from clauses
+def _share(weights: Mapping[str, float], asked: Container[str], places: list[Place], source: Source) -> float:
+    counts = Counter([key for place in places for key in place.keys])
+    kinds = [kind for place in places for kind in place.kinds]
+    length = _SATURATION * (1 - _LENGTH + _LENGTH * len(kinds) / _USUAL_LENGTH)
+    total = credit = 0.0
+    for key, weight in weights.items():
+        count: float = counts[key] or _RELATED * max((counts[each] for each in source.related(key)), default=0)
+        if key in asked or count:  # what was said before may be spoken of again, and need not
+            total += weight
+            credit += weight * count / (count + length)
+    prose = sum(not kind & (NAME | NUMBER) for kind in kinds) / len(kinds) if kinds else 0.0
+    return credit / total + _PROSE * prose

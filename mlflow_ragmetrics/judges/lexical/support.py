@@ -1,51 +1,19 @@
-"""How well passages cover a claim, and the verdict that follows."""
+"""How well passages cover a claim, the verdict that follows, and which of its words nothing backs."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterator, Sequence
-from itertools import accumulate, compress, pairwise, repeat
-from operator import not_
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mlflow_ragmetrics.judges.lexical.analysis import (
-    MOST_PLACES,
-    Analysis,
-    Cells,
-    Column,
-    Recent,
-    Source,
-    Sources,
-    ranges,
-    split_claims,
-)
-from mlflow_ragmetrics.judges.lexical.contradiction import (
-    ComparedTerms,
-    Disagreement,
-    find_denial,
-    find_disagreement,
-    find_omission,
-)
-from mlflow_ragmetrics.judges.lexical.terms import NAME, NEGATED, NUMBER, Terms, holds
-from mlflow_ragmetrics.judges.lexical.words import ABOUT_PASSAGES, NUMBERED
+from mlflow_ragmetrics.core.score import Item
+from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_denial, find_disagreement, find_omission
+from mlflow_ragmetrics.judges.lexical.source import MOST_PLACES, Source, source_of
+from mlflow_ragmetrics.judges.lexical.terms import ABOUT_PASSAGES, CONTENT, NAME, NUMBER, Terms, terms_of
 from mlflow_ragmetrics.text.terms import has_content
-
-__all__ = [
-    "THRESHOLD",
-    "Compared",
-    "Coverage",
-    "cover",
-    "Judgement",
-    "claims_in",
-    "claims_of",
-    "judge_claims",
-    "nearest_places",
-    "terms_of_claim",
-]
+from mlflow_ragmetrics.text.words import word_set
 
 THRESHOLD: Final = 0.65
 
@@ -58,7 +26,6 @@ _MISSING_NAMES: Final = 0.10
 _RELATED: Final = 0.6
 _LONGEST_CLAIM: Final = 200
 _LONGEST_COMPARED: Final = 100
-_CLAIMS_KEPT: Final = 400_000
 _WIDTH: Final = 3
 _BESIDE: Final = 2
 _NEAREST: Final = 2
@@ -68,12 +35,147 @@ _COMPARED: Final = 3
 _MIDDLE: Final = 0.45
 _STEEPNESS: Final = 12.0
 _NEARLY: Final = 0.8
-_NEAR: Final = 4
-_NEAR_BY: Final = 0.5
-_MISSING: Final = -1
+
+
+class Coverage(NamedTuple):
+    """What the passages have of a claim.
+
+    ``support``: 0 to 1. ``content``: where the claim's content terms stand among its ``terms``; ``found`` and
+    ``missing``: each of them once. ``places``: the sentences of the best window that share a term, the best first.
+    ``masks``: for each sentence that shares any, which of ``found`` it has, as bits; ``windows`` the same of it and
+    the two behind it in its passage. ``stray_number``: the claim's first number that is nowhere in the passages near
+    two other words of the claim.
+    """
+
+    terms: Terms
+    source: Source
+    support: float
+    content: list[int]
+    found: list[int]
+    missing: list[int]
+    places: list[int]
+    masks: dict[int, int]
+    windows: dict[int, int]
+    stray_number: int | None
+
+
+def cover(terms: Terms, source: Source, most: int = MOST_PLACES) -> Coverage:
+    """Compare a claim's terms with the passages. A claim without content words is covered by nothing: support 0.
+
+    Of each term, the first ``most`` places are looked at.
+    """
+    keys, kinds, postings = terms.keys, terms.kinds, source.postings
+    content = _informative(terms, source)
+    unique = list({keys[place]: place for place in content}.values())
+    found = [place for place in unique if keys[place] in postings]
+    missing = [place for place in unique if keys[place] not in postings] if len(found) < len(unique) else []
+    if not unique:
+        return Coverage(terms, source, 0.0, content, found, missing, [], {}, {}, None)
+    masks: dict[int, int] = {}
+    for bit, place in enumerate(found):
+        for number in postings[keys[place]][:most]:
+            masks[number] = masks.get(number, 0) | 1 << bit
+    windows = _windows(masks, source)
+    sentence = max(map(int.bit_count, masks.values()), default=0)
+    window = max(map(int.bit_count, windows.values()), default=0)
+    total = len(unique)
+    share = (
+        _ANYWHERE * (len(found) + sum(_RELATED for place in missing if source.related(keys[place]))) / total
+        + _SENTENCE * sentence / total
+        + _WINDOW * window / total
+        + _TOGETHER * _together([keys[place] for place in content], source, len(found) / total, most)
+    )
+    for kind, weight in ((NUMBER, _MISSING_NUMBERS), (NAME, _MISSING_NAMES)):
+        lacking = sum(bool(kinds[place] & kind) for place in missing)
+        if lacking:
+            share -= weight * lacking / sum(bool(kinds[place] & kind) for place in unique)
+    support = 1 / (1 + math.exp(-_STEEPNESS * (share - _MIDDLE)))
+    stray = _stray_number(terms, content, found, masks, source, most)
+    places = _best_window(masks, windows, window)
+    return Coverage(terms, source, support, content, found, missing, places, masks, windows, stray)
+
+
+def _informative(terms: Terms, source: Source) -> list[int]:
+    """Content terms, without words about the passages themselves ("according to the text") that are not in them."""
+    keys, content = terms.keys, terms.content()[:_LONGEST_CLAIM]
+    return [each for each in content if keys[each] not in ABOUT_PASSAGES or keys[each] in source.postings] or content
+
+
+def _windows(masks: dict[int, int], source: Source) -> dict[int, int]:
+    """For each sentence, what it and the two sentences behind it in its passage hold."""
+    windows = {}
+    for place, mask in masks.items():
+        passage = source.places[place].passage
+        for near in range(place + 1, place + _WIDTH):
+            if near in masks and source.places[near].passage == passage:
+                mask |= masks[near]
+        windows[place] = mask
+    return windows
+
+
+def _best_window(masks: dict[int, int], windows: dict[int, int], most: int) -> list[int]:
+    """The sentences of the first window that holds ``most`` terms, the fullest first."""
+    first = next((place for place, mask in windows.items() if mask.bit_count() == most), 0)
+    window = [place for place in range(first, first + _WIDTH) if place in masks]
+    return sorted(window, key=lambda place: -masks[place].bit_count())
+
+
+def _together(keys: list[str], source: Source, otherwise: float, most: int) -> float:
+    """How far neighbouring content words are neighbours in a passage too, 0 to 1; ``otherwise`` without a pair."""
+    if len(keys) < 2:
+        return otherwise
+    return sum(source.nearness(left, right, most) for left, right in pairwise(keys)) / (len(keys) - 1)
+
+
+def _stray_number(
+    terms: Terms, content: list[int], found: list[int], masks: dict[int, int], source: Source, most: int
+) -> int | None:
+    """The first number that no sentence and its neighbours hold together with two other words of the claim."""
+    needed = 1 + min(_BESIDE, len(found) - 1)
+    for number in content:
+        if terms.kinds[number] & NUMBER:
+            for place in source.postings.get(terms.keys[number], ())[:most]:
+                passage, union = source.places[place].passage, 0
+                for each in (place - 1, place, place + 1):
+                    if each in masks and source.places[each].passage == passage:
+                        union |= masks[each]
+                if union.bit_count() >= needed:
+                    break
+            else:
+                return number
+    return None
+
+
+def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
+    """The sentences of the source that hold most of a claim, nearest first, ``wanted`` of them at most.
+
+    Each shared content word counts by how few sentences hold it (inverse document frequency), and each pair of
+    neighbours that are neighbours there too counts half a word more. Sentences with less than 0.8 times as many of the
+    words as the fullest are not looked at.
+    """
+    keys, source, masks = coverage.terms.keys, coverage.source, coverage.masks
+    fewest = _FULL * max(map(int.bit_count, masks.values()), default=0)
+    full = [place for place, mask in masks.items() if mask.bit_count() >= fewest]
+    if len(full) < wanted:
+        full = list(masks)
+    if len(full) < 2:
+        return full
+    total = len(source.places)
+    weights = [math.log(1 + total / len(source.postings[keys[place]])) for place in coverage.found]
+    scores = {place: sum(weight for bit, weight in enumerate(weights) if masks[place] >> bit & 1) for place in full}
+    pairs = set(pairwise([keys[place] for place in coverage.content]))
+    ranked = sorted(scores, key=lambda place: (-scores[place], place))[: _COMPARED * wanted]
+    for place in ranked:
+        scores[place] += _NEIGHBOURS * len(pairs.intersection(pairwise(source.places[place].keys)))
+    return sorted(ranked, key=lambda place: (-scores[place], place))[:wanted]
 
 
 _LABEL_REACH: Final = 5  # from "passage" to its number, and from one number to the next in "passages 1, 2 and 3"
+# Stems that a number behind them only names: "passage 2", "step 6".
+_NUMBERED: Final = word_set(
+    """passag step document sourc excerpt chunk paragraph section figur tabl отрывок отрывк шаг документ
+    источник раздел"""
+)
 _LEAD = re.compile(
     r"\W*(?:(?:and|but|also|however|additionally|furthermore|moreover|finally|in addition|overall)\b,?\s+)?(?:"
     r"(?:(?:according to|based on|as \w+ (?:in|by)|per|from|in)\s+)?(?:both\s+|all\s+)?(?:the\s+|this\s+|these\s+)?"
@@ -90,338 +192,29 @@ _LEAD = re.compile(
 )
 
 
-def terms_of_claim(claim: str, own: Terms | None = None) -> Terms:
+def terms_of_claim(claim: str) -> Terms:
     """The terms of a claim, without a remark on its source in front and without numbers that only count passages.
 
     "Passage 1 states that bread is cheap", "According to the text, bread is cheap (passages 1 and 3)" and "Step 6:
-    bread is cheap" all say that bread is cheap. ``own``: all terms of the claim, where they are known.
+    bread is cheap" all say that bread is cheap.
     """
     lead = _LEAD.match(claim)
-    if lead and has_content(rest := claim[lead.end() :]):
-        own = Analysis(rest).terms
-    terms = own or Analysis(claim).terms
-    if not terms.has(NUMBER) or NUMBERED.isdisjoint(terms.keys):
+    rest = claim[lead.end() :] if lead else ""
+    terms = terms_of(rest if has_content(rest) else claim)
+    if _NUMBERED.isdisjoint(terms.keys):
         return terms
     kept: list[int] = []
     label_end = -_LABEL_REACH - 1
     for place, key in enumerate(terms.keys):
         if terms.kinds[place] & NUMBER and terms.starts[place] - label_end <= _LABEL_REACH:
-            if kept and terms.keys[kept[-1]] in NUMBERED:
+            if kept and terms.keys[kept[-1]] in _NUMBERED:
                 kept.pop()
             label_end = terms.ends[place]
             continue
-        if key in NUMBERED:
+        if key in _NUMBERED:
             label_end = terms.ends[place]
         kept.append(place)
-    return terms if len(kept) == len(terms.keys) else terms.only(kept)
-
-
-claims_of: Recent[tuple[str, ...], list[Terms]] = Recent(
-    lambda claims: list(map(terms_of_claim, claims)), lambda claims: sum(map(len, claims)), _CLAIMS_KEPT
-)
-
-
-def claims_in(text: str) -> tuple[str, ...]:
-    """The claims of ``text``, which are not read a second time when they are judged."""
-    texts, terms = [], []
-    for claim, own in split_claims(text):
-        texts.append(claim)
-        terms.append(terms_of_claim(claim, own))
-    claims = tuple(texts)
-    claims_of.keep(claims, terms)
-    return claims
-
-
-class Compared(NamedTuple):
-    """Claims, the passages that they are compared with, and how many places of each of their words are looked at."""
-
-    claims: Sequence[Terms]
-    source: Source
-    most: int = MOST_PLACES
-
-
-class Shares(NamedTuple):
-    """What sentences have of claims, a row each: the sentence, how many words of the claim it holds, and their weight.
-
-    ``windows``: how many the sentence and the two behind it in its passage hold; 0 where they lack a number of the
-    claim that the passages have. A word weighs by how few sentences hold it (inverse document frequency).
-    """
-
-    places: list[int]
-    counts: list[int]
-    windows: list[int]
-    weights: list[float]
-
-
-class Coverage(NamedTuple):
-    """What the passages have of a claim.
-
-    ``support``: 0 to 1. ``content``: the claim's content terms, by their places in it; ``found`` and ``missing``: each
-    of them once. ``places``: the sentences of the best window that share a term, the best first. ``stray_number``: the
-    claim's first number that is nowhere in the passages near two other words of the claim. ``own``: the rows of
-    ``shares`` that are this claim's, ``full`` those of sentences that hold nearly as much of it as the fullest.
-    """
-
-    claim: Terms
-    source: Source
-    support: float
-    content: list[int]
-    found: list[int]
-    missing: list[int]
-    places: list[int]
-    stray_number: int | None
-    shares: Shares
-    own: range
-    full: list[int]
-
-
-def _informative(claim: Terms, source: Source) -> list[int]:
-    """Content terms, without words about the passages themselves ("according to the text") that are not in them."""
-    keys, content, ids = claim.keys, claim.content()[:_LONGEST_CLAIM], source.ids
-    if ABOUT_PASSAGES.isdisjoint(keys):
-        return content
-    return [each for each in content if keys[each] not in ABOUT_PASSAGES or keys[each] in ids] or content
-
-
-class _Words:
-    """The content words of claims in columns, each word once a claim, in order.
-
-    ``places`` and ``content`` are of all words with repeats: where each stands in its claim, and its number in the
-    passages. ``keys``, ``claims``, ``is_number``, ``bits`` and ``weights`` are of the words that the passages have:
-    their numbers there, which claim each is of and the how many-th of its found words, and how few sentences hold it.
-    ``lengths``, ``totals``, ``found``, ``credit`` and the two shares are of claims.
-    """
-
-    def __init__(self, asked: Sequence[Compared], sources: Sources) -> None:
-        self.places: list[int] = []
-        self.unique: list[int] = []
-        content: list[int] = []
-        distinct: list[int] = []
-        kinds: list[int] = []
-        lengths: list[int] = []
-        totals: list[int] = []
-        related: list[int] = []
-        for claims, source, _ in asked:
-            ids = source.ids
-            for claim in claims:
-                places = _informative(claim, source)
-                ordered = list(map(claim.keys.__getitem__, places))
-                unique = dict(zip(ordered, places, strict=True))
-                numbers = list(map(ids.get, unique, repeat(_MISSING)))
-                self.places.extend(places)
-                self.unique.extend(unique.values())
-                lengths.append(len(places))
-                totals.append(len(unique))
-                has_repeats = len(unique) < len(places)
-                content.extend(map(ids.get, ordered, repeat(_MISSING)) if has_repeats else numbers)
-                distinct.extend(numbers)
-                kinds.extend(map(claim.kinds.__getitem__, unique.values()))
-                absent = compress(unique, map(_MISSING.__eq__, numbers)) if _MISSING in numbers else ()
-                related.append(sum([bool(source.related(key)) for key in absent]))
-        n = len(totals)
-        sizes = [len(each.claims) for each in asked]
-        of, self.most = np.repeat(sources.of, sizes), np.repeat([each.most for each in asked], sizes)
-        self.lengths, self.totals = np.array(lengths), np.array(totals)
-        self.first_key, self.first_place = sources.first_key[of], sources.first_place[of]
-        self.content = np.array(content, np.int64)
-        ids_of, kinds_of = np.array(distinct, np.int64), np.array(kinds, np.int64)
-        owners = np.repeat(np.arange(n), self.totals)
-        is_found = ids_of != _MISSING
-        found = np.flatnonzero(is_found)
-        self.claims = owners[found]
-        self.ids = ids_of[found]
-        self.keys = self.ids + self.first_key[self.claims]
-        self.is_number = kinds_of[found] & NUMBER != 0
-        self.found = np.bincount(self.claims, minlength=n)
-        self.bits = np.arange(len(found)) - (np.cumsum(self.found) - self.found)[self.claims]
-        self.credit = self.found + np.array([*accumulate(repeat(_RELATED, max(related)), initial=0.0)])[related]
-        ratios = 1 + sources.sizes[of][self.claims] / sources.counts[self.keys]
-        self.weights = np.array(list(map(math.log, ratios.tolist())))
-        is_number, is_name = kinds_of & NUMBER != 0, kinds_of & NAME != 0
-        self.is_found = is_found.tolist()
-        self.missing_numbers = _shares(owners, is_number, is_number & ~is_found, n)
-        self.missing_names = _shares(owners, is_name, is_name & ~is_found, n)
-
-
-def _shares(owners: Column, among: NDArray[np.bool_], are: NDArray[np.bool_], n: int) -> Figures:
-    """For each of ``n`` owners, which share of those that are ``among`` are it; 0 of none."""
-    shares: Figures = np.bincount(owners[are], minlength=n) / np.maximum(1, np.bincount(owners[among], minlength=n))
-    return shares
-
-
-def _together(words: _Words, sources: Sources) -> Figures:
-    """How far neighbouring content words are neighbours in a passage too, 0 to 1; of one word, whether it is there.
-
-    A pair counts 1 where the one follows the other at once, 0.5 where they stand at most four apart.
-    """
-    n = len(words.lengths)
-    owners = np.repeat(np.arange(n), words.lengths)
-    first, second = words.content[:-1], words.content[1:]
-    pairs = np.flatnonzero((first != _MISSING) & (second != _MISSING) & (owners[:-1] == owners[1:]))
-    owners = owners[pairs]
-    left, right = first[pairs] + words.first_key[owners], second[pairs] + words.first_key[owners]
-    counts = np.minimum(sources.position_counts[left], words.most[owners])
-    pair, at = ranges(sources.position_starts[left], counts)
-    positions = sources.positions[at]
-    follows = np.bincount(pair[sources.spread[positions + 1] == right[pair]], minlength=len(pairs)) > 0
-    rest = np.flatnonzero(~follows[pair])
-    pair, positions = pair[rest], positions[rest]
-    is_near = np.zeros(len(rest), np.bool_)
-    for distance in (*range(-_NEAR, 0), *range(2, _NEAR + 1)):
-        is_near |= sources.spread[positions + distance] == right[pair]
-    near = np.bincount(pair[is_near], minlength=len(pairs)) > 0
-    sums = np.bincount(owners, np.where(follows, 1.0, _NEAR_BY * near), minlength=n)
-    alone: Figures = words.found / np.maximum(1, words.totals)
-    return np.where(words.lengths < 2, alone, sums / np.maximum(1, words.lengths - 1))
-
-
-Figures = NDArray[np.float64]
-
-_BITS: Final = 64
-_BITS_OF: Final = np.array([number.bit_count() for number in range(1 << 16)], np.uint8)
-
-
-class _Masks:
-    """Which found words of its claim each cell holds, as bits, alone and with the sentences beside it.
-
-    ``windows``: how many it and the two sentences behind it hold; ``hold_numbers``: whether all of the claim's numbers
-    that the passages have are among them. ``stray``: the words found that are numbers and stand in no sentence that
-    has, with those before and behind it, two other words of the claim.
-    """
-
-    def __init__(self, words: _Words, cells: Cells, sources: Sources) -> None:
-        wide = int(words.bits.max(initial=0)) // _BITS + 1
-        bits = np.zeros((len(words.bits), wide), np.uint64)
-        bits[np.arange(len(bits)), words.bits // _BITS] = np.uint64(1) << (words.bits % _BITS).astype(np.uint64)
-        masks = np.add.reduceat(bits[cells.shared], cells.begins) if len(cells.begins) else bits[:0]
-        windows, beside = masks.copy(), masks.copy()
-        passages = sources.passages[cells.place]
-        for step in range(1, _WIDTH):
-            gaps = cells.place[step:] - cells.place[:-step]
-            alike = (cells.text[step:] == cells.text[:-step]) & (passages[step:] == passages[:-step])
-            behind = np.flatnonzero(alike & (gaps < _WIDTH))
-            windows[behind] |= masks[behind + step]
-            if step == 1:
-                behind = np.flatnonzero(alike & (gaps == 1))
-                beside[behind] |= masks[behind + 1]
-                beside[behind + 1] |= masks[behind]
-        self.windows = _count_bits(windows)
-        numbers = np.zeros((len(words.found), wide), np.uint64)
-        np.bitwise_or.at(numbers, words.claims[words.is_number], bits[words.is_number])
-        self.hold_numbers = ~(numbers[cells.text] & ~windows).any(axis=1)
-        needed = 1 + np.minimum(_BESIDE, words.found - 1)
-        fits = cells.shared[(_count_bits(beside) >= needed[cells.text])[cells.of]]
-        self.stray = words.is_number & (np.bincount(fits, minlength=len(bits)) == 0)
-
-
-def _count_bits(masks: NDArray[np.uint64]) -> Column:
-    counts: Column = _BITS_OF[masks.view(np.uint16)].sum(axis=1, dtype=np.int64)
-    return counts
-
-
-def cover(asked: Sequence[Compared]) -> Iterator[Coverage]:
-    """Compare claims with their passages, all at once; a claim without content words is covered by nothing: support 0.
-
-    What is compared beside a claim does not change what comes of it.
-    """
-    asked = [each for each in asked if each.claims]
-    if not asked:
-        return
-    sources = Sources([each.source for each in asked])
-    words = _Words(asked, sources)
-    cells = Cells(sources, words.keys, words.claims, words.most)
-    masks = _Masks(words, cells, sources)
-    total = np.maximum(1, words.totals)
-    fullest = cells.largest(cells.counts)
-    shares = (
-        _ANYWHERE * words.credit / total
-        + _SENTENCE * fullest / total
-        + _WINDOW * cells.largest(masks.windows) / total
-        + _TOGETHER * _together(words, sources)
-        - _MISSING_NUMBERS * words.missing_numbers
-        - _MISSING_NAMES * words.missing_names
-    ).tolist()
-    table = Shares(
-        (cells.place - words.first_place[cells.text]).tolist(),
-        cells.counts.tolist(),
-        np.where(masks.hold_numbers, masks.windows, 0).tolist(),
-        np.bincount(cells.of, words.weights[cells.shared], len(cells.text)).tolist(),
-    )
-    best = cells.first_of_largest(masks.windows).tolist()
-    is_full = cells.counts >= _FULL * fullest[cells.text]
-    full = np.flatnonzero(is_full).tolist()
-    full_borders = np.append(0, np.cumsum(is_full))[cells.borders].tolist()
-    stray: dict[int, set[int]] = {}
-    lone = np.flatnonzero(masks.stray)
-    for number, key in zip(words.claims[lone].tolist(), words.ids[lone].tolist(), strict=True):
-        stray.setdefault(number, set()).add(key)
-    found, lengths, totals = words.found.tolist(), words.lengths.tolist(), words.totals.tolist()
-    first = last = first_unique = last_unique = 0
-    for number, (claim, source) in enumerate((claim, each.source) for each in asked for claim in each.claims):
-        own = range(cells.borders[number], cells.borders[number + 1])
-        first, last = last, last + lengths[number]
-        first_unique, last_unique = last_unique, last_unique + totals[number]
-        content, unique = words.places[first:last], words.unique[first_unique:last_unique]
-        is_found = words.is_found[first_unique:last_unique] if found[number] < len(unique) else None
-        yield Coverage(
-            claim,
-            source,
-            1 / (1 + math.exp(-_STEEPNESS * (shares[number] - _MIDDLE))) if unique else 0.0,
-            content,
-            unique if is_found is None else list(compress(unique, is_found)),
-            [] if is_found is None else list(compress(unique, map(not_, is_found))),
-            _around(best[number], own, table) if own else [],
-            _stray_number(claim, content, source, stray.get(number, ())),
-            table,
-            own,
-            full[full_borders[number] : full_borders[number + 1]],
-        )
-
-
-def _stray_number(claim: Terms, content: list[int], source: Source, stray: Container[int]) -> int | None:
-    """Where the first number stands that the passages lack or have elsewhere only."""
-    if not claim.has(NUMBER):
-        return None
-    keys, kinds = claim.keys, claim.kinds
-    for place in content:
-        if kinds[place] & NUMBER:
-            known = source.ids.get(keys[place])
-            if known is None or known in stray:
-                return place
-    return None
-
-
-def _around(best: int, own: range, shares: Shares) -> list[int]:
-    """The sentences of the window that begins at row ``best``, the fullest first."""
-    last = shares.places[best] + _WIDTH
-    rows = [row for row in range(best, min(best + _WIDTH, own.stop)) if shares.places[row] < last]
-    rows.sort(key=lambda row: -shares.counts[row])
-    return [shares.places[row] for row in rows]
-
-
-def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
-    """The sentences of the source that hold most of a claim, nearest first, ``wanted`` of them at most.
-
-    Words count by their weights, and each pair of neighbours that are neighbours there too counts half a word more.
-    Sentences with less than 0.8 times as many of the words as the fullest are not looked at.
-    """
-    places, weights, source = coverage.shares.places, coverage.shares.weights, coverage.source
-    rows: Sequence[int] = coverage.full if len(coverage.full) >= wanted else coverage.own
-    if len(rows) < 2:
-        return [places[row] for row in rows]
-    heaviest = sorted(rows, key=weights.__getitem__, reverse=True)[: _COMPARED * wanted]
-    ranked = [(-weights[row], row) for row in heaviest]
-    reach = _NEIGHBOURS * (len(coverage.content) - 1) + ranked[min(wanted, len(ranked)) - 1][0]
-    if wanted == 1 and (len(ranked) == 1 or ranked[1][0] > reach):
-        return [places[ranked[0][1]]]
-    keys = coverage.claim.keys
-    pairs = set(pairwise([keys[place] for place in coverage.content]))
-    for place, (score, row) in enumerate(ranked):
-        if score > reach:
-            break
-        neighbours = len(pairs.intersection(pairwise(source.keys_of(places[row]))))
-        ranked[place] = (score - _NEIGHBOURS * neighbours, row)
-    return [places[row] for _, row in sorted(ranked)[:wanted]]
+    return terms.only(kept)
 
 
 _CONTRADICTED: Final = 0.5
@@ -443,56 +236,113 @@ class Judgement(NamedTuple):
     doubt: tuple[Literal["number", "negation"], str] | None = None
 
 
-def judge_claims(asked: Sequence[Compared], threshold: float) -> Iterator[Judgement]:
-    """SUPPORTED from ``threshold`` on, CONTRADICTED where the best matching sentence says otherwise, else NEUTRAL."""
-    return (_judged(coverage, threshold) for coverage in cover(asked))
+def judge_claim(claim: str, source: Source, threshold: float, most: int = MOST_PLACES) -> Judgement:
+    """SUPPORTED from ``threshold`` on, CONTRADICTED where the best matching sentence says otherwise, else NEUTRAL.
 
-
-def _judged(coverage: Coverage, threshold: float) -> Judgement:
-    claim, source, places = coverage.claim, coverage.source, coverage.places
-    compared = ComparedTerms(claim, claim.content()[:_LONGEST_COMPARED])
-    disagreement = find_disagreement(compared, source, places[0]) if places else None
-    denial = None
-    if disagreement is None and places:
-        denial = find_denial(claim, source, places) if claim.has(NEGATED) else None
-        if denial is None and any(holds(source.kinds_of(place), NEGATED) for place in places):
-            denial = find_omission(claim, source, places)
+    Of each word, the first ``most`` places are looked at.
+    """
+    terms = terms_of_claim(claim)
+    coverage = cover(terms, source, most)
+    places = coverage.places
+    evidence = [source.places[place] for place in places]
+    content = terms.content()[:_LONGEST_COMPARED]
+    disagreement = find_disagreement(terms, content, evidence[0]) if evidence else None
+    denial = find_denial(terms, evidence) or find_omission(terms, evidence) if disagreement is None else None
     if denial is not None and len(coverage.found) >= len(coverage.missing):
         disagreement = denial
-    if disagreement is not None:
-        support = _CONTRADICTED * coverage.support
-        return Judgement("CONTRADICTED", support, coverage, disagreement, places[:1])
     support = coverage.support
+    if disagreement is not None:
+        return Judgement("CONTRADICTED", _CONTRADICTED * support, coverage, disagreement, places[:1])
     doubt: tuple[Literal["number", "negation"], str] | None = None
     if denial is not None:
         support, doubt = _DOUBTED * support, ("negation", denial.claim)
     if coverage.stray_number is not None:
-        support, doubt = _DOUBTED * support, ("number", claim.text_at(coverage.stray_number))
+        support, doubt = _DOUBTED * support, ("number", terms.text_at(coverage.stray_number))
     if support < threshold:
         return Judgement("NEUTRAL", support, coverage, doubt=doubt)
-    home = [place for place in places[1:] if source.numbers[place] == source.numbers[places[0]]]
+    home = [place for place in places[1:] if source.places[place].passage == evidence[0].passage]
     others = [*home, *_elsewhere(coverage)]
-    agreeing = [place for place in others if find_disagreement(compared, source, place) is None]
+    agreeing = [place for place in others if find_disagreement(terms, content, source.places[place]) is None]
     return Judgement("SUPPORTED", support, coverage, quoted=[*places[:1], *agreeing])
 
 
 def _elsewhere(coverage: Coverage) -> list[int]:
     """The best sentence of each other passage that holds nearly as much of the claim, and all of its numbers."""
-    own, passages, (places, counts, windows, _) = coverage.own, coverage.source.numbers, coverage.shares
-    enough = _NEARLY * max(windows[own.start : own.stop], default=0)
+    places, masks, kinds = coverage.source.places, coverage.masks, coverage.terms.kinds
+    numbers = sum(1 << bit for bit, term in enumerate(coverage.found) if kinds[term] & NUMBER)
     best: dict[int, tuple[int, int]] = {}
-    for row in own:
-        if windows[row] >= enough and windows[row]:
-            passage = passages[places[row]]
-            best[passage] = max(best.get(passage, (0, 0)), (windows[row], -row))
-    best.pop(passages[coverage.places[0]], None)
+    for place, window in coverage.windows.items():
+        if window & numbers == numbers:
+            passage = places[place].passage
+            best[passage] = max(best.get(passage, (0, 0)), (window.bit_count(), -place))
+    enough = _NEARLY * max((count for count, _ in best.values()), default=0)
+    best.pop(places[coverage.places[0]].passage, None)
     found = []
-    for passage, (_, first) in sorted(best.items()):
-        last = places[-first] + _WIDTH
-        rows = [
-            row
-            for row in range(-first, min(_WIDTH - first, own.stop))
-            if places[row] < last and passages[places[row]] == passage
-        ]
-        found.append(places[max(rows, key=counts.__getitem__)])
+    for passage, (count, first) in sorted(best.items()):
+        if count >= enough:
+            near = [place for place in range(-first, _WIDTH - first) if place in masks]
+            within = [place for place in near if places[place].passage == passage]
+            found.append(max(within, key=lambda place: masks[place].bit_count()))
     return found
+
+
+_ELSEWHERE: Final = 0.5
+_RELATED_BACKS: Final = 0.7
+_FADING: Final = math.exp(-1)
+_UNBACKED: Final = 0.5
+
+
+def doubted_words(claim: str, passages: Sequence[str]) -> list[tuple[int, int, float]]:
+    """The words of ``claim`` as (start, end, doubt): 0 where the nearest two sentences have it, 1 where none does.
+
+    A word that only stands elsewhere in the passages counts 0.5, one that a related word stands for 0.7. A word's
+    doubt is the mean over it and its neighbours, which count less by a factor of e with each word between; words
+    without content ("of", "the") have that of their neighbours. A remark on the source in front has no words here.
+    """
+    source = source_of(tuple(passages))
+    terms = terms_of_claim(claim)
+    near = {key for place in nearest_places(cover(terms, source)) for key in source.places[place].keys}
+    own: list[float | None] = []
+    for key, kind in zip(terms.keys, terms.kinds, strict=True):
+        known = 0.0 if key in near else _ELSEWHERE if key in source.postings else 1.0
+        backed = _RELATED_BACKS if known == 1.0 and source.related(key) else known
+        own.append(backed if kind & CONTENT else None)
+    lead = len(claim) - len(terms.text)
+    words = []
+    for place, (left, right) in enumerate(zip(_fading(own), _fading(own[::-1])[::-1], strict=True)):
+        doubt = own[place]
+        weight = left[1] + right[1] - (doubt is not None)
+        total = left[0] + right[0] - (doubt or 0.0)
+        words.append((lead + terms.starts[place], lead + terms.ends[place], total / weight if weight else 0.0))
+    return words
+
+
+def _fading(own: Sequence[float | None]) -> list[tuple[float, float]]:
+    """For each word the sums of doubts and of weights up to it, both fading with each step."""
+    sums, total, weight = [], 0.0, 0.0
+    for doubt in own:
+        total, weight = total * _FADING + (doubt or 0.0), weight * _FADING + (doubt is not None)
+        sums.append((total, weight))
+    return sums
+
+
+def unbacked_spans(claim: str, passages: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """The parts of ``claim`` that nothing backs, as (start, end): neighbouring words with a doubt of 0.5 or more.
+
+    >>> claim = "The tower of Paris was painted green in 1968."
+    >>> [claim[start:end] for start, end in unbacked_spans(claim, ["The tower of Paris was built in 1889."])]
+    ['was painted green in 1968']
+    """
+    spans: list[tuple[int, int]] = []
+    joins = False
+    for start, end, doubt in doubted_words(claim, passages):
+        if doubt >= _UNBACKED:
+            spans[-1:] = [(spans[-1][0], end)] if joins else [*spans[-1:], (start, end)]
+        joins = doubt >= _UNBACKED
+    return tuple(spans)
+
+
+def unbacked_in(item: Item, passages: Sequence[str] | None) -> tuple[str, ...]:
+    """The parts of an unsupported claim or sentence that none of ``passages``, by which it was judged, backs."""
+    spans = unbacked_spans(item.text, passages) if passages and item.unbacked_by_chunks else ()
+    return tuple(item.text[start:end] for start, end in spans)

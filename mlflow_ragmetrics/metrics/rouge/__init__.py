@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from itertools import compress
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.metrics.rouge.batch import overlaps, shares_of
-from mlflow_ragmetrics.metrics.rouge.overlap import Overlap, RougeKind, Tokenizer, overlap
+from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.metrics.rouge.overlap import RougeKind, Tokenizer, overlaps
 from mlflow_ragmetrics.text.messages import say
 
-__all__ = ["rouge"]
-
-_TYPES = {"rouge1": "rouge1", "rouge2": "rouge2", "rougel": "rougeL", "rougelsum": "rougeLsum"}
-_MEASURES = {"precision": "precision", "recall": "recall"}
-_MEASURES |= dict.fromkeys(("f1", "f", "f1score", "fscore", "fmeasure", "f1measure"), "f1")
+_LONGEST = {"rougeLsum": 1 << 17}  # characters of answer and reference together
+_LONGEST_OF_OTHERS = 1 << 21
 
 
 def _whitespace_is_not_stemmed(stemmer: bool, info: ValidationInfo) -> bool:
@@ -28,8 +26,9 @@ def _whitespace_is_not_stemmed(stemmer: bool, info: ValidationInfo) -> bool:
     return stemmer
 
 
-RougeType = Annotated[RougeKind, spelled(**_TYPES)]
-Measure = Annotated[Literal["precision", "recall", "f1"], spelled(**_MEASURES)]
+RougeType = Annotated[RougeKind, spelled("rouge1", "rouge2", "rougeL", "rougeLsum")]
+_F1 = dict.fromkeys(("f", "f1score", "fscore", "fmeasure", "f1measure"), "f1")
+Measure = Annotated[Literal["precision", "recall", "f1"], spelled("precision", "recall", "f1", **_F1)]
 Stemmer = Annotated[bool, Field(strict=True), AfterValidator(_whitespace_is_not_stemmed)]
 
 
@@ -41,25 +40,32 @@ def _scores(
     measure: Measure,
     tokenizer: Tokenizer | None,
     stemmer: bool,
-) -> list[Score]:
-    counts = overlaps(answers, references, rouge_type, *_mode(tokenizer, stemmer))
-    names = (*Overlap._fields, "precision", "recall", "f1")
-    columns = [*counts.tolist(), *(column.tolist() for column in shares_of(counts).values())]
-    of_each = [dict(zip(names, each, strict=True)) for each in zip(*columns, strict=True)]
-    score = Score(value=0.0).with_reason(partial(_reason, rouge_type=rouge_type, measure=measure))
-    return [score.changed(value=details[measure], details=details) for details in of_each]
-
-
-def _mode(tokenizer: Tokenizer | None, stemmer: bool) -> tuple[Tokenizer, bool]:
-    return tokenizer or ("rouge_score" if stemmer else "whitespace"), stemmer
-
-
-def _reason(score: Score, rouge_type: RougeKind, measure: Measure) -> str:
-    details, named = score.details, _named(measure)
-    return say("rouge.counts", type=rouge_type, measure=named, value=score.value, n=details["matched"], **details)
-
-
-_named = lru_cache(lambda measure: say(f"rouge.{measure}"))
+) -> list[Score | None]:
+    """The scores of many rows; ``None`` where answer and reference are too long."""
+    longest = _LONGEST.get(rouge_type, _LONGEST_OF_OTHERS)
+    fits = [len(answer) + len(reference) <= longest for answer, reference in zip(answers, references, strict=True)]
+    texts = list(compress(answers, fits)), list(compress(references, fits))
+    tokenizer = tokenizer or ("rouge_score" if stemmer else "whitespace")
+    matched, own, others = overlaps(*texts, rouge_type, tokenizer, stemmer)
+    precision, recall = matched / np.maximum(own, 1), matched / np.maximum(others, 1)
+    f1 = 2 * precision * recall / np.where(matched, precision + recall, 1.0)
+    columns = {
+        "matched": matched,
+        "answer_units": own,
+        "reference_units": others,
+        "precision": precision,
+        "recall": recall,
+        "f1": f1,
+    }
+    named = say(f"rouge.{measure}")
+    scores: list[Score] = []
+    for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+        details = dict(zip(columns, values, strict=True))
+        value = details[measure]
+        reason = say("rouge.counts", type=rouge_type, measure=named, value=value, n=details["matched"], **details)
+        scores.append(Score(value=value, reason=reason, details=details))
+    found = iter(scores)
+    return [next(found) if fit else None for fit in fits]
 
 
 @metric(
@@ -84,7 +90,8 @@ def rouge(
     2PR / (P + R). ``rouge1`` and ``rouge2`` match n-grams (clipped: a unit counts as often as it occurs on both
     sides), ``rougeL`` the longest common subsequence of all tokens, ``rougeLsum`` for each line of the reference the
     union of its common subsequences with every line of the answer, clipped by token counts. 0 to 1; fewer than n
-    tokens on a side or P + R = 0: 0.0. Unscored: answer or reference missing.
+    tokens on a side or P + R = 0: 0.0. Unscored: answer or reference missing. An error: answer and reference of more
+    than 2 million characters together, for ``rougeLsum`` 131,072.
 
     Options: ``rouge_type`` and ``measure`` in any case (``ROUGE-L``, ``F1SCORE``, ``fmeasure`` too);
     ``tokenizer="whitespace"`` (default: NFC, split at Unicode whitespace, nothing lower-cased) or ``"rouge_score"``
@@ -97,7 +104,11 @@ def rouge(
     >>> rm.score("rouge", record, measure="recall").value
     0.5
     """
-    counted = overlap(answer, reference, rouge_type, *_mode(tokenizer, stemmer))
-    shares = {"precision": counted.precision, "recall": counted.recall, "f1": counted.f1}
-    score = Score(value=shares[measure], details={**counted._asdict(), **shares})
-    return score.changed(reason=_reason(score, rouge_type, measure))
+    (score,) = _scores(
+        [answer], [reference], rouge_type=rouge_type, measure=measure, tokenizer=tokenizer, stemmer=stemmer
+    )
+    if score is None:
+        longest = _LONGEST.get(rouge_type, _LONGEST_OF_OTHERS)
+        message = f"{rouge_type} takes an answer and a reference of at most {longest:,} characters together"
+        raise RagMetricsError(message, metric="rouge")
+    return score

@@ -1,122 +1,295 @@
-"""What ROUGE counts: the tokens and units of answer and reference, and how many of them match."""
+"""What ROUGE counts: the tokens and units of answers and references, and how many of them match.
+
+Many pairs are counted together, in arrays. The longest common subsequences of ``rougeLsum`` are found with bits (H.
+Hyyrö, "Bit-parallel LCS-length computation revisited", 2004), those of a line of the answer with all lines of the
+reference at once: these stand side by side, with a free bit after each, so that the carry of one line's addition ends
+there. Of several longest ones it is the one that ``rouge_score`` finds: a backward walk through the full table that,
+on a tie, drops the last token of the reference.
+"""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Hashable
-from functools import lru_cache
-from itertools import chain
-from typing import Literal, NamedTuple
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from itertools import count, pairwise
+from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
-from mlflow_ragmetrics.metrics.rouge.lcs import clipped_matches
 from mlflow_ragmetrics.metrics.rouge.porter import stem
 from mlflow_ragmetrics.text.terms import normalize
 
-__all__ = [
-    "Tokenizer",
-    "Tokens",
-    "sentence_tokens",
-    "tokens_of",
-    "Overlap",
-    "RougeKind",
-    "harmonic_mean",
-    "overlap",
-    "stemmed",
-]
-
+RougeKind = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
 Tokenizer = Literal["whitespace", "rouge_score"]
-Tokens = tuple[str, ...]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Words = NDArray[np.uint64]
+Counts = Ints
+"""Matched units, units of the answers and units of the references (rows), by pair (columns)."""
+Shares = NDArray[np.float64]
 
-_ALPHANUMERICS = re.compile("[a-z0-9]+")
+_TOGETHER = 1_500_000  # characters that are counted together: numbers of two tokens and a place fit into 63 bits
+_LINE, _TEXT = 0, 1  # the ids of what ends a line and a text
+_LANES = 1 << 12  # lines that are worked on together: some arrays of them fit into the processor's cache
+_TABLE = 1 << 20  # words that are kept of them
 _SHORTEST_STEMMED = 4
+_SURROGATES = {code: 0xF0000 + code for code in range(0xD800, 0xE000)}  # Arrow takes no lone ones
+_TO_TOKENS = bytearray(b" " * 256)  # what becomes of each byte
+_TO_TOKENS[ord("0") : ord("9") + 1] = b"0123456789"
+_TO_TOKENS[ord("a") : ord("z") + 1] = b"abcdefghijklmnopqrstuvwxyz"
+_TO_TOKENS[ord("\n")] = ord("|")
+_TO_TOKENS[0xFF] = ord("#")  # no byte of UTF-8
 
 
-@lru_cache(maxsize=16)
-def tokens_of(text: str, tokenizer: Tokenizer, stemmer: bool) -> Tokens:
-    """The tokens of ``text``; the last texts are cached, as many variants score the same row."""
-    return tuple(chain.from_iterable(sentence_tokens(text, tokenizer, stemmer)))
+def overlaps(
+    answers: Sequence[str], references: Sequence[str], kind: RougeKind, tokenizer: Tokenizer, stemmer: bool
+) -> Counts:
+    """The matched units of each answer and its reference, the answer's units and the reference's.
+
+    The tokens of the same texts are found once for all kinds. An answer and its reference may have 2 million characters
+    together, for ``rougeLsum`` 131,072.
+
+    >>> overlaps(["the cat sat"], ["the cat lay down"], "rouge2", "whitespace", False).tolist()
+    [[1], [2], [3]]
+    """
+    blocks = _blocks_of(tuple(answers), tuple(references), tokenizer, stemmer)
+    return np.concatenate([np.zeros((3, 0), np.int64), *(pairs.overlaps(kind) for pairs in blocks)], axis=1)
 
 
-@lru_cache(maxsize=16)
-def sentence_tokens(text: str, tokenizer: Tokenizer, stemmer: bool) -> tuple[Tokens, ...]:
-    """The tokens of each line of ``text`` that has any."""
+@lru_cache(maxsize=2)
+def _blocks_of(
+    answers: tuple[str, ...], references: tuple[str, ...], tokenizer: Tokenizer, stemmer: bool
+) -> list[_Pairs]:
+    """The pairs, those in one block counted together; cached, as many variants score the same rows."""
+    lengths = np.array([[*map(len, answers)], [*map(len, references)]]).sum(axis=0)
+    ends = np.flatnonzero(np.diff(np.cumsum(lengths) // _TOGETHER)) + 1
+    places = [0, *ends.tolist(), len(answers)]
+    parts = [slice(*each) for each in pairwise(places) if each[0] < each[1]]
+    return [_Pairs([*answers[part], *references[part]], tokenizer, stemmer) for part in parts]
+
+
+class _Pairs:
+    """Answers, and as many references after them, tokenised once for all kinds of ROUGE.
+
+    ``slots``: equal for equal tokens of one pair, and in the order of the pairs. ``shared``: the tokens that stand on
+    both sides of their pair; no others match.
+    """
+
+    def __init__(self, texts: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> None:
+        self._size = len(texts) // 2
+        marked = _ids_of(texts, tokenizer, stemmer)
+        ends = np.flatnonzero(marked <= _TEXT)
+        sizes = np.diff(ends, prepend=-1) - 1
+        ends_text = marked[ends] == _TEXT
+        self._line_texts = (np.cumsum(ends_text) - ends_text)[sizes > 0]
+        self._lines = np.repeat(np.arange(len(self._line_texts)), sizes[sizes > 0])
+        self._texts = self._line_texts[self._lines]
+        self._sizes = np.bincount(self._texts, minlength=len(texts))
+        self._answered = int(self._sizes[: self._size].sum())
+        ids = marked[marked > _TEXT]
+        pairs = self._texts % self._size
+        self._slots = _slots(pairs * (int(ids.max(initial=0)) + 1) + ids)
+        self._slot_pairs = _pair_of(self._slots, pairs)
+        self._first_slots = np.searchsorted(self._slot_pairs, np.arange(self._size + 1))
+        self._counts = _counts(self._slots, self._answered, len(self._slot_pairs))
+        self._on_both: Bools = self._counts.min(axis=0) > 0
+        self._shared = self._on_both[self._slots]
+
+    def overlaps(self, kind: RougeKind) -> Counts:
+        count_matched = {"rouge1": self._unigrams, "rouge2": self._bigrams, "rougeLsum": self._summary}.get(kind)
+        matched = count_matched() if count_matched else self._common_lengths
+        units = np.maximum(self._sizes - (kind == "rouge2"), 0)
+        return np.stack([matched, units[: self._size], units[self._size :]])
+
+    def _unigrams(self) -> Ints:
+        return self._by_pair(self._counts.min(axis=0), self._slot_pairs)
+
+    def _bigrams(self) -> Ints:
+        firsts = np.flatnonzero(self._shared[1:] & self._shared[:-1] & (np.diff(self._texts) == 0))
+        slots = _slots(self._slots[firsts] * len(self._slot_pairs) + self._slots[firsts + 1])
+        pairs = _pair_of(slots, self._texts[firsts] % self._size)
+        answered = int(np.searchsorted(firsts, self._answered))
+        return self._by_pair(_counts(slots, answered, len(pairs)).min(axis=0), pairs)
+
+    def _by_pair(self, counts: Ints, pairs: Ints) -> Ints:
+        return np.bincount(pairs, counts, self._size).astype(np.int64)
+
+    @cached_property
+    def _common_lengths(self) -> Ints:
+        """Of strings in which a character stands for each shared token."""
+        texts = self._texts[self._shared]
+        codes = self._slots[self._shared] - self._first_slots[texts % self._size]
+        characters = codes.astype("<u4").tobytes().decode("utf-32-le")
+        ends = np.cumsum(np.bincount(texts, minlength=2 * self._size)).tolist()
+        sides = [characters[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        return np.array(list(map(LCSseq.similarity, sides[: self._size], sides[self._size :])), np.int64)
+
+    def _summary(self) -> Ints:
+        """Tokens of the references' lines that the answers' lines match, each at most as often as it occurs there."""
+        lines, size = self._lines, self._size
+        is_single = (np.bincount(self._line_texts, minlength=2 * size).reshape(2, -1) == 1).all(axis=0)
+        kept = self._shared & ~is_single[self._texts % size]
+        follows = kept[:-1] & (np.diff(lines) == 0)
+        kept[1 : self._answered] |= follows[: max(0, self._answered - 1)]  # a foreign token, once: on a tie it counts
+        own, others = np.split(np.flatnonzero(kept), [np.count_nonzero(kept[: self._answered])])
+        others = others[self._is_matched(own, others)]
+        found = np.bincount(self._slots[others], minlength=len(self._slot_pairs))
+        matched = self._by_pair(np.minimum(found, self._counts[0]), self._slot_pairs)
+        return np.where(is_single, self._common_lengths, matched) if is_single.any() else matched
+
+    def _is_matched(self, own: Ints, others: Ints) -> Bools:
+        """Which of the references' tokens ``others`` some line of the answers' tokens ``own`` matches.
+
+        The tokens of a reference are bits, with a free one after each line, in as many words as that takes.
+        """
+        pairs = self._texts[others] - self._size
+        bits = np.arange(len(others)) + np.cumsum(np.diff(self._lines[others], prepend=-1) != 0)
+        bits -= bits[np.searchsorted(pairs, pairs)]
+        words, bits = bits >> 6, np.left_shift(np.uint64(1), (bits & 63).astype(np.uint64))
+        many = np.zeros(self._size, np.int64)
+        np.maximum.at(many, pairs, words + 1)
+        places = (np.cumsum(many) - many)[pairs] + words
+        full = _joined(places, bits, int(many.sum()))
+        widths = np.where(self._on_both, many[self._slot_pairs], 0)
+        end = int(widths.sum())  # the words of foreign tokens
+        masks_of = np.where(widths, np.cumsum(widths) - widths, end)
+        masks = _joined(masks_of[self._slots[others]] + words, bits, end + int(many.max(initial=0)))
+
+        starts = np.flatnonzero(np.diff(self._lines[own], prepend=-1))
+        sizes, of_pair = np.diff(starts, append=len(own)), self._texts[own[starts]]
+        reads, union = masks_of[self._slots[own]], np.zeros_like(full)
+        order = np.lexsort((-sizes, many[of_pair]))
+        for group in np.split(order, np.flatnonzero(np.diff(many[of_pair[order]])) + 1):
+            width = np.arange(many[of_pair[group[:1]]].sum())[:, None]
+            begin = 0
+            while begin < len(group):
+                most = _TABLE // (len(width) * int(sizes[group[begin]]))
+                lanes = group[begin : begin + min(_LANES, max(1, most))]
+                begin += len(lanes)
+                lengths = np.searchsorted(-sizes[lanes], -np.arange(sizes[lanes[0]]))
+                steps = [masks[reads[starts[lanes[:n]] + step] + width] for step, n in enumerate(lengths)]
+                at = (np.cumsum(many) - many)[of_pair[lanes]] + width
+                np.bitwise_or.at(union, at, _matched(full[at], steps))
+        found: Bools = (union[places] & bits) != 0
+        return found
+
+
+def _joined(places: Ints, bits: Words, size: int) -> Words:
+    """The words of so many places, with all bits that belong there."""
+    words = np.zeros(size, np.uint64)
+    np.bitwise_or.at(words, places, bits)
+    return words
+
+
+def _matched(full: Words, steps: Sequence[Words]) -> Words:
+    """By lane (a column of words), the places of one longest common subsequence with each line, as the module says.
+
+    ``full``: all places of the reference; ``steps``: where each token of the answer's line stands, for those lanes, the
+    first ones, whose lines have it.
+    """
+    row, grown = full.copy(), []
+    for bits in steps:
+        before = row[:, : bits.shape[1]]
+        before[:] = (_sum(before, before & bits) | (before & ~bits)) & full[:, : bits.shape[1]]
+        grown.append(full[:, : bits.shape[1]] ^ before)
+    inner = within = full & _shifted(full, 1)  # places that are not the last ones of their lines
+    shifts: list[tuple[int, Words]] = []
+    while within.any():
+        shift = 1 << len(shifts)
+        shifts.append((shift, within))
+        within = within & _shifted(within, shift)
+    matched, left = np.zeros_like(full), full
+    for bits, places in zip(reversed(steps), reversed(grown), strict=True):
+        some = (slice(None), slice(bits.shape[1]))
+        reached = left[some] & (bits | places)
+        for shift, mask in shifts:
+            reached |= _shifted(reached, shift) & mask[some]
+        hit = (reached ^ (_shifted(reached, 1) & inner[some])) & bits  # the highest reached of each line, if it matches
+        matched[some] |= hit
+        left[some] = reached ^ hit
+    return matched
+
+
+def _sum(one: Words, other: Words) -> Words:
+    total = one + other
+    carry = total < one
+    for above in range(1, len(total)):
+        total[above] += carry[above - 1]
+        carry[above] |= carry[above - 1] & (total[above] == 0)
+    return total
+
+
+def _shifted(words: Words, bits: int) -> Words:
+    """Each column's number, shifted to the right."""
+    whole, rest = divmod(bits, 64)
+    moved: Words = words >> np.uint64(rest)
+    if len(words) == 1:
+        return moved
+    moved[: len(words) - whole], moved[len(words) - whole :] = moved[whole:].copy(), 0
+    if rest:
+        moved[: len(words) - whole - 1] |= words[whole + 1 :] << np.uint64(64 - rest)
+    return moved
+
+
+def _ids_of(texts: Sequence[str], tokenizer: Tokenizer, stemmer: bool) -> Ints:
+    """The tokens of all texts as ids from 2, with ``_LINE`` where a line ends and ``_TEXT`` where a text does."""
+    from pyarrow import compute
+
     if tokenizer == "whitespace":
-        lines = map(str.split, normalize("NFC", text).split("\n"))
+        normal = [normalize("NFC", text) for text in texts]
+        line = "\0"
+        while any(line in text for text in normal):
+            line += "\0"
+        joined = f" {line}\0 ".join(["", *normal, ""]).replace("\n", f" {line} ")
+        tokens = compute.utf8_split_whitespace(_arrow_text(line + joined.rstrip(" ")))
     else:
-        lines = map(_ALPHANUMERICS.findall, text.lower().split("\n"))
-    return tuple(tuple(map(stemmed, tokens) if stemmer else tokens) for tokens in lines if tokens)
+        encoded = b"\xff".join([b"", *[text.lower().encode("utf-8", "surrogatepass") for text in texts], b""])
+        joined = encoded.translate(_TO_TOKENS).replace(b"|", b" | ").replace(b"#", b" # ").decode("ascii")
+        tokens = compute.ascii_split_whitespace(_arrow_text("|" + joined.rstrip(" ")))
+    found = tokens.values.dictionary_encode()
+    _, indices = found.indices.buffers()  # ``to_numpy`` would import pandas
+    ids = np.frombuffer(indices, np.int32, len(found.indices))[2:]  # the first two are there to have their ids
+    if not stemmer:
+        return ids.astype(np.int64)
+    stems: defaultdict[str, int] = defaultdict(count(2).__next__)
+    return np.array([_LINE, _TEXT, *(stems[_stemmed(token)] for token in found.dictionary.to_pylist()[2:])])[ids]
 
 
-def stemmed(token: str) -> str:
-    """The stem of ``token`` where it is long enough to be stemmed."""
+def _arrow_text(text: str) -> Any:
+    """An array of one text; ``pyarrow.array`` would import pandas."""
+    import pyarrow as pa
+
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        data = text.translate(_SURROGATES).encode()
+    return pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, len(data)], np.int32)), pa.py_buffer(data))
+
+
+def _stemmed(token: str) -> str:
     return stem(token) if len(token) >= _SHORTEST_STEMMED else token
 
 
-RougeKind = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
+def _slots(keys: Ints) -> Ints:
+    """The same number for equal keys, from 0, in the order of the keys."""
+    bits = len(keys).bit_length()
+    ordered = np.sort(keys << bits | np.arange(len(keys)))  # several times as fast as to sort only their places
+    ranks = np.cumsum(np.diff(ordered >> bits, prepend=ordered[:1] >> bits) != 0)
+    slots = np.empty(len(keys), np.int64)
+    slots[ordered & ((1 << bits) - 1)] = ranks
+    return slots
 
 
-class Overlap(NamedTuple):
-    """Matched units, and all units of either side."""
-
-    matched: int
-    answer_units: int
-    reference_units: int
-
-    @property
-    def precision(self) -> float:
-        """The share of the answer's units that match; 0.0 without units."""
-        return self.matched / self.answer_units if self.answer_units else 0.0
-
-    @property
-    def recall(self) -> float:
-        """The share of the reference's units that match; 0.0 without units."""
-        return self.matched / self.reference_units if self.reference_units else 0.0
-
-    @property
-    def f1(self) -> float:
-        """The harmonic mean of both; 0.0 where nothing matches."""
-        return harmonic_mean(self.precision, self.recall)
+def _pair_of(slots: Ints, pairs: Ints) -> Ints:
+    """The pair of each slot."""
+    found = np.zeros(int(slots.max(initial=-1)) + 1, np.int64)
+    found[slots] = pairs
+    return found
 
 
-def harmonic_mean(precision: float, recall: float) -> float:
-    """The harmonic mean of two shares; 0.0 where they are 0."""
-    return 2 * precision * recall / (precision + recall) if precision else 0.0
-
-
-def overlap(answer: str, reference: str, kind: RougeKind, tokenizer: Tokenizer, stemmer: bool) -> Overlap:
-    """The overlap of two texts; what several kinds need of the same texts is computed once.
-
-    >>> overlap("the cat sat", "the cat lay down", "rouge2", "whitespace", False)
-    Overlap(matched=1, answer_units=2, reference_units=3)
-    """
-    if kind == "rougeLsum":
-        lines, accepted = sentence_tokens(answer, tokenizer, stemmer), sentence_tokens(reference, tokenizer, stemmer)
-        return Overlap(_summary_hits(lines, accepted), sum(map(len, lines)), sum(map(len, accepted)))
-    tokens, others = tokens_of(answer, tokenizer, stemmer), tokens_of(reference, tokenizer, stemmer)
-    if kind == "rougeL":
-        return Overlap(_common(tokens, others), len(tokens), len(others))
-    n = int(kind[-1])
-    grams, expected = _ngrams(tokens, n), _ngrams(others, n)
-    matched = sum(min(grams[gram], expected[gram]) for gram in grams.keys() & expected.keys())
-    return Overlap(matched, max(0, len(tokens) - n + 1), max(0, len(others) - n + 1))
-
-
-@lru_cache(maxsize=16)
-def _ngrams(tokens: Tokens, n: int) -> Counter[Hashable]:
-    return Counter(tokens) if n == 1 else Counter(zip(*(tokens[start:] for start in range(n)), strict=False))
-
-
-@lru_cache(maxsize=8)
-def _common(tokens: Tokens, others: Tokens) -> int:
-    return LCSseq.similarity(tokens, others)
-
-
-@lru_cache(maxsize=8)
-def _summary_hits(lines: tuple[Tokens, ...], accepted: tuple[Tokens, ...]) -> int:
-    """Tokens of the reference's lines that the answer's lines match, each at most as often as it occurs there."""
-    if len(lines) == len(accepted) == 1:
-        return LCSseq.similarity(lines[0], accepted[0])
-    return clipped_matches(accepted, lines)
+def _counts(slots: Ints, answered: int, size: int) -> Ints:
+    """How often each slot occurs among the answers' units, which come first, and among the references'."""
+    return np.stack([np.bincount(side, minlength=size) for side in (slots[:answered], slots[answered:])])

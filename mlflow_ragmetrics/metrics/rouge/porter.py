@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-__all__ = ["stem"]
-
 _UNCHANGED = ("sky", "news", "howe", "inning", "outing", "canning", "proceed", "exceed", "succeed")
 _IRREGULAR = dict(zip(_UNCHANGED, _UNCHANGED, strict=True)) | {
     "skies": "sky",

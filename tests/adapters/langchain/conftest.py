@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
@@ -205,12 +203,6 @@ class Collected(list[tuple[Sample, dict[str, Score]]]):
     @property
     def samples(self) -> list[Sample]:
         return sorted((sample for sample, _ in self), key=lambda sample: sample.question or "")
-
-
-@pytest.fixture(autouse=True)
-def temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits on disk for a store is not found by other tests."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.fixture

@@ -986,7 +986,9 @@ def agent_with_a_structured_response() -> Any:
     return invoked(agent, {"messages": [HumanMessage(QUESTION)]})
 
 
-@program([A], needs="langchain", options={"tools": ["look_up"]}, shape="Of several tools, those named by `tools=[…]`")
+@program(
+    [A], needs="langchain", options={"contexts": ["look_up"]}, shape="Of several tools, those named by `contexts=[…]`"
+)
 def agent_with_chosen_tools() -> Any:
     from langchain.agents import create_agent
 

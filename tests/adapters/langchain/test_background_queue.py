@@ -14,12 +14,12 @@ MINE: contextvars.ContextVar[str] = contextvars.ContextVar("mine", default="nobo
 
 
 def queue_of(work: Any, **options: Any) -> BackgroundQueue[Any]:
-    return BackgroundQueue(work, **{"busy": lambda: False, "size": 1000, "when_full": "drop", "workers": 1, **options})
+    return BackgroundQueue(work, **{"busy": lambda: False, "size": 1000, **options})
 
 
 def test_many_threads_put_and_all_is_done_once() -> None:
     done: list[int] = []
-    tasks = queue_of(done.extend, workers=3, size=10, when_full="block")
+    tasks = queue_of(done.extend)
     threads = [threading.Thread(target=lambda k=k: [tasks.put(100 * k + i) for i in range(100)]) for k in range(5)]
     for thread in threads:
         thread.start()
@@ -47,9 +47,9 @@ def test_idle_threads_end_and_begin_again(monkeypatch: Any) -> None:
         tasks.put(number)
         assert tasks.wait(5)
         until = time.monotonic() + 5
-        while tasks._threads and time.monotonic() < until:
+        while tasks._thread and time.monotonic() < until:
             time.sleep(0.01)
-        assert not tasks._threads
+        assert not tasks._thread
     assert done == [0, 1, 2]
 
 

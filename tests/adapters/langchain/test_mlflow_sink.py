@@ -134,26 +134,6 @@ def test_a_dead_store_is_counted_and_named(
     assert handler.counts["unwritten"] == 0
 
 
-def test_a_full_buffer_drops_the_newest_and_counts_it(
-    suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def dead(*_: Any, **__: Any) -> Any:
-        raise MlflowException("no route to the server")
-
-    with mlflow.start_run() as run, rm.RagMetricsCallback(suite, buffer_size=3, spill=False) as handler:
-        with monkeypatch.context() as patch:
-            patch.setattr(mlflow.MlflowClient, "log_batch", dead)
-            for question in QUESTIONS[:5]:
-                plain.invoke(question, {"callbacks": [handler]})
-            assert not handler.flush(1.0)
-            counts = handler.counts
-            assert (counts["scored"], counts["written"], counts["unwritten"], counts["lost"]) == (5, 0, 3, 2)
-        assert handler.flush(30)
-        assert (handler.counts["written"], handler.counts["unwritten"], handler.counts["lost"]) == (3, 0, 2)
-    table = mlflow.load_table("rag_rows.json", [run.info.run_id])
-    assert sorted(table["question"]) == QUESTIONS[:3]
-
-
 def test_waiting_for_a_dead_store_is_no_busy_loop(suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     attempts: list[float] = []
 
@@ -187,14 +167,14 @@ def test_an_unreachable_server_neither_stops_nor_slows_the_chain(
 def test_one_dead_run_does_not_hold_up_another(suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow_ragmetrics.tracking.live import LiveRun
 
-    gate, begin = threading.Event(), LiveRun.begin
+    gate, write = threading.Event(), LiveRun._write
 
-    def hang(self: LiveRun, description: Any) -> None:
-        if self.run_id == "dead":
+    def hang(self: LiveRun) -> None:
+        if self.name == "dead":
             gate.wait(20)
-        begin(self, description)
+        write(self)
 
-    monkeypatch.setattr(LiveRun, "begin", hang)
+    monkeypatch.setattr(LiveRun, "_write", hang)
     dead = rm.RagMetricsCallback(suite, run_id="dead")
     with rm.RagMetricsCallback(suite) as alive:
         plain.invoke("why", {"callbacks": [dead, alive]})
@@ -209,12 +189,12 @@ def test_a_failure_that_nobody_expects_is_said_and_the_answer_waits(
 ) -> None:
     from mlflow_ragmetrics.tracking.live import LiveRun
 
-    def failing(live: LiveRun) -> None:
+    def failing(*_: Any) -> None:
         raise ZeroDivisionError("a fault of our own")
 
     with mlflow.start_run(), rm.RagMetricsCallback(suite) as handler:
         with monkeypatch.context() as patch:
-            patch.setattr(LiveRun, "publish", failing)
+            patch.setattr(LiveRun, "_publish", failing)
             plain.invoke("one", {"callbacks": [handler]})
             assert not handler.flush(2)
         assert "a fault of our own; it will be tried again" in caplog.text
@@ -226,20 +206,18 @@ def test_a_failure_that_nobody_expects_is_said_and_the_answer_waits(
 def test_a_run_that_hangs_does_not_hold_up_another(
     suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mlflow_ragmetrics.adapters.langchain import sink
     from mlflow_ragmetrics.tracking.live import LiveRun
 
     with mlflow.start_run() as stuck, mlflow.start_run(nested=True) as healthy:
         pass
-    goes_on, publish = threading.Event(), LiveRun.publish
+    goes_on, publish = threading.Event(), LiveRun._publish
 
-    def hanging(live: LiveRun) -> None:
-        if live.run_id == stuck.info.run_id:
+    def hanging(live: LiveRun, writer: RunWriter) -> None:
+        if live.name == stuck.info.run_id:
             assert goes_on.wait(60)
-        publish(live)
+        publish(live, writer)
 
-    monkeypatch.setattr(LiveRun, "publish", hanging)
-    monkeypatch.setattr(sink, "_PATIENCE", 0.2)
+    monkeypatch.setattr(LiveRun, "_publish", hanging)
     with rm.RagMetricsCallback(suite) as handler:
         for number in range(4):
             for run in (stuck, healthy):

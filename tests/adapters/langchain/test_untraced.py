@@ -49,11 +49,11 @@ def autolog() -> Iterator[None]:
     mlflow.langchain.autolog(disable=True)
 
 
-def judged(local: bool, plain: Any, scholar: Any, **options: Any) -> tuple[ModelJudge, Witness, list[str]]:
+def judged(local: bool, plain: Any, scholar: Any) -> tuple[ModelJudge, Witness, list[str]]:
     witness = Witness()
     judge = ModelJudge(scholar(), local=local)
     suite = rm.Suite(["answer_relevance"], judge=judge)
-    with rm.RagMetricsCallback(suite, sink=lambda *_: None, **options) as handler:
+    with rm.RagMetricsCallback(suite, sink=lambda *_: None) as handler:
         plain.batch(["question 1", "question 2"], {"callbacks": [witness, handler]})
     mlflow.flush_trace_async_logging()
     traces = mlflow.search_traces(["0"], return_type="list")
@@ -67,14 +67,6 @@ def test_judges_are_quiet(plain: Any, scholar: Any, local: bool) -> None:
     assert judge.asked == 2
     assert witness.calls == 2  # the chain's own model calls
     assert sorted(requests) == ['"question 1"', '"question 2"']
-
-
-def test_judges_are_traced_when_asked(plain: Any, scholar: Any) -> None:
-    _, witness, requests = judged(False, plain, scholar, trace_judge=True)
-
-    assert witness.calls == 2
-    assert len(requests) == 4
-    assert sum("judge this" in request for request in requests) == 2
 
 
 def test_a_quiet_judge_is_the_same_judge(scholar: Any) -> None:

@@ -91,10 +91,10 @@ def test_what_waits_on_disk_has_none_and_ones_own_function_gets_them(
     monkeypatch.setattr(RunWriter, "metrics", fail)
     seen: list[Any] = []
     with rm.RagMetricsCallback(
-        ["faithfulness"], texts=False, log=True, sink=lambda sample, _: seen.append(sample), spill=tmp_path / "spill"
+        ["faithfulness"], texts=False, log=True, sink=lambda sample, _: seen.append(sample)
     ) as handler:
         RunnableLambda(answer).invoke({"question": "Where is the zebraquestion?"}, {**CONFIG, "callbacks": [handler]})
         assert not handler.close(0.5)
-    assert any((tmp_path / "spill").iterdir())
-    assert found_in(tmp_path / "spill") == set()
+    assert any((tmp_path / "data" / "outbox").iterdir())
+    assert found_in(tmp_path / "data") == set()
     assert seen[0].question == "Where is the zebraquestion?"

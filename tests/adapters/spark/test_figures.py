@@ -9,6 +9,7 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
 from mlflow_ragmetrics.statistics import bootstrap_interval
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
 
@@ -20,7 +21,7 @@ pytestmark = needs_spark
 
 @pytest.mark.parametrize("preset", ["lexical", "white_paper", "retrieval"])
 def test_figures_equal_those_of_a_report(frame: Any, preset: str) -> None:
-    summary = rm.summarize_spark(rm.score_spark(frame, preset, name_prefix="v1_"))
+    summary = summarize_spark(score_spark(frame, preset, name_prefix="v1_"))
     report = rm.Suite.preset(preset, name_prefix="v1_").evaluate(RECORDS, progress=False)
     assert len(report.metrics) > 15
     assert summary.metrics == pytest.approx(dict(report.metrics), abs=1e-9)
@@ -32,7 +33,7 @@ def test_figures_equal_those_of_a_report(frame: Any, preset: str) -> None:
 
 
 def test_gates_are_those_of_a_report(frame: Any) -> None:
-    summary = rm.summarize_spark(rm.score_spark(frame, "white_paper"))
+    summary = summarize_spark(score_spark(frame, "white_paper"))
     with pytest.raises(rm.GateError, match=r"faithfulness/mean is .* reaches 0.1, but 24 of 30 rows were measured"):
         summary.check(faithfulness=0.1)
     summary.check(faithfulness=0.1, min_scored={"faithfulness": 0.8})
@@ -40,11 +41,12 @@ def test_gates_are_those_of_a_report(frame: Any) -> None:
 
 def test_intervals_of_many_rows_are_those_of_the_bootstrap(spark: Any) -> None:
     scored = spark.range(20_500).selectExpr(
-        "IF(id % 50 = 0, null, pow(pmod(xxhash64(id), 1000003) / 1000003, 3)) AS skewed", "'ok' AS skewed_status",
+        "IF(id % 50 = 0, null, pow(pmod(xxhash64(id), 1000003) / 1000003, 3)) AS skewed",
+        "IF(id % 50 = 0, 'skipped', 'ok') AS skewed_status",
         "'' AS skewed_reason", "CAST(id % 4 = 0 AS double) AS binary", "'ok' AS binary_status", "'' AS binary_reason",
         "404 AS http", "'ok' AS http_status", "skewed IS NOT NULL AS skewed_measured", "true AS binary_measured",
     )  # fmt: skip
-    figures = rm.summarize_spark(scored).metrics
+    figures = summarize_spark(scored).metrics
     rows = scored.select("skewed", "binary").limit(20_500).toPandas()
     for key in ("skewed", "binary"):
         interval = bootstrap_interval(rows[key].dropna().astype(float).tolist())
@@ -58,10 +60,10 @@ def test_figures_are_logged_without_a_row_being_collected(spark: Any) -> None:
     frame = spark.range(3000).selectExpr(
         "CAST(id AS string) AS id", f"array_join({noise}, ' ') AS answer", "'the number' AS reference"
     )
-    scored = rm.score_spark(frame, ["rouge"]).cache()
+    scored = score_spark(frame, ["rouge"]).cache()
     with pytest.raises(Exception, match="maxResultSize"):
         scored.collect()
-    run = mlflow.get_run(rm.log_spark(scored, ["rouge"], run_name="cluster"))
+    run = mlflow.get_run(log_spark(scored, ["rouge"], run_name="cluster"))
     assert run.data.metrics["rouge1_f1/n_scored"] == 3000
     assert run.data.params["n_rows"] == "3000"
     assert "rouge" in run.data.params["metrics"]
@@ -80,13 +82,13 @@ def test_intervals_over_groups_are_those_of_a_report(spark: Any, number: int) ->
         for turn in range(chat % 5 + 1)
     ]
     frame = spark.createDataFrame(records).selectExpr("*", "'ok' AS m_status", "'' AS m_reason", "true AS m_measured")
-    figures = rm.summarize_spark(frame, groups="chat").metrics
+    figures = summarize_spark(frame, groups="chat").metrics
     expected = rm.summarize([each["m"] for each in records], groups=[each["chat"] for each in records])
     names = {"ci_low", "ci_high", "n_groups", "design_effect"} | ({"few_groups"} & expected.keys())
     assert {name: figures[f"m/{name}"] for name in names} == pytest.approx({name: expected[name] for name in names})
     assert all(figures[f"m/{name}"] == pytest.approx(expected[name], abs=1e-9) for name in names)
     with pytest.raises(rm.InvalidOptionError, match="the frame has no column 'talk'"):
-        rm.summarize_spark(frame, groups="talk")
+        summarize_spark(frame, groups="talk")
 
 
 def test_which_part_failed_and_unbacked_words_are_columns(spark: Any) -> None:
@@ -100,7 +102,7 @@ def test_which_part_failed_and_unbacked_words_are_columns(spark: Any) -> None:
             ]
         )
     ]
-    scored = rm.score_spark(
+    scored = score_spark(
         spark.createDataFrame(
             rows, "id string, question string, answer string, reference string, contexts array<string>"
         ),
@@ -115,7 +117,7 @@ def test_which_part_failed_and_unbacked_words_are_columns(spark: Any) -> None:
     items = report.items[(report.items["id"] == "1") & (report.items["metric"] == "v1_faithfulness")]
     assert unbacked == items["unbacked"].tolist()
     assert unbacked[0]
-    summary = rm.summarize_spark(scored)
+    summary = summarize_spark(scored)
     counted = {name: value for name, value in report.metrics.items() if name.startswith("diagnosis/")}
     assert {name: value for name, value in summary.metrics.items() if name.startswith("diagnosis/")} == counted
     assert summary.notes == report.notes

@@ -8,6 +8,7 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from tests.test_measured import ROWS, STARVED_ROWS
 
@@ -24,7 +25,7 @@ SCHEMA = (
 def test_starved_rows_have_the_figures_and_marks_of_a_report(spark: Any, starve: str) -> None:
     rows = [{name: row.get(name) for name in ROWS[0]} for row in STARVED_ROWS[starve](ROWS)]
     frame = spark.createDataFrame(rows, SCHEMA).coalesce(1)
-    summary = rm.summarize_spark(rm.score_spark(frame, "white_paper"))
+    summary = summarize_spark(score_spark(frame, "white_paper"))
     try:
         report = rm.Suite.preset("white_paper").evaluate(rows, progress=False)
     except rm.MissingFieldError:
@@ -59,15 +60,15 @@ def test_a_judge_that_never_answered_is_said_in_the_run(spark: Any) -> None:
     frame = spark.createDataFrame([{name: row[name] for name in ROWS[0]} for row in ROWS], SCHEMA).coalesce(1)
     options: dict[str, Any] = {"judge": "openai:/local", "base_url": "http://127.0.0.1:9/v1", "api_key": "sk-none"}
     options |= {"attempts": 1, "timeout": 5.0}
-    scored = rm.score_spark(frame, ["answer_relevance"], workers=1, **options).cache()
-    summary = rm.summarize_spark(scored)
+    scored = score_spark(frame, ["answer_relevance"], workers=1, **options).cache()
+    summary = summarize_spark(scored)
     assert summary.incomplete is not None
     assert summary.incomplete.startswith("no judge answered; ")
     assert summary.banner[0].startswith("Not complete: no judge answered")
     assert "6 of 6 rows failed (answer_relevance)" in summary.banner[1]
     with pytest.raises(rm.GateError, match="not complete"):
         summary.check(answer_relevance=0.0)
-    run = mlflow.get_run(rm.log_spark(scored, ["answer_relevance"], **options))
+    run = mlflow.get_run(log_spark(scored, ["answer_relevance"], **options))
     assert run.info.status == "FAILED"
     assert run.data.tags["ragmetrics.status"].startswith("incomplete: no judge answered")
     assert run.data.metrics["answer_relevance/n_error"] == 6

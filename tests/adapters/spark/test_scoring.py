@@ -11,6 +11,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
+from mlflow_ragmetrics.spark import score_spark, spark_udf
 
 from .conftest import RECORDS
 from .needs import needs_spark
@@ -20,7 +21,7 @@ METRICS = ["lexical_groundedness", "faithfulness", "rouge", "context_recall"]
 
 
 def test_scores_equal_those_of_a_suite_and_columns_are_typed(frame: Any) -> None:
-    scored = rm.score_spark(frame, METRICS)
+    scored = score_spark(frame, METRICS)
     types = dict(scored.dtypes)
     assert (types["rank"], types["faithfulness"], types["faithfulness_1to5"]) == ("int", "double", "double")
     assert types["lexical_groundedness_passed"] == "boolean"
@@ -52,7 +53,7 @@ def test_names_of_other_libraries_ids_and_missing_contexts(spark: Any) -> None:
         "source_documents array<struct<page_content:string, metadata:map<string,string>>>, document_ids array<string>"
     )
     frame = spark.createDataFrame(rows, schema).coalesce(1)
-    scored = rm.score_spark(frame, ["faithfulness", "context_recall"])
+    scored = score_spark(frame, ["faithfulness", "context_recall"])
     assert "id" not in scored.columns
     found = {row["request_id"]: row for row in scored.collect()}
     assert found["a"]["faithfulness"] == 1.0
@@ -71,7 +72,7 @@ def test_columns_that_pass_through_stay_as_they_are(spark: Any) -> None:
         "CAST('+12000-01-01 00:00:00' AS timestamp) AS never, CAST(9007199254740993 AS bigint) AS number "
         "UNION ALL SELECT 'no', null, null, null, null"
     ).coalesce(1)
-    scored = rm.score_spark(frame, ["coherence"])
+    scored = score_spark(frame, ["coherence"])
     shown = scored.selectExpr("isnan(price)", "price IS NULL", "until", "CAST(never AS string)", "number", "coherence")
     first, second = (tuple(row) for row in shown.collect())
     assert first[:-1] == (True, False, datetime(9999, 12, 31), "+12000-01-01 00:00:00", 9007199254740993)
@@ -82,7 +83,7 @@ def test_columns_that_pass_through_stay_as_they_are(spark: Any) -> None:
 def test_a_suite_from_a_file(frame: Any, tmp_path: Path) -> None:
     path = tmp_path / "suite.yaml"
     path.write_text("metrics: [rouge, {rouge: {rouge_type: rougeL, measure: recall}}]\nlanguage: ru\n")
-    row = rm.score_spark(frame.select("answer", "reference"), str(path)).first()
+    row = score_spark(frame.select("answer", "reference"), str(path)).first()
     assert "из" in row["rouge1_f1_reason"]
     assert 0 < row["rougeL_recall"] <= 1
 
@@ -90,20 +91,20 @@ def test_a_suite_from_a_file(frame: Any, tmp_path: Path) -> None:
 def test_a_column_mapping_and_an_own_id(frame: Any) -> None:
     renamed = frame.selectExpr("answer as said", "reference as wanted", "concat('r', rank) as key").where("rank = 3")
     columns = {"id": "key", "answer": "said", "reference": "wanted"}
-    scored = rm.score_spark(renamed, ["rouge"], columns=columns)
+    scored = score_spark(renamed, ["rouge"], columns=columns)
     assert "id" not in scored.columns
     assert scored.first()["rouge1_f1"] == rm.score("rouge", RECORDS[3]).value
 
 
 def test_the_plan_is_one_narrow_step(frame: Any) -> None:
-    scored = rm.score_spark(frame.select("answer", "reference"), ["rouge"])
+    scored = score_spark(frame.select("answer", "reference"), ["rouge"])
     plan = scored._jdf.queryExecution().executedPlan().toString()
     assert "MapInArrow" in plan
     assert plan.count("Exchange") == 1, "the test's own repartition"
 
 
 def test_a_registered_udf(spark: Any, frame: Any) -> None:
-    spark.udf.register("ragmetrics", rm.spark_udf(["rouge", "faithfulness"]))
+    spark.udf.register("ragmetrics", spark_udf(["rouge", "faithfulness"]))
     frame.selectExpr(
         "*", "transform(contexts, c -> struct(c AS text, 'i' AS id)) AS documents"
     ).createOrReplaceTempView("answers")
@@ -117,8 +118,8 @@ def test_a_registered_udf(spark: Any, frame: Any) -> None:
 
 def test_a_udf_leaves_a_task_at_least_one_call(spark: Any) -> None:
     with pytest.raises(InvalidOptionError, match="shared by 2 tasks"):
-        rm.spark_udf(["faithfulness"], judge="endpoints:/judge", concurrency=1)
-    rm.spark_udf(["faithfulness"], judge="endpoints:/judge", concurrency=1, workers=1)
+        spark_udf(["faithfulness"], judge="endpoints:/judge", concurrency=1)
+    spark_udf(["faithfulness"], judge="endpoints:/judge", concurrency=1, workers=1)
 
 
 def test_inside_a_model_of_mlflow(spark: Any, frame: Any, tmp_path: Path) -> None:
@@ -146,12 +147,12 @@ def pyspark_struct(*names: str) -> Any:
 
 def test_what_cannot_be_used_is_refused(frame: Any) -> None:
     with pytest.raises(InvalidOptionError, match="cannot be sent"):
-        rm.score_spark(frame, rm.Suite(["rouge"]))
+        score_spark(frame, rm.Suite(["rouge"]))
     with pytest.raises(InvalidOptionError, match="said"):
-        rm.score_spark(frame, ["rouge"], columns={"answer": "said"})
+        score_spark(frame, ["rouge"], columns={"answer": "said"})
     with pytest.raises(InvalidOptionError, match="already has a column 'rouge1_f1'"):
-        rm.score_spark(frame.selectExpr("*", "1.0 as rouge1_f1"), ["rouge"])
+        score_spark(frame.selectExpr("*", "1.0 as rouge1_f1"), ["rouge"])
     with pytest.raises(InvalidOptionError, match=r"already has a column 'ID'; map it: columns={'id': 'ID'}"):
-        rm.score_spark(frame.selectExpr("*", "rank as ID"), ["rouge"])
+        score_spark(frame.selectExpr("*", "rank as ID"), ["rouge"])
     with pytest.raises(MissingFieldError, match="reference"):
-        rm.score_spark(frame.select("answer"), ["rouge"])
+        score_spark(frame.select("answer"), ["rouge"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.spark import score_spark
 from tests.judges.misbehaving_server import Fault, Script, misbehaving_server
 
 from .needs import needs_spark
@@ -32,7 +32,7 @@ def judged(frame: Any, server: Script, **options: Any) -> list[Any]:
 
 def scored_by(frame: Any, server: Script, **options: Any) -> Any:
     given = {"judge": "openai:/local", "base_url": server.url, "api_key": "sk-test-0123456789abcdef"}
-    return rm.score_spark(frame, ["correctness"], **given, **options)
+    return score_spark(frame, ["correctness"], **given, **options)
 
 
 def statuses(rows: list[Any]) -> list[str]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.spark.recipe import Recipe, suite_of
 from mlflow_ragmetrics.adapters.spark.scoring import Scoring
+from mlflow_ragmetrics.spark import score_spark
 
 from .needs import needs_spark
 
@@ -67,7 +68,7 @@ def test_each_process_makes_the_suite_once_for_all_its_partitions(spark: Any) ->
     frame = spark.range(0, 80, 1, 8).selectExpr("CAST(id AS string) AS answer", "spark_partition_id() AS part")
     made_in: dict[float, set[float]] = defaultdict(set)
     parts_of: dict[float, set[int]] = defaultdict(set)
-    for row in rm.score_spark(frame, [process, made]).collect():
+    for row in score_spark(frame, [process, made]).collect():
         made_in[row["process"]].add(row["made"])
         parts_of[row["process"]].add(row["part"])
     assert 1 <= len(made_in) <= 2
@@ -91,8 +92,7 @@ def test_a_bad_record_and_a_failing_metric_are_rows_with_errors(spark: Any) -> N
         "UNION ALL SELECT 'c', CAST(X'FFFE' AS string), null UNION ALL SELECT 'd', null, array()"
     ).coalesce(1)
     found = {
-        row["id"]: row
-        for row in rm.score_spark(frame, [fragile, "coherence"]).selectExpr("* EXCEPT (answer)").collect()
+        row["id"]: row for row in score_spark(frame, [fragile, "coherence"]).selectExpr("* EXCEPT (answer)").collect()
     }
     assert [found[each]["fragile_status"] for each in "abcd"] == ["ok", "error", "error", "skipped"]
     assert found["b"]["fragile_reason"] == "ZeroDivisionError: by design"
@@ -103,6 +103,6 @@ def test_a_bad_record_and_a_failing_metric_are_rows_with_errors(spark: Any) -> N
 @on_spark
 def test_a_column_of_the_wrong_kind_fails_the_metrics_that_need_it(spark: Any) -> None:
     frame = spark.sql("SELECT 'Paris.' AS answer, 'Paris.' AS reference, array(struct(1 AS page)) AS contexts")
-    row = rm.score_spark(frame, ["faithfulness", "rouge"]).first()
+    row = score_spark(frame, ["faithfulness", "rouge"]).first()
     assert (row["faithfulness_status"], row["rouge1_f1"]) == ("error", 1.0)
     assert "a chunk without `text`" in row["faithfulness_reason"]

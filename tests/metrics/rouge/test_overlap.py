@@ -1,31 +1,71 @@
-"""Tokens and lines of ROUGE."""
+"""The counts of many pairs are those of each pair alone; those of long lines equal ``rouge_score``."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from rouge_score.tokenizers import DefaultTokenizer
+from rouge_score.rouge_scorer import RougeScorer
 
-from mlflow_ragmetrics.metrics.rouge.overlap import sentence_tokens, tokens_of
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.metrics.rouge import overlap
+from mlflow_ragmetrics.metrics.rouge.overlap import overlaps
 
-
-@given(st.text())
-def test_alphanumerics_equal_rouge_score(text: str) -> None:
-    for stemmer in (False, True):
-        assert list(tokens_of(text, "rouge_score", stemmer)) == DefaultTokenizer(stemmer).tokenize(text)
-
-
-@pytest.mark.parametrize("text", ["was has as is", "gas gases", "his this bus buses"])
-def test_short_words_are_not_stemmed_as_in_rouge_score(text: str) -> None:
-    assert list(tokens_of(text, "rouge_score", True)) == DefaultTokenizer(True).tokenize(text)
+KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+MODES = (("whitespace", False), ("rouge_score", False), ("rouge_score", True))
+WORDS = st.sampled_from(["a", "b", "c", "running", "runs", "Été", "|", "#", "\0", "\0\0", "x-y", "\xa0", "\x1f", ".\n"])
+TEXT = st.lists(st.one_of(WORDS, st.text(max_size=3)), max_size=25).map(" ".join)
 
 
-def test_whitespace_of_any_script_and_nothing_else() -> None:
-    assert tokens_of("A\u3000b,\u00a0C\x0bd", "whitespace", False) == ("A", "b,", "C", "d")
-    assert tokens_of("e\u0301", "whitespace", False) == ("\u00e9",)
+@given(st.lists(st.tuples(TEXT, TEXT), min_size=2, max_size=20), st.sampled_from(KINDS), st.sampled_from(MODES))
+@settings(max_examples=60, deadline=None)
+def test_many_pairs_are_counted_as_each_alone(pairs, kind, mode):
+    assert_counted(pairs, kind, *mode)
 
 
-def test_lines_without_tokens_are_none() -> None:
-    assert sentence_tokens("a b\n \n\nc\r\n", "whitespace", False) == (("a", "b"), ("c",))
-    assert sentence_tokens("a\n—\nb", "rouge_score", False) == (("a",), ("b",))
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_of_all_lengths_stand_side_by_side(kind):
+    texts = [" ".join("abcdefg"[i * j % 7] + "\n" * (i % 5 == j % 11) for j in range(i * i)) for i in range(24)]
+    texts += ["", "\n\n", "word " * 2000]
+    pairs = [(texts[i], texts[(5 * i + 3) % len(texts)]) for i in range(len(texts))]
+    assert_counted(pairs, kind, "whitespace", False)
+    assert overlaps([], [], kind, "whitespace", False).tolist() == [[], [], []]
+
+
+def test_lines_of_any_length_in_many_blocks(monkeypatch):
+    generator = np.random.default_rng(1)
+
+    def text() -> str:
+        lines = [" ".join(generator.choice(list("abcdefghijkl"), generator.integers(0, 150))) for _ in range(5)]
+        return "\n".join(lines[: generator.integers(1, 6)])
+
+    pairs = [(text(), text()) for _ in range(10)]
+    monkeypatch.setattr(overlap, "_TOGETHER", 2000)
+    monkeypatch.setattr(overlap, "_TABLE", 5000)
+    for kind in KINDS:
+        scorer = RougeScorer([kind])
+        found = overlaps(*zip(*pairs, strict=True), kind, "rouge_score", False).T
+        for pair, (matched, own, others) in zip(pairs, found, strict=True):
+            expected = scorer.score(pair[1], pair[0])[kind]
+            assert (matched / own, matched / others) == pytest.approx(expected[:2], abs=1e-12), kind
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_lone_surrogate_is_a_token_like_others(mode):
+    counts = overlaps(["a \ud800 b\nc"], ["\ud800 c\nb \ud801"], "rougeLsum", *mode)
+    assert counts.T.tolist() == ([[3, 4, 4]] if mode[0] == "whitespace" else [[2, 3, 2]])
+
+
+def test_texts_that_are_too_long_are_an_error_and_no_number():
+    long = {"id": "long", "answer": "a\n" * 40_000, "reference": "a b\n" * 20_000}
+    short = {"id": "short", "answer": "a b", "reference": "a b"}
+    report = rm.Suite(["rougeLsum_f1", "rougeL_f1"]).evaluate([long, short], progress=False)
+    assert report.table["rougeLsum_f1_status"].tolist() == ["error", "ok"]
+    assert "131,072 characters" in report.table["rougeLsum_f1_reason"][0]
+    assert report.table["rougeL_f1_status"].tolist() == ["ok", "ok"]
+
+
+def assert_counted(pairs, kind, tokenizer, stemmer):
+    found = overlaps(*zip(*pairs, strict=True), kind, tokenizer, stemmer).T.tolist()
+    assert found == [overlaps([own], [other], kind, tokenizer, stemmer).T.tolist()[0] for own, other in pairs]

@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.rows.conversation import tool_chunks
+from mlflow_ragmetrics.rows.messages import tool_chunks
 
 CALL = AIMessage("Let me look that up.", tool_calls=[{"name": "look_up", "args": {}, "id": "1"}])
 RESULT = ToolMessage("The lighthouse is 29 m tall.", tool_call_id="1", name="look_up")

@@ -1,0 +1,121 @@
+"""Numbers, dates and units as they are written in English and Russian."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+CURRENCY_SIGNS = frozenset("$€£₽")
+
+_ONES = """zero ноль|one один одна одно одного одной одним|two два две двух двум двумя|three три трёх трех трём трем
+    тремя|four четыре четырёх четырех четырем четырьмя|five пять пяти пятью|six шесть шести шестью|seven семь семи семью
+    |eight восемь восьми восьмью|nine девять девяти девятью|ten десять десяти десятью|eleven одиннадцать одиннадцати
+    |twelve двенадцать двенадцати|thirteen тринадцать тринадцати|fourteen четырнадцать четырнадцати
+    |fifteen пятнадцать пятнадцати|sixteen шестнадцать шестнадцати|seventeen семнадцать семнадцати
+    |eighteen восемнадцать восемнадцати|nineteen девятнадцать девятнадцати"""
+_TENS = """|ten|twenty двадцать двадцати|thirty тридцать тридцати|forty сорок сорока|fifty пятьдесят пятидесяти
+    |sixty шестьдесят шестидесяти|seventy семьдесят семидесяти|eighty восемьдесят восьмидесяти|ninety девяносто"""
+_HUNDREDS = """|сто ста|двести двухсот|триста трёхсот трехсот|четыреста четырёхсот четырехсот|пятьсот пятисот
+    |шестьсот шестисот|семьсот семисот|восемьсот восьмисот|девятьсот девятисот"""
+_VALUES = {
+    word: step * place
+    for step, spelled in ((1, _ONES), (10, _TENS), (100, _HUNDREDS))
+    for place, words in enumerate(spelled.split("|"))
+    for word in words.split()
+}
+
+SCALES = {"hundred": 100}
+for _value, _spelled in (
+    (1_000, "thousand thousands k тысяча тысячи тысяч тысячу тыс"),
+    (1_000_000, "million millions mn mln миллион миллиона миллионов млн"),
+    (1_000_000_000, "billion billions bn миллиард миллиарда миллиардов млрд"),
+    (1_000_000_000_000, "trillion trillions триллион триллиона триллионов трлн"),
+):
+    SCALES.update(dict.fromkeys(_spelled.split(), _value))
+
+SPELLED = frozenset(_VALUES) | {word for word in SCALES if len(word) > 3 and word != "hundred"}
+
+ORDINALS = {
+    "1st": "first", "2nd": "second", "3rd": "third", "4th": "fourth", "5th": "fifth",
+    "6th": "sixth", "7th": "seventh", "8th": "eighth", "9th": "ninth", "10th": "tenth",
+}  # fmt: skip
+
+_MONTH_NAMES = """january jan январь января январе янв|february feb февраль февраля феврале фев
+    |march mar март марта марте|april apr апрель апреля апреле апр|may май мая мае|june jun июнь июня июне
+    |july jul июль июля июле|august aug август августа августе авг
+    |september sep sept сентябрь сентября сентябре сен|october oct октябрь октября октябре окт
+    |november nov ноябрь ноября ноябре ноя|december dec декабрь декабря декабре дек"""
+MONTHS = {word: place for place, words in enumerate(_MONTH_NAMES.split("|"), start=1) for word in words.split()}
+
+# Units that a number may have, written in full, by what they measure; other spellings are synonyms.
+UNITS = {
+    "share": "percent point процент",
+    "money": "dollar euro rouble pound cent доллар евро рубль",
+    "temperature": "celsius fahrenheit градус",
+    "length": "kilometer meter centimeter millimeter mile foot inch yard километр метр сантиметр",
+    "mass": "kilogram gram milligram microgram pound ounce ton килограмм грамм миллиграмм тонна",
+    "volume": "liter milliliter tablespoon teaspoon cup pint quart gallon литр",
+    "time": "second minute hour day week month year decade century секунда минута час день неделя месяц год век",
+    "speed": "kph mph",
+    "power": "watt kilowatt megawatt",
+    "area": "acre hectare гектар",
+}
+
+# Abbreviations that are units only behind a number.
+UNITS_BEHIND_NUMBERS = {"m": "meter", "mi": "mile", "g": "gram", "l": "liter", "h": "hour", "м": "метр", "г": "год"}
+
+_DATE = re.compile(r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})|(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+
+
+def canonical_number(digits: str, scale: int = 1) -> str:
+    """The value of ``digits`` times ``scale`` in one spelling: "1,200.50" is "1200.5", "1.5" million "1500000".
+
+    A comma groups thousands or, in any other place, is a decimal sign. Times and versions ("10:30", "1.2.3") stay.
+    """
+    digits = digits.replace(" ", "")
+    text = digits.replace(",", "") if _GROUPED.fullmatch(digits) else digits.replace(",", ".")
+    whole, dot, decimals = text.partition(".")
+    if not whole.isdecimal() or not (decimals.isdecimal() or not dot):
+        return text
+    if len(whole) > 15:
+        return text
+    if scale == 1 and not decimals.strip("0"):
+        return str(int(whole))
+    value = round(float(text) * scale, 9)
+    return str(int(value)) if value == int(value) else f"{value:.9f}".rstrip("0")
+
+
+def read_date(text: str) -> tuple[str, str, str] | None:
+    """Day, month and year of "2018-05-19" or "19.05.2018", else ``None``."""
+    match = _DATE.fullmatch(text)
+    if match is None:
+        return None
+    day, month, year = match["d"] or match["d2"], match["m"] or match["m2"], match["y"] or match["y2"]
+    return (str(int(day)), str(int(month)), year) if 1 <= int(month) <= 12 else None
+
+
+def spelled_number(words: Sequence[str]) -> tuple[int, int]:
+    """The number that the first words spell, and how many words it takes: ("two", "hundred", "men") is (200, 2).
+
+    Nothing spelled is (0, 0). "one" alone is a pronoun as often as a number and is left to the caller.
+    """
+    total = current = taken = 0
+    previous = 0
+    for place, word in enumerate(words):
+        unit, scale = _VALUES.get(word), SCALES.get(word)
+        if unit is not None:
+            if previous and not (previous > unit and previous >= 20):
+                break
+            current, previous, taken = current + unit, unit or 1, place + 1
+        elif scale is not None and (taken or scale > 100):
+            if scale == 100:
+                current, previous = max(current, 1) * 100, 100
+            else:
+                total, current, previous = total + max(current, 1) * scale, 0, scale
+            taken = place + 1
+        elif word == "and" and previous >= 100:
+            continue
+        else:
+            break
+    return total + current, taken

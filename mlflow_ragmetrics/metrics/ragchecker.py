@@ -1,0 +1,450 @@
+"""The claims of answer and reference, compared with the other text and with each passage, as RAGChecker does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mlflow_ragmetrics.core.metric import metric
+from mlflow_ragmetrics.core.question import Against, Finding, Role, Steps, together
+from mlflow_ragmetrics.core.sample import Message
+from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.metrics.answer_states import Indistinct, States, has_context, states_of, without_context
+from mlflow_ragmetrics.metrics.claims import Verified, Warnings, joined, to_do, verified_claims
+from mlflow_ragmetrics.text.messages import Text, say
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts of one row; ``indistinct`` is the metric's option of that name."""
+
+    answer: str | None
+    reference: str
+    contexts: Sequence[str]
+    question: str | None
+    history: Sequence[Message] | None
+    indistinct: Indistinct
+
+    @cached_property
+    def states(self) -> States:
+        """The states of answer and reference."""
+        return states_of(self.answer, self.reference, self.indistinct)
+
+    def unusable(self, *, answer_too: bool) -> Score | None:
+        """The score of a row that has nothing to check: no passage, a reference or an answer that states nothing."""
+        if not has_context(self.contexts):
+            return without_context("skip", None, self.states.details("no_context"))
+        if self.states.reference == "indistinct":
+            return self.unscored("indistinct_reference")
+        if answer_too and self.states.answer == "indistinct":
+            return self.unscored("indistinct_answer")
+        return None
+
+    def unscored(self, rule: str, checked: CheckedClaims | None = None) -> Score:
+        """No score, by a rule whose sentence stands under ``checked.<rule>``."""
+        checked = checked or CheckedClaims()
+        details = self.states.details(rule, no_context=False)
+        return Score(reason=say(f"checked.{rule}"), items=checked.items, details=details, warnings=checked.warnings)
+
+    def verified(self, role: Role, against: Against) -> Steps[Verified]:
+        """The claims of the text of ``role`` with the verdicts of the passages, or of the other text."""
+        texts = {"answer": self.answer or "", "reference": self.reference}
+        passages = self.contexts if against == "contexts" else (texts[against],)
+        return verified_claims(
+            texts[role], passages, role=role, against=against, question=self.question, history=self.history
+        )
+
+
+@dataclass(frozen=True)
+class CheckedClaims:
+    """The claims of one text: the other text's verdicts on them, and as evidence the passages that hold them.
+
+    A claim without evidence is held by no passage; evidence without a number is that of a judge that does not say
+    which passage it was.
+    """
+
+    items: tuple[Item, ...] = ()
+    warnings: Warnings = ()
+
+    @classmethod
+    def of(cls, role: Role, by_other: Verified, by_passages: Verified) -> CheckedClaims:
+        """What other text and passages say of the claims of the text of ``role``, joined."""
+        items = tuple(_joined(role, *each) for each in zip(by_other.items, by_passages.items, strict=True))
+        return cls(items, tuple(dict.fromkeys((*by_other.warnings, *by_passages.warnings))))
+
+
+def _joined(role: Role, by_other: Item, by_passages: Item) -> Item:
+    evidence: tuple[Evidence, ...] = ()
+    if by_passages.verdict == "SUPPORTED":
+        evidence = by_passages.evidence or (Evidence(),)
+    reason = say("joined", first=say(f"claim.of_{role}"), second=_where(evidence))
+    if by_other.reason:
+        reason = say("joined", first=reason, second=by_other.reason)
+    return by_other.changed(reason=reason, evidence=evidence)
+
+
+def _where(evidence: Sequence[Evidence]) -> Text:
+    numbers = held_by(evidence)
+    if not evidence:
+        return say("checked.not_held")
+    if not numbers:
+        return say("checked.held_somewhere")
+    return say("checked.held", n=len(numbers), passages=", ".join(map(str, numbers)))
+
+
+def held_by(evidence: Iterable[Evidence]) -> list[int]:
+    """The numbers of the passages, each once, in order."""
+    return sorted({each.chunk for each in evidence if each.chunk is not None})
+
+
+def is_right(item: Item) -> bool:
+    """Whether the other text supports the claim."""
+    return item.verdict == "SUPPORTED"
+
+
+def is_held(item: Item) -> bool:
+    """Whether a passage holds the claim."""
+    return bool(item.evidence)
+
+
+Counted = Callable[[Item, Sequence[int]], bool]
+"""Whether a claim of the answer counts; the numbers are those of the passages that hold a fact of the reference."""
+
+
+def rate_of_answer(
+    texts: Texts, code: str, counted: Counted, *, by_relevance: bool = False, faults: bool = True
+) -> Steps[Score]:
+    """The share of the answer's claims that are ``counted``; the sentence stands under ``checked.<code>``.
+
+    ``faults``: those that count are to be corrected, and the reason names them.
+    ``by_relevance``: it matters which passages hold a fact of the reference, which is then asked as well. Unscored:
+    nothing to check, and where it matters a judge that does not say which passages hold a wrong claim or a fact.
+    """
+    found = texts.unusable(answer_too=True)
+    if found is not None:
+        return found
+    programs = [texts.verified("answer", "contexts"), texts.verified("answer", "reference")]
+    if by_relevance:
+        programs.append(texts.verified("reference", "contexts"))
+    verified = yield from together(*programs)
+    checked = CheckedClaims.of("answer", verified[1], verified[0])
+    if not checked.items:
+        return texts.unscored("no_claims", checked)
+    relevant: list[int] = []
+    if by_relevance:
+        facts = [item for item in verified[2].items if is_right(item)]
+        wrong = [item for item in checked.items if is_held(item) and not is_right(item)]
+        if not all(held_by(item.evidence) for item in (*facts, *wrong)):
+            return texts.unscored("unnamed_passages", checked)
+        relevant = held_by(each for item in facts for each in item.evidence)
+    found_claims = [item for item in checked.items if counted(item, relevant)]
+    number = len(found_claims)
+    counts: Mapping[str, Any] = {
+        "counted": number,
+        "total": len(checked.items),
+        "right": sum(map(is_right, checked.items)),
+        "held": sum(map(is_held, checked.items)),
+        **({"relevant_passages": len(relevant)} if by_relevance else {}),
+    }
+    return Score(
+        value=number / len(checked.items),
+        reason=joined(
+            say(f"checked.{code}", n=len(checked.items), counted=number),
+            to_do("not_in_reference", [item.text for item in found_claims]) if faults else None,
+        ),
+        items=checked.items,
+        details=texts.states.details("judged", counts, no_context=False),
+        warnings=checked.warnings,
+    )
+
+
+def reference_facts(texts: Texts) -> Steps[CheckedClaims]:
+    """The facts of the reference, with the answer's verdicts; an answer that states nothing is not asked about."""
+    if texts.states.answer == "indistinct":
+        by_passages = yield from texts.verified("reference", "contexts")
+        unstated = Verified(by_passages.claims, (Finding("NEUTRAL"),) * len(by_passages.claims))
+        return CheckedClaims.of("reference", unstated, by_passages)
+    sides = yield from together(texts.verified("reference", "contexts"), texts.verified("reference", "answer"))
+    return CheckedClaims.of("reference", sides[1], sides[0])
+
+
+@metric(higher_is_better=False, source="RAGChecker")
+def hallucination_rate(
+    answer: str,
+    reference: str,
+    contexts: Sequence[str],
+    question: str | None = None,
+    history: Sequence[Message] | None = None,
+    *,
+    indistinct: Indistinct = "rules",
+) -> Steps[Score]:
+    """Share of the answer's claims that neither a passage nor the reference supports; lower is better.
+
+    Formula: claims of the answer that neither ``contexts`` nor the reference support / claims of the answer. 0 to 1.
+    Each claim is an item: the reference's verdict on it, and as evidence every passage that holds it. Beside
+    ``faithfulness`` and ``factual_correctness`` it costs no question.
+
+    Unscored: nothing was retrieved; answer or reference is a non-answer; the answer makes no claims; answer, reference
+    or contexts missing.
+
+    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Source: Ru et al., "RAGChecker", 2024, hallucination.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> record = {
+    ...     "answer": "The tower is red. The bridge is green.",
+    ...     "reference": "The tower is red.",
+    ...     "contexts": ["The tower is red."],
+    ... }
+    >>> rm.score("hallucination_rate", record).reason
+    '1 of 2 claims of the answer is in no passage, and the reference
+    does not support it. Leave out or correct what the reference does not
+    support: “The bridge is green.”'
+    """
+    texts = Texts(answer, reference, contexts, question, history, indistinct)
+    return (
+        yield from rate_of_answer(texts, "hallucination_rate", lambda item, _: not is_held(item) and not is_right(item))
+    )
+
+
+@metric(higher_is_better=None, source="RAGChecker")
+def self_knowledge(
+    answer: str,
+    reference: str,
+    contexts: Sequence[str],
+    question: str | None = None,
+    history: Sequence[Message] | None = None,
+    *,
+    indistinct: Indistinct = "rules",
+) -> Steps[Score]:
+    """Share of the answer's claims that are right though no passage holds them: what the model knew by itself.
+
+    Formula: claims of the answer that the reference supports and ``contexts`` do not / claims of the answer. 0 to 1;
+    neither side is better: it helps where retrieval fails, and shows that the model does not keep to the passages.
+    Items and costs are those of ``hallucination_rate``.
+
+    Unscored: nothing was retrieved; answer or reference is a non-answer; the answer makes no claims; answer, reference
+    or contexts missing.
+
+    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Source: Ru et al., "RAGChecker", 2024, self-knowledge.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> record = {
+    ...     "answer": "The tower is red. The bridge is green.",
+    ...     "reference": "The tower is red. The bridge is green.",
+    ...     "contexts": ["The tower is red."],
+    ... }
+    >>> rm.score("self_knowledge", record).value
+    0.5
+    """
+    texts = Texts(answer, reference, contexts, question, history, indistinct)
+    return (
+        yield from rate_of_answer(
+            texts, "self_knowledge", lambda item, _: not is_held(item) and is_right(item), faults=False
+        )
+    )
+
+
+@metric(higher_is_better=False, source="RAGChecker")
+def noise_sensitivity_relevant(
+    answer: str,
+    reference: str,
+    contexts: Sequence[str],
+    question: str | None = None,
+    history: Sequence[Message] | None = None,
+    *,
+    indistinct: Indistinct = "rules",
+) -> Steps[Score]:
+    """Share of the answer's claims that are wrong and come from a passage with facts of the reference.
+
+    Formula: claims of the answer that the reference does not support and a relevant passage does / claims of the
+    answer; lower is better. A passage is relevant when it supports a claim of the reference. 0 to 1. Each claim is an
+    item: the reference's verdict on it, and as evidence every passage that holds it. Beside ``faithfulness``,
+    ``factual_correctness`` and ``fact_recall(target="reference")`` it costs no question. A reference that says less
+    than a good answer may makes true claims count as wrong.
+
+    Unscored: nothing was retrieved; answer or reference is a non-answer; the answer makes no claims; a judge that does
+    not say which passages support a claim; answer, reference or contexts missing.
+
+    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Source: Ru et al., "RAGChecker", 2024, relevant noise sensitivity.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> record = {
+    ...     "answer": "The tower is red. The bridge is green.",
+    ...     "reference": "The tower is red.",
+    ...     "contexts": ["The tower is red. The bridge is green."],
+    ... }
+    >>> rm.score("noise_sensitivity_relevant", record).value
+    0.5
+    """
+    texts = Texts(answer, reference, contexts, question, history, indistinct)
+    return (yield from rate_of_answer(texts, "noise_sensitivity_relevant", _from_relevant, by_relevance=True))
+
+
+@metric(higher_is_better=False, source="RAGChecker")
+def noise_sensitivity_irrelevant(
+    answer: str,
+    reference: str,
+    contexts: Sequence[str],
+    question: str | None = None,
+    history: Sequence[Message] | None = None,
+    *,
+    indistinct: Indistinct = "rules",
+) -> Steps[Score]:
+    """Share of the answer's claims that are wrong and come from passages without any fact of the reference alone.
+
+    Formula: claims of the answer that the reference does not support, no relevant passage does either, and an
+    irrelevant one does / claims of the answer; lower is better. A passage is relevant when it supports a claim of the
+    reference. 0 to 1. Items and costs are those of ``noise_sensitivity_relevant``.
+
+    Unscored: nothing was retrieved; answer or reference is a non-answer; the answer makes no claims; a judge that does
+    not say which passages support a claim; answer, reference or contexts missing.
+
+    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Source: Ru et al., "RAGChecker", 2024, irrelevant noise sensitivity.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> record = {
+    ...     "answer": "The tower is red. The bridge is green.",
+    ...     "reference": "The tower is red.",
+    ...     "contexts": ["The tower is red.", "The bridge is green."],
+    ... }
+    >>> rm.score("noise_sensitivity_irrelevant", record).value
+    0.5
+    """
+    texts = Texts(answer, reference, contexts, question, history, indistinct)
+    return (yield from rate_of_answer(texts, "noise_sensitivity_irrelevant", _from_irrelevant, by_relevance=True))
+
+
+def _from_relevant(item: Item, relevant: Sequence[int]) -> bool:
+    return not is_right(item) and bool(set(held_by(item.evidence)).intersection(relevant))
+
+
+def _from_irrelevant(item: Item, relevant: Sequence[int]) -> bool:
+    return is_held(item) and not is_right(item) and not _from_relevant(item, relevant)
+
+
+@metric(source="RAGChecker")
+def context_utilization(
+    answer: str,
+    reference: str,
+    contexts: Sequence[str],
+    question: str | None = None,
+    history: Sequence[Message] | None = None,
+    *,
+    indistinct: Indistinct = "rules",
+) -> Steps[Score]:
+    """Share of the reference's facts in the passages that the answer states: what generation makes of retrieval.
+
+    Formula: facts of the reference that a passage holds and the answer states / facts of the reference that a passage
+    holds. 0 to 1. Each fact is an item: the answer's verdict on it, and as evidence every passage that holds it. Beside
+    ``factual_correctness`` and ``fact_recall(target="reference")`` it costs no question.
+
+    Unscored: no passage holds a fact (RAGChecker gives 0.0, which would blame generation for retrieval), nothing was
+    retrieved, the reference is a non-answer or states no facts; answer, reference or contexts missing. A non-answer
+    states none of the facts.
+
+    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Source: Ru et al., "RAGChecker", 2024, context utilization.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> record = {
+    ...     "answer": "The tower is red.",
+    ...     "reference": "The tower is red. It opened in 1889.",
+    ...     "contexts": ["The tower is red.", "The tower opened in 1889."],
+    ... }
+    >>> rm.score("context_utilization", record).reason
+    'The answer states 1 of 2 facts that the passages hold. State what the
+    answer lacks: “It opened in 1889.”'
+    """
+    texts = Texts(answer, reference, contexts, question, history, indistinct)
+    found = texts.unusable(answer_too=False)
+    if found is not None:
+        return found
+    facts = yield from reference_facts(texts)
+    held = [item for item in facts.items if is_held(item)]
+    if not held:
+        return texts.unscored("nothing_held" if facts.items else "no_facts", facts)
+    stated = sum(map(is_right, held))
+    counts = {"stated": stated, "held": len(held), "total": len(facts.items)}
+    return Score(
+        value=stated / len(held),
+        reason=joined(
+            say("checked.context_utilization", n=len(held), stated=stated),
+            to_do("not_in_answer", [item.text for item in held if not is_right(item)]),
+        ),
+        items=facts.items,
+        details=texts.states.details("judged", counts, no_context=False),
+        warnings=facts.warnings,
+    )
+
+
+@metric(source="RAGChecker")
+def relevant_chunk_precision(
+    reference: str,
+    contexts: Sequence[str],
+    answer: str | None = None,
+    question: str | None = None,
+    history: Sequence[Message] | None = None,
+    *,
+    indistinct: Indistinct = "rules",
+) -> Steps[Score]:
+    """Share of the retrieved passages that hold a fact of the reference.
+
+    Formula: passages that support at least one claim of the reference / passages. 0 to 1. Each passage is an item,
+    RELATED or UNRELATED, with the quote. It judges retrieval alone, whatever the answer says (``chunk_precision`` goes
+    by the answer). Beside ``fact_recall(target="reference")`` it costs no question.
+
+    Unscored: nothing was retrieved; the reference is a non-answer or states no facts; a judge that does not say which
+    passages support a fact; reference or contexts missing.
+
+    Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text).
+    Source: Ru et al., "RAGChecker", 2024, context precision.
+
+    Example:
+    >>> import mlflow_ragmetrics as rm
+    >>> record = {
+    ...     "reference": "The tower is red.",
+    ...     "contexts": ["The tower is red.", "It rains in Oslo."],
+    ... }
+    >>> rm.score("relevant_chunk_precision", record).reason
+    '1 of 2 passages holds a fact of the reference.'
+    """
+    texts = Texts(answer, reference, contexts, question, history, indistinct)
+    found = texts.unusable(answer_too=False)
+    if found is not None:
+        return found
+    facts = yield from texts.verified("reference", "contexts")
+    supported = [item for item in facts.items if is_right(item)]
+    if not facts.items or not all(held_by(item.evidence) for item in supported):
+        rule = "unnamed_passages" if facts.items else "no_facts"
+        return texts.unscored(rule, CheckedClaims(warnings=facts.warnings))
+    items = tuple(_chunk(number, text, supported) for number, text in enumerate(contexts, 1))
+    related = sum(item.verdict == "RELATED" for item in items)
+    counts = {"related": related, "unrelated": len(items) - related, "total": len(items)}
+    return Score(
+        value=related / len(items),
+        reason=say("checked.relevant_chunk_precision", n=len(items), related=related),
+        items=items,
+        details=texts.states.details("judged", counts, no_context=False),
+        warnings=facts.warnings,
+    )
+
+
+def _chunk(number: int, text: str, facts: Sequence[Item]) -> Item:
+    """A passage with the facts that it holds."""
+    held = [item for item in facts if number in held_by(item.evidence)]
+    if not held:
+        return Item("chunk", text, "UNRELATED", evidence=(Evidence(chunk=number),))
+    quotes = tuple(each for item in held for each in item.evidence if each.chunk == number)
+    reason = say("checked.facts", n=len(held), first=held[0].text)
+    return Item("chunk", text, "RELATED", reason, evidence=quotes)

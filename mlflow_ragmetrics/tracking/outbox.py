@@ -1,0 +1,414 @@
+"""The outbox: scored answers that wait for MLflow, as rows of an SQLite file that all processes of a user share.
+
+Each answer belongs to one run, known by its id or, until it is made, by a name. Of the processes that use a run, one at
+a time writes its answers. A process is in ``processes`` while it uses a run, with the numbers of answers that it
+accepted and settled: this tells how many answers a killed process had not scored.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import sqlite3
+import stat
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from mlflow_ragmetrics.core.json_text import as_json
+from mlflow_ragmetrics.forks import after_fork
+from mlflow_ragmetrics.tracking.run import is_alive
+from mlflow_ragmetrics.tracking.writer import this_process
+
+_BUSY_SECONDS = 10.0
+_SILENCE = 600.0
+_CHUNK = 200
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, store TEXT, experiment TEXT, suite TEXT, name TEXT, run_id TEXT,
+    writer TEXT DEFAULT '', figures TEXT DEFAULT 'null', mark TEXT, losses TEXT DEFAULT '{}', UNIQUE (store, name));
+CREATE TABLE IF NOT EXISTS processes (
+    process TEXT, run INTEGER, accepted INTEGER DEFAULT 0, settled INTEGER DEFAULT 0, seen REAL,
+    PRIMARY KEY (process, run));
+CREATE TABLE IF NOT EXISTS answers (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER, process TEXT, measured INTEGER DEFAULT 0,
+    told INTEGER DEFAULT 0, listed INTEGER DEFAULT 0, withheld INTEGER DEFAULT 0, attempts INTEGER DEFAULT 0,
+    came REAL, content TEXT);
+CREATE TABLE IF NOT EXISTS lines (number INTEGER PRIMARY KEY, run INTEGER, name TEXT, columns TEXT, content TEXT);
+CREATE INDEX IF NOT EXISTS answers_of_run ON answers (run);
+CREATE INDEX IF NOT EXISTS lines_of_run ON lines (run, name);
+"""
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where a service makes its run: the tracking URI, the store with its path resolved, the experiment, the suite."""
+
+    uri: str
+    store: str
+    experiment: str
+    suite: str
+
+
+class Waiting(NamedTuple):
+    """An answer that is not written whole, and how often its feedback was refused."""
+
+    number: int
+    content: dict[str, Any]
+    attempts: int
+
+
+class Lines(NamedTuple):
+    """Rows of the table ``name``."""
+
+    name: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+class Outbox:
+    """The rows in the file ``path``. A forked process opens it again.
+
+    Changes are not synced to the disk: rows outlive a killed process, not a machine that loses power.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._of_parents: list[sqlite3.Connection] = []
+        self._open()
+        after_fork(self._reopen)
+
+    def _open(self) -> None:
+        self._lock = threading.RLock()
+        self._counting = threading.Lock()
+        self._uncounted: Counter[int] = Counter()
+        self._db = _connected(self.path, _BUSY_SECONDS)
+        self._counter = _connected(self.path, 0.0)
+        self._counter.execute("PRAGMA wal_autocheckpoint = 0")  # a checkpoint would hold up the chain's thread
+
+    def _reopen(self) -> None:
+        self._of_parents += [self._db, self._counter]  # SQLite does not allow a child to close them
+        self._open()
+
+    def prepare(self) -> None:
+        """Make the tables; ``sqlite3.DatabaseError`` if the file is damaged."""
+        (found,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise sqlite3.DatabaseError(found)
+        self._db.execute("PRAGMA auto_vacuum = FULL")  # what is deleted is not left in the file
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.executescript(_SCHEMA)
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._db as db:
+            db.execute("BEGIN IMMEDIATE")
+            yield db
+
+    def _rows(self, query: str, *values: object) -> list[Any]:
+        with self._lock:
+            return self._db.execute(query, values).fetchall()
+
+    def join(self, home: Home, name: str, run_id: str | None) -> int:
+        """The number of the run of that name, which this process uses from now on."""
+        with self._changing() as db:
+            insert = "INSERT INTO runs (store, experiment, suite, name, run_id) VALUES (?, ?, ?, ?, ?)"
+            values = (home.store, home.experiment, home.suite, name, run_id)
+            db.execute(f"{insert} ON CONFLICT DO NOTHING", values)
+            query = "SELECT number FROM runs WHERE store = ? AND name = ?"
+            number = int(db.execute(query, (home.store, name)).fetchone()[0])
+            self._enter(number)
+        return number
+
+    def adopt(self, home: Home) -> list[tuple[str, str | None]]:
+        """Name and id of the runs of this store, experiment and suite whose processes have all ended.
+
+        They belong to this process from now on.
+        """
+        with self._changing() as db:
+            query = "SELECT number, name, run_id FROM runs WHERE store = ? AND experiment = ? AND suite = ?"
+            found = db.execute(query, (home.store, home.experiment, home.suite)).fetchall()
+            left = [each for each in found if not self._is_used(each[0])]
+            for number, _, _ in left:
+                self._enter(number)
+        return [(name, run_id) for _, name, run_id in left]
+
+    def _enter(self, number: int) -> None:
+        self._absorb_ended(number)
+        insert = "INSERT INTO processes (process, run, seen) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+        self._db.execute(insert, (this_process(), number, time.time()))
+
+    def _is_used(self, number: int) -> bool:
+        found = self._rows("SELECT process, seen FROM processes WHERE run = ?", number)
+        return any(_lives(process, seen) for process, seen in found)
+
+    def _absorb_ended(self, number: int) -> None:
+        """Count what ended processes had accepted and never scored, and forget the processes."""
+        for process, accepted, unscored, seen in self._unscored("WHERE run = ?", number):
+            if not _lives(process, seen):
+                self._leave(number, process, {"seen": accepted, "killed": unscored})
+                if unscored:
+                    _logger.warning(
+                        "%d answers were lost: process %s was ended before they were scored", unscored, process
+                    )
+
+    def _unscored(self, where: str, *values: object) -> list[tuple[str, int, int, float]]:
+        kept = "(SELECT count(*) FROM answers WHERE process = p.process AND run = p.run)"
+        query = f"SELECT process, accepted, max(0, accepted - settled - {kept}), seen FROM processes p {where}"
+        return self._rows(query, *values)
+
+    def _leave(self, number: int, process: str, losses: Mapping[str, int]) -> None:
+        self._add_losses(number, losses)
+        self._db.execute("DELETE FROM processes WHERE process = ? AND run = ?", (process, number))
+
+    def _add_losses(self, number: int, losses: Mapping[str, int]) -> None:
+        total = dict(Counter(self.run(number, "losses")) + Counter(losses))
+        self._db.execute("UPDATE runs SET losses = ? WHERE number = ?", (as_json(total), number))
+
+    def leave(self, number: int) -> bool:
+        """This process no longer uses the run; True if no other process does."""
+        with self._changing():
+            for _, accepted, unscored, _ in self._unscored("WHERE process = ? AND run = ?", this_process(), number):
+                self._leave(number, this_process(), {"seen": accepted, "unscored": unscored})
+            self._absorb_ended(number)
+            return not self._is_used(number)
+
+    def left(self, store: str) -> tuple[int, int]:
+        """How many answers wait in runs of a store that no process uses, and how many ended processes never scored."""
+        runs = [number for (number,) in self._rows("SELECT number FROM runs WHERE store = ?", store)]
+        left = [number for number in runs if not self._is_used(number)]
+        unscored = sum(each[2] for number in left for each in self._unscored("WHERE run = ?", number))
+        return sum(map(self.waiting, left)), unscored
+
+    def forget(self, number: int) -> None:
+        """Remove all rows of the run, unless answers wait or a process uses it."""
+        with self._changing() as db:
+            if not self._is_used(number) and not self.waiting(number):
+                for table, column in (("answers", "run"), ("lines", "run"), ("runs", "number")):
+                    db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))
+
+    def accept(self, number: int) -> None:
+        """Count an answer to come. This never waits: while the file is in use, the count stays in memory."""
+        with self._counting, suppress(sqlite3.Error):
+            self._uncounted[number] += 1
+            self._count(self._counter, number)
+
+    def _count(self, db: sqlite3.Connection, number: int) -> None:
+        statement = (
+            "INSERT INTO processes (process, run, accepted, seen) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET accepted = accepted + excluded.accepted, seen = excluded.seen"
+        )
+        db.execute(statement, (this_process(), number, self._uncounted[number], time.time()))
+        del self._uncounted[number]
+
+    def settle(self, number: int, losses: Mapping[str, int], settled: int) -> None:
+        """Add to the losses of the run; nothing comes of ``settled`` answers that were accepted."""
+        with self._changing() as db:
+            self._add_losses(number, losses)
+            self._settle(db, number, settled)
+
+    def _settle(self, db: sqlite3.Connection, number: int, count: int) -> None:
+        update = "UPDATE processes SET settled = settled + ? WHERE process = ? AND run = ?"
+        db.execute(update, (count, this_process(), number))
+
+    def append(self, number: int, content: str) -> int:
+        """Keep a scored answer that was accepted; returns its number."""
+        with self._changing() as db:
+            with self._counting:
+                if self._uncounted[number]:
+                    self._count(db, number)
+            insert = "INSERT INTO answers (run, process, came, content) VALUES (?, ?, ?, ?)"
+            return int(db.execute(insert, (number, this_process(), time.time(), content)).lastrowid or 0)
+
+    def take_written(self, number: int) -> dict[int, int]:
+        """The answers of this process that are done, which are deleted: 0 for a written one.
+
+        1 if its feedback was withheld, 2 if it could not be read.
+        """
+        with self._changing() as db:
+            mine = "run = ? AND process = ? AND told AND listed"
+            found = db.execute(
+                f"SELECT number, withheld FROM answers WHERE {mine}", (number, this_process())
+            ).fetchall()
+            db.execute(f"DELETE FROM answers WHERE {mine}", (number, this_process()))
+            self._settle(db, number, len(found))
+        return dict(found)
+
+    def waiting(self, number: int) -> int:
+        """How many answers of the run are not written."""
+        ((count,),) = self._rows("SELECT count(*) FROM answers WHERE run = ? AND NOT (told AND listed)", number)
+        return int(count)
+
+    def take_lease(self, number: int) -> bool:
+        """Whether this process is now the one that writes into the run."""
+        with self._changing() as db:
+            query = "SELECT writer, seen FROM runs LEFT JOIN processes ON process = writer AND run = number"
+            ((writer, seen),) = self._rows(f"{query} WHERE number = ?", number)
+            if writer and writer != this_process() and _lives(writer, seen or 0.0):
+                return False
+            db.execute("UPDATE runs SET writer = ? WHERE number = ?", (this_process(), number))
+            return True
+
+    def end_lease(self, number: int) -> None:
+        """Let another process write into the run."""
+        with self._changing() as db:
+            update = "UPDATE runs SET writer = '' WHERE number = ? AND writer = ?"
+            db.execute(update, (number, this_process()))
+
+    def run(self, number: int, column: str) -> Any:
+        """What is kept of a run: its ``run_id``, ``mark``, or, as JSON, its ``figures`` and ``losses``."""
+        ((value,),) = self._rows(f"SELECT {column} FROM runs WHERE number = ?", number)
+        return json.loads(value) if column in ("figures", "losses") else value
+
+    def note_run(self, number: int, run_id: str) -> None:
+        """The run has been made."""
+        with self._changing() as db:
+            db.execute("UPDATE runs SET run_id = ? WHERE number = ?", (run_id, number))
+
+    def answers(self, number: int, *, measured: bool, after: int = 0) -> list[Waiting]:
+        """The oldest answers that lack metrics or, if ``measured``, feedback."""
+        which = "measured AND NOT told" if measured else "NOT measured"
+        query = f"SELECT number, content, attempts FROM answers WHERE run = ? AND number > ? AND {which}"
+        found = self._rows(f"{query} ORDER BY number LIMIT {_CHUNK}", number, after)
+        return [Waiting(answer, json.loads(text), attempts) for answer, text, attempts in found]
+
+    def note_measured(
+        self,
+        number: int,
+        answers: Collection[int],
+        figures: Mapping[str, Any],
+        lines: Sequence[Lines],
+        losses: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """The store has the metrics of these answers; ``lines`` are to be in the run's tables."""
+        with self._changing() as db:
+            self._add_losses(number, losses)
+            db.executemany("UPDATE answers SET measured = 1 WHERE number = ?", [(each,) for each in answers])
+            insert = "INSERT INTO lines (run, name, columns, content) VALUES (?, ?, ?, ?)"
+            db.executemany(insert, [(number, n, as_json(columns), as_json(rows)) for n, columns, rows in lines if rows])
+            db.execute("UPDATE runs SET figures = ? WHERE number = ?", (as_json(figures), number))
+
+    def note_told(self, answer: int, *, withheld: bool) -> None:
+        """The feedback of an answer is on its trace, or ``withheld``."""
+        with self._changing() as db:
+            update = "UPDATE answers SET told = 1, withheld = ?, content = NULL WHERE number = ?"
+            db.execute(update, (withheld, answer))
+
+    def note_unreadable(self, number: int, answer: int) -> None:
+        """An answer cannot be written."""
+        with self._changing() as db:
+            db.execute(
+                "UPDATE answers SET measured = 1, told = 1, listed = 1, withheld = 2 WHERE number = ?", (answer,)
+            )
+            self._add_losses(number, {"lost": 1})
+
+    def note_refused(self, answer: int) -> None:
+        """The feedback of an answer was refused once more."""
+        with self._changing() as db:
+            db.execute("UPDATE answers SET attempts = attempts + 1 WHERE number = ?", (answer,))
+
+    def unlisted(self, number: int) -> tuple[int, int, float]:
+        """How many answers have metrics and are not in the run's tables, the last of them, and when the first came."""
+        query = "SELECT count(*), max(number), min(came) FROM answers WHERE run = ? AND measured AND NOT listed"
+        ((count, last, came),) = self._rows(query, number)
+        return int(count), int(last or 0), float(came or 0.0)
+
+    def note_listed(self, number: int, last: int, mark: str) -> None:
+        """The run's tables hold the answers up to ``last``; the run's tag says ``mark``."""
+        with self._changing() as db:
+            db.execute("UPDATE answers SET listed = 1 WHERE run = ? AND measured AND number <= ?", (number, last))
+            db.execute("UPDATE runs SET mark = ? WHERE number = ?", (mark, number))
+
+    def columns(self, number: int, name: str) -> list[str]:
+        """The columns of a table of the run, in the order in which they came."""
+        query = "SELECT columns FROM lines WHERE run = ? AND name = ? GROUP BY columns ORDER BY min(number)"
+        found = [json.loads(columns) for (columns,) in self._rows(query, number, name)]
+        return list(dict.fromkeys(column for columns in found for column in columns))
+
+    def lines(self, number: int, name: str) -> Iterator[Lines]:
+        """The rows of a table of the run, in order."""
+        query = "SELECT number, columns, content FROM lines WHERE run = ? AND name = ? AND number > ? ORDER BY number"
+        last = 0
+        while found := self._rows(f"{query} LIMIT 1", number, name, last):
+            ((last, columns, content),) = found
+            yield Lines(name, json.loads(columns), json.loads(content))
+
+
+def _connected(path: Path, timeout: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
+
+
+def _lives(process: str, seen: float) -> bool:
+    """Whether a process is there; one of another machine, if it was seen within the last ten minutes."""
+    machine, _, name = process.partition(" ")
+    if machine == platform.node() and os.name == "posix":
+        return is_alive(name)
+    return time.time() - seen < _SILENCE
+
+
+def outbox_folder() -> Path:
+    """The folder ``outbox`` in ``RAGMETRICS_OUTBOX``, by default in the user's data folder."""
+    given = os.environ.get("RAGMETRICS_OUTBOX")
+    if not given:
+        from platformdirs import user_data_dir
+
+        given = user_data_dir("mlflow_ragmetrics", appauthor=False)
+    return Path(given, "outbox").absolute()
+
+
+def open_outbox() -> Outbox:
+    """The outbox of this user; one for this process alone, with a warning, if there can be none in its folder."""
+    return _opened(outbox_folder())
+
+
+@lru_cache
+def _opened(folder: Path) -> Outbox:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+        if os.name == "posix" and (found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077):
+            raise PermissionError("other users can reach the folder")
+        return _prepared(folder / "outbox.db")
+    except (OSError, sqlite3.Error) as error:
+        own = Path(tempfile.mkdtemp(prefix="ragmetrics-"))
+        _logger.warning(
+            "no outbox in %s (%s): answers that wait for MLflow are in %s, for this process only", folder, error, own
+        )
+        return _prepared(own / "outbox.db")
+
+
+def _prepared(path: Path) -> Outbox:
+    """The outbox in the file ``path``; a damaged file is set aside."""
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # the answers quote texts: for the owner alone
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            outbox = Outbox(path)
+            outbox.prepare()
+            return outbox
+        except sqlite3.OperationalError as error:  # another process is making the same file
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        except sqlite3.DatabaseError as error:
+            if time.monotonic() > until:
+                raise
+            aside = f"{path}.damaged-{time.time_ns()}"
+            _logger.warning("the outbox %s is damaged (%s): it is now %s, and a new one begins", path, error, aside)
+            for suffix in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    os.replace(f"{path}{suffix}", f"{aside}{suffix}")
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))

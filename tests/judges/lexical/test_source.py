@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlflow_ragmetrics.judges.lexical.source import split_claims
+
+
+@pytest.mark.parametrize(
+    ("text", "claims"),
+    [
+        ("Dr. J. F. Kennedy lived in the U.S. in 1917. He took vitamin C. It cost $1.5 million.", 3),
+        ("It cost 2.5 dollars, e.g. on Monday; nobody ever knew why.", 2),
+        ("He was born in 1920, and he died in 1980.", 2),
+        ("Apples, pears and plums are fruit.", 1),
+        ("Here are the steps:\n1. Mix the dough.\n2. Bake it.\n- Eat it.", 3),
+        ("Он родился 5 мая 1920 г. в Москве. Работал, т. е. писал книги.", 2),
+        ("Paris", 1),
+        ("...", 0),
+        ("", 0),
+        ("日本の首都は東京です。人口は多い。", 2),
+    ],
+)
+def test_claims_are_sentences_list_items_and_safe_clauses(text, claims):
+    assert len(split_claims(text)) == claims
+
+
+def test_citations_and_emphasis_are_removed():
+    assert split_claims("**Paris** is the capital [1][2].") == ("Paris is the capital.",)
+
+
+def test_questions_and_lead_ins_are_not_claims_unless_alone():
+    assert split_claims("It is blue. Do you want more?") == ("It is blue.",)
+    assert split_claims("Do you want more?") == ("Do you want more?",)
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "Let me know if you need more.",
+        "The passages do not mention the price.",
+        "It is not possible to determine the price.",
+        "В тексте это не указано.",
+    ],
+)
+def test_courtesies_and_remarks_about_the_passages_are_not_claims(remark):
+    assert split_claims(f"The sky is blue.\n{remark}") == ("The sky is blue.",)
+
+
+@given(st.text(alphabet=st.sampled_from("ab A.?!\n;,1-")))
+def test_claims_are_pieces_of_the_text(text):
+    assert all(claim and claim in text for claim in split_claims(text))

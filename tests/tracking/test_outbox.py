@@ -1,0 +1,125 @@
+"""The outbox: rows that outlive a process, runs that belong to one service, a file that never stops a service."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlflow_ragmetrics.tracking import outbox as module
+from mlflow_ragmetrics.tracking.outbox import Home, Lines, Outbox, open_outbox
+
+HOME = Home("sqlite:///a.db", "sqlite:////a.db", "id 1", "suite")
+_KILLED = """
+import os, signal, sys
+from mlflow_ragmetrics.tracking.outbox import Home, open_outbox
+outbox = open_outbox()
+number = outbox.join(Home(*sys.argv[1:5]), sys.argv[5], None)
+for _ in range(5):
+    outbox.accept(number)
+for _ in range(2):
+    outbox.append(number, "{}")
+outbox.settle(number, {"dropped": 1}, 1)
+outbox.take_lease(number)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(autouse=True)
+def outbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outbox:
+    monkeypatch.setenv("RAGMETRICS_OUTBOX", str(tmp_path / "data"))
+    return open_outbox()
+
+
+def killed(home: Home, name: str) -> None:
+    """A process that used a run of that name is killed: of five answers two were scored, one was dropped."""
+    command = [sys.executable, "-c", _KILLED, home.uri, home.store, home.experiment, home.suite, name]
+    subprocess.run(command, timeout=120, check=False)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL")
+def test_what_a_killed_process_left_goes_to_the_same_service_only(outbox: Outbox) -> None:
+    killed(HOME, "first")
+    assert outbox.left(HOME.store) == (2, 2)
+    for other in ({"store": "sqlite:////b.db"}, {"experiment": "id 2"}, {"suite": "another"}):
+        assert outbox.adopt(Home(**{**vars(HOME), **other})) == []
+    assert outbox.adopt(HOME) == [("first", None)]
+    assert outbox.adopt(HOME) == []  # it is ours now
+    number = outbox.join(HOME, "first", None)
+    assert outbox.run(number, "losses") == {"dropped": 1, "killed": 2, "seen": 5}
+    assert outbox.take_lease(number)
+    assert [each.number for each in outbox.answers(number, measured=False)] == [1, 2]
+
+
+def test_an_answer_is_deleted_once_it_is_written(outbox: Outbox) -> None:
+    number = outbox.join(HOME, "run", "run")
+    answers = [outbox.append(number, '{"a": 1}') for _ in range(2)]
+    lines = Lines("rows.json", ["id"], [["x"], ["y"]])
+    outbox.note_measured(number, answers, {"step": 2}, [lines])
+    outbox.note_told(answers[0], withheld=False)
+    outbox.note_told(answers[1], withheld=True)
+    assert (outbox.waiting(number), outbox.take_written(number)) == (2, {})
+    outbox.note_listed(number, answers[1], "mark")
+    assert (outbox.waiting(number), outbox.take_written(number)) == (0, {answers[0]: 0, answers[1]: 1})
+    assert (list(outbox.lines(number, "rows.json")), outbox.columns(number, "rows.json")) == ([lines], ["id"])
+    outbox.forget(number)
+    assert outbox.run(number, "mark") == "mark"  # this process still uses it
+    assert outbox.leave(number)
+    outbox.forget(number)
+    assert list(outbox.lines(number, "rows.json")) == []
+
+
+def test_accepting_waits_for_nobody(outbox: Outbox) -> None:
+    number = outbox.join(HOME, "run", None)
+    other = Outbox(outbox.path)
+    with other._changing():
+        outbox.accept(number)  # not kept yet
+        assert outbox.left(HOME.store) == (0, 0)
+    outbox.accept(number)
+    ((accepted,),) = outbox._rows("SELECT accepted FROM processes")
+    assert accepted == 2
+
+
+@pytest.mark.parametrize("content", [b"no database" * 1000, None], ids=["garbage", "cut off"])
+def test_a_damaged_file_is_set_aside(content: bytes | None, outbox: Outbox, caplog: pytest.LogCaptureFixture) -> None:
+    outbox.join(HOME, "run", None)
+    outbox._db.close()
+    outbox._counter.close()
+    path = outbox.path
+    path.write_bytes(content if content is not None else path.read_bytes()[:5000])
+    module._opened.cache_clear()
+    again = open_outbox()
+    assert again.path == path
+    assert again.join(HOME, "run", None) == 1
+    assert caplog.text.count("is damaged") == 1
+    assert len(list(path.parent.glob("outbox.db.damaged-*[0-9]"))) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="rights of POSIX")
+def test_others_cannot_reach_it(outbox: Outbox, caplog: pytest.LogCaptureFixture) -> None:
+    folder = outbox.path.parent
+    assert [stat.S_IMODE(path.stat().st_mode) & 0o077 for path in (folder, *folder.iterdir())] == [0] * 4
+    folder.chmod(0o777)
+    module._opened.cache_clear()
+    assert open_outbox().path.parent != folder
+    assert caplog.text.count("other users can reach the folder") == 1
+
+
+def test_a_folder_that_cannot_be_made_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RAGMETRICS_OUTBOX", str(tmp_path / "file"))
+    assert open_outbox().join(HOME, "run", None) == 1
+    assert "for this process only" in caplog.text
+
+
+def test_by_default_it_is_in_the_users_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAGMETRICS_OUTBOX")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert module.outbox_folder().name == "outbox"
+    assert module.outbox_folder().parent.name == "mlflow_ragmetrics"
