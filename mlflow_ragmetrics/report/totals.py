@@ -36,7 +36,7 @@ class Totals:
         self.kept_all = True  # whether the report of these totals holds all their rows
         self.failures = Failures()
         self._metrics = {key: _MetricTotals() for key in keys}
-        self._retrieval = RetrievalCounts()
+        self._retrieval: RetrievalCounts | None = None
         for row in rows:
             self.add(row)
 
@@ -47,7 +47,9 @@ class Totals:
 
     def add_scores(self, scores: Mapping[str, Score]) -> None:
         """Take the scores of one more row."""
-        self._retrieval.add(scores)
+        if any("gold_docs_count" in score.details for score in scores.values()):
+            self._retrieval = self._retrieval or RetrievalCounts()
+            self._retrieval.add(scores)
         for key, score in scores.items():
             if key not in self._metrics:
                 self._metrics[key] = _MetricTotals()
@@ -92,7 +94,7 @@ class Totals:
                 own |= self._metrics[key].figures()
                 scaled = {f"{key}_1to5/mean": own.pop("1to5")} if "1to5" in own else {}
                 figures |= {f"{key}/{name}": float(value) for name, value in own.items()} | scaled
-        return figures | self._retrieval.figures(figures)
+        return figures | (self._retrieval.figures(figures) if self._retrieval else {})
 
 
 class _MetricTotals:
