@@ -170,7 +170,7 @@ def test_a_run_is_described_and_what_a_user_wrote_stays(report: rm.Report) -> No
 
 def test_steps_are_the_history_of_versions(report: rm.Report) -> None:
     run_id = report.log(step=0)
-    replace(report, rows=report.rows[:2], totals=None).log(run_id=run_id, step=1)
+    replace(report, rows=report.rows[:2]).log(run_id=run_id, step=1)
     history = MlflowClient().get_metric_history(run_id, "faithfulness/n_scored")
     assert [(point.step, point.value) for point in history] == [(0, 3), (1, 2)]
 
