@@ -44,8 +44,6 @@ from mlflow_ragmetrics.text.messages import Text, check_language, counted, rende
 if TYPE_CHECKING:
     from mlflow_ragmetrics.judges.chat.plan import Plan, Plans
 
-__all__ = ["Suite", "SuiteKeywords", "SuiteLike", "SuiteOverrides", "is_suite_file"]
-
 SuiteLike = Union["Suite", Path, MetricLike, Iterable[MetricLike], Mapping[str, Any]]
 """What ``Suite.of`` takes."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
 
-__all__ = ["JudgeLike", "Panel", "judges_of"]
-
 _URI = re.compile(r"[A-Za-z][\w-]+:\S")
 JudgeLike = Union[str, Judge, Any]
 

@@ -18,8 +18,6 @@ from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_intervals
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
 
-__all__ = ["Totals", "group_marks"]
-
 _DOUBTS = frozenset(DOUBTS.values())
 _STATUS_COUNTS = {"ok": "n_scored", "skipped": "n_skipped", "error": "n_error"}
 

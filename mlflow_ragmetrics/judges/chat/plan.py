@@ -17,8 +17,6 @@ from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.limits import tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import known_task, no_task, placeholder_of, request_of, task_of
 
-__all__ = ["FEWEST_CLAIMS", "MOST_CLAIMS", "Plan", "PlanJudge", "Plans"]
-
 FEWEST_CLAIMS, MOST_CLAIMS = 1, 3
 """The claims that a sentence makes, in the least and the most that a plan tells."""
 _USUAL_CLAIMS = 2
