@@ -31,7 +31,7 @@ def main() -> None:
         print(f"  {key:18} {grade:.1f}   {figures['ci_low']:.2f} to {figures['ci_high']:.2f}", end="")
         print(f"   {figures['n_scored']:.0f} scored")
 
-    worst = report[report.worst(1, key="faithfulness")["id"].iloc[0]]
+    (worst,) = report.worst_rows(1, key="faithfulness")
     print(f"\nThe least faithful answer, {worst.sample.id}: {worst.sample.question}")
     print(f"  {worst.scores['faithfulness'].reason}")
     for item in worst.scores["faithfulness"].items:

@@ -37,7 +37,7 @@ def main() -> None:
     print(f"All documents were found for {report.metrics['pct_records_with_all_refs']:.0f} % of the questions.")
 
     print("\nThe questions for which the retriever found least:")
-    for row in map(report.__getitem__, report.worst(3, key="context_recall")["id"]):
+    for row in report.worst_rows(3, key="context_recall"):
         found = {item.text for item in row.scores["context_recall"].items if item.verdict == "FOUND"}
         missed = [document for document in row.sample.gold_doc_ids or () if document not in found]
         print(f"  {row.sample.id}  {row.sample.question}\n    missed {', '.join(missed)}")

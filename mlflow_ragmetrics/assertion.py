@@ -21,8 +21,6 @@ from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.record import content_id
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords
 
-__all__ = ["assert_score"]
-
 Limit = Union[str, MetricLike]
 """A condition such as ``"faithfulness >= 0.8"``, or a metric that has a threshold."""
 

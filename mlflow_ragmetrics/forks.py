@@ -8,8 +8,6 @@ import weakref
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["after_fork"]
-
 Action = TypeVar("Action", bound=Callable[[], object])
 _ACTIONS: list[Callable[[], Callable[[], object] | None]] = []
 

@@ -20,8 +20,6 @@ from mlflow_ragmetrics.tracking.traces import trace_of
 if TYPE_CHECKING:
     from mlflow.genai.scorers import Scorer
 
-__all__ = ["metric_of_scorer", "with_scorers"]
-
 
 def with_scorers(metrics: Iterable[Any]) -> list[Any]:
     """``metrics`` with a metric in place of each of MLflow's scorers among them."""

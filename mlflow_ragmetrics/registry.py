@@ -25,17 +25,6 @@ from mlflow_ragmetrics.core.metric import metric as make_metric
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-__all__ = [
-    "GROUP",
-    "Measure",
-    "MetricLike",
-    "all_metrics",
-    "builtin_metrics",
-    "import_named",
-    "importing_from",
-    "metric_of",
-]
-
 _FOLDER: ContextVar[str | None] = ContextVar("ragmetrics_import_folder", default=None)
 
 

@@ -22,8 +22,6 @@ from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.selection import select
 from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides
 
-__all__ = ["evaluate", "score"]
-
 _SCALES = {"0-1": (0.0, 1.0), "1-5": (1.0, 5.0)}
 
 

@@ -16,8 +16,6 @@ from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.rows.unused import LOOKED_AT, way_out
 from mlflow_ragmetrics.text.messages import Text, say
 
-__all__ = ["PRESETS", "Preset", "Selection", "Thresholds", "check_presence", "select"]
-
 _WHITE_PAPER = ("correctness", "faithfulness", "chunk_precision", "fact_recall", "answer_relevance")
 _LEXICAL = (
     "rouge",

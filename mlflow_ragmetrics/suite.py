@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Union
 from typing_extensions import Unpack
 
 from mlflow_ragmetrics.cache import SQLiteStore
-from mlflow_ragmetrics.core.composite import Composite, Weights, check_aggregate
+from mlflow_ragmetrics.core.composite import Composite, Weights
+from mlflow_ragmetrics.core.document import Heading, Line, Table, cell
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callback
-from mlflow_ragmetrics.core.options import Aggregate, shown
+from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, shown
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.core.secrets import redact
@@ -31,7 +32,6 @@ from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
 from mlflow_ragmetrics.mlflow_scorers import with_scorers
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
-from mlflow_ragmetrics.report.notebook import Table, cell
 from mlflow_ragmetrics.report.progress import Progress, progress_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.summary import grouping_of, panel_warnings, repeated_questions
@@ -43,8 +43,6 @@ from mlflow_ragmetrics.text.messages import Text, check_language, counted, rende
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.judges.chat.plan import Plan, Plans
-
-__all__ = ["Suite", "SuiteKeywords", "SuiteLike", "SuiteOverrides", "is_suite_file"]
 
 SuiteLike = Union["Suite", Path, MetricLike, Iterable[MetricLike], Mapping[str, Any]]
 """What ``Suite.of`` takes."""
@@ -247,13 +245,14 @@ class Suite:
             weights = " + ".join(f"{weight:g} {key}" for key, weight in each.weights.items() if weight)
             threshold = "–" if each.threshold is None else f"{each.threshold:g}"
             rows.insert(0, (self.name_prefix + each.key, weights, "weighted mean", threshold, "0 to 1"))
+        table = Table(dict(zip(columns, zip(*rows, strict=True), strict=True)), left=columns)
         notes = [f"Judge: {', '.join(judge.name for judge in self.judges)}"]
         notes += [f"Embeddings: {', '.join(each.name for each in self.embeddings)}"] if self.embeddings else []
         notes += [] if self.cache is None else [f"Answers are kept in {redact(str(self.cache))}"]
         title = (
             f"Suite {self.selection.name or 'custom'}: {counted(len(self.keys), 'metric')}, language {self.language}"
         )
-        return cell(title, tables=[Table(columns, rows)], notes=notes)
+        return cell([Heading(title), table, *(Line(note, "faint") for note in notes)])
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -396,8 +395,9 @@ class Suite:
         """
         grouped: str | None = None
         more: tuple[str, ...] = ()
-        if totals is None or totals.rows == len(rows):
-            grouped, more = grouping_of(rows, groups or self.groups)
+        totals = totals or Totals(rows)
+        if totals.rows == len(rows):
+            grouped, more = grouping_of(rows, totals, groups or self.groups)
         usage = {"wall_seconds": seconds} if expenses is None else expenses.usage(seconds)
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
         said = tuple(render(warning, self.language) for warning in (*warnings, *more, *panel_warnings(rows)))
@@ -528,6 +528,7 @@ class _Kept:
         if len(self.rows) > self._most + _ROWS_AT_ONCE:
             worst = sorted(self.totals.ranking.worst(self.rows, self._most))
             self.rows = [self.rows[place] for place in worst] or self.rows[:1]
+            self.totals.kept_all = False
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -553,10 +554,10 @@ def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:
     usage = sum((Counter(report.usage) for report in reports), Counter())
     repeats = repeatability(reports)
     for key in reports[0].keys:  # of a row that was not measured each time, nothing is known of the repeats
-        each = zip(*(report.scores(key) for report in reports), strict=True)
+        each = zip(*([row.scores[key] for row in report.rows] for report in reports), strict=True)
         repeats[f"{key}/repeat_n_measured"] = float(sum(all(s.measured for s in scores) for scores in each))
     stopped = next((report.incomplete for report in reports if report.incomplete is not None), None)
-    return replace(reports[0], repeats=repeats, usage=usage, stopped=stopped)
+    return replace(reports[0], figures=repeats, usage=usage, stopped=stopped)
 
 
 def _checked_groups(groups: object) -> str | None:

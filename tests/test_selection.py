@@ -124,10 +124,10 @@ def test_unknown_is_not_nothing_retrieved() -> None:
     metrics = ["faithfulness", "fact_recall", "chunk_precision(no_context='floor')"]
     report = rm.Suite(metrics).evaluate(UNKNOWN_AND_NOTHING, progress=False)
     for key in ("faithfulness", "fact_recall"):
-        assert [score.status for score in report.scores(key)] == ["skipped"] * 3 + ["ok"] * 3
+        assert [score.status for score in (row.scores[key] for row in report.rows)] == ["skipped"] * 3 + ["ok"] * 3
         assert report.metrics[f"{key}/n_no_context"] == 2
-        assert "no_context=" in report.scores(key)[0].reason
-    assert [score.value for score in report.scores("chunk_precision")] == [0.0] * 5 + [1.0]
+        assert "no_context=" in report.rows[0].scores[key].reason
+    assert [row.scores["chunk_precision"].value for row in report.rows] == [0.0] * 5 + [1.0]
     (warning,) = report.warnings
     assert warning.startswith("3 of 6 rows do not say what was retrieved")
     assert warning.endswith("skipped by faithfulness, fact_recall")

@@ -12,8 +12,6 @@ from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.traces import record_of_trace
 from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["with_traced_contexts"]
-
 _Key = tuple[str | None, str | None]
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.report.notebook import Line, Table, cell
-from mlflow_ragmetrics.report.text import number, text_table
+from mlflow_ragmetrics.core.document import Block, Heading, Line, Table, cell, number, to_text
 from mlflow_ragmetrics.statistics.agreement import Agreement, Estimate
 from mlflow_ragmetrics.statistics.thresholds import ThresholdGain
 
@@ -124,54 +123,46 @@ class Calibration:
             return f"Threshold: {gain.chosen:g} beats {self.default:g}: {why}."
         return f"{default}; the best, {gain.chosen:g}, does not beat it beyond noise ({interval})."
 
-    def _repr_html_(self) -> str:
-        table = self.table[[name for name in _SHOWN if name in self.table]]
-        rows = [tuple(map(_cell, record)) for record in table.itertuples(index=False, name=None)]
-        columns = [str(name).replace("_", " ") for name in table.columns]
-        correlations = {"AUROC": self.auroc, "Pearson": self.pearson, "Spearman": self.spearman}
-        notes = [f"{name}: {_with_interval(each)}" for name, each in correlations.items() if each is not None]
-        counts = f"{self.rows} rows scored and labelled, {self.unlabelled} not labelled, {self.unscored} not scored"
-        style = "good" if self.beats_default else ""
-        lines = [Line(self.decision, style)]
-        tables = [Table(columns, rows, columns[1:])]
-        if self.confusion:
-            counted = [(name, *map(str, each.values())) for name, each in self.confusion.items()]
-            heads = (f"at {self.threshold:g}", *next(iter(self.confusion.values())))
-            tables.append(Table(heads, counted, heads[1:]))
-        return cell(f"{self.key} against labels", lines, tables, notes=[counts, *notes])
-
-    def to_text(self, width: int | None = None) -> str:
-        """A table of the agreement, then correlations and the decision on the threshold.
-
-        Where the table is wider than ``width`` columns, it goes without the figures that the others imply.
-        """
+    def _blocks(self) -> list[Block]:
+        """Counts, the table of the agreement, correlations, the confusion, and the decision on the threshold."""
         counts = [f"{self.rows} rows"]
         counts += [f"{self.unlabelled} not labelled"] if self.unlabelled else []
         counts += [f"{self.unscored} not scored"] if self.unscored else []
         heading = f"{self.key} against people's labels: {', '.join(counts)}"
-        lines = [heading]
+        blocks: list[Block] = [Heading(heading)]
         if self.at_default is not None:
             bad = self.at_default.found + self.at_default.missed
-            heading += f"; {bad} bad. Precision, recall and F1 are those of finding bad rows."
-            lines = [heading, "", self._table_text(width), ""]
+            said = f"{bad} bad. Precision, recall and F1 are those of finding bad rows."
+            blocks = [Heading(f"{heading}; {said}"), self._figures_table()]
         estimates = {"AUROC": self.auroc, "Spearman": self.spearman, "Pearson": self.pearson}
-        lines += [f"{name}: {_with_interval(estimate)}" for name, estimate in estimates.items() if estimate is not None]
+        blocks += [Line(f"{name}: {_with_interval(each)}") for name, each in estimates.items() if each is not None]
         if self.agreement is not None:
-            columns = {f"at {self.threshold:g}": list(self.confusion)}
+            title = f"at {self.threshold:g}"
+            columns: dict[str, list[str]] = {title: list(self.confusion)}
             for name in ("metric: good", "metric: bad"):
                 columns[name] = [str(each[name]) for each in self.confusion.values()]
-            lines += ["", text_table(columns, width, left=(f"at {self.threshold:g}",), droppable=()), ""]
-            lines.append(f"kappa at {self.threshold:g}: {_with_interval(self.agreement.kappa)}")
-        return "\n".join([*lines, self.decision])
+            blocks.append(Table(columns, left=[title]))
+            blocks.append(Line(f"kappa at {self.threshold:g}: {_with_interval(self.agreement.kappa)}"))
+        return [*blocks, Line(self.decision, "good" if self.beats_default else "")]
 
-    def _table_text(self, width: int | None) -> str:
+    def _figures_table(self) -> Table:
         headings = {"balanced_accuracy": "balanced", "f1": "F1", "auroc": "AUROC"}
         records = self.table.to_dict("records")
         shown = {headings.get(name, name): [_cell(record[name]) for record in records] for name in _SHOWN}
         if self.cost is not None or any(other.cost is not None for other in self.beside):
             costs = [record["cost"] for record in records]
             shown["$ per 1,000 rows"] = ["–" if cost is None or cost != cost else f"{cost:.2f}" for cost in costs]
-        return text_table(shown, width, left=("verdicts",), droppable=("F1", "accuracy", "rows"))
+        return Table(shown, left=["verdicts"], droppable=["F1", "accuracy", "rows"])
+
+    def _repr_html_(self) -> str:
+        return cell(self._blocks())
+
+    def to_text(self, width: int | None = None) -> str:
+        """A table of the agreement, then correlations and the decision on the threshold.
+
+        Where the table is wider than ``width`` columns, it goes without the figures that the others imply.
+        """
+        return to_text(self._blocks(), width)
 
     @property
     def confusion(self) -> dict[str, dict[str, int]]:

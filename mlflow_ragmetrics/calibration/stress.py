@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.calibration.edits import CONTROL, KINDS, Edit
+from mlflow_ragmetrics.core.document import Heading, Line, Table, number, to_text
 from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Steps, Verify, ask
@@ -17,7 +18,6 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.metrics.answer_states import has_context
 from mlflow_ragmetrics.metrics.claims import read_findings, verified_claims
 from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.report.text import number, text_table
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.text.messages import counted, say
@@ -80,19 +80,23 @@ class Stress:
         judge = ", ".join(self.report.description.get("judge", []))
         heading = f"What the judge {judge} notices in edited answers of {counted(len(self.report), 'row')}"
         note = "control keeps the meaning: what is noticed there is a false alarm."
-        lines = [heading, "", text_table(columns, width, left=("kind",), droppable=("failed",)), "", note]
-        return "\n".join([*lines, *self.report.banner[:1]] if self.report.incomplete else lines)
+        table = Table(columns, left=["kind"], droppable=["failed"])
+        incomplete = self.report.banner[:1] if self.report.incomplete else []
+        return to_text([Heading(heading), table, *map(Line, [note, *incomplete])], width)
 
     def __str__(self) -> str:
         return self.to_text()
 
     def plot(self) -> Figure | None:
         """The share noticed of each kind, with its interval; ``None`` where nothing was judged."""
-        from mlflow_ragmetrics.report.plots import shares_plot
+        from mlflow_ragmetrics.report.plots import Drawn, intervals_plot
 
         found = [record for record in map(self._record, self.report.keys) if record["share"] is not None]
-        shares = {f"{r['kind']} ({r['edits']})": (r["share"], r["ci_low"], r["ci_high"]) for r in found}
-        return shares_plot(shares, "Edits that the judge notices", marked=f"{_CONTROL} (")
+        shares = [
+            Drawn(f"{r['kind']} ({r['edits']})", r["share"], r["ci_low"], r["ci_high"], number(r["share"], 2))
+            for r in found
+        ]
+        return intervals_plot(shares, "Edits that the judge notices", "share with 95 % interval")
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
         """Write report, table (``rag_stress.json``) and plot into ``run_id``, else the active run, else a new one."""

@@ -50,7 +50,8 @@ class _Refusal(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """The sentence on standard error, broken between words where that is a terminal."""
-        from mlflow_ragmetrics.cli.output import clean_lines, for_terminal
+        from mlflow_ragmetrics.cli.output import for_terminal
+        from mlflow_ragmetrics.core.document import clean_lines
         from mlflow_ragmetrics.core.secrets import redact
 
         click.echo(
@@ -130,7 +131,8 @@ def _say_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, UserWarning):
-        from mlflow_ragmetrics.cli.output import clean_lines, for_terminal
+        from mlflow_ragmetrics.cli.output import for_terminal
+        from mlflow_ragmetrics.core.document import clean_lines
         from mlflow_ragmetrics.core.secrets import redact
 
         click.echo(for_terminal(clean_lines(redact(f"Warning: {message}")), sys.stderr), err=True)

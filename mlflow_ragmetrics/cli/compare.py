@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -107,33 +107,8 @@ def _show(comparisons: Sequence[Comparison], by: Sequence[str]) -> None:
     width = terminal_width(sys.stdout)
     for comparison in comparisons:
         parts = [comparison.to_text(width), *(comparison.slices_text(column, width) for column in by)]
-        parts += ["\n".join(changed_lines(comparison))] if comparison.rows else []
         for part in parts:
             click.echo(f"{for_terminal(part, sys.stdout)}\n")
-
-
-_MOST_CHARACTERS = 300
-_MOST_ITEMS = 3
-
-
-def changed_lines(comparison: Comparison) -> Iterator[str]:
-    """The rows that changed most: how far each score moved, and the claims whose verdicts did."""
-    from mlflow_ragmetrics.cli.output import clean, shorten
-    from mlflow_ragmetrics.comparison.markdown import changed_most
-    from mlflow_ragmetrics.report.text import number
-
-    yield f"{changed_most(len(comparison.rows))}:"
-    for row in comparison.rows:
-        moved = {key: pair for key, pair in row.scores.items() if pair[0] != pair[1]}
-        scores = ", ".join(f"{key} {number(before)} → {number(after)}" for key, (before, after) in moved.items())
-        yield f"  {clean(row.id)}  {shorten(row.question, _MOST_CHARACTERS)}"
-        yield f"    {scores}"
-        if row.causes is not None:
-            yield f"    diagnosis {' → '.join(row.causes)}"
-        for item in row.items[:_MOST_ITEMS]:
-            yield f"    {item.verdicts}: “{shorten(item.text, _MOST_CHARACTERS)}”"
-        if len(row.items) > _MOST_ITEMS:
-            yield f"    … and {len(row.items) - _MOST_ITEMS} more"
 
 
 def _results(runs: Sequence[str], tracking_uri: str | None) -> list[Results]:
@@ -154,9 +129,9 @@ def _write(comparisons: Sequence[Comparison], html: str | None, log: bool | None
     if html is not None:
         write_text(html, comparisons[-1].to_html())
     for comparison in comparisons:
-        if log or (log is None and comparison.run_b is not None):
+        if log or (log is None and comparison.b.run_id is not None):
             click.echo(f"Logged into MLflow run {comparison.log()}", err=quiet)
-        if (link := rows_link(comparison.run_a, comparison.run_b)) is not None:
+        if (link := rows_link(comparison.a.run_id, comparison.b.run_id)) is not None:
             click.echo(f"Row by row in MLflow: {link}", err=quiet)
 
 

@@ -210,7 +210,8 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
     """
     from rich.text import Text
 
-    from mlflow_ragmetrics.cli.output import clean, console, for_terminal
+    from mlflow_ragmetrics.cli.output import console, for_terminal
+    from mlflow_ragmetrics.core.document import clean
 
     screen = console()
     faults = 0

@@ -30,15 +30,16 @@ from mlflow_ragmetrics.cli.output import (
     Output,
     check_output,
     check_writable,
-    clean,
     console,
     report_gates,
     wrapped,
 )
 from mlflow_ragmetrics.cli.store import Destination, destination_of, open_store, reaching
+from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.report.gates import check_figures, check_names
 from mlflow_ragmetrics.report.junit import row_cases
+from mlflow_ragmetrics.report.slices import slices_file
 from mlflow_ragmetrics.report.tables import has_diagnoses
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
@@ -178,7 +179,9 @@ def command(
     if dry_run:
         _show_plan(made.plan(list(source.read())))
         return
-    check_names(made.keys, fail_under, min_scored, made.ranges, fail_over=fail_over, better=made.better)
+    is_gated = bool(fail_under or fail_over or min_scored or junit)
+    if is_gated:
+        check_names(made.keys, fail_under, min_scored, made.ranges, fail_over=fail_over, better=made.better)
     destination = destination_of(tracking_uri, experiment) if log else None
     with Output(output, made) as file:
         needs_all = log or junit or settings.by or settings.repeat > 1 or not file.grows
@@ -194,16 +197,16 @@ def command(
         report, interruption = _evaluated(made, samples, **options)
         _check_scored(report, source.path)
         report = replace(report, source=source.path, warnings=(*report.warnings, *source.warnings))
-        report = report.with_slices(*settings.by)
         is_written = file.finish(report)
     show(report, made, worst, settings.by)
     if is_written:
         click.echo(f"Wrote {output}")
     if destination is not None:
-        _show_run(report.log(run_name=run_name, texts=texts, feedback=feedback), destination)
+        slices = slices_file(report, settings.by) if texts else {}
+        _show_run(report.log(run_name=run_name, texts=texts, feedback=feedback, files=slices), destination)
     if file.refusal is not None:
         raise file.refusal
-    are_reached = _gates_reached(report, made, junit, fail_under, fail_over, min_scored)
+    are_reached = not is_gated or _gates_reached(report, made, junit, fail_under, fail_over, min_scored)
     if interruption is not None:
         _say_stopped(report, len(samples), made, output=output, is_logged=log)
         context.exit(exit_code_of(interruption))

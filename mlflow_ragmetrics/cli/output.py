@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import unicodedata
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from mlflow_ragmetrics.core.document import Block, clean, terminal_lines
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.report.diagnosis import diagnoses_of
 from mlflow_ragmetrics.report.gates import Check
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 GATE_NOT_REACHED = 1
 NOT_COMPLETE = 3
+_WIDEST = 120
 
 
 def report_gates(
@@ -182,47 +182,10 @@ def _flat(report: Report) -> pd.DataFrame:
     return table
 
 
-_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?", re.DOTALL)
-_UNBROKEN = "\N{NO-BREAK SPACE}"
-_DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def clean(text: object) -> str:
-    """``text`` on one line, without escape sequences, control characters and changes of writing direction.
-
-    >>> clean("red \\x1b[31malert\\x1b[0m\\nnext")
-    'red alert next'
-    """
-    plain = _DIRECTION.sub("", _ESCAPE.sub("", str(text)))
-    return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in plain).split())
-
-
-def clean_lines(text: str) -> str:
-    """``text`` line for line, without what ``clean`` takes away.
-
-    >>> clean_lines("one  \\x1b[31mtwo\\nthree")
-    'one  two\\nthree'
-    """
-    plain = _DIRECTION.sub("", _ESCAPE.sub("", text))
-    return "".join(" " if unicodedata.category(c) == "Cc" and c != "\n" else c for c in plain)
-
-
-def shorten(text: object, length: int) -> str:
-    """The clean text in at most ``length`` characters; an ellipsis says that something was cut."""
-    plain = clean(text)
-    return plain if len(plain) <= length else plain[: max(0, length - 1)].rstrip() + "…"
-
-
-def unbroken(text: str) -> str:
-    """``text`` as one word to ``wrapped``, which does not break it."""
-    return text.replace(" ", _UNBROKEN)
-
-
 def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
     """``text`` in lines of at most ``width`` columns; the second and later ones stand two columns further in."""
     lines = wrap(text, max(20, width - indent - 2), break_on_hyphens=False)
-    shown = [" " * (indent + 2 * (number > 0)) + line for number, line in enumerate(lines)]
-    return [line.replace(_UNBROKEN, " ") for line in shown]
+    return [" " * (indent + 2 * (number > 0)) + line for number, line in enumerate(lines)]
 
 
 def fitted(line: str, width: int) -> str:
@@ -242,6 +205,13 @@ def for_terminal(text: str, stream: IO[Any]) -> str:
 def terminal_width(stream: IO[Any]) -> int | None:
     """The columns of the terminal that ``stream`` writes to; ``None`` for a file or a pipe."""
     return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def print_blocks(blocks: Sequence[Block]) -> None:
+    """Print what these say, at most 120 columns wide; colours on terminals only."""
+    screen = console()
+    for line in terminal_lines(blocks, min(screen.width, _WIDEST)):
+        screen.print(line, soft_wrap=True)
 
 
 def console() -> Console:

@@ -16,8 +16,6 @@ from urllib.parse import quote
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-__all__ = ["open_store", "Destination", "destination_of", "reaching", "silence_mlflow"]
-
 
 def open_store(tracking_uri: str | None) -> None:
     """Make ``tracking_uri`` (else the environment's, else a SQLite file here) MLflow's own, and see that it answers.

@@ -14,8 +14,9 @@ from mlflow_ragmetrics.cli.options import (
     suite_option,
     tracking_uri_option,
 )
-from mlflow_ragmetrics.cli.output import NOT_COMPLETE, clean
+from mlflow_ragmetrics.cli.output import NOT_COMPLETE
 from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 
 

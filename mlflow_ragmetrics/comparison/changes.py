@@ -13,8 +13,6 @@ from mlflow_ragmetrics.comparison.pairing import Pairing
 from mlflow_ragmetrics.core.score import verdict_name
 from mlflow_ragmetrics.rows.results import Results
 
-__all__ = ["ChangedItem", "ChangedRow", "changed_rows"]
-
 _GOOD = ("SUPPORTED", "RELATED", "FOUND")
 
 
@@ -67,28 +65,25 @@ def changed_rows(
     distance = np.abs(moved).sum(axis=1)
     signs = np.array([{True: 1.0, False: -1.0, None: 0.0}[b.better(key)] for key in scores])
     farthest = [int(row) for row in np.argsort(-distance, kind="stable")[:count] if distance[row] > 0]
-    ids_a, ids_b = _column(a, "id"), _column(b, "id")
-    items_a = _items(a, {ids_a[pairing.rows_a[row]] for row in farthest})
-    items_b = _items(b, {ids_b[pairing.rows_b[row]] for row in farthest})
-    causes = a.diagnoses, b.diagnoses
-    texts = {name: (_column(a, name), _column(b, name)) for name in ("question", "answer")}
-    return tuple(
-        ChangedRow(
-            id=pairing.ids[row],
-            question=texts["question"][1][pairing.rows_b[row]],
-            answer_a=texts["answer"][0][pairing.rows_a[row]],
-            answer_b=texts["answer"][1][pairing.rows_b[row]],
-            change=float((moved[row] * signs).mean()),
-            scores={key: (_number(x[row]), _number(y[row])) for key, (x, y) in scores.items()},
-            items=_changed_items(
-                items_a.get(ids_a[pairing.rows_a[row]], {}), items_b.get(ids_b[pairing.rows_b[row]], {})
-            ),
-            causes=(causes[0][ids_a[pairing.rows_a[row]]][0], causes[1][ids_b[pairing.rows_b[row]]][0])
-            if all(causes)
-            else None,
+    places = [(pairing.rows_a[row], pairing.rows_b[row]) for row in farthest]
+    names = [(_text(a, "id", place_a), _text(b, "id", place_b)) for place_a, place_b in places]
+    items_a, items_b = _items(a, {id_a for id_a, _ in names}), _items(b, {id_b for _, id_b in names})
+    causes_a, causes_b = a.diagnoses, b.diagnoses
+    found = []
+    for row, (place_a, place_b), (id_a, id_b) in zip(farthest, places, names, strict=True):
+        found.append(
+            ChangedRow(
+                id=pairing.ids[row],
+                question=_text(b, "question", place_b),
+                answer_a=_text(a, "answer", place_a),
+                answer_b=_text(b, "answer", place_b),
+                change=float((moved[row] * signs).mean()),
+                scores={key: (_number(x[row]), _number(y[row])) for key, (x, y) in scores.items()},
+                items=_changed_items(items_a.get(id_a, {}), items_b.get(id_b, {})),
+                causes=(causes_a[id_a][0], causes_b[id_b][0]) if causes_a and causes_b else None,
+            )
         )
-        for row in farthest
-    )
+    return tuple(found)
 
 
 ItemKey = tuple[str, str, str, Union[str, None]]
@@ -102,9 +97,9 @@ def _items(results: Results, ids: set[str]) -> dict[str, Verdicts]:
     if not ids or not len(items):
         return found
     for record in items[items["id"].astype(str).isin(ids)].to_dict("records"):
-        against = _text(record.get("against"))
+        against = _known(record.get("against"))
         name = str(record["metric"]), str(record.get("kind", "claim")), str(record["text"]), against
-        found.setdefault(str(record["id"]), {})[name] = _text(record["verdict"])
+        found.setdefault(str(record["id"]), {})[name] = _known(record["verdict"])
     return found
 
 
@@ -119,14 +114,11 @@ def _changed_items(a: Verdicts, b: Verdicts) -> tuple[ChangedItem, ...]:
         ChangedItem(", ".join(named), *item, against=None if None in named.values() else next(iter(named.values())))
         for item, named in metrics.items()
     ]
-    return tuple(sorted(found, key=_rank))
+    good = {*_GOOD, None}
+    return tuple(sorted(found, key=lambda e: (None in (e.verdict_a, e.verdict_b), {e.verdict_a, e.verdict_b} <= good)))
 
 
-def _rank(item: ChangedItem) -> tuple[bool, bool]:
-    return None in (item.verdict_a, item.verdict_b), not {item.verdict_a, item.verdict_b} - {*_GOOD, None}
-
-
-def _text(value: Any) -> str | None:
+def _known(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
@@ -134,7 +126,6 @@ def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _column(results: Results, name: str) -> list[str]:
-    if name not in results.table.columns:
-        return [""] * len(results.table)
-    return ["" if value is None or value != value else str(value) for value in results.table[name].tolist()]
+def _text(results: Results, column: str, row: int) -> str:
+    value = results.table[column].iloc[row] if column in results.table.columns else None
+    return "" if value is None or value != value else str(value)

@@ -17,9 +17,6 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.summary import repeated_questions
 from mlflow_ragmetrics.rows.groups import Groups, results_groups
 from mlflow_ragmetrics.rows.results import Results, Source, results_of
-from mlflow_ragmetrics.statistics.significance import mcnemar
-
-__all__ = ["compare"]
 
 
 def compare(
@@ -49,7 +46,8 @@ def compare(
     warnings = check_alike(a, b, allow_different)
     pairing = pair(a, b)
     scores = {key: pairing.select(measured(a, key), measured(b, key)) for key in _shared(a, b)}
-    names = _groups(a, pairing, groups)
+    named = results_groups(a, groups)
+    names = None if named is None else tuple(named[row] for row in pairing.rows_a)
     questions = _questions(a, pairing)
     differences = np.column_stack([after - before for before, after in scores.values()])
     warning = repeated_questions(questions, list(scores), differences) if names is None else None
@@ -57,8 +55,8 @@ def compare(
     found = differences_of(scores, tolerance=tolerance, resamples=resamples, seed=seed, groups=names, better=better)
     alone = sorted(set(a.keys) ^ set(b.keys))
     return Comparison(
-        name_a=a.name,
-        name_b=b.name,
+        a=a,
+        b=b,
         differences=tuple(_with_passes(each, a, b, pairing) for each in found),
         rows=changed_rows(a, b, pairing, scores, rows),
         pairing=pairing,
@@ -71,12 +69,9 @@ def compare(
         ),
         tolerance=tolerance,
         resamples=resamples,
-        run_a=a.run_id,
-        run_b=b.run_id,
         groups=names,
         unit="rows" if None in questions or len(set(questions)) < len(questions) else "questions",
         seed=seed,
-        sides=(a, b),
     )
 
 
@@ -90,12 +85,6 @@ def _unmeasured(results: Results, keys: Sequence[str]) -> str:
     }
     named = ", ".join(f"{key} {count}" for key, count in counts.items() if count)
     return f"rows of {results.name} that were not measured, as without context, are left out: {named}" if named else ""
-
-
-def _groups(a: Results, pairing: Pairing, groups: Groups | None) -> tuple[str, ...] | None:
-    """The group of each pair, ``None`` where nothing says which rows belong together."""
-    names = results_groups(a, groups)
-    return None if names is None else tuple(names[row] for row in pairing.rows_a)
 
 
 def _questions(a: Results, pairing: Pairing) -> list[str | None]:
@@ -134,7 +123,4 @@ def _with_passes(difference: Difference, a: Results, b: Results, pairing: Pairin
     known = ~(np.isnan(before) | np.isnan(after))
     if not known.any():
         return difference
-    passed_a, passed_b = before[known] > 0, after[known] > 0
-    won, lost = int((passed_b & ~passed_a).sum()), int((passed_a & ~passed_b).sum())
-    passes = Passes(float(passed_a.mean()), float(passed_b.mean()), won, lost, mcnemar(lost, won))
-    return replace(difference, passes=passes)
+    return replace(difference, passes=Passes.of(before[known] > 0, after[known] > 0))

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Union
+from itertools import repeat
+from typing import Any, Literal, Union, get_args
 
 import numpy as np
 
+from mlflow_ragmetrics.core.document import Cell, Interval, number, signed
 from mlflow_ragmetrics.core.score import Better
-from mlflow_ragmetrics.report.text import number, signed
 from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.intervals import BOOTSTRAP_GROUPS, paired_intervals
-from mlflow_ragmetrics.statistics.power import about, power_of, rows_needed
-from mlflow_ragmetrics.statistics.significance import effect_size, holm, sign_flip_tests, t_tests
+from mlflow_ragmetrics.statistics.power import about, power_of
+from mlflow_ragmetrics.statistics.significance import (
+    effect_size,
+    holm,
+    mcnemar,
+    sign_flip_tests,
+    t_tests,
+)
 from mlflow_ragmetrics.text.messages import counted
 
-__all__ = ["ALPHA", "TOLERANCE", "Difference", "Passes", "Verdict", "adjust", "differences_of"]
-
 Verdict = Literal["improved", "regressed", "changed", "unchanged", "too few rows to tell"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 Values = np.ndarray[Any, Any]
 TOLERANCE = 0.05
 ALPHA = 0.05
@@ -28,19 +34,27 @@ _TIE = 1e-9
 
 @dataclass(frozen=True)
 class Passes:
-    """Rows that reach the threshold on both sides, and how many changed sides; McNemar's exact p-value."""
+    """Of so many ``rows`` (or conversations) known on both sides, how many pass, and how many changed sides.
 
-    rate_a: float
-    rate_b: float
+    ``p_value`` is McNemar's, exact.
+    """
+
+    rows: int
+    passed_a: int
+    passed_b: int
     newly_passed: int
     newly_failed: int
     p_value: float
 
+    @classmethod
+    def of(cls, before: Values, after: Values) -> Passes:
+        """From who passes before and after."""
+        won, lost = int((after & ~before).sum()), int((before & ~after).sum())
+        return cls(len(before), int(before.sum()), int(after.sum()), won, lost, mcnemar(lost, won))
+
     def __str__(self) -> str:
-        return (
-            f"{self.rate_a:.1%} → {self.rate_b:.1%} of the rows pass ({self.newly_passed} newly pass, "
-            f"{self.newly_failed} newly fail, McNemar p = {self.p_value:.4f})"
-        )
+        changed = f"{self.newly_passed} newly pass, {self.newly_failed} newly fail, McNemar p = {self.p_value:.4f}"
+        return f"{self.passed_a} → {self.passed_b} of {self.rows} pass ({changed})"
 
 
 @dataclass(frozen=True)
@@ -105,14 +119,13 @@ class Difference:
             return f"{self.key}: {self.verdict}, {means}, {self.counted()})"
         interval = f"95 % interval {signed(self.low)} to {signed(self.high)}, p = {number(self.p_holm, 4)} after Holm"
         groups = "" if self.groups is None else f", {self.counted()}"
-        return f"{self.key}: {self.verdict}, {means}, {interval}{groups}){self._rows_advice()}"
-
-    def _rows_advice(self) -> str:
+        said = f"{self.key}: {self.verdict}, {means}, {interval}{groups})"
         if self.verdict != "too few rows to tell" or self.needed is None:
-            return ""
+            return said
+        rows, tolerance = counted(self.rows, "row"), f"a difference of {self.tolerance:g}"
         if self.needed > self.rows:
-            return f"; {counted(self.rows, 'row')}, about {self.needed} would show a difference of {self.tolerance:g}"
-        return f"; a difference of {self.tolerance:g} cannot be ruled out with {counted(self.rows, 'row')}"
+            return f"{said}; {rows}, about {self.needed} would show {tolerance}"
+        return f"{said}; {tolerance} cannot be ruled out with {rows}"
 
     def counted(self, unit: str = "rows") -> str:
         """How many rows there are and in how many groups, with the mark: ``60 rows in 4 groups (few groups)``."""
@@ -134,20 +147,38 @@ class Difference:
             return f"{cannot}, about {about(self.needed)} {'rows ' if self.groups else ''}would"
         return f"{cannot} whether it is more than {self.tolerance:g}"
 
-    @property
-    def figures(self) -> dict[str, str]:
-        """The figures by the heading that tables have above them, as text; a dash where one is unknown."""
+    def figures(self, reach: float) -> dict[str, Cell]:
+        """The figures by the heading that tables have above them; intervals are drawn from ``-reach`` to ``reach``."""
+        interval: Cell = "–"
+        if self.low is not None and self.high is not None:
+            text = f"{signed(self.low)} … {signed(self.high)}"
+            interval = Interval(text, self.low, self.difference or 0.0, self.high, self.tolerance, reach)
         return {
             "A": number(self.mean_a),
             "B": number(self.mean_b),
             "B−A": signed(self.difference),
-            "95 % interval": "–" if self.low is None else f"{signed(self.low)} … {signed(self.high)}",
+            "95 % interval": interval,
             "p (Holm)": number(self.p_holm, 4),
             "d_z": number(self.effect, 2),
             "won/tied/lost": f"{self.wins}/{self.ties}/{self.losses}",
             "rows": str(self.rows),
             **({} if self.groups is None else {"groups": f"{self.groups}{' (few)' if self.few_groups else ''}"}),
             "needed": "–" if self.needed is None else str(self.needed),
+        }
+
+    def record(self) -> dict[str, Any]:
+        """The columns of ``Comparison.table``."""
+        plain = {name: value for name, value in vars(self).items() if name not in ("key", "passes", "tolerance")}
+        passes = self.passes
+        return {
+            "metric": self.key,
+            "verdict": self.verdict,
+            **plain,
+            "pass_rate_a": passes and passes.passed_a / passes.rows,
+            "pass_rate_b": passes and passes.passed_b / passes.rows,
+            "newly_passed": passes and passes.newly_passed,
+            "newly_failed": passes and passes.newly_failed,
+            "mcnemar_p": passes and passes.p_value,
         }
 
 
@@ -172,33 +203,31 @@ def differences_of(
     matrix = np.column_stack([b - a for a, b in scores.values()])
     intervals = paired_intervals(matrix, groups=groups, resamples=resamples, seed=seed)
     p_values: list[float | None] = [*sign_flip_tests(matrix, groups=groups, resamples=resamples, seed=seed + 1)]
-    needed = _rows_needed(matrix, groups, tolerance)
-    found = [_difference(key, a, b, tolerance, (better or {}).get(key, True)) for key, (a, b) in scores.items()]
-    if groups is not None:
-        by_t = t_tests(matrix, groups)
-        for place, grouping in enumerate(describe_groups(matrix, groups)):
-            if grouping.groups < BOOTSTRAP_GROUPS:
-                p_values[place] = by_t[place]
-            found[place] = replace(
-                found[place],
-                groups=grouping.groups,
-                design_effect=grouping.design_effect,
-                few_groups=grouping.few_groups,
-            )
-    for place, (interval, p_value, rows) in enumerate(zip(intervals, p_values, needed, strict=True)):
-        low, high = interval or (None, None)
-        known = None if interval is None else p_value
-        found[place] = replace(found[place], low=low, high=high, p_value=known, needed=rows)
+    groupings = describe_groups(matrix, groups) if groups is not None else None
+    powers = power_of(matrix, groups=groups) if tolerance else [None] * matrix.shape[1]
+    if groups is not None and groupings is not None:
+        for place, p_value in enumerate(t_tests(matrix, groups)):
+            if groupings[place].groups < BOOTSTRAP_GROUPS:
+                p_values[place] = p_value
+    found = [
+        _difference(
+            key,
+            *scores[key],
+            (better or {}).get(key, True),
+            tolerance=tolerance,
+            low=None if interval is None else interval[0],
+            high=None if interval is None else interval[1],
+            p_value=None if interval is None else p_value,
+            needed=None if power is None else power.rows_needed(tolerance),
+            groups=None if grouping is None else grouping.groups,
+            design_effect=None if grouping is None else grouping.design_effect,
+            few_groups=grouping is not None and grouping.few_groups,
+        )
+        for key, interval, p_value, power, grouping in zip(
+            scores, intervals, p_values, powers, groupings or repeat(None, len(scores)), strict=True
+        )
+    ]
     return adjust(found) if adjusted else found
-
-
-def _rows_needed(matrix: Values, groups: Sequence[str] | None, tolerance: float) -> list[int | None]:
-    if tolerance == 0:
-        return [None] * matrix.shape[1]
-    if groups is not None:
-        return [None if each is None else each.rows_needed(tolerance) for each in power_of(matrix, groups=groups)]
-    columns = [np.sort(column[~np.isnan(column)]) for column in matrix.T]
-    return [rows_needed(float(each.std(ddof=1)), tolerance) if each.size > 1 else None for each in columns]
 
 
 def adjust(differences: Sequence[Difference]) -> list[Difference]:
@@ -211,22 +240,26 @@ def adjust(differences: Sequence[Difference]) -> list[Difference]:
     return [each if each.verdict == "too few rows to tell" else replace(each, needed=None) for each in found]
 
 
-def _difference(key: str, a: Values, b: Values, tolerance: float, better: Better) -> Difference:
+def _difference(key: str, a: Values, b: Values, better: Better, **found: Any) -> Difference:
     both = ~(np.isnan(a) | np.isnan(b))
-    unscored_a, unscored_b = int(np.isnan(a).sum()), int(np.isnan(b).sum())
-    counted = Difference(key, int(both.sum()), tolerance=tolerance, unscored_a=unscored_a, unscored_b=unscored_b)
-    counted = replace(counted, higher_is_better=better)
-    if not both.any():
-        return counted
     changes = np.sort(b[both] - a[both])  # so that the order of rows changes not even the last digit
     gains = -changes if better is False else changes
-    return replace(
-        counted,
-        mean_a=float(np.sort(a[both]).mean()),
-        mean_b=float(np.sort(b[both]).mean()),
-        difference=float(changes.mean()),
+    return Difference(
+        key,
+        rows=len(changes),
+        mean_a=_mean(a[both]),
+        mean_b=_mean(b[both]),
+        difference=_mean(changes),
         wins=int((gains > _TIE).sum()),
         ties=int((np.abs(changes) <= _TIE).sum()),
         losses=int((gains < -_TIE).sum()),
         effect=effect_size(changes.tolist()),
+        unscored_a=int(np.isnan(a).sum()),
+        unscored_b=int(np.isnan(b).sum()),
+        higher_is_better=better,
+        **found,
     )
+
+
+def _mean(values: Values) -> float | None:
+    return float(np.sort(values).mean()) if values.size else None

@@ -17,8 +17,6 @@ from mlflow_ragmetrics.text.messages import counted
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Pairing", "check_alike", "is_true", "measured", "measurement_differences", "pair"]
-
 _NAMED = 5
 
 
@@ -144,21 +142,16 @@ _MEASURE = {
 _LONGEST = 80
 
 
-def measurement_differences(a: Results, b: Results) -> list[str]:
-    """One phrase for each part of the measurement that differs; what only one side records is not compared."""
-    return [
-        f"{name} ({_brief(a.description[entry])} / {_brief(b.description[entry])})"
-        for entry, name in _MEASURE.items()
-        if entry in a.description and entry in b.description and _same(a, entry) != _same(b, entry)
-    ]
-
-
 def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
     """Warnings where ``allow_different``, else an ``InvalidOptionError``, when judge, prompts or suite differ.
 
     Judges that nothing identifies are not known to be the same: that is a warning.
     """
-    phrases = measurement_differences(a, b)
+    phrases = [  # what only one side records is not compared
+        f"{name} ({_brief(a.description[entry])} / {_brief(b.description[entry])})"
+        for entry, name in _MEASURE.items()
+        if entry in a.description and entry in b.description and _same(a, entry) != _same(b, entry)
+    ]
     unknown = [each.name for each in (a, b) if not any(entry in each.description for entry in _MEASURE)]
     warnings = [f"{name} does not say which judge and suite scored it" for name in unknown]
     nameless = sorted(set(_unidentified(a)) & set(_unidentified(b)))

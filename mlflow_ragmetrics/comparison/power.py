@@ -5,25 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mlflow_ragmetrics.comparison.result import Comparison
+from mlflow_ragmetrics.core.document import Block, Heading, Line, Table, cell, number, to_text
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.report.notebook import Line, Table, cell
-from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.report.text import number, text_table
 from mlflow_ragmetrics.rows.groups import Groups, results_groups
 from mlflow_ragmetrics.rows.results import Results, Source, results_of
-from mlflow_ragmetrics.statistics.power import Plan, VarianceParts, about, plans, power_of
+from mlflow_ragmetrics.statistics.power import about, power_of
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["MetricPower", "PowerReport", "power"]
 
 _CORRELATION = 0.5
 
@@ -34,9 +30,7 @@ class MetricPower:
 
     ``smallest`` is the smallest difference between two versions over these ``rows`` (in ``groups``, where they are
     grouped), ``None`` for fewer than six, and where no score differs from another. ``rows_needed`` and
-    ``groups_needed`` would show a difference of ``detect``. ``plans``: rows and repeats that would do as well, cheapest
-    first, where repeats have said how far a judge differs from itself; their cost is in scores, or in money where a
-    row's is known.
+    ``groups_needed`` would show a difference of ``detect``.
     """
 
     key: str
@@ -47,8 +41,6 @@ class MetricPower:
     smallest: float | None
     rows_needed: int | None
     groups_needed: int | None
-    cost: float | None = None
-    plans: tuple[Plan, ...] = ()
 
     def sentence(self, detect: float) -> str:
         """The figures in plain words."""
@@ -62,16 +54,7 @@ class MetricPower:
         if self.smallest is not None and self.smallest <= detect:
             return f"{text}, enough for {detect:g}"
         groups = f" in about {about(self.groups_needed)} groups" if self.groups_needed is not None else ""
-        cost = f", about ${self.cost:.2f} per version" if self.cost is not None else ""
-        return f"{text}; {detect:g} would take about {about(self.rows_needed)} rows{groups}{cost}{self._advice()}"
-
-    def _advice(self) -> str:
-        if not self.plans:
-            return ""
-        best, once = self.plans[0], next((plan for plan in self.plans if plan.repeats == 1), None)
-        if best.repeats == 1 or once is None:
-            return "; more rows buy more than more repeats"
-        return f"; {about(best.rows)} rows asked {best.repeats} times each would cost less than rows alone"
+        return f"{text}; {detect:g} would take about {about(self.rows_needed)} rows{groups}"
 
 
 @dataclass(frozen=True)
@@ -91,27 +74,13 @@ class PowerReport:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per metric: rows, groups, design effect, smallest difference, rows and groups needed, cost."""
+        """One row per metric: rows, groups, design effect, smallest difference, rows and groups needed."""
         import pandas as pd
 
-        names = ("rows", "groups", "deviation", "design_effect", "smallest", "rows_needed", "groups_needed", "cost")
+        names = ("rows", "groups", "deviation", "design_effect", "smallest", "rows_needed", "groups_needed")
         return pd.DataFrame([{"metric": key, **{n: getattr(m, n) for n in names}} for key, m in self.metrics.items()])
 
-    def _repr_html_(self) -> str:
-        found = list(self.metrics.values())
-        columns = ("metric", "rows", "smallest difference", f"rows for {self.detect:g}")
-        rows = [
-            (e.key, str(e.rows), number(e.smallest), "–" if e.rows_needed is None else str(e.rows_needed))
-            for e in found
-        ]
-        notes = ["In four of five comparisons, at 5 %, of two versions over the same rows."]
-        if self.assumed is not None:
-            notes.append(f"Only one version is known: a correlation of {self.assumed:g} with another is assumed.")
-        lines = [Line(each.sentence(self.detect)) for each in found]
-        return cell("What the data can show", lines, [Table(columns, rows, numbers=columns[1:])], notes=notes)
-
-    def to_text(self, width: int | None = None) -> str:
-        """A table of the metrics, then each in plain words."""
+    def _blocks(self) -> list[Block]:
         found = list(self.metrics.values())
         columns = {
             "metric": [each.key for each in found],
@@ -121,15 +90,25 @@ class PowerReport:
             "smallest": [number(each.smallest) for each in found],
             f"rows for {self.detect:g}": ["–" if e.rows_needed is None else str(e.rows_needed) for e in found],
         }
-        lines = [text_table(columns, width, left=("metric",), droppable=("design effect", "groups")), ""]
-        lines += [each.sentence(self.detect) for each in found]
-        lines.append("In four of five comparisons, at 5 %, of two versions over the same rows.")
+        notes = ["In four of five comparisons, at 5 %, of two versions over the same rows."]
         if self.assumed is not None:
-            lines.append(
+            notes.append(
                 f"Only one version is known: its scores and another's are assumed to correlate by {self.assumed:g}; "
                 "give a comparison (two runs) in its place where there is one."
             )
-        return "\n".join(lines)
+        return [
+            Heading("What the data can show"),
+            Table(columns, left=["metric"], droppable=["design effect", "groups"]),
+            *(Line(each.sentence(self.detect)) for each in found),
+            *(Line(note, "faint") for note in notes),
+        ]
+
+    def _repr_html_(self) -> str:
+        return cell(self._blocks())
+
+    def to_text(self, width: int | None = None) -> str:
+        """A table of the metrics, then each in plain words."""
+        return to_text(self._blocks(), width)
 
     def __str__(self) -> str:
         return self.to_text()
@@ -141,37 +120,31 @@ def power(
     detect: float = 0.05,
     groups: Groups | None = None,
     correlation: float = _CORRELATION,
-    row_cost: float | None = None,
 ) -> PowerReport:
     """The smallest difference that these data can show, and what it takes to show one of ``detect``, for each metric.
 
     ``data``: a comparison, whose differences are then what varies, or one evaluation (a report, a run, a file), where
-    the scores of two versions are assumed to have this ``correlation``. ``groups`` as in ``compare``. Where the
-    evaluation was repeated (``repeat=3``), it is said whether more rows or more repeats buy more. ``row_cost``: what a
-    row costs; by default what the report's usage says. ``InvalidOptionError`` for figures that cannot be used,
-    ``InvalidDataError`` where nothing was scored.
+    the scores of two versions are assumed to have this ``correlation``. ``groups`` as in ``compare``.
+    ``InvalidOptionError`` for figures that cannot be used, ``InvalidDataError`` where nothing was scored.
     """
     if not (isinstance(detect, (int, float)) and 0 < detect < math.inf):
         raise InvalidOptionError(f"detect={shown(detect)} must be a number above 0", param="detect")
     if not (isinstance(correlation, (int, float)) and -1 <= correlation < 1):
         raise InvalidOptionError(f"correlation={shown(correlation)} must lie from -1 to below 1", param="correlation")
     if isinstance(data, Comparison):
-        keys, values = _differences(data)
+        keys = [each.key for each in data.differences]
+        values = np.column_stack([after - before for before, after in map(data.pairs, keys)])
         names = None if data.groups is None else list(data.groups)
-        parts: dict[str, VarianceParts] = {}
         scale, assumed = 1.0, None
     else:
         results = results_of(data)
         keys, values, names = results.keys, _scores(results), results_groups(results, groups)
-        parts = _variance_parts(data, results)
-        row_cost = _row_cost(data) if row_cost is None else row_cost
         scale, assumed = math.sqrt(2 * (1 - correlation)), correlation
     found: dict[str, MetricPower] = {}
     for key, own in zip(keys, power_of(scale * values, groups=names), strict=True):
         if own is None:
             continue
         varies = own.deviation > 0
-        needed = own.rows_needed(detect) if varies else None
         found[key] = MetricPower(
             key,
             own.rows,
@@ -179,20 +152,12 @@ def power(
             own.deviation,
             own.design_effect,
             own.smallest if varies else None,
-            needed,
+            own.rows_needed(detect) if varies else None,
             own.groups_needed(detect) if varies and names is not None else None,
-            None if row_cost is None or needed is None else needed * row_cost,
-            _plans(parts.get(key), detect, correlation, own.design_effect, row_cost),
         )
     if not found:
         raise InvalidDataError("no metric has scores of two rows, or groups, from which anything could be said")
     return PowerReport(float(detect), found, assumed)
-
-
-def _differences(comparison: Comparison) -> tuple[list[str], Matrix]:
-    keys = [each.key for each in comparison.differences]
-    pairs = [comparison.pairs(key) for key in keys]
-    return keys, np.column_stack([after - before for before, after in pairs])
 
 
 def _scores(results: Results) -> Matrix:
@@ -202,34 +167,3 @@ def _scores(results: Results) -> Matrix:
     if not columns:
         raise InvalidDataError(f"{results.name} has no metric")
     return np.column_stack([each.to_numpy(dtype=float, na_value=np.nan) for each in columns])
-
-
-def _plans(
-    parts: VarianceParts | None, detect: float, correlation: float, design_effect: float, row_cost: float | None
-) -> tuple[Plan, ...]:
-    """Rows and repeats for the difference of two versions whose true scores correlate so."""
-    if parts is None or parts.rows + parts.repeats <= 0:
-        return ()
-    between = 2 * (1 - correlation) * parts.rows * design_effect
-    of_difference = VarianceParts(between, 2 * parts.repeats)
-    return tuple(plans(of_difference, detect, score_cost=row_cost or 1.0))
-
-
-def _variance_parts(data: Any, results: Results) -> dict[str, VarianceParts]:
-    """How much of each metric's variance is between rows and between repeats, where the evaluation was repeated."""
-    figures: Mapping[str, float] = data.metrics if isinstance(data, Report) else {}
-    if results.run_id is not None:
-        import mlflow
-
-        figures = mlflow.get_run(results.run_id).data.metrics
-    return {
-        key: VarianceParts(figures[f"{key}/variance_rows"], figures[f"{key}/variance_repeats"])
-        for key in results.keys
-        if f"{key}/variance_rows" in figures
-    }
-
-
-def _row_cost(data: Any) -> float | None:
-    if not isinstance(data, Report) or not data.usage.get("cost") or not len(data):
-        return None
-    return float(data.usage["cost"]) / len(data) / data.repeats.get("repeat/n_repeats", 1)

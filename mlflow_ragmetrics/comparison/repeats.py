@@ -14,8 +14,6 @@ from mlflow_ragmetrics.rows.results import Results, Source, results_of
 from mlflow_ragmetrics.statistics.power import crossed_interval, variance_parts
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
-__all__ = ["repeatability"]
-
 
 def repeatability(runs: Sequence[Source]) -> dict[str, float]:
     """Figures of evaluations of the same data, with the judge's cache off: at least two.

@@ -6,40 +6,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mlflow_ragmetrics.comparison.difference import Passes
 from mlflow_ragmetrics.comparison.pairing import Pairing, is_true, measured
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.report.sessions import Session, Turn, limit_of
 from mlflow_ragmetrics.rows.groups import table_session_field, table_slices
 from mlflow_ragmetrics.rows.results import Results
-from mlflow_ragmetrics.statistics.significance import mcnemar
-
-__all__ = ["SessionPasses", "session_passes"]
 
 
 @dataclass(frozen=True)
-class SessionPasses:
-    """Conversations without a turn that fails ``key``, of those known on both sides; McNemar's exact p-value.
-
-    ``unknown`` counts the others, of which a turn was not measured on one side at least.
-    """
+class SessionPasses(Passes):
+    """Conversations without a turn that fails ``key``; ``unknown`` ones had unmeasured turns on one side at least."""
 
     key: str
     column: str
-    sessions: int
-    passed_a: int
-    passed_b: int
-    newly_passed: int
-    newly_failed: int
     unknown: int
-    p_value: float
 
     def __str__(self) -> str:
         text = f"Sessions ({self.column}) without a turn that fails {self.key}: "
-        if not self.sessions:
+        if not self.rows:
             return f"{text}not known of any of {self.unknown}, as turns were not measured"
-        text += f"{self.passed_a} → {self.passed_b} of {self.sessions} ({self.newly_passed} newly pass, "
-        text += f"{self.newly_failed} newly fail, McNemar p = {self.p_value:.4f})"
-        return text + (f"; {self.unknown} not known, as turns were not measured" if self.unknown else "")
+        unknown = f"; {self.unknown} not known, as turns were not measured" if self.unknown else ""
+        return f"{text}{super().__str__()}{unknown}"
 
 
 def session_passes(a: Results, b: Results, pairing: Pairing) -> tuple[SessionPasses, ...]:
@@ -55,7 +43,10 @@ def session_passes(a: Results, b: Results, pairing: Pairing) -> tuple[SessionPas
         if key.endswith("faithfulness") or None not in limits:
             before = _outcomes(a, key, limits[0], of_pairs, pairing.rows_a)
             after = _outcomes(b, key, limits[1], of_pairs, pairing.rows_b)
-            found.append(_passes(key, str(column), before, after))
+            known = [name for name in before if "not measured" not in (before[name], after[name])]
+            passed = (np.array([side[name] == "passed" for name in known], dtype=bool) for side in (before, after))
+            counts = vars(Passes.of(*passed))
+            found.append(SessionPasses(**counts, key=key, column=str(column), unknown=len(before) - len(known)))
     return tuple(found)
 
 
@@ -85,19 +76,3 @@ def _claims_nothing(results: Results, key: str) -> list[bool]:
     ruled = ~is_true(table[f"{key}_measured"]) & table[f"{key}_status"].eq("ok")
     held = [isinstance(each, (list, tuple, np.ndarray)) and any(map(str.strip, each)) for each in table["contexts"]]
     return [bool(rule) and has for rule, has in zip(ruled, held, strict=True)]
-
-
-def _passes(key: str, column: str, a: dict[str, str], b: dict[str, str]) -> SessionPasses:
-    known = [(a[name], b[name]) for name in a if "not measured" not in (a[name], b[name])]
-    won, lost = known.count(("failed", "passed")), known.count(("passed", "failed"))
-    return SessionPasses(
-        key=key,
-        column=column,
-        sessions=len(known),
-        passed_a=sum(before == "passed" for before, _ in known),
-        passed_b=sum(after == "passed" for _, after in known),
-        newly_passed=won,
-        newly_failed=lost,
-        unknown=len(a) - len(known),
-        p_value=mcnemar(lost, won),
-    )

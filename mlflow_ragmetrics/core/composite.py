@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypedDict, Union
 
-from mlflow_ragmetrics.core.options import Aggregate, Settings, check_options, shown
+from mlflow_ragmetrics.core.options import Aggregate, Settings, check_aggregate, check_options, shown
 from mlflow_ragmetrics.core.score import DOUBTS, Score, passes, score_of
 from mlflow_ragmetrics.errors import (
     AllJudgesFailedError,
@@ -249,12 +249,6 @@ def aggregate(values: Sequence[float], how: Aggregate = "mean", tolerance: float
         raise NoConsensusError(f"the judges' scores go from {spread}, further apart than tolerance={tolerance}")
     reductions: dict[str, Callable[[list[float]], float]] = {"median": statistics.median, "min": min, "max": max}
     return float(reductions.get(how, statistics.fmean)(numbers))
-
-
-def check_aggregate(how: Aggregate, tolerance: float) -> tuple[Aggregate, float]:
-    """Both, checked; ``InvalidOptionError`` for an unknown way to aggregate or a tolerance below zero."""
-    checked = check_options("aggregate", Settings, {"aggregate": how, "tolerance": tolerance})
-    return checked.aggregate, checked.tolerance
 
 
 def agreement(values: Sequence[float]) -> float:

@@ -1,14 +1,45 @@
-"""Where claims stand: in the answer, of which each marks a part, and in the passages, where one should look first."""
+"""A row and its scores for people: the answer with its claims marked, what is wrong with them, each score."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from mlflow_ragmetrics.core.sample import Chunk
-from mlflow_ragmetrics.core.score import VERDICTS, Evidence, Item, Score
+from mlflow_ragmetrics.core.document import (
+    Block,
+    Cell,
+    Folded,
+    Heading,
+    Line,
+    Piece,
+    Style,
+    Styled,
+    Table,
+    shorten,
+    to_markdown,
+)
+from mlflow_ragmetrics.core.sample import Chunk, Sample
+from mlflow_ragmetrics.core.score import VERDICTS, Evidence, Item, Score, verdict_name
+from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.sentences import sentences
 from mlflow_ragmetrics.text.terms import terms
 
+_STYLES: dict[str, Style] = {
+    "SUPPORTED": "good",
+    "RELATED": "good",
+    "FOUND": "good",
+    "NEUTRAL": "middling",
+    "UNRELATED": "middling",
+    "NOT_FOUND": "bad",
+    "CONTRADICTED": "bad",
+}
+_SIGNS = {"SUPPORTED": "✓", "CONTRADICTED": "✗", "NOT_FOUND": "✗", "UNRELATED": "–"}
+FAULTS = ("CONTRADICTED", "NEUTRAL", "UNRELATED", "NOT_FOUND")
+"""The verdicts that count against a text, the worst first."""
+_LONGEST = 600
+_LONGEST_PASSAGE = 1_000
+_MOST_ITEMS = 50
+_MOST_NAMED = 30
 _WORST_FIRST = [*reversed(VERDICTS)]
 _SHARED = 0.5
 
@@ -85,3 +116,123 @@ def nearest_sentence(claim: str, chunks: Sequence[Chunk]) -> Evidence | None:
             if rank[0] and rank > best:
                 best, found = rank, Evidence(number, chunk.id, sentence.strip())
     return found
+
+
+def row_blocks(sample: Sample, scores: Mapping[str, Score], diagnosis: str = "") -> list[Block]:
+    """A scored row: its answer with the claims marked, what is wrong with them, each score, and the texts."""
+    claims = claims_of(scores)
+    blocks: list[Block] = [Line([Styled(sample.id, "strong"), "  ", sample.question or ""])]
+    blocks += [Line(f"Diagnosis: {diagnosis}")] if diagnosis else []
+    if sample.answer is None:
+        blocks.append(Line("no answer", "faint"))
+    else:
+        blocks += [Heading("Answer"), Line(list(_marked(sample.answer, claims)), indent=1, verbatim=True)]
+    if claims:
+        counts = {name: sum(claim.verdict == name for claim in claims) for name in VERDICTS}
+        named = [f"{count} {verdict_name(name, claims[0].against)}" for name, count in counts.items() if count]
+        blocks.append(Line(f"{counted(len(claims), 'claim')}: {', '.join(named)}", "faint", indent=1))
+    for claim in claims:
+        blocks += fault_lines(claim, sample.contexts or ()) if claim.verdict in FAULTS else []
+    blocks.append(Heading("Scores"))
+    for key, score in sorted(scores.items(), key=lambda each: "coverage" not in each[1].details):  # composites first
+        blocks.append(Folded(replace(score_line(score, key), indent=1), score_details(score), closed=True))
+    if sample.reference:
+        blocks += [Heading("Reference"), Line(sample.reference, indent=1, verbatim=True)]
+    if sample.contexts:
+        blocks.append(Heading("Passages"))
+        texts = [shorten(chunk.text, _LONGEST_PASSAGE) for chunk in sample.contexts]
+        blocks += [Line(f"{number}  {text}", indent=1) for number, text in enumerate(texts, 1)]
+    return blocks
+
+
+def _marked(answer: str, claims: Sequence[Item]) -> Iterator[Styled]:
+    """The pieces of the answer, each claim's part in the style of its verdict, with the verdict's sign after it."""
+    for text, claim in marked_text(answer, claims):
+        if claim is None:
+            yield Styled(text)
+            continue
+        verdict = str(claim.verdict)
+        told = f"{verdict_name(verdict, claim.against)}: {claim.reason}"
+        yield Styled(text, _STYLES[verdict], told)
+        yield Styled(f" [{_SIGNS.get(verdict, '?')}]", _STYLES[verdict])
+
+
+def fault_lines(item: Item, chunks: Sequence[Chunk] = (), indent: int = 1) -> list[Line]:
+    """An item that counts against a score: verdict and text, why, and the judge's evidence.
+
+    A claim without evidence has the sentence of ``chunks`` that shares most words with it in its place.
+    """
+    verdict = str(item.verdict)
+    named = item.reason if item.kind == "document" else verdict_name(verdict, item.against)
+    whose = f" ({item.judge})" if item.judge else ""
+    said: list[Piece] = [
+        f"{_SIGNS.get(verdict, '?')} ",
+        Styled(named, "strong"),
+        f"{whose}: “{shorten(item.text, _LONGEST)}”",
+    ]
+    lines = [Line(said, _STYLES[verdict], indent)]
+    if item.reason and item.kind != "document":
+        lines.append(Line(f"why: {shorten(item.reason, _LONGEST)}", indent=indent + 1))
+    evidence = item.evidence
+    if not evidence and item.kind in ("claim", "sentence") and not item.against:
+        evidence = tuple(filter(None, [nearest_sentence(item.text, chunks)]))
+    for each in evidence:
+        place = f"passage {each.chunk}" if each.chunk else ""
+        place += f" ({shorten(each.id, 40)})" if each.id else ""
+        quote = f"“{shorten(each.quote, _LONGEST)}”" if each.quote else ""
+        nearest = "" if item.evidence else "nearest: "
+        lines.append(Line(nearest + ": ".join(filter(None, (place, quote))), indent=indent + 1))
+    return lines
+
+
+def rationale(score: Score) -> str:
+    """The reason as Markdown, then each claim, sentence, chunk or document that failed, the contradicted ones first.
+
+    Words that were not found are named by the reason only: there are too many.
+    """
+    failed = [item for item in score.items if item.text and item.verdict in FAULTS and item.kind != "token"]
+    failed.sort(key=lambda item: FAULTS.index(str(item.verdict)))
+    blocks = [Line(score.reason)] if score.reason else []
+    blocks += [line for item in failed[:_MOST_NAMED] for line in fault_lines(item)]
+    more = len(failed) - _MOST_NAMED
+    return to_markdown([*blocks, *([Line(f"… {more} more", indent=1)] if more > 0 else [])])
+
+
+def score_line(score: Score, key: str = "") -> Line:
+    """A score in a line: its value, how it came about where it was not measured, whether it passes, and the reason."""
+    value = str(score.status) if score.value is None else f"{score.value:.3f}"
+    bad = score.passed is False or score.status == "error"
+    parts = [f"{score.scaled:.1f} of 5"] if score.scaled is not None else []
+    parts += ["by rule and not measured"] if score.scored and not score.measured else []
+    parts += [f"{'passed' if score.passed else 'failed'} at {score.threshold:g}"] if score.passed is not None else []
+    parts += [score.judge] if score.judge and not key else []
+    reason = score.error or score.reason
+    told = "".join(f", {part}" for part in parts) + (f": {reason}" if reason else "")
+    return Line([f"{key} " if key else "", Styled(value, "bad" if bad else "strong"), told], "bad" if bad else "")
+
+
+def score_details(score: Score) -> list[Block]:
+    """The warnings of a score, and its items with their verdicts, at most 50 of them."""
+    blocks: list[Block] = [Line(f"Warning: {text}", "middling") for _, text in score.warnings]
+    shown = score.items[:_MOST_ITEMS]
+    if shown:
+        verdicts = [
+            Styled(verdict_name(item.verdict or item.kind, item.against), _STYLES.get(str(item.verdict), ""))
+            for item in shown
+        ]
+        columns: dict[str, Sequence[Cell]] = {
+            "verdict": verdicts,
+            "text": [item.text for item in shown],
+            "why": list(map(_why, shown)),
+        }
+        blocks.append(Table(columns, left=list(columns)))
+    if len(score.items) > _MOST_ITEMS:
+        blocks.append(Line(f"… and {len(score.items) - _MOST_ITEMS} more"))
+    return blocks
+
+
+def _why(item: Item) -> str:
+    quotes = [
+        f"{f'passage {each.chunk}: ' if each.chunk else ''}“{each.quote}”" for each in item.evidence if each.quote
+    ]
+    return " ".join(filter(None, [f"{item.judge}:" if item.judge else "", item.reason, *quotes]))

@@ -93,6 +93,12 @@ def check_options(metric: str, model: type[M], given: Mapping[str, Any]) -> M:
         raise InvalidOptionError(message, param=param, metric=metric) from None
 
 
+def check_aggregate(how: Aggregate, tolerance: float) -> tuple[Aggregate, float]:
+    """Both, checked; ``InvalidOptionError`` for an unknown way to aggregate or a tolerance below zero."""
+    checked = check_options("aggregate", Settings, {"aggregate": how, "tolerance": tolerance})
+    return checked.aggregate, checked.tolerance
+
+
 def kind_of(value: object) -> str:
     """The type of ``value`` as a message names it: ``a list``, ``an int``."""
     kind = type(value).__name__

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Literal, Union
 
-from mlflow_ragmetrics.core.html import render, usable_in_templates
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
@@ -214,7 +213,10 @@ class Score:
         return {**vars(self), "items": self.items, "_make_items": None}
 
     def _repr_html_(self) -> str:
-        return render("core/score.html", score=self)
+        from mlflow_ragmetrics.core.document import cell
+        from mlflow_ragmetrics.core.marked import score_details, score_line
+
+        return cell([score_line(self), *score_details(self)])
 
     def with_details(self, **counts: Any) -> Score:
         """The same score with more entries in ``details``."""
@@ -277,7 +279,6 @@ def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:
         raise InvalidFieldError(f"the score{whose} is {given}, but must be a number", field="scores") from None
 
 
-@usable_in_templates
 def verdict_name(verdict: str, against: str | None = None) -> str:
     """What a verdict is called where people read it; ``against`` as in ``Item``.
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from mlflow_ragmetrics.core.judge import Embedding
 from mlflow_ragmetrics.text.terms import normalize
 
-__all__ = ["CharNgram"]
-
 _BATCH: Final = 256
 _LARGEST_BATCH: Final = 200_000
 _SIZES: Final = (3, 4, 5)

@@ -10,8 +10,6 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 
-__all__ = ["LangChainEmbedding"]
-
 
 class LangChainEmbedding(Embedding):
     """A LangChain embedding model under its own name: its ``model`` or ``model_name``, else its class's name."""

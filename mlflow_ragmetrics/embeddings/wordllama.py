@@ -13,8 +13,6 @@ import numpy as np
 from mlflow_ragmetrics.core.judge import Embedding
 from mlflow_ragmetrics.errors import MissingExtraError
 
-__all__ = ["Wordllama"]
-
 
 class Wordllama(Embedding):
     """Means of word vectors: good for English paraphrases, worse than ``char-ngram`` for Russian.

@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import Any
 
 from mlflow_ragmetrics.core.composite import Composite, aggregate, agreement
-from mlflow_ragmetrics.core.html import render as html
-from mlflow_ragmetrics.core.marked import claims_of, marked_text
+from mlflow_ragmetrics.core.document import cell
+from mlflow_ragmetrics.core.marked import row_blocks
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate
 from mlflow_ragmetrics.core.question import Outcome, Question, Steps, together
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import VERDICTS, Score
+from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.text.messages import say
@@ -74,11 +74,7 @@ class Row:
         return f"<Row {self.sample.id!r}: {', '.join(f'{key} {value}' for key, value in values.items())}>"
 
     def _repr_html_(self) -> str:
-        claims = claims_of(self.scores)
-        pieces = marked_text(self.sample.answer or "", claims)
-        scores = sorted(self.scores.items(), key=lambda each: "coverage" not in each[1].details)  # composites first
-        shown = {"scores": scores, "claims": claims, "pieces": pieces, "verdicts": VERDICTS}
-        return html("report/row.html", row=self, **shown)
+        return cell(row_blocks(self.sample, self.scores))
 
 
 @dataclass(eq=False, slots=True)

@@ -15,8 +15,6 @@ from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
 from mlflow_ragmetrics.core.question import Claims, Finding, Outcome, Question, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingExtraError
 
-__all__ = ["NLIJudge"]
-
 _ENTAILMENT: Final = re.compile(r"entail|support|consistent|true|yes", re.IGNORECASE)
 _CONTRADICTION: Final = re.compile(r"contradict|refute", re.IGNORECASE)
 _DENIAL: Final = re.compile(r"^(?:not|un|in|non)[ _-]?", re.IGNORECASE)

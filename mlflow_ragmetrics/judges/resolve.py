@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
 
-from mlflow_ragmetrics.core.composite import check_aggregate
 from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
-from mlflow_ragmetrics.core.options import Aggregate, shown
+from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, shown
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
 
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
-
-__all__ = ["JudgeLike", "Panel", "judges_of"]
 
 _URI = re.compile(r"[A-Za-z][\w-]+:\S")
 JudgeLike = Union[str, Judge, Any]

@@ -23,8 +23,6 @@ from mlflow_ragmetrics.core.question import (
 )
 from mlflow_ragmetrics.errors import JudgeError
 
-__all__ = ["ScriptedJudge"]
-
 _ABSENT: Any = object()
 
 

@@ -8,24 +8,12 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import Literal, Union, get_args
 
+from mlflow_ragmetrics.core.document import Line, Style, cell
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.metrics.ragchecker import held_by, is_held, is_right
-from mlflow_ragmetrics.report.notebook import Line, cell
 from mlflow_ragmetrics.report.tables import TELLING
 from mlflow_ragmetrics.text.messages import Text, render, say
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
-
-__all__ = [
-    "CAUSES",
-    "Cause",
-    "Diagnosis",
-    "cause_figures",
-    "causes_line",
-    "count_causes",
-    "diagnose",
-    "diagnoses_of",
-    "diagnosis_columns",
-]
 
 Cause = Literal["retrieval", "generation", "noise", "hallucination", "not answerable", "no fault", "not measured"]
 CAUSES: tuple[Cause, ...] = get_args(Cause)
@@ -34,7 +22,7 @@ _FACTS, _CLAIMS = TELLING
 _SUFFICIENCY = "context_sufficiency"
 _READ = ("judged", "nothing_held", "indistinct_answer", "no_claims", "unnamed_passages")
 _LONGEST = 160
-_STYLES = {"no fault": "good", "not answerable": "middling", "not measured": "faint"}
+_STYLES: dict[str, Style] = {"no fault": "good", "not answerable": "middling", "not measured": "faint"}
 
 
 @dataclass(frozen=True)
@@ -45,7 +33,7 @@ class Diagnosis:
     reason: str
 
     def _repr_html_(self) -> str:
-        return cell(lines=[Line(self.cause, _STYLES.get(self.cause, "bad")), Line(self.reason)])
+        return cell([Line(self.cause, _STYLES.get(self.cause, "bad")), Line(self.reason)])
 
 
 def diagnose(scores: Mapping[str, Score], language: str = "en") -> Diagnosis | None:

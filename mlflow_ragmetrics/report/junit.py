@@ -13,8 +13,6 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.gates import Check
 from mlflow_ragmetrics.report.sessions import limit_of
 
-__all__ = ["Case", "gate_cases", "row_cases", "to_junit"]
-
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

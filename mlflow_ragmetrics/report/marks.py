@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from statistics import fmean
 
@@ -12,8 +12,6 @@ from mlflow_ragmetrics.core.score import DOUBTS, Better, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import AllJudgesFailedError, BudgetExceededError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.text.messages import Text, render, say
-
-__all__ = ["SILENT", "Cause", "Failures", "Ranking", "count_lines", "failure_lines", "judge_lines"]
 
 SILENT = tuple(each.__name__ for each in (JudgeError, JudgeReplyError, AllJudgesFailedError, BudgetExceededError))
 """The errors of scores whose judge gave no answer that can be used."""
@@ -38,7 +36,8 @@ class Failures:
     """What went wrong in rows that are seen one after another; of a row itself nothing is kept."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
-        self._causes: dict[str, tuple[Cause, str]] = {}
+        self._causes: dict[str, Cause] = {}
+        self._general: dict[str, str] = {}  # the text of each cause without its first row's id
         self._unanswered: str | None = None
         self._answered = False
         for row in rows:
@@ -55,9 +54,8 @@ class Failures:
                     self._unanswered = score.error
         for text, keys in found.items():
             if text in self._causes or len(self._causes) < _MOST_CAUSES:
-                known, general = self._causes.get(text) or (Cause(text, 0, ()), _without_id(text, row.sample.id))
-                named = tuple(dict.fromkeys((*known.keys, *keys)))
-                self._causes[text] = Cause(text, known.rows + 1, named), general
+                self._general.setdefault(text, _without_id(text, row.sample.id))
+                _count(self._causes, Cause(text, 1, tuple(keys)))
 
     @property
     def causes(self) -> list[Cause]:
@@ -66,14 +64,8 @@ class Failures:
         Texts of single rows that differ only by the row's id are one cause.
         """
         found: dict[str, Cause] = {}
-        for cause, general in self._causes.values():
-            text = general if cause.rows == 1 else cause.text
-            known = found.get(text)
-            if known is None:
-                found[text] = cause
-            else:
-                keys = tuple(dict.fromkeys((*known.keys, *cause.keys)))
-                found[text] = Cause(text, known.rows + cause.rows, keys)
+        for cause in self._causes.values():
+            _count(found, replace(cause, text=self._general[cause.text]) if cause.rows == 1 else cause)
         return sorted(found.values(), key=lambda cause: -cause.rows)
 
     @property
@@ -85,6 +77,12 @@ class Failures:
     def silence(self) -> Text | None:
         """Why no judge answered anything that can be used, where one was asked; ``None`` where one did."""
         return None if self._answered or self._unanswered is None else say("marks.silent", error=self._unanswered)
+
+
+def _count(causes: dict[str, Cause], more: Cause) -> None:
+    known = causes.get(more.text, more)
+    keys = tuple(dict.fromkeys((*known.keys, *more.keys)))
+    causes[more.text] = more if known is more else Cause(more.text, known.rows + more.rows, keys)
 
 
 def _without_id(text: str, name: str | None) -> str:
@@ -111,19 +109,17 @@ def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, la
 
 def count_lines(keys: Sequence[str], figures: Mapping[str, float], rows: int, language: str = "en") -> list[str]:
     """The lines without which the ``figures`` of so many ``rows`` would look better than they are."""
-    return [render(line, language) for line in _counts(keys, figures, rows)]
-
-
-def _counts(keys: Sequence[str], figures: Mapping[str, float], rows: int) -> Iterator[Text]:
+    lines = []
     for name in ("n_no_context", *DOUBTS.values()):
         counts = {key: int(figures.get(f"{key}/{name}", 0)) for key in keys}
         for count in sorted({each for each in counts.values() if each}, reverse=True):
             named = ", ".join(key for key in keys if counts[key] == count)
-            yield say(f"marks.{name}", n=count, total=rows, keys=named)
+            lines.append(say(f"marks.{name}", n=count, total=rows, keys=named))
     short = {key: int(figures.get(f"{key}/n_measured", 0)) for key in keys}
     parts = ", ".join(f"{key} {count}" for key, count in short.items() if count < rows)
     if parts:
-        yield say("marks.measured", total=rows, parts=parts)
+        lines.append(say("marks.measured", total=rows, parts=parts))
+    return [render(line, language) for line in lines]
 
 
 _ABSENT = Score()

@@ -6,28 +6,29 @@ import json
 import math
 import zlib
 from binascii import b2a_base64
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol, Union, get_args
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Union, get_args
 
-from mlflow_ragmetrics.core.html import render
+from mlflow_ragmetrics.core.document import in_html, source
+from mlflow_ragmetrics.core.json_text import plain
 from mlflow_ragmetrics.core.score import UNSUPPORTED, VERDICTS, Item, Kind, Score, Verdict
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in
+from mlflow_ragmetrics.report.diagnosis import count_causes
 from mlflow_ragmetrics.text.messages import render as say_in
 from mlflow_ragmetrics.text.messages import say
 
-__all__ = ["MOST_BYTES", "MOST_ROWS", "OtherRun", "report_page"]
+if TYPE_CHECKING:
+    from mlflow_ragmetrics.report.report import Report
 
 MOST_ROWS = 20_000
 """How many rows a page shows."""
 MOST_BYTES = 40_000_000
 """How large the texts on a page may be as they are written: MLflow shows files of up to 50 MB."""
 
-_PLACE = "<!-- rows -->"
 _BLOCK = 250_000  # characters of JSON: what the browser decompresses to show one row
-_AHEAD = 4  # blocks that wait to be compressed
 _KNOWN = 200_000  # texts that are remembered, so that they are written once
 _LONGEST = 100_000  # of one text
 _LONGEST_QUESTION = 300  # in the table; the row's detail has all of it
@@ -46,110 +47,75 @@ _CODES = [
 _CODE = {each: code for code, each in enumerate(_CODES)}
 
 
-class OtherRun(Protocol):
-    """What a page says of another run of the same rows: a ``Comparison`` of that run with this one."""
-
-    name_a: str
-
-    @property
-    def differences(self) -> Sequence[Any]:
-        """For each metric ``key``, ``difference``, ``verdict`` and a ``sentence``."""
-
-    def scores_before(self) -> Mapping[str, Mapping[str, float]]:
-        """For each metric the other run's score by the id of this run's row."""
-
-
-def report_page(
-    rows: Sequence[Row],
-    *,
-    title: str,
-    description: Mapping[str, Any],
-    metrics: Mapping[str, float],
-    usage: Mapping[str, float],
-    warnings: Sequence[str] = (),
-    banner: Sequence[str] = (),
-    diagnoses: Sequence[tuple[str, str]] = (),
-    causes: Mapping[str, int] | None = None,
-    order: Sequence[int] | None = None,
-    worst_by: str = "",
-    ranges: Mapping[str, tuple[float, float]] | None = None,
-    run: Mapping[str, str] | None = None,
-    against: OtherRun | None = None,
-) -> Iterator[str]:
+def report_page(report: Report, title: str | None = None, run: Mapping[str, str] | None = None) -> Iterator[str]:
     """The page of one evaluation, in pieces: summary, distributions, a table of rows, each row's claims and passages.
 
-    ``order`` are the places of the rows to show, the first first, which the page says goes by ``worst_by``; where these
-    are not all rows, it says so. ``banner`` are lines that must be read with the figures, ``warnings`` say what was
-    left out. ``diagnoses`` are cause and sentence of each row, ``causes`` how often each cause occurs, where there are
-    any. ``ranges`` are the lowest and the highest value of each key, where they are known. ``run`` is the run in
-    MLflow: its ``name``, ``id`` and, on a server, ``url``. ``against`` is another run to hold the scores against.
+    ``title`` stands above it; without one, the name of the file that was evaluated does. ``run`` is the run in MLflow
+    that it belongs to: its ``name``, ``id`` and, on a server, ``url``. Of more than ``MOST_ROWS`` rows the worse half
+    of so many stand on it and a random sample of the others, and it says so.
 
     Texts are carried compressed, in blocks that the browser opens when a row of theirs is looked at, and are put on the
     page as text, so none can become markup or script. Of what is written, one block is in memory at a time. Rows whose
     texts would make the page larger than ``MOST_BYTES`` are in its table only, and it says so.
     """
-    order = range(len(rows)) if order is None else order
-    if len(order) < len(rows):
+    rows, metrics, diagnoses = report.rows, report.metrics, report.diagnoses
+    title = title or (f"RAG evaluation of {Path(report.source).name}" if report.source else "RAG evaluation")
+    order = report.totals.ranking.order(rows)
+    banner = [*report.banner, *report.judged_by]
+    if len(order) > MOST_ROWS:
+        half = MOST_ROWS // 2
+        order = order[:half] + [order[each] for each in sorted(Random(0).sample(range(half, len(rows)), half))]
         left_out = f"This page shows {len(order):,} of {len(rows):,} rows: the worst ones and a random sample."
         banner = [f"{left_out} The figures are those of all rows, and the run's tables hold all.", *banner]
-    language = str(description.get("language", "en"))
-    page = render("report/report.html", title=title, banner=banner, warnings=warnings)
-    before, after = page.split(_PLACE)
+    language = str(report.description.get("language", "en"))
+    page = source("report/report.html").replace("<!-- style -->", source("report/report.css"))
+    for name, lines in (("banner", banner), ("warnings", report.warnings)):
+        page = page.replace(f"<!-- {name} -->", "".join(f"<li>{in_html(line)}</li>" for line in lines))
+    before, after = page.replace("<!-- title -->", in_html(title)).split("<!-- rows -->")
     yield before
     blocks: list[list[int]] = []  # each: its first row, and the number of its first text
     detailed = size = 0
-    for first, count, texts, packed in _packed(rows, order, diagnoses):
+    for first, count, texts, packed in _packed(report, order):
         size += len(packed)
         if size > MOST_BYTES:
             break
         blocks.append([first, texts])
         detailed = first + count
         yield f'<script type="text/plain" class="rows">{packed}</script>\n'
-    keys = dict.fromkeys(key for row in rows for key in row.scores)
     shown = [rows[place] for place in order]
+    scores = [(key, score) for row in rows for key, score in row.scores.items()]
+    better = report.totals.ranking.better
     header: dict[str, Any] = {
         "total": len(rows),
         "detailed": detailed,
         "blocks": blocks,
         "codes": _CODES,
         "marked": _MARKED,
-        "description": dict(description),
-        "metrics": dict(metrics),
-        "usage": dict(usage),
-        "keys": sorted(keys, key=lambda key: f"{key}/coverage" not in metrics),  # composites first
-        "worst_by": worst_by,
-        "causes": dict(causes or {}),
-        "ranges": {key: list(ends) for key, ends in (ranges or {}).items() if all(map(math.isfinite, ends))},
+        "description": plain(report.description),
+        "metrics": metrics,
+        "usage": plain(report.usage),
+        "keys": report.totals.ranking.keys,
+        "worst_by": report.totals.ranking.by,
+        "causes": count_causes(each.cause for each in diagnoses) if diagnoses else {},
+        "ranges": {key: list(ends) for key, ends in report.ranges.items() if all(map(math.isfinite, ends))},
         "verdicts": {name: say_in(say(f"verdict.{name}"), language) for name in VERDICTS},
         "unsupported": say_in(UNSUPPORTED, language),
         "run": dict(run or {}),
-        "other": None if against is None else _other(against, shown),
-        **_sides(rows),
-        **_table(shown, keys),
+        "lower": sorted(key for key, side in better.items() if side is False),
+        "neither": sorted(key for key, side in better.items() if side is None),
+        "thresholds": {key: score.threshold for key, score in reversed(scores) if score.threshold is not None},
+        **_table(shown, report.keys),
     }
     if diagnoses:
-        header["diagnosis"] = [diagnoses[place][0] for place in order]
+        header["diagnosis"] = [diagnoses[place].cause for place in order]
     yield f'<script type="text/plain" id="data">{_pack(_JSON.encode(header))}</script>\n'
-    yield after
+    yield after.replace("<!-- script -->", source("report/report.js"))
 
 
-def _sides(rows: Sequence[Row]) -> dict[str, Any]:
-    """Of which keys lower is better, or neither side; the thresholds."""
-    scores = [(key, score) for row in rows for key, score in row.scores.items()]
-    return {
-        "lower": sorted({key for key, score in scores if score.higher_is_better is False}),
-        "neither": sorted({key for key, score in scores if score.higher_is_better is None}),
-        "thresholds": {key: score.threshold for key, score in reversed(scores) if score.threshold is not None},
-    }
-
-
-def _other(against: OtherRun, shown: Sequence[Row]) -> dict[str, Any]:
-    before = against.scores_before()
-    return {
-        "name": "the other run" if against.name_a == "A" else against.name_a,
-        "verdicts": {each.key: [each.verdict, each.difference, each.sentence] for each in against.differences},
-        "scores": {key: [_rounded(known.get(row.sample.id)) for row in shown] for key, known in before.items()},
-    }
+def write_page(report: Report, path: Path, run: Mapping[str, str] | None = None) -> None:
+    """Write the page of ``report`` without ever having the whole of it in memory."""
+    with path.open("w", encoding="utf-8", newline="\n") as target:
+        target.writelines(report_page(report, run=run))
 
 
 def _table(shown: Sequence[Row], keys: Collection[str]) -> dict[str, Any]:
@@ -182,66 +148,41 @@ def _state(score: Score | None) -> str:
 
 def _worst_verdict(row: Row) -> str:
     """c where a claim of the row is contradicted, n where one is not in the passages, else a dot."""
-    found = "."
-    for score in row.scores.values():
-        for item in score.items:
-            if item.kind in ("claim", "sentence"):
-                if item.verdict == "CONTRADICTED":
-                    return "c"
-                if item.verdict == "NEUTRAL":
-                    found = "n"
-    return found
+    items = (item for score in row.scores.values() for item in score.items if item.kind in ("claim", "sentence"))
+    verdicts = {item.verdict for item in items}
+    return "c" if "CONTRADICTED" in verdicts else "n" if "NEUTRAL" in verdicts else "."
 
 
 def _metadata(shown: Sequence[Row]) -> dict[str, dict[str, list[Any]]]:
     """The metadata fields by which rows can be filtered: each one's values, and which of them each row has, or -1."""
-    names = dict.fromkeys(name for row in shown for name in row.sample.metadata)
     found: dict[str, dict[str, list[Any]]] = {}
-    for name in names:
-        values: dict[str, int] = {}
-        places: list[int] = []
-        for row in shown:
-            value = row.sample.metadata.get(name)
-            if value is None or (isinstance(value, float) and not math.isfinite(value)):
-                places.append(-1)
-                continue
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-            places.append(values.setdefault(text, len(values)) if len(text) <= _LONGEST_VALUE else -2)
-            if places[-1] == -2 or len(values) > _MOST_VALUES:
-                break
-        else:
-            if values:
-                found[str(name)] = {"values": list(values), "rows": places}
+    for name in dict.fromkeys(name for row in shown for name in row.sample.metadata):
+        texts = [_filtered_by(row.sample.metadata.get(name)) for row in shown]
+        values = list(dict.fromkeys(text for text in texts if text is not None))
+        if 0 < len(values) <= _MOST_VALUES and max(map(len, values)) <= _LONGEST_VALUE:
+            places = {text: place for place, text in enumerate(values)}
+            found[str(name)] = {"values": values, "rows": [-1 if text is None else places[text] for text in texts]}
     return found
 
 
-def _packed(
-    rows: Sequence[Row], order: Sequence[int], diagnoses: Sequence[tuple[str, str]]
-) -> Iterator[tuple[int, int, int, str]]:
-    """Blocks of rows: the first row's place on the page, how many, the number of the first text, and the packed rows.
+def _filtered_by(value: Any) -> str | None:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
-    They are compressed in threads while the next are made.
-    """
+
+def _packed(report: Report, order: Sequence[int]) -> Iterator[tuple[int, int, int, str]]:
+    """Blocks of rows: the first row's place on the page, how many, the first text's number, and the packed rows."""
     texts = _Texts()
-    waiting: deque[tuple[int, int, int, Future[str]]] = deque()
     block: list[str] = []
     first = size = start = 0
-    with ThreadPoolExecutor(2) as pool:
-        for number, place in enumerate(order):
-            reason = diagnoses[place][1] if diagnoses else ""
-            block.append(_JSON.encode(_detail(rows[place], reason, texts.put, number < _MARKED)))
-            size += len(block[-1])
-            if size >= _BLOCK or number == len(order) - 1:
-                waiting.append((first, len(block), start, pool.submit(_pack, f"[{','.join(block)}]")))
-                block, first, size, start = [], number + 1, 0, texts.count
-                if len(waiting) > _AHEAD:
-                    yield _done(waiting.popleft())
-        yield from map(_done, waiting)
-
-
-def _done(found: tuple[int, int, int, Future[str]]) -> tuple[int, int, int, str]:
-    first, count, start, future = found
-    return first, count, start, future.result()
+    for number, place in enumerate(order):
+        reason = report.diagnoses[place].reason if report.diagnoses else ""
+        block.append(_JSON.encode(_detail(report.rows[place], reason, texts.put, number < _MARKED)))
+        size += len(block[-1])
+        if size >= _BLOCK or number == len(order) - 1:
+            yield first, len(block), start, _pack(f"[{','.join(block)}]")
+            block, first, size, start = [], number + 1, 0, texts.count
 
 
 def _pack(text: str) -> str:

@@ -1,69 +1,56 @@
-"""Plots of two evaluations' diagnoses and of what edits do to a score."""
+"""A plot of figures with their intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from mlflow_ragmetrics.core.document import Style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["causes_plot", "shares_plot"]
 
-_BARS = "#3b7dd8"
-_OTHER = "#d9822b"
-_MEAN = "#1b1f24"
+_COLOURS = {"good": "#1a7f37", "bad": "#b3261e", "middling": "#b08800", "faint": "#5b6570"}
 
 
-def causes_plot(causes: Mapping[str, Mapping[str, int]]) -> Figure | None:
-    """How many rows of two evaluations, named, have each diagnosis: a bar for each, one beside the other.
+class Drawn(NamedTuple):
+    """A figure by its name, its interval where it has one, what is written beside it, and its style."""
 
-    Diagnoses that no row has are left out; ``None`` when there is none.
-    """
-    shown = list(dict.fromkeys(cause for counts in causes.values() for cause, number in counts.items() if number))
-    if not shown:
-        return None
-    order = [cause for cause in next(iter(causes.values())) if cause in shown]
-    figure = _figure(6.0, 0.9 + 0.4 * len(order) * len(causes))
-    axes = figure.add_subplot(1, 1, 1)
-    height = 0.8 / len(causes)
-    for place, (name, counts) in enumerate(causes.items()):
-        at = [row + (place - (len(causes) - 1) / 2) * height for row in range(len(order))]
-        bars = axes.barh(
-            at, [counts.get(cause, 0) for cause in order], height, color=(_BARS, _OTHER)[place], label=name
-        )
-        axes.bar_label(bars, padding=3, fontsize=8)
-    axes.set_yticks(range(len(order)), order, fontsize=9)
-    axes.set_xlim(0, 1.15 * max(number for counts in causes.values() for number in counts.values()))
-    axes.invert_yaxis()
-    axes.set_title("Diagnosis: which part failed, rows", fontsize=10)
-    axes.tick_params(labelsize=8)
-    axes.legend(fontsize=8)
-    return figure
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+    label: str
+    style: Style = ""
 
 
-def shares_plot(
-    shares: Mapping[str, tuple[float, float | None, float | None]], title: str, marked: str = ""
+def intervals_plot(
+    figures: Sequence[Drawn], title: str, about: str, band: tuple[float, float] | None = None
 ) -> Figure | None:
-    """Shares from 0 to 1 as bars with their intervals; those whose name begins with ``marked`` in another colour."""
-    if not shares:
-        return None
-    figure = _figure(6.4, 0.9 + 0.38 * len(shares))
-    axes = figure.add_subplot(1, 1, 1)
-    for place, (name, (share, low, high)) in enumerate(shares.items()):
-        axes.barh(place, share, color=_OTHER if marked and name.startswith(marked) else _BARS)
-        if low is not None and high is not None:
-            axes.hlines(place, low, high, color=_MEAN, linewidth=1.5)
-        axes.text(1.02, place, f"{share:.2f}", va="center", fontsize=8)
-    axes.set_yticks(range(len(shares)), list(shares), fontsize=9)
-    axes.set_xlim(0, 1.12)
-    axes.invert_yaxis()
-    axes.set_title(title, fontsize=10)
-    axes.tick_params(labelsize=8)
-    return figure
+    """One line per figure, from top to bottom, with a grey ``band`` behind them; ``None`` without a figure.
 
-
-def _figure(width: float, height: float) -> Figure:
+    ``about`` says what the axis shows.
+    """
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained", dpi=110)
+    if not figures:
+        return None
+    figure = Figure(figsize=(8.5, 1.4 + 0.36 * len(figures)), layout="constrained", dpi=110)
+    axes = figure.add_subplot(1, 1, 1)
+    if band is not None:
+        axes.axvspan(*band, color="#eceff2")
+    axes.axvline(0, color="#1b1f24", linewidth=0.8)
+    for place, each in enumerate(figures):
+        colour = _COLOURS.get(each.style, "#3b5bdb")
+        if each.low is not None and each.high is not None:
+            axes.hlines(place, each.low, each.high, color=colour, linewidth=2)
+        axes.plot([each.value], [place], "o", color=colour, markersize=6)
+    axes.set_yticks(range(len(figures)), [each.name for each in figures], fontsize=9)
+    axes.set_xlabel(about, fontsize=9)
+    axes.set_title(title.replace("$", r"\$"), fontsize=10)
+    axes.invert_yaxis()
+    labels = axes.secondary_yaxis("right")
+    labels.set_yticks(range(len(figures)), [each.label for each in figures], fontsize=9)
+    labels.tick_params(length=0)
+    return figure

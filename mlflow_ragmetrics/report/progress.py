@@ -1,18 +1,16 @@
-"""A progress bar on terminals and in notebooks, and nothing elsewhere."""
+"""How far an evaluation is, on terminals and in notebooks, and nothing elsewhere."""
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, Union
-
-__all__ = ["Progress", "pace", "progress_of"]
+from typing import Protocol, TypeVar, Union
 
 T = TypeVar("T")
 _REDRAWN_EVERY = 0.3  # seconds
-_SETTLED = 0.5  # seconds before a rate means anything
 
 
 class Progress(Protocol):
@@ -30,97 +28,47 @@ class Progress(Protocol):
         """Note that ``row`` is done, and return it."""
 
 
-class _NoProgress:
-    def __enter__(self) -> _NoProgress:
-        return self
+class _Line:
+    """A line that ``show`` shows in place of the one before, and that is gone at the end."""
 
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def advance(self, row: T) -> T:
-        return row
-
-
-class _Bar:
-    def __init__(self, console: Any, total: int) -> None:
-        from rich import progress
-
-        self._progress = progress.Progress(
-            progress.TextColumn("scoring"),
-            progress.BarColumn(),
-            progress.MofNCompleteColumn(),
-            progress.TextColumn("{task.fields[rate]}"),
-            progress.TimeRemainingColumn(),
-            progress.TextColumn("left"),
-            console=console,
-            transient=True,
-        )
-        self._task = self._progress.add_task("scoring", total=total, rate="")
-
-    def __enter__(self) -> _Bar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def advance(self, row: T) -> T:
-        task = self._progress.tasks[0]
-        seconds = task.elapsed or 0.0
-        rate = pace((task.completed + 1) / seconds) if seconds > _SETTLED else ""
-        self._progress.update(self._task, advance=1, rate=rate)
-        return row
-
-
-class _CellLine:
-    """A line that is rewritten in the cell's output: for notebooks without ipywidgets, which rich's bar needs there."""
-
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, show: Callable[[str], object] | None) -> None:
         self._total = total
+        self._show = show
         self._done = 0
         self._shown_at = self._began = time.monotonic()
-        self._handle: Any = None
 
-    def __enter__(self) -> _CellLine:
-        display = import_module("IPython.display").display
-        self._handle = display({"text/plain": f"scoring {self._total} rows"}, raw=True, display_id=True)
+    def __enter__(self) -> _Line:
+        if self._show is not None:
+            self._show(f"scoring {self._total} rows")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._handle.update({"text/plain": ""}, raw=True)
+        if self._show is not None:
+            self._show("")
 
     def advance(self, row: T) -> T:
         self._done += 1
-        now = time.monotonic()
-        if now - self._shown_at > _REDRAWN_EVERY:
+        if self._show is not None and (now := time.monotonic()) - self._shown_at > _REDRAWN_EVERY:
             self._shown_at, left = now, (now - self._began) / self._done * (self._total - self._done)
-            text = f"scoring {self._done} of {self._total} rows, about {left:.0f} s left"
-            self._handle.update({"text/plain": text}, raw=True)
+            self._show(f"scoring {self._done} of {self._total} rows, about {left:.0f} s left")
         return row
 
 
-def pace(rows_per_second: float) -> str:
-    """The pace in the unit that makes it at least 1.
-
-    >>> pace(42.3), pace(2.5), pace(0.2)
-    ('42 rows/s', '2.5 rows/s', '12 rows/min')
-    """
-    if rows_per_second < 1:
-        return f"{60 * rows_per_second:.0f} rows/min"
-    return f"{rows_per_second:.0f} rows/s" if rows_per_second >= 10 else f"{rows_per_second:.1f} rows/s"
-
-
 def progress_of(wanted: Union[bool, Progress, None], total: int) -> Progress:
-    """The bar for ``total`` rows: ``True`` always, ``False`` never, ``None`` on a terminal or in a notebook."""
+    """The line for ``total`` rows: ``True`` always, ``False`` never, ``None`` on a terminal or in a notebook."""
     if wanted is False:
-        return _NoProgress()
+        return _Line(total, None)
     if wanted is not None and wanted is not True:
         return wanted
     from rich.console import Console
 
     console = Console(stderr=True)
-    if console.is_jupyter and find_spec("ipywidgets") is None:
-        return _CellLine(total)
-    if wanted or console.is_terminal or console.is_jupyter:
-        return _Bar(console, total)
-    return _NoProgress()
+    if console.is_jupyter:
+        handle = import_module("IPython.display").display({"text/plain": ""}, raw=True, display_id=True)
+        return _Line(total, lambda text: handle.update({"text/plain": text}, raw=True))
+    return _Line(total, _rewrite if wanted or console.is_terminal else None)
+
+
+def _rewrite(text: str) -> None:
+    sys.stderr.write(f"\r\x1b[K{text}")
+    sys.stderr.flush()

@@ -84,12 +84,11 @@ async function opened(index) {
   };
 }
 
-// ---- What is good and what is bad: by the thresholds, and by the other run.
+// ---- What is good and what is bad: by the thresholds.
 
 const side = (key) => data.lower.includes(key) ? "lower is better" : data.neither.includes(key) ? "neither side is better" : "";
 const valueOf = (key, index) => data.values[key][index];
 const isMeasured = (letter) => "opf".includes(letter);
-const before = (key, index) => data.other && data.other.scores[key] ? data.other.scores[key][index] : null;
 const limitOf = (key) => key in state.limits ? state.limits[key] : data.thresholds[key];
 const misses = (key, value, limit) => data.lower.includes(key) ? value > limit + 1e-9 : value < limit - 1e-9;
 const limitWord = (key) => key in data.thresholds ? `${data.lower.includes(key) ? "≤" : "≥"} ${data.thresholds[key]}` : "(its metrics' thresholds)";
@@ -99,17 +98,7 @@ function judged(key, index) {
   const letter = data.states[key][index];  // what a rule gave is neither good nor bad
   return letter === "p" ? ["good", "✓", "passes"] : letter === "f" ? ["bad", "✗", "fails"] : null;
 }
-function moved(key, index) {
-  const value = valueOf(key, index), old = before(key, index);
-  if (value === null || old === null || old === undefined || !isMeasured(data.states[key][index])) return null;
-  const change = value - old, rises = change > 0;
-  if (Math.abs(change) < 0.0005) return ["same", "=", "as before", change];
-  if (data.neither.includes(key)) return ["changed", rises ? "▲" : "▼", "changed", change];
-  return rises === !data.lower.includes(key) ? ["good", rises ? "▲" : "▼", "better", change] : ["bad", rises ? "▲" : "▼", "worse", change];
-}
 const STATES = { s: "skipped", e: "failed", "-": "no score" };
-const VERDICT_CLASS = { improved: "good", regressed: "bad", unchanged: "same", changed: "changed" };
-const VERDICT_WORDS = { improved: "better than", regressed: "worse than", unchanged: "about the same as", changed: "differs from" };
 const verdictName = (verdict, against) => verdict === "NEUTRAL" && against ? data.unsupported : data.verdicts[verdict] || verdict.replace("_", " ").toLowerCase();
 
 // ---- The summary.
@@ -158,11 +147,6 @@ function card(key) {
     lines.push(element("div", {}, element("span", { class: "word " + (bad ? "bad" : few ? "none" : "good") }, words), hidden(`: the mean is ${bad ? word : "within"} the threshold`)));
   }
   if (measured && rate !== undefined) lines.push(small(`${(100 * rate).toFixed(0)} % of the scored rows pass`));
-  const other = data.other && data.other.verdicts[key];
-  if (other) {
-    const [verdict, difference, sentence] = other, words = VERDICT_WORDS[verdict];
-    lines.push(element("div", { title: sentence }, element("span", { class: "word " + (VERDICT_CLASS[verdict] || "none") }, words ? `${words} ${data.other.name}` : `against ${data.other.name}: too few rows to tell`), difference === null ? null : ` ${signed(difference)}`));
-  }
   if (measured && metric(key, "ci_low") !== undefined) {
     const groups = metric(key, "n_groups"), effect = metric(key, "design_effect");
     lines.push(small(`95 %: ${number(metric(key, "ci_low"))} to ${number(metric(key, "ci_high"))}` + (groups === undefined ? "" : ` over ${groups} groups` + (metric(key, "few_groups") ? " (few groups)" : "") + (effect === undefined ? "" : `, design effect ${number(effect, 1)}`))));
@@ -206,7 +190,7 @@ function summary() {
   else if (unmeasured.length === data.keys.length) parts.push(["bad", `Nothing was measured: none of the ${count(data.total)} rows has a score that a metric measured. Why is said above and in each row.`]);
   else if (unmeasured.length) parts.push(["none", `Not measured on any row: ${unmeasured.join(", ")}.`]);
   if (data.detailed < data.ids.length) parts.push(["none", `Answers, claims and passages of the ${count(data.detailed)} worst rows are on this page; of the other ${count(data.ids.length - data.detailed)} their scores only, as their texts would make it too large. The run's tables hold all.`]);
-  if (unmeasured.length < data.keys.length && !Object.keys(data.thresholds).length && !data.other) parts.push(["soft", "No threshold is set and no other run is given, so nothing here says which score is good enough; “below a threshold” has a slider."]);
+  if (unmeasured.length < data.keys.length && !Object.keys(data.thresholds).length) parts.push(["soft", "No threshold is set, so nothing here says which score is good enough; “below a threshold” has a slider."]);
   byId("verdict").append(...parts.map(([kind, text]) => element("span", { class: "said " + kind }, text)));
   byId("summary").append(...data.keys.map(card));
 }
@@ -237,7 +221,6 @@ const SHOW = {
   contradicted: ["with a contradicted claim", (index) => data.claims[index] === "c"],
   [LIMIT]: ["below a threshold", (index) => keysOfLimit().some((key) => isBelow(key, index))],
   unmeasured: ["skipped, failed or not measured", (index) => data.keys.some((key) => !isMeasured(data.states[key][index]))],
-  worse: ["worse than in the other run", (index) => data.keys.some((key) => (moved(key, index) || [])[0] === "bad")],
 };
 const keysOfLimit = () => byId("limit-metric").value === ANY ? Object.keys(data.thresholds) : [byId("limit-metric").value];
 const isBelow = (key, index) => {
@@ -247,7 +230,7 @@ const isBelow = (key, index) => {
 };
 
 function controls() {
-  for (const [name, [label]] of Object.entries(SHOW)) if (name !== "worse" || data.other) byId("show").append(element("option", { value: name }, label));
+  for (const [name, [label]] of Object.entries(SHOW)) byId("show").append(element("option", { value: name }, label));
   if (Object.keys(data.thresholds).length) byId("limit-metric").append(element("option", { value: ANY }, "any metric that has one"));
   for (const key of data.keys) byId("limit-metric").append(element("option", { value: key }, key));
   const fields = Object.entries(data.metadata);
@@ -377,10 +360,9 @@ const extra = (key) => key === (data.keys.includes(state.sort) ? state.sort : da
 function cell(key, index) {
   const letter = data.states[key][index], value = valueOf(key, index), kind = "number" + extra(key);
   if (value === null) return element("td", { class: `${kind} unscored ${letter === "e" ? "bad" : ""}` }, STATES[letter]);
-  const [style, sign, words] = judged(key, index) || ["", "", ""], change = moved(key, index);
+  const [style, sign, words] = judged(key, index) || ["", "", ""];
   const shown = [number(value)];
   if (sign) shown.push(element("span", { class: "sign " + style, title: `${words} ${limitWord(key)}` }, ` ${sign} ${words}`));
-  if (change) shown.push(element("span", { class: "sign " + change[0], title: `${change[2]}: ${signed(change[3])} against ${data.other.name}` }, ` ${change[1]} ${change[2]}`));
   if (!isMeasured(letter)) shown.push(element("span", { class: "sign none", title: "given by a rule, not measured" }, " by rule"));
   return element("td", { class: `${kind} ${style}` }, ...shown);
 }
@@ -533,10 +515,9 @@ function tally(row) {
 function scoreWords(key, index, score) {
   const value = valueOf(key, index), letter = data.states[key][index];
   if (value === null) return [element("span", { class: "badge " + (letter === "e" ? "error" : "skipped") }, STATES[letter])];
-  const words = judged(key, index), change = moved(key, index), shown = [number(value)];
+  const words = judged(key, index), shown = [number(value)];
   if (score && score.scaled !== null) shown.push(` (${number(score.scaled, 1)} of 5)`);
   if (words) shown.push(" ", element("span", { class: "word " + words[0] }, `${words[1]} ${words[2]} ${limitWord(key)}`));
-  if (change) shown.push(" ", element("span", { class: "word " + change[0] }, `${change[1]} ${change[2]} ${change[0] === "same" ? "" : `${signed(change[3])} `}(${number(before(key, index))} in ${data.other.name})`));
   if (!isMeasured(letter)) shown.push(" ", element("span", { class: "word none" }, "given by a rule, not measured"));
   return shown;
 }

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any, Union
 
-from mlflow_ragmetrics.core.condition import condition_of
-from mlflow_ragmetrics.core.json_text import as_json, plain
-from mlflow_ragmetrics.core.score import Better, Score
+from mlflow_ragmetrics.core.document import cell, to_markdown
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.diagnosis import (
@@ -24,9 +21,8 @@ from mlflow_ragmetrics.report.diagnosis import (
     diagnosis_columns,
 )
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import Ranking, count_lines, failure_lines, judge_lines
-from mlflow_ragmetrics.report.notebook import report_cell
-from mlflow_ragmetrics.report.page import MOST_ROWS, OtherRun, report_page
+from mlflow_ragmetrics.report.marks import count_lines, failure_lines, judge_lines
+from mlflow_ragmetrics.report.page import report_page, write_page
 from mlflow_ragmetrics.report.sessions import (
     Session,
     keys_of_turns,
@@ -37,9 +33,9 @@ from mlflow_ragmetrics.report.sessions import (
     turn_limit,
 )
 from mlflow_ragmetrics.report.slices import slices_frame
-from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures
+from mlflow_ragmetrics.report.summary import agreement_lines, measured_figures, panel_figures
 from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
-from mlflow_ragmetrics.report.text import measured_figures, summary_note
+from mlflow_ragmetrics.report.text import report_blocks, usage_line
 from mlflow_ragmetrics.report.totals import Totals
 from mlflow_ragmetrics.report.true_score import TrueScore, true_score
 from mlflow_ragmetrics.rows import digest
@@ -52,20 +48,16 @@ from mlflow_ragmetrics.tracking.describe import questions_digest
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Report"]
-
 
 @dataclass(frozen=True)
 class Report:
     """Scores of every row, with what explains them.
 
     ``description`` says how it was made (suite, judges, weights, …), ``usage`` what it cost (calls, tokens, seconds),
-    ``warnings`` what was left out, ``source`` the file the rows came from, ``repeats`` the figures of repeatability
-    where the evaluation was repeated, ``true_scores`` what ``with_true_score`` found. ``stopped`` says why it ended
-    before every row was scored, where it did; ``timings`` are the figures of a chain's calls, where one was run;
-    ``ranges`` the lowest and the highest value of each key, where they are known.
-    ``slices`` are the columns of ``with_slices``. ``totals``: what the figures follow from, when ``rows`` are only the
-    worst of those that were scored.
+    ``warnings`` what was left out, ``source`` the file the rows came from, ``figures`` what was found beyond the rows'
+    scores, such as repeatability. ``stopped`` says why it ended before every row was scored, where it did. ``ranges``
+    are the lowest and the highest value of each key, where they are known. ``totals``: what the figures follow from; of
+    all rows that were scored, where ``rows`` are only the worst of these.
     """
 
     rows: Sequence[Row]
@@ -73,84 +65,68 @@ class Report:
     warnings: tuple[str, ...] = ()
     usage: Mapping[str, float] = field(default_factory=dict)
     source: Union[str, Path, None] = None
-    repeats: Mapping[str, float] = field(default_factory=dict)
-    true_scores: tuple[TrueScore, ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
     stopped: Union[str, None] = None
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, repr=False, compare=False)
-    timings: Mapping[str, float] = field(default_factory=dict)
-    slices: tuple[str, ...] = ()
-    totals: Union[Totals, None] = field(default=None, repr=False, compare=False)
+    totals: Totals = field(default_factory=Totals, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.totals.kept_all and self.totals.rows != len(self.rows):
+            object.__setattr__(self, "totals", Totals(self.rows))
 
     def __len__(self) -> int:
-        return self._totals.rows
+        return self.totals.rows
+
+    def __getitem__(self, row: str) -> Row:
+        """The row with this id, which a notebook shows with its answer marked; ``InvalidDataError`` for another."""
+        if row not in self._places:
+            near = get_close_matches(str(row), self._places, n=1)
+            raise InvalidDataError(f"there is no row {row!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        return self.rows[self._places[row]]
 
     @cached_property
-    def _totals(self) -> Totals:
-        return self.totals or Totals(self.rows)
+    def _places(self) -> dict[str, int]:
+        return {row.sample.id: place for place, row in enumerate(self.rows)}
 
     @property
     def keys(self) -> list[str]:
         """The keys of the scores, in the suite's order."""
-        return self._totals.keys
+        return self.totals.keys
 
-    @property
-    def better(self) -> dict[str, Better]:
-        """Of the keys of which higher is not better: ``False`` where lower is, ``None`` where neither is."""
-        return self._totals.better
-
-    def scores(self, key: str) -> list[Score]:
-        """One score per row for this key."""
-        return [row.scores[key] for row in self.rows]
-
-    @property
+    @cached_property
     def table(self) -> pd.DataFrame:
         """One row per sample: id, question, answer, the scores (composites first), their reasons, then all else.
 
         ``diagnosis`` and ``diagnosis_reason`` say which part failed, where the suite has the metrics that tell.
         """
-        return self._table
+        return rows_frame(self.rows, diagnosis_columns(self.diagnoses) if self.diagnoses else None)
+
+    @cached_property
+    def items(self) -> pd.DataFrame:
+        """One row per claim, token, sentence, chunk or document: verdict, reason, support and evidence."""
+        return items_frame(self.rows)
 
     @cached_property
     def diagnoses(self) -> list[Diagnosis]:
         """Which part failed, row by row; empty where the suite lacks the metrics that tell."""
-        return diagnoses_of([row.scores for row in self.rows], self.language) if has_diagnoses(self.keys) else []
+        return diagnoses_of([row.scores for row in self.rows], self._language) if has_diagnoses(self.keys) else []
 
     @property
-    def causes(self) -> dict[str, int]:
-        """How many rows have each diagnosis; empty where there is none."""
-        if not self.diagnoses:
-            return {}
-        return count_causes(each.cause for each in self.diagnoses)
-
-    @cached_property
-    def _table(self) -> pd.DataFrame:
-        return rows_frame(self.rows, diagnosis_columns(self.diagnoses) if self.diagnoses else None)
-
-    @property
-    def items(self) -> pd.DataFrame:
-        """One row per claim, token, sentence, chunk or document: verdict, reason, support and evidence."""
-        return self._items
-
-    @cached_property
-    def _items(self) -> pd.DataFrame:
-        return items_frame(self.rows)
+    def _causes(self) -> dict[str, int]:
+        return count_causes(each.cause for each in self.diagnoses) if self.diagnoses else {}
 
     @cached_property
     def metrics(self) -> dict[str, float]:
         """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
         scores = [row.scores for row in self.rows]
-        figures = {**self._totals.figures(self._group_names()), **panel_figures(scores), **self.repeats, **self.timings}
-        if self.causes:
-            figures |= cause_figures(self.causes)
+        figures = self.totals.figures(self._group_names()) | panel_figures(scores) | cause_figures(self._causes)
         for key, sessions in self._sessions.items():
             figures |= {f"{key}/{name}": value for name, value in session_figures(sessions).items()}
-        figures |= {name: value for each in self.true_scores for name, value in each.metrics.items()}
-        return figures
+        return {**figures, **self.figures}
 
-    @property
-    def groups(self) -> str | None:
-        """The column or metadata field whose values say which rows belong together, where the report has one."""
-        return self.description.get("groups")
+    def _group_names(self) -> list[str] | None:
+        groups = self.description.get("groups")
+        return None if groups is None else sample_groups((row.sample for row in self.rows), groups)
 
     def by(self, column: str) -> pd.DataFrame:
         """The figures of each slice, such as ``report.by("topic")``: one row per value of ``column`` and metric.
@@ -162,17 +138,7 @@ class Report:
         ``InvalidOptionError`` where no row has the column.
         """
         samples = [row.sample for row in self.rows]
-        return slices_frame(self.rows, sample_slices(samples, column), self._group_names())
-
-    def with_slices(self, *columns: str) -> Report:
-        """The report whose run also holds the figures ``by`` each of these columns, in ``rag_slices.json``.
-
-        ``InvalidOptionError`` where no row has one of them.
-        """
-        samples = [row.sample for row in self.rows]
-        for column in columns:
-            sample_slices(samples, column)
-        return replace(self, slices=(*self.slices, *columns))
+        return slices_frame(self.rows, self.totals, sample_slices(samples, column), self._group_names())
 
     def sessions(self, key: str, threshold: float | None = None, *, by: str | None = None) -> pd.DataFrame:
         """The conversations by the metric ``key``: which have no failing turn, and where the first one failed.
@@ -189,16 +155,15 @@ class Report:
         """
         if key not in self.keys:
             raise InvalidOptionError(f"{key!r} is not a metric here; there are {', '.join(self.keys)}", param="key")
-        column = by or self.session_column
+        column = by or self._session_column
         if column is None:
             names = ", ".join(SESSION_FIELDS)
             raise InvalidOptionError(f"by: no two rows share {names}; name the column of the conversation", param="by")
         return sessions_frame(self._sessions_of(key, column, threshold))
 
     @cached_property
-    def session_column(self) -> str | None:
-        """The column or metadata field that says which conversation a row belongs to; ``None`` where there is none."""
-        return self.groups or session_field([row.sample for row in self.rows])
+    def _session_column(self) -> str | None:
+        return self.description.get("groups") or session_field([row.sample for row in self.rows])
 
     def _sessions_of(self, key: str, column: str, threshold: float | None = None) -> list[Session]:
         names = sample_slices([row.sample for row in self.rows], column)
@@ -207,15 +172,8 @@ class Report:
     @cached_property
     def _sessions(self) -> dict[str, list[Session]]:
         """The conversations by each metric that has a threshold, and by faithfulness, where rows belong to some."""
-        column = self.session_column if len(self.rows) == len(self) else None
+        column = self._session_column if len(self.rows) == len(self) else None
         return {} if column is None else {key: self._sessions_of(key, column) for key in keys_of_turns(self.rows)}
-
-    @property
-    def notes(self) -> list[str]:
-        """How many rows have each diagnosis, and in how many conversations no turn fails, where that is known."""
-        lines = [session_line(key, self.metrics, str(self.session_column)) for key in self._sessions]
-        lines = [causes_line(self.causes), *lines] if any(self.causes.values()) else lines
-        return [render(line, self.language) for line in lines if line is not None]
 
     def true_score(
         self,
@@ -235,179 +193,41 @@ class Report:
         """
         return true_score(results_of(self), key, labels, column=column, groups=groups)
 
-    def with_true_score(self, key: str, labels: Labels, **options: Any) -> Report:
-        """The report with ``<key>/true_mean``, ``/true_low``, ``/true_high`` and ``/n_labelled`` among its metrics.
-
-        So gates can look at them: ``report.with_true_score("faithfulness", labels).check(**{"faithfulness/true_low":
-        0.8})``. ``options`` are those of ``true_score``.
-        """
-        return replace(self, true_scores=(*self.true_scores, self.true_score(key, labels, **options)))
-
-    def _group_names(self) -> list[str] | None:
-        return None if self.groups is None else sample_groups((row.sample for row in self.rows), self.groups)
-
-    @cached_property
-    def data_digest(self) -> str:
-        """16 hex digits that depend on the whole content of all samples."""
-        return digest(row.sample for row in self.rows)
-
-    @cached_property
-    def questions_digest(self) -> str:
-        """16 hex digits of questions, references and gold ids: the same for all versions that answer them."""
-        return questions_digest(self.rows)
-
     @cached_property
     def incomplete(self) -> str | None:
         """Why the figures are not those of a whole evaluation: it was stopped, or no judge answered; else ``None``."""
-        return self.stopped or self._totals.failures.silence
+        return self.stopped or self.totals.failures.silence
 
     @property
-    def language(self) -> str:
-        """In which language the report explains itself."""
+    def _language(self) -> str:
         return str(self.description.get("language", "en"))
-
-    @property
-    def failures(self) -> list[str]:
-        """Why the figures are not those of a whole evaluation, and what failed on how many rows: the banner's head."""
-        return failure_lines(self._totals.failures.causes, len(self), self.incomplete, self.language)
 
     @property
     def banner(self) -> list[str]:
         """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
-        counted = count_lines(self.keys, self.metrics, len(self), self.language)
-        return [*self.failures, *counted, *agreement_lines(self.keys, self.metrics)]
+        failed = failure_lines(self.totals.failures.causes, len(self), self.incomplete, self._language)
+        counts = count_lines(self.keys, self.metrics, len(self), self._language)
+        return [*failed, *counts, *agreement_lines(self.keys, self.metrics)]
+
+    @property
+    def notes(self) -> list[str]:
+        """How many rows have each diagnosis, and in how many conversations no turn fails, where that is known."""
+        lines = [session_line(key, self.metrics, str(self._session_column)) for key in self._sessions]
+        lines = [causes_line(self._causes), *lines] if any(self._causes.values()) else lines
+        return [render(line, self._language) for line in lines if line is not None]
 
     @property
     def judged_by(self) -> list[str]:
         """Who judged, and how far that can be trusted; nothing where no judge was asked."""
-        return judge_lines(self._totals.failures.asked, self.description.get("judge", []), self.language)
-
-    @property
-    def composites(self) -> list[str]:
-        """The keys of the weighted composites."""
-        return self._totals.composites
-
-    @property
-    def ranked_keys(self) -> list[str]:
-        """The keys in the order in which they are shown: composites first."""
-        return [*self.composites, *(key for key in self.keys if key not in self.composites)]
-
-    def __getitem__(self, row: str) -> Row:
-        """The row with this id, which a notebook shows with its answer marked; ``InvalidDataError`` for another."""
-        if row not in self._places:
-            near = get_close_matches(str(row), self._places, n=1)
-            raise InvalidDataError(f"there is no row {row!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        return self.rows[self._places[row]]
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {row.sample.id: place for place, row in enumerate(self.rows)}
-
-    def where(self, *conditions: str) -> pd.DataFrame:
-        """The rows of ``table`` for which all conditions hold, such as ``report.where("faithfulness < 0.5")``.
-
-        A condition is a key, a sign (``>=``, ``>``, ``<=``, ``<``) and a number; it does not hold of a row without that
-        score.
-        ``InvalidOptionError`` for one that cannot be read, and for a key that is not there.
-        """
-        chosen = self.table
-        for each in map(condition_of, conditions):
-            key = each.name.removesuffix("_1to5")
-            if key not in self.keys or each.name not in chosen:
-                there = ", ".join(self.keys) or "none"
-                raise InvalidOptionError(f"{each.name!r} is not a metric here; there are {there}", param="condition")
-            values = chosen[each.name].to_numpy(dtype=float, na_value=float("nan")).tolist()
-            chosen = chosen[[value == value and each.holds(value) for value in values]]
-        return chosen
-
-    def worst(self, count: int = 3, key: str | None = None) -> pd.DataFrame:
-        """The ``count`` worst rows of ``table``, the worst first: by ``key``, else as ``worst_rows``."""
-        return self.table.iloc[self._ranking_by(key).worst(self.rows, count)]
+        return judge_lines(self.totals.failures.asked, self.description.get("judge", []), self._language)
 
     def worst_rows(self, count: int = 3, key: str | None = None) -> list[Row]:
         """The ``count`` worst rows: by ``key``, else by the composite, else by the worst of each row's scores.
 
         Worst is lowest, or highest where lower is better; what is neither ranks no row, unless it is ``key``.
         """
-        return [self.rows[place] for place in self._ranking_by(key).worst(self.rows, count)]
-
-    def lowest(self, row: Row, key: str | None = None) -> tuple[str, float] | None:
-        """What ``worst`` goes by in this row: the metric and its value; ``None`` where that is not scored."""
-        place = self._ranking_by(key).place(row)
-        return None if place is None else (place[1], float(row.scores[place[1]].value or 0.0))
-
-    @cached_property
-    def ranking(self) -> Ranking:
-        """What ``worst`` goes by: the composite that has scores, else the worst of each row's scores."""
-        return self._totals.ranking
-
-    def _ranking_by(self, key: str | None) -> Ranking:
-        return self.ranking if key is None else replace(self.ranking, key=key)
-
-    def to_html(self, title: str | None = None, *, against: OtherRun | None = None) -> str:
-        """A self-contained page: summary, distributions, a table of rows, and each row's claims and passages.
-
-        Of more than 20,000 rows it shows the 10,000 worst and as many others, and says so.
-
-        ``title`` stands above it; without one, the name of the file that was evaluated does. ``against``, a comparison
-        of another run with this report (``rm.compare(before, report)``), adds what is better and worse than there.
-        """
-        return "".join(self._page(title, against=against))
-
-    def _page(
-        self, title: str | None = None, *, run: Mapping[str, str] | None = None, against: OtherRun | None = None
-    ) -> Iterator[str]:
-        named = f"RAG evaluation of {Path(self.source).name}" if self.source else "RAG evaluation"
-        return report_page(
-            self.rows,
-            title=title or named,
-            description=plain(self.description),
-            metrics=self.metrics,
-            usage=plain(self.usage),
-            warnings=self.warnings,
-            banner=[*self.banner, *self.judged_by],
-            diagnoses=[(each.cause, each.reason) for each in self.diagnoses],
-            causes=self.causes,
-            order=self._worst_first(MOST_ROWS),
-            worst_by=self.ranking.by,
-            ranges=self.ranges,
-            run=run,
-            against=against,
-        )
-
-    def _write_page(self, path: Path, run: Mapping[str, str] | None = None) -> None:
-        """Write the page without ever having the whole of it in memory; ``run`` is the one in MLflow it belongs to."""
-        with path.open("w", encoding="utf-8", newline="\n") as target:
-            target.writelines(self._page(run=run))
-
-    def _worst_first(self, most: int) -> list[int]:
-        """The places of all rows, the worst first, as ``worst`` ranks them, and what it does not rank last.
-
-        Of more than ``most`` rows, the worse half of so many, and of the others a random sample.
-        """
-        ranked = self.ranking.order(self.rows)
-        if len(ranked) <= most:
-            return ranked
-        sample = sorted(Random(0).sample(range(most // 2, len(ranked)), most - most // 2))
-        return [*ranked[: most // 2], *(ranked[each] for each in sample)]
-
-    def __repr__(self) -> str:
-        figures = measured_figures(self.metrics, self.keys)
-        means = (f"{key} {figures[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in figures)
-        return f"<Report of {counted(len(self), 'row')}: {', '.join(means)}>"
-
-    def _repr_html_(self) -> str:
-        banner = [*self.banner, *self.notes, *self.judged_by]
-        return report_cell(
-            self.ranked_keys,
-            self.metrics,
-            self.warnings,
-            len(self),
-            self.worst_rows(),
-            worst_by=f"{self.ranking.word} by {self.ranking.by}",
-            banner=banner,
-            causes=self.causes,
-        )
+        ranking = self.totals.ranking if key is None else replace(self.totals.ranking, key=key)
+        return [self.rows[place] for place in ranking.worst(self.rows, count)]
 
     def check(
         self,
@@ -430,24 +250,28 @@ class Report:
             fail_under,
             min_scored,
             fail_over=fail_over,
-            better=self.better,
+            better=self.totals.ranking.better,
             rows=len(self),
             incomplete=self.incomplete,
             ranges=self.ranges,
         )
         raise_failures(checks)
 
-    def without_texts(self) -> Report:
-        """The same figures, scores, verdicts and ids, and nothing of what is asked, answered, retrieved or reasoned."""
-        rows = [row_without_texts(row) for row in self.rows]
-        kept = replace(self, rows=rows, totals=None, warnings=(), stopped=None)
-        if self.warnings:
-            kept = replace(kept, warnings=(f"{len(self.warnings)} warnings are left out, as they may quote texts",))
-        incomplete = self.incomplete and "see what the program said that wrote this run"
-        figures = {"metrics": self.metrics, "data_digest": self.data_digest, "questions_digest": self.questions_digest}
-        diagnoses = [replace(each, reason="") for each in self.diagnoses]
-        vars(kept).update(figures, incomplete=incomplete, diagnoses=diagnoses, _sessions=self._sessions)
-        return kept
+    def __repr__(self) -> str:
+        figures = measured_figures(self.metrics, self.keys)
+        means = (f"{key} {figures[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in figures)
+        return f"<Report of {counted(len(self), 'row')}: {', '.join(means)}>"
+
+    def _repr_html_(self) -> str:
+        return cell([*report_blocks(self), usage_line(self)])
+
+    def to_html(self, title: str | None = None) -> str:
+        """A self-contained page: summary, distributions, a table of rows, and each row's claims and passages.
+
+        Of more than 20,000 rows it shows the 10,000 worst and as many others, and says so. ``title`` stands above it;
+        without one, the name of the file that was evaluated does.
+        """
+        return "".join(report_page(self, title))
 
     def log(
         self,
@@ -481,15 +305,12 @@ class Report:
 
         from mlflow_ragmetrics.tracking import log_report
 
-        report = self if texts else self.without_texts()
-        contents = dict(files or {})
-        if self.slices and texts:  # their names are values of the data
-            frames = [self.by(column).assign(by=column) for column in self.slices]
-            records = [record for frame in frames for record in frame.to_dict("records")]
-            contents["rag_slices.json"] = as_json(plain(records), indent=2)
-        sessions = [self.sessions(key).assign(metric=key) for key in self._sessions]
+        report = self if texts else self._without_texts()
+        sessions = [self.sessions(key).assign(metric=key) for key in self._sessions] if texts else []
         return log_report(
             report,
+            data_digest=digest(row.sample for row in self.rows),
+            questions_digest=questions_digest(self.rows),
             run_id=run_id,
             run_name=run_name,
             tags=tags,
@@ -500,15 +321,19 @@ class Report:
             feedback=feedback,
             dataset=dataset,
             omit=omit,
-            note=report.note,
-            tables={"rag_sessions.json": pd.concat(sessions)} if sessions and texts else {},
-            files=contents,
-            page=self._write_page if texts else None,
+            note=to_markdown(report_blocks(report)),
+            tables={"rag_sessions.json": pd.concat(sessions)} if sessions else {},
+            files=files,
+            page=partial(write_page, self) if texts else None,
         )
 
-    @property
-    def note(self) -> str:
-        """The evaluation in a few lines of Markdown: what to know first, figures, causes, the three worst rows."""
-        worst = [(row, *lowest) for row in self.worst_rows() if (lowest := self.lowest(row)) is not None]
-        said = {"banner": self.banner, "notes": self.notes}
-        return summary_note(self.ranked_keys, self.metrics, len(self), worst, worst_by=self.ranking.by, **said)
+    def _without_texts(self) -> Report:
+        """The same figures, scores, verdicts and ids, and nothing of what is asked, answered, retrieved or reasoned."""
+        rows = [row_without_texts(row) for row in self.rows]
+        kept = replace(self, rows=rows, warnings=(), stopped=None, totals=Totals(rows))
+        if self.warnings:
+            kept = replace(kept, warnings=(f"{len(self.warnings)} warnings are left out, as they may quote texts",))
+        incomplete = self.incomplete and "see what the program said that wrote this run"
+        diagnoses = [replace(each, reason="") for each in self.diagnoses]
+        vars(kept).update(metrics=self.metrics, incomplete=incomplete, diagnoses=diagnoses, _sessions=self._sessions)
+        return kept

@@ -15,21 +15,6 @@ from mlflow_ragmetrics.text.messages import Text, render, say
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "Session",
-    "Turn",
-    "in_order",
-    "keys_of_turns",
-    "limit_of",
-    "session_figures",
-    "session_line",
-    "session_score",
-    "sessions_frame",
-    "sessions_of",
-    "turn_limit",
-    "turn_of",
-]
-
 Outcome = Literal["passed", "failed", "not measured"]
 
 
@@ -59,43 +44,23 @@ class Session:
         known = {turn.passed for turn in self.turns}
         if False in known:
             return "failed"
-        return "not measured" if None in known or not self.measured else "passed"
+        return "not measured" if None in known or all(turn.value is None for turn in self.turns) else "passed"
 
-    @property
-    def measured(self) -> list[float]:
-        """The values of the turns that were measured."""
-        return [turn.value for turn in self.turns if turn.value is not None]
-
-    @property
-    def mean(self) -> float | None:
-        """The mean of the measured turns."""
-        return fmean(self.measured) if self.measured else None
-
-    @property
-    def worst(self) -> Turn | None:
-        """The measured turn of least quality, the first of equals."""
-        sign = -1 if self.better is False else 1
-        scored = [(sign * turn.value, place) for place, turn in enumerate(self.turns) if turn.value is not None]
-        return self.turns[min(scored)[1]] if scored else None
-
-    @property
-    def first_failure(self) -> int | None:
-        """The number (from 1) of the first turn that is known to fail."""
-        return next((number for number, turn in enumerate(self.turns, 1) if turn.passed is False), None)
-
-    def record(self) -> dict[str, Union[str, int, float, None]]:
+    def record(self) -> dict[str, Any]:
         """The columns of ``Report.sessions``."""
-        worst, first = self.worst, self.first_failure
+        values = [(turn.value, turn.id) for turn in self.turns if turn.value is not None]
+        worst = (max if self.better is False else min)(values, key=lambda each: each[0], default=(None, None))
+        failed = [number for number, turn in enumerate(self.turns, 1) if turn.passed is False]
         return {
             "session": self.name,
             "turns": len(self.turns),
-            "measured": len(self.measured),
-            "mean": self.mean,
-            "worst": None if worst is None else worst.value,
-            "worst_id": None if worst is None else worst.id,
+            "measured": len(values),
+            "mean": fmean(value for value, _ in values) if values else None,
+            "worst": worst[0],
+            "worst_id": worst[1],
             "outcome": self.outcome,
-            "first_failure": first,
-            "first_failure_id": None if first is None else self.turns[first - 1].id,
+            "first_failure": failed[0] if failed else None,
+            "first_failure_id": self.turns[failed[0] - 1].id if failed else None,
         }
 
 
@@ -169,15 +134,13 @@ def session_score(rows: Sequence[Row], key: str, threshold: float | None = None,
     Items are those of the first turn that fails.
     """
     scores = {row.sample.id: row.scores[key] for row in rows if key in row.scores}
-    limit = turn_limit(rows, key, threshold)
-    (session,) = sessions_of(rows, [""] * len(rows), key, limit) or [Session("", ())]
+    (session,) = sessions_of(rows, [""] * len(rows), key, turn_limit(rows, key, threshold)) or [Session("", ())]
     number, unknown = len(session.turns), sum(turn.passed is None for turn in session.turns)
     details = {name: value for name, value in session.record().items() if name != "session" and value is not None}
     if session.outcome == "failed":
-        first = scores[str(details["first_failure_id"])]
-        reason = say("sessions.failed", turn=session.first_failure, n=number, why=first.reason)
-        judge = first.judge
-        return Score(0.0, reason=render(reason, language), items=first.items, details=details, judge=judge)
+        first = scores[details["first_failure_id"]]
+        reason = say("sessions.failed", turn=details["first_failure"], n=number, why=first.reason)
+        return Score(0.0, reason=render(reason, language), items=first.items, details=details, judge=first.judge)
     if session.outcome == "passed":
         return Score(1.0, reason=render(say("sessions.passed", n=number), language), details=details)
     reason = say("sessions.unknown", m=unknown, n=number) if unknown else say("sessions.nothing", n=number)
@@ -191,19 +154,17 @@ def session_figures(sessions: Sequence[Session]) -> dict[str, float]:
     ``n_sessions_unmeasured`` that of the others, ``session_worst`` the mean of their worst turns,
     ``session_first_failure`` the mean number of the first turn that failed, where any did.
     """
-    known = [session for session in sessions if session.outcome != "not measured"]
+    known = [session.record() for session in sessions if session.outcome != "not measured"]
     figures = {"n_sessions": float(len(known)), "n_sessions_unmeasured": float(len(sessions) - len(known))}
-    if not known:
-        return figures
-    passed = [float(session.outcome == "passed") for session in known]
-    figures["session_pass_rate"] = fmean(passed)
-    interval = bootstrap_interval(passed)
-    if interval is not None:
-        figures |= {"session_ci_low": interval[0], "session_ci_high": interval[1]}
-    worst = [turn.value for session in known if (turn := session.worst) is not None and turn.value is not None]
-    failed = [session.first_failure for session in known if session.first_failure is not None]
-    figures |= {"session_worst": fmean(worst)} if worst else {}
-    return figures | ({"session_first_failure": fmean(failed)} if failed else {})
+    passed = [float(record["outcome"] == "passed") for record in known]
+    means = {
+        "session_pass_rate": passed,
+        "session_worst": [record["worst"] for record in known if record["worst"] is not None],
+        "session_first_failure": [record["first_failure"] for record in known if record["first_failure"] is not None],
+    }
+    figures |= {name: fmean(values) for name, values in means.items() if values}
+    interval = bootstrap_interval(passed) if passed else None
+    return figures | ({} if interval is None else {"session_ci_low": interval[0], "session_ci_high": interval[1]})
 
 
 def session_line(key: str, figures: Mapping[str, float], column: str) -> Text | None:

@@ -19,17 +19,8 @@ from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
-__all__ = [
-    "agreement_lines",
-    "grouping_of",
-    "panel_figures",
-    "panel_warnings",
-    "repeated_questions",
-    "score_matrix",
-    "summarize",
-]
-
 _WORTH_A_WARNING = 1.1
+_OF_VALUES = ("mean", "ci_low", "ci_high", "pass_rate")
 
 
 def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object] | None = None) -> dict[str, float]:
@@ -44,7 +35,7 @@ def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object
     Numbers may be given in place of scores; ``None`` and NaN count as skipped. Nothing is ever NaN.
 
     ``groups``: a name for each row that rows which belong together share, such as turns of one conversation; the
-    interval then is that of ``statistics.clusters``, and ``n_groups``, ``design_effect`` (how many times larger the
+    interval then is that of ``statistics.intervals``, and ``n_groups``, ``design_effect`` (how many times larger the
     mean's variance is for the groups) and, with fewer than ten effective groups, the mark ``few_groups`` stand beside
     it. ``InvalidFieldError`` for anything but a list, ``InvalidOptionError`` where groups and rows differ in number.
     """
@@ -60,15 +51,18 @@ def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object
     return {name.removeprefix("/"): value for name, value in totals.figures(groups).items()}
 
 
-def score_matrix(columns: Sequence[Sequence[Score | None]]) -> Matrix:
-    """The values of each column of scores as a column of numbers, NaN where there is none."""
-    return np.array(
-        [[math.nan if score is None or score.value is None else score.value for score in scores] for scores in columns],
-        dtype=float,
-    ).T
+def measured_figures(figures: Mapping[str, float], keys: Sequence[str]) -> dict[str, float]:
+    """``figures`` without the means of ``keys`` whose scores all come of a rule: nothing was measured there.
+
+    >>> measured_figures({"a/mean": 1.0, "a/n_scored": 2.0, "a/n_measured": 0.0}, ["a"])
+    {'a/n_scored': 2.0, 'a/n_measured': 0.0}
+    """
+    ruled = [key for key in keys if figures.get(f"{key}/n_scored") and figures.get(f"{key}/n_measured") == 0]
+    left_out = {f"{key}{scale}/{name}" for key in ruled for scale in ("", "_1to5") for name in _OF_VALUES}
+    return {name: value for name, value in figures.items() if name not in left_out}
 
 
-def grouping_of(rows: Sequence[Row], groups: str | None) -> tuple[str | None, tuple[str, ...]]:
+def grouping_of(rows: Sequence[Row], totals: Totals, groups: str | None) -> tuple[str | None, tuple[str, ...]]:
     """The field that says which rows belong together, by default the conversation of traces, and warnings.
 
     ``None`` where there is none; a warning says so where ``groups`` was named, or where repeated questions make rows
@@ -83,9 +77,7 @@ def grouping_of(rows: Sequence[Row], groups: str | None) -> tuple[str | None, tu
         except InvalidOptionError as error:
             return None, (f"{error}; the intervals take the rows as independent",)
         return groups, ()
-    keys = list(dict.fromkeys(key for row in rows for key in row.scores))
-    values = score_matrix([[row.scores.get(key) for row in rows] for key in keys])
-    warning = repeated_questions([sample.question for sample in samples], keys, values)
+    warning = repeated_questions([sample.question for sample in samples], totals.keys, totals.matrix)
     return None, () if warning is None else (warning,)
 
 

@@ -1,166 +1,212 @@
-"""Figures, tables and reasons as plain text and as Markdown: for terminals, notebooks, logs and MLflow."""
+"""What an evaluation says to people: what to read first, its figures, the worst rows with their faults, the judge."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from io import StringIO
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.core.json_text import plain_text
-from mlflow_ragmetrics.core.score import Item, Score, verdict_name
+from mlflow_ragmetrics.core.document import (
+    Block,
+    Cell,
+    Folded,
+    Heading,
+    Line,
+    Style,
+    Styled,
+    Table,
+    number,
+    shorten,
+    unbroken,
+)
+from mlflow_ragmetrics.core.marked import FAULTS, fault_lines
+from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.summary import measured_figures
+from mlflow_ragmetrics.text.messages import counted
 
-__all__ = [
-    "SUMMARY_HEAD",
-    "escaped",
-    "measured_figures",
-    "number",
-    "rationale",
-    "signed",
-    "summary_note",
-    "text_table",
-]
+if TYPE_CHECKING:
+    import pandas as pd
 
+    from mlflow_ragmetrics.report.report import Report
 
-def number(value: float | None, digits: int = 3) -> str:
-    """A figure, or a dash where there is none."""
-    return "–" if value is None else f"{value:.{digits}f}"
+_COUNTS = {"scored": "n_scored", "skipped": "n_skipped", "failed": "n_error"}
+_DROPPED_FIRST = ("1–5", "passed", "skipped", "failed", "95 % interval")
+_SIDES = {False: "lower is better", None: "neither side is better"}
+_MOST_FAULTS = 3
+_LONGEST = 300
+_LONGEST_QUESTION = 120
 
 
-def signed(value: float | None) -> str:
-    """A difference with its sign, or a dash where there is none."""
-    return "–" if value is None else f"{value:+.3f}"
+def report_blocks(report: Report, worst: int = 3, by: tuple[str, ...] = ()) -> list[Block]:
+    """The report as its text; ``worst``: how many rows stand in it, ``by``: columns whose slices do."""
+    source = f"{report.source}: " if report.source else ""
+    rows = counted(len(report), "row")
+    blocks: list[Block] = [Heading(f"{source}{rows}, suite {report.description.get('suite', 'custom')}")]
+    blocks += [Line(line, "bad" if report.incomplete else "middling") for line in report.banner]
+    blocks.append(figures_table(report))
+    blocks += [Line(line, "faint") for line in (*report.notes, *_explanations(report))]
+    blocks += [Line(f"Warning: {warning}", "middling") for warning in report.warnings]
+    for column in by:
+        blocks += slices_blocks(report.by(column), column)
+    blocks += _worst_rows(report, worst)
+    blocks += [Line(line) for line in report.judged_by]
+    return blocks
 
 
-_OF_VALUES = ("mean", "ci_low", "ci_high", "pass_rate")
+def usage_line(report: Report) -> Line:
+    """What the evaluation took: time, calls, tokens, money."""
+    counts = {name: value for name, value in report.usage.items() if name not in ("wall_seconds", "cost") and value}
+    parts = [f"{counted(len(report), 'row')} in {report.usage.get('wall_seconds', 0.0):.1f} s"]
+    parts += [f"{value:,.0f} {name.replace('_', ' ')}" for name, value in counts.items()]
+    parts += [f"{report.usage['cost']:.4f} dollars"] if report.usage.get("cost") else []
+    return Line(" · ".join(parts))
 
 
-def measured_figures(figures: Mapping[str, float], keys: Sequence[str]) -> dict[str, float]:
-    """``figures`` without the means of ``keys`` whose scores all come of a rule: nothing was measured there.
-
-    >>> measured_figures({"a/mean": 1.0, "a/n_scored": 2.0, "a/n_measured": 0.0}, ["a"])
-    {'a/n_scored': 2.0, 'a/n_measured': 0.0}
-    """
-    ruled = [key for key in keys if figures.get(f"{key}/n_scored") and figures.get(f"{key}/n_measured") == 0]
-    left_out = {f"{key}{scale}/{name}" for key in ruled for scale in ("", "_1to5") for name in _OF_VALUES}
-    return {name: value for name, value in figures.items() if name not in left_out}
-
-
-def text_table(
-    columns: Mapping[str, Sequence[str]], width: int | None = None, *, left: Sequence[str], droppable: Sequence[str]
-) -> str:
-    """A table of ``columns``, each a heading with its cells; those in ``left`` are aligned left, others right.
-
-    Where it is wider than ``width``, the ``droppable`` columns go one by one, the first first, until it fits. Cells are
-    never cut.
-
-    >>> columns = {"metric": ["rouge", "coherence"], "mean": ["0.412", "0.9"], "rows": ["60", "7"]}
-    >>> print(text_table(columns, 20, left=["metric"], droppable=["rows"]))
-    metric      mean
-    ────────────────
-    rouge      0.412
-    coherence    0.9
-    """
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(file=StringIO(), width=10_000, color_system=None, force_jupyter=False, markup=False, emoji=False)
-
-    def table_without(dropped: Sequence[str]) -> Table:
-        shown = {name: cells for name, cells in columns.items() if name not in dropped}
-        table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-        for name in shown:
-            table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
-        for row in zip(*shown.values(), strict=True):
-            table.add_row(*row)
-        return table
-
-    table = table_without(())
-    for count in range(1, len(droppable) + 1):
-        if width is None or console.measure(table).maximum <= width:
-            break
-        table = table_without(droppable[:count])
-    with console.capture() as captured:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+def figures_table(report: Report) -> Table:
+    """One line per metric: mean, 95 % interval, 1–5 value, share that passed, and how many rows were scored."""
+    figures = measured_figures(report.metrics, report.keys)
+    keys = report.totals.ranking.keys
+    styles = [_style(figures, key) for key in keys]
+    cells = {
+        "metric": keys,
+        "mean": [_figure(figures, f"{key}/mean") for key in keys],
+        "95 % interval": [_interval(figures.get(f"{key}/ci_low"), figures.get(f"{key}/ci_high")) for key in keys],
+        "1–5": [_figure(figures, f"{key}_1to5/mean", ".1f") for key in keys],
+        "passed": [_figure(figures, f"{key}/pass_rate", ".0%") for key in keys],
+    }
+    cells |= {title: [f"{figures.get(f'{key}/{name}', 0):.0f}" for key in keys] for title, name in _COUNTS.items()}
+    columns: dict[str, list[Cell]] = {
+        title: [Styled(text, style) for text, style in zip(texts, styles, strict=True)]
+        for title, texts in cells.items()
+        if title not in ("1–5", "passed") or {*texts} != {"–"}
+    }
+    return Table(columns, left=["metric"], droppable=_DROPPED_FIRST)
 
 
-SUMMARY_HEAD = "| metric | mean | 95 % interval | scored |"
-_MARKUP = re.compile(r"([\\`*\[\]<|~$]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|^[-+#>=]|(?<=^\d)[.)])")
-_LINKED = re.compile(r"(://|www\.|@)", re.IGNORECASE)  # what renderers turn into links even where it is escaped
-_FAILED = {"CONTRADICTED": 0, "NEUTRAL": 1, "UNRELATED": 2, "NOT_FOUND": 3}
-_ITEMS_SHOWN = 30
-_LONGEST = 600
-_LONGEST_CELL = 240
+def slices_blocks(slices: pd.DataFrame, column: str) -> list[Block]:
+    """One line per slice and metric, as ``Report.by`` gives them, and below which of them say little, and why."""
+    import pandas as pd
+
+    records: list[dict[str, Any]] = [
+        {str(name): None if pd.isna(value) else value for name, value in record.items()}
+        for record in slices.to_dict("records")
+    ]
+    columns: dict[str, list[Cell]] = {
+        column: [str(record["slice"]) for record in records],
+        "metric": [record["metric"] for record in records],
+        "rows": [str(record["rows"]) for record in records],
+        "mean": [number(record["mean"]) for record in records],
+        "95 % interval": [_interval(record["ci_low"], record["ci_high"]) for record in records],
+        "p (Holm)": [number(record["p_holm"], 4) for record in records],
+    }
+    marks: dict[str, list[str]] = {}
+    for record in records:
+        if record["mark"]:
+            marks.setdefault(record["mark"], []).append(f"{record['slice']} ({record['metric']})")
+    table = Table(columns, left=[column, "metric"], droppable=["p (Holm)", "rows", "95 % interval"], flexible=column)
+    return [table, *(Line(f"{mark}: {', '.join(found)}", "faint") for mark, found in marks.items())]
 
 
-def escaped(text: str, longest: int = _LONGEST) -> str:
-    """``text`` on one line, at most ``longest`` characters of it, as Markdown shows it literally and links nothing.
-
-    >>> print(escaped("**bold** <b> snake_case [a](b)"))
-    \\*\\*bold\\*\\* \\<b> snake_case \\[a\\](b)
-    """
-    line = " ".join(plain_text(text).split())
-    line = line if len(line) <= longest else line[: longest - 1] + "…"
-    return _LINKED.sub(lambda found: f"{found[0][0]}\u2060{found[0][1:]}", _MARKUP.sub(r"\\\1", line))
+def _interval(low: float | None, high: float | None) -> str:
+    return "–" if low is None or high is None else f"{low:.3f}–{high:.3f}"
 
 
-def rationale(score: Score) -> str:
-    """The reason, then each claim, sentence, chunk or document that failed: its verdict, text, reason and quotes.
-
-    Contradicted ones stand first. Words that were not found are named by the reason only: there are too many.
-    """
-    failed = [item for item in score.items if item.text and item.verdict in _FAILED and item.kind != "token"]
-    failed.sort(key=lambda item: _FAILED[str(item.verdict)])
-    shown = [_failed_item(item) for item in failed[:_ITEMS_SHOWN]]
-    more = [f"- … {len(failed) - _ITEMS_SHOWN} more"] if len(failed) > _ITEMS_SHOWN else []
-    return "\n".join([escaped(score.reason, 4 * _LONGEST), *([""] if shown else []), *shown, *more])
+def _figure(figures: Mapping[str, float], name: str, form: str = ".3f") -> str:
+    return format(figures[name], form) if name in figures else "–"
 
 
-def _failed_item(item: Item) -> str:
-    whose = f" ({escaped(item.judge)})" if item.judge else ""
-    lines = [f"- **{verdict_name(str(item.verdict), item.against)}**{whose}: {escaped(item.text)}"]
-    if item.reason:
-        lines.append(f"  *{escaped(item.reason)}*")
-    for each in item.evidence:
-        place = " ".join(filter(None, [f"\\[{each.chunk}\\]" if each.chunk else "", escaped(each.id or "")]))
-        lines.append(f"  > {place} “{escaped(each.quote)}”" if place else f"  > “{escaped(each.quote)}”")
-    return "\n\n".join(lines)
+def _style(figures: Mapping[str, float], key: str) -> Style:
+    scored, failed, measured = (figures.get(f"{key}/{name}", 0) for name in ("n_scored", "n_error", "n_measured"))
+    if failed:
+        return "bad"
+    return "faint" if not scored else "middling" if measured < scored else ""
 
 
-def summary_note(
-    keys: Sequence[str],
-    metrics: Mapping[str, float],
-    rows: int,
-    worst: Sequence[tuple[Row, str, float]],
-    *,
-    worst_by: str,
-    banner: Sequence[str] = (),
-    notes: Sequence[str] = (),
-) -> str:
-    """A run's description: each metric's mean with its interval, then the worst rows, each with its metric and value.
+def _explanations(report: Report) -> Iterator[str]:
+    """What composites are made of, which metrics are better the lower, what groups do, and figures of the whole."""
+    figures, better = report.metrics, report.totals.ranking.better
+    weights: Mapping[str, Mapping[str, float]] = report.description.get("weights", {})
+    for key, shares in weights.items():
+        total = sum(shares.values())
+        named = {name: f"(1 − {name})" if better.get(name, True) is False else name for name in shares}
+        parts = " + ".join(unbroken(f"{share / total:.3g} {named[name]}") for name, share in shares.items() if share)
+        yield f"{key} = {parts}" if total else key
+        coverage = figures.get(f"{key}/coverage", 1.0)
+        if coverage < 1.0 and f"{key}/mean" in figures:
+            yield f"on average {coverage:.0%} of these weights had a score; the rest counts in proportion"
+    for side, words in _SIDES.items():
+        keys = [key for key, each in better.items() if each is side]
+        if keys:
+            yield f"{words}: {', '.join(keys)}"
+    grouped = [key for key in report.keys if f"{key}/n_groups" in figures]
+    if grouped:
+        designs = {key: figures[f"{key}/design_effect"] for key in grouped if f"{key}/design_effect" in figures}
+        effects = ", ".join(unbroken(f"{key} {effect:.1f}") for key, effect in designs.items())
+        groups = f"{max(figures[f'{key}/n_groups'] for key in grouped):.0f} groups"
+        yield f"Intervals are those over {groups} ({report.description.get('groups')})" + (
+            f"; design effects: {effects}" if effects else ""
+        )
+    few = [key for key in grouped if f"{key}/few_groups" in figures]
+    if few:
+        of = "" if few == grouped else f" of {', '.join(few)}"
+        yield f"few groups: the interval{of} may cover less than 95 %, as fewer than ten groups count"
+    yield from (f"{name} = {value:.1f}" for name, value in figures.items() if name.startswith("pct_"))
 
-    ``banner`` are lines that must be read with the figures, ``notes`` what the table does not say.
-    """
-    metrics = measured_figures(metrics, keys)
-    lines = [f"- {escaped(line)}" for line in (*notes, *banner)]  # first: MLflow folds all but a few lines
-    lines += [""] if lines else []
-    with_threshold = any(f"{key}/pass_rate" in metrics for key in keys)
-    lines += [SUMMARY_HEAD + " pass |" * with_threshold, "|---|---|---|---|" + "---|" * with_threshold]
-    for key in keys:
-        low, high = metrics.get(f"{key}/ci_low"), metrics.get(f"{key}/ci_high")
-        interval = "–" if low is None or high is None else f"{low:.3f} to {high:.3f}"
-        rate = metrics.get(f"{key}/pass_rate")
-        passed = "–" if rate is None else f"{rate:.0%}"
-        scored = f"{metrics.get(f'{key}/n_scored', 0):.0f} of {rows}"
-        figures = [number(metrics.get(f"{key}/mean")), interval, scored, *[passed] * with_threshold]
-        lines.append(f"| {escaped(key)} | {' | '.join(figures)} |")
-    if worst:
-        lines += ["", f"**Worst rows by {escaped(worst_by)}**", ""]
-    for row, key, value in worst:
-        lines.append(f"1. {escaped(row.sample.id)}: {escaped(key)} {value:.3f}")
-        score = row.scores[key]
-        told = {"**Q** {}  ": row.sample.question, "**A** {}  ": row.sample.answer, "*{}*": score.error or score.reason}
-        lines += ["   " + form.format(escaped(text, _LONGEST_CELL)) for form, text in told.items() if text]
-    return "\n".join(lines)
+
+def _worst_rows(report: Report, count: int) -> list[Block]:
+    ranking = report.totals.ranking
+    worst = report.worst_rows(count)
+    if not worst:
+        return []
+    reasons = {id(row): each.reason for row, each in zip(report.rows, report.diagnoses, strict=False)}
+    number = f"{len(worst)} " if len(worst) > 1 else ""
+    blocks: list[Block] = [Heading(f"The {number}{ranking.word} by {ranking.by}")]
+    for row in worst:
+        _, key = ranking.place(row) or (0.0, "")
+        value = f"{row.scores[key].value:.3f}" if key in row.scores else ""
+        named = value if key == ranking.by else f"{key} {value}"
+        question = shorten(row.sample.question or "", _LONGEST_QUESTION)
+        title = Line([Styled(named, "strong"), "  ", Styled(row.sample.id, "strong"), f"  {question}"])
+        blocks.append(Folded(title, list(_about(row, key, reasons.get(id(row)), is_named=key != ranking.by))))
+    return blocks
+
+
+def _about(row: Row, key: str, diagnosis: str | None, *, is_named: bool) -> Iterator[Line]:
+    """What went wrong in a row: its diagnosis, its scores, its answer or the faults in it."""
+    reason = row.scores[key].reason if key in row.scores else ""
+    if diagnosis is not None:
+        yield Line(diagnosis)
+        if is_named and reason:
+            yield Line(shorten(f"{key}: {reason}", _LONGEST))
+    others = [
+        unbroken(f"{name} {score.value:.2f}{'' if score.measured else ' by rule'}")
+        for name, score in row.scores.items()
+        if name != key and score.value is not None
+    ]
+    if others:
+        yield Line(" · ".join(others), "faint")
+    faults = _faults(row, key)
+    if reason and (not others or not (row.scores[key].details.get("weights") or faults)):
+        yield Line(reason, "faint")
+    if not faults and row.sample.answer:
+        yield Line(f"answer: {shorten(row.sample.answer, _LONGEST)}")
+    for item in faults[:_MOST_FAULTS]:
+        yield from fault_lines(item, row.sample.contexts or (), indent=0)
+    if len(faults) > _MOST_FAULTS:
+        yield Line(f"… and {len(faults) - _MOST_FAULTS} more", "faint")
+
+
+def _faults(row: Row, key: str) -> list[Item]:
+    """Claims first, contradicted ones before the rest; what several metrics say of a text once."""
+    found: dict[tuple[str, str], Item] = {}
+    alone = len(row.scores) == 1
+    for name, score in row.scores.items():
+        for item in score.items if name != key or alone else ():
+            if item.verdict in FAULTS and (item.kind != "chunk" or alone):
+                found.setdefault((item.text, str(item.verdict)), item)
+    kinds = ("claim", "sentence", "document", "chunk", "token")
+    missed = set(row.sample.gold_doc_ids or ())  # matter more than documents that were not needed
+    return sorted(
+        found.values(),
+        key=lambda item: (kinds.index(item.kind), FAULTS.index(str(item.verdict)), item.text not in missed),
+    )

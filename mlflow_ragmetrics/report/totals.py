@@ -18,8 +18,6 @@ from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_intervals
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
 
-__all__ = ["Totals", "group_marks"]
-
 _DOUBTS = frozenset(DOUBTS.values())
 _STATUS_COUNTS = {"ok": "n_scored", "skipped": "n_skipped", "error": "n_error"}
 
@@ -33,9 +31,10 @@ class Totals:
 
     def __init__(self, rows: Iterable[Row] = (), keys: Iterable[str] = ()) -> None:
         self.rows = 0
+        self.kept_all = True  # whether the report of these totals holds all their rows
         self.failures = Failures()
         self._metrics = {key: _MetricTotals() for key in keys}
-        self._retrieval = RetrievalCounts()
+        self._retrieval: RetrievalCounts | None = None
         for row in rows:
             self.add(row)
 
@@ -46,7 +45,9 @@ class Totals:
 
     def add_scores(self, scores: Mapping[str, Score]) -> None:
         """Take the scores of one more row."""
-        self._retrieval.add(scores)
+        if any("gold_docs_count" in score.details for score in scores.values()):
+            self._retrieval = self._retrieval or RetrievalCounts()
+            self._retrieval.add(scores)
         for key, score in scores.items():
             if key not in self._metrics:
                 self._metrics[key] = _MetricTotals()
@@ -72,7 +73,8 @@ class Totals:
     def ranking(self) -> Ranking:
         """The order of the worst rows: by the first composite that was scored, else by the worst score of each row."""
         composite = next((key for key in self.composites if self._metrics[key].counts["n_scored"]), None)
-        return Ranking(self.keys, self.better, composite)
+        keys = sorted(self.keys, key=lambda key: key not in self.composites)
+        return Ranking(keys, self.better, composite)
 
     @property
     def matrix(self) -> Matrix:
@@ -90,7 +92,7 @@ class Totals:
                 own |= self._metrics[key].figures()
                 scaled = {f"{key}_1to5/mean": own.pop("1to5")} if "1to5" in own else {}
                 figures |= {f"{key}/{name}": float(value) for name, value in own.items()} | scaled
-        return figures | self._retrieval.figures(figures)
+        return figures | (self._retrieval.figures(figures) if self._retrieval else {})
 
 
 class _MetricTotals:

@@ -38,7 +38,7 @@ def records_of_exports(rows: Iterable[Any]) -> Iterator[Any]:
 def _record_of_export(row: Any) -> Any:
     if not isinstance(row, Mapping):
         return row
-    if "datasource_item" in row or ("item" in row and isinstance(decoded(row["item"]), Mapping)):
+    if "datasource_item" in row or ("item" in row and mapping_of(row["item"])):
         return _openai_item(row)
     if {"input", "actual_output", "retrieval_context", "source_file"} <= row.keys():
         return _deepeval_golden(row)
@@ -55,9 +55,9 @@ def _record_of_export(row: Any) -> Any:
 
 def _openai_item(row: Record) -> Record:
     """An item of OpenAI's evals with what the model answered: a line of data, or an output item of a run."""
-    item = mapping_of(decoded(row.get("datasource_item", row.get("item"))))
+    item = mapping_of(row.get("datasource_item", row.get("item")))
     nested = mapping_of(item.get("item")) or item
-    sample = mapping_of(decoded(row.get("sample", item.get("sample"))))
+    sample = mapping_of(row.get("sample", item.get("sample")))
     record = {name: value for name, value in nested.items() if name != "sample"}
     answer = sample.get("output_text", sample.get("output"))
     if answer is not None:
@@ -122,7 +122,7 @@ def _reference_in(values: Any) -> dict[str, Any]:
 
 
 def _is_phoenix_span(row: Record) -> bool:
-    nested = "trace_id" in mapping_of(decoded(row.get("context")))
+    nested = "trace_id" in mapping_of(row.get("context"))
     return "span_kind" in row and ("context.trace_id" in row or nested)
 
 
@@ -169,8 +169,8 @@ def _span(span: Record) -> tuple[str, Any, str, Any, Any, list[Any], dict[str, A
         parent = span.get("parent_run_id")
         found = documents if isinstance(documents, list) else []
         return _trace_of(span), parent, str(span["run_type"]).upper(), decoded(span["inputs"]), outputs, found, own
-    context = mapping_of(decoded(span.get("context")))
-    attributes = {**mapping_of(decoded(span.get("attributes")))}
+    context = mapping_of(span.get("context"))
+    attributes = {**mapping_of(span.get("attributes"))}
     attributes |= {str(n).removeprefix("attributes."): v for n, v in span.items() if str(n).startswith("attributes.")}
     trace = str(context.get("trace_id", span.get("context.trace_id")))
     values = (decoded(attributes.get(name)) for name in ("input.value", "output.value"))

@@ -10,17 +10,6 @@ from typing import Any
 
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-__all__ = [
-    "LANGUAGES",
-    "Text",
-    "check_language",
-    "counted",
-    "plural_form",
-    "render",
-    "said",
-    "say",
-]
-
 LANGUAGES = ("en", "ru")
 
 

@@ -11,16 +11,12 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-__all__ = ["is_courtesy", "is_non_answer"]
+from mlflow_ragmetrics.text.words import word_set
 
 _LONGEST_TOPIC = 20
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_DROPPED = _words(
+_DROPPED = word_set(
     """
     a an the any is are was were am be been being do does did really quite entirely completely totally fully
     exactly honestly actually absolutely very too just currently relevant specific sufficient such further
@@ -30,7 +26,7 @@ _DROPPED = _words(
     """
 )
 
-_FILLERS = _words(
+_FILLERS = word_set(
     """
     i we my me us our it this that there here have has had can could would will might as of in on at to from for
     by with about regarding and or but so well um uh hm hmm oh sorry apologies apologize afraid unfortunately
@@ -75,22 +71,22 @@ not provide enough information|not have details|not contain details|not provide 
 не удалось найти информацию|не удалось найти ответ|не имею информации|не располагаю информацией
 """
 
-_SOURCES = _words(
+_SOURCES = word_set(
     """
     context contexts document documents text passage passages source sources article content chunks it
     """
 )
-_SILENT_VERBS = _words(
+_SILENT_VERBS = word_set(
     """
     mention mentions specify say state indicate provide discuss address
     """
 )
-_TOPIC_STARTS = _words(
+_TOPIC_STARTS = word_set(
     """
     about on regarding concerning of to for as in о об по для про в
     """
 )
-_CONTRASTS = _words(
+_CONTRASTS = word_set(
     """
     but however although though yet except only because since while whereas instead unless until , ; : – — но
     однако хотя зато кроме только потому поскольку

@@ -10,8 +10,6 @@ from mlflow_ragmetrics.text.non_answers import is_courtesy, is_non_answer
 from mlflow_ragmetrics.text.terms import has_content, normalize
 from mlflow_ragmetrics.text.words import ABBREVIATIONS, CLOSING_ABBREVIATIONS, NUMBER_ABBREVIATIONS, STOP_WORDS
 
-__all__ = ["Sentence", "asserts", "read_sentences", "sentences", "statements"]
-
 _MARKER = re.compile(r"[ \t]*((?:#{1,6}|[-*•‣◦–—·|]|\(?(?:\d{1,3}|[A-Za-zа-я])\)|\d{1,3}\.|[a-zа-я]\.)(?=\s))\s*(?=\S)")
 # A run of stops is tried from its first one only: tried from each, a long run would take quadratic time.
 _STOP = re.compile(

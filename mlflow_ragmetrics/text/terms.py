@@ -11,21 +11,6 @@ from itertools import chain, pairwise
 from operator import add
 from typing import NamedTuple, TypeVar
 
-__all__ = [
-    "AnswerTerms",
-    "ByWord",
-    "answer_terms",
-    "has_content",
-    "has_words",
-    "normalize",
-    "plain_sentences",
-    "term_counts",
-    "terms",
-    "terms_of_each",
-    "terms_of_word",
-    "words",
-]
-
 T = TypeVar("T")
 
 _SHORTEST_TERM = 3

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["ABBREVIATIONS", "CLOSING_ABBREVIATIONS", "NUMBER_ABBREVIATIONS", "STOP_WORDS"]
 
-
-def _words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """The words of a list that is written as one text."""
     return frozenset(text.split())
 
 
-STOP_WORDS = _words(
+STOP_WORDS = word_set(
     """
     a about above according after again all also although always am an and another any anyone anything are around as at
     be because been before being below best between both but by can cannot could did do does doing done down due during
@@ -30,16 +29,16 @@ STOP_WORDS = _words(
     """
 )
 
-ABBREVIATIONS = _words(
+ABBREVIATIONS = word_set(
     """mr mrs ms dr prof gen col lt sgt capt rev hon sen rep gov pres vs e.g i.e cf ca approx fig figs vol pp ed eds ch
     mt т е ул им см напр рис стр акад проф д т.е п гл св"""
 )
 
 # They end a sentence only before a function word: "in Washington D.C. The city …", but "Washington D.C. Police".
-CLOSING_ABBREVIATIONS = _words(
+CLOSING_ABBREVIATIONS = word_set(
     """etc inc ltd co corp jr sr u.s u.k u.s.a a.m p.m ph.d b.c a.d d.c al st ft jan feb mar apr jun jul aug sep sept
     oct nov dec г гг в вв др руб млн млрд тыс т.д т.п н.э км кг"""
 )
 
 # Abbreviations before a number only, words otherwise: "No. 5", but "No. It is."
-NUMBER_ABBREVIATIONS = _words("no nos art sec")
+NUMBER_ABBREVIATIONS = word_set("no nos art sec")

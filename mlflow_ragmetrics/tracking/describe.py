@@ -83,14 +83,6 @@ class Loggable(Measured, Protocol):
     def incomplete(self) -> Union[str, None]:
         """Why the figures are not those of a whole evaluation."""
 
-    @property
-    def data_digest(self) -> str:
-        """Hex digits that depend on the whole content."""
-
-    @property
-    def questions_digest(self) -> str:
-        """Hex digits that depend on what is asked and known to be right."""
-
 
 def package_version() -> str:
     """The installed version of this package."""
@@ -142,7 +134,7 @@ def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
     return figure in _LOGGED or (figure in _MARKS and value != 0) or (figure == "coverage" and value < 1)
 
 
-def description_of(report: Loggable) -> dict[str, Any]:
+def description_of(report: Loggable, data_digest: str, questions_digest: str) -> dict[str, Any]:
     """All that explains the run: suite, judges, weights, versions, data; without secrets and machine paths."""
     import mlflow
 
@@ -150,8 +142,8 @@ def description_of(report: Loggable) -> dict[str, Any]:
     return {
         **report.description,
         "n_rows": len(report.rows),
-        "data_digest": report.data_digest,
-        "questions_digest": report.questions_digest,
+        "data_digest": data_digest,
+        "questions_digest": questions_digest,
         **source,
         "ragmetrics_version": package_version(),
         "mlflow_version": mlflow.__version__,

@@ -7,11 +7,12 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from mlflow_ragmetrics.core.document import escaped
 from mlflow_ragmetrics.core.json_text import as_json, plain_text
+from mlflow_ragmetrics.core.marked import rationale
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
-from mlflow_ragmetrics.report.text import escaped, rationale
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, Diagnosed
 from mlflow_ragmetrics.tracking.writer import few_attempts
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import sqlite3
 import threading
 import time
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -41,20 +43,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow import MlflowClient
     from mlflow.entities import Metric
-
-__all__ = [
-    "LiveRun",
-    "Service",
-    "TraceAbsentError",
-    "add_feedback",
-    "adopt_runs",
-    "close_runs",
-    "end_run",
-    "home_of",
-    "live_run",
-    "new_run",
-    "resolved_store",
-]
 
 _CREATION_TAG = "ragmetrics.live"
 _ROWS_TAG = "ragmetrics.rows"
@@ -179,7 +167,9 @@ class LiveRun:
         self._settled = 0
         self.silence: str | None = None  # why no judge answered, as long as none has
         self._flushing = 0
-        self._closed = self._is_over = False
+        self.closed = False
+        """Whether this process writes here no more."""
+        self._is_over = False
         self._thread: ThreadTask | None = None
         self.failure: str | None = None
 
@@ -194,13 +184,14 @@ class LiveRun:
             self._settled += settled
 
     def settle(self) -> None:
-        """Keep what was counted."""
+        """Keep what was counted; a count that the outbox does not take is kept later."""
         with self._counting:
-            losses, settled, self._losses, self._settled = self._losses, self._settled, Counter(), 0
-        if losses:
-            self._outbox.settle(self._number, losses, settled)
+            if self._losses:
+                with suppress(sqlite3.Error):
+                    self._outbox.settle(self._number, self._losses, self._settled)
+                    self._losses, self._settled = Counter(), 0
 
-    def append(self, row: Row, trace_id: str | None, done: Callable[[int], object]) -> None:
+    def append(self, row: Row, trace_id: str | None, done: Callable[[int], object]) -> int:
         """Keep a scored answer until it is written; then ``done`` gets 0, or 1 if its feedback was withheld, or 2 if it
         was lost.
         """
@@ -209,22 +200,21 @@ class LiveRun:
             number = self._outbox.append(self._number, content)
             self._pending[number] = done
             self._start()
+        return number
 
-    def flush(self, deadline: float) -> bool:
-        """Write what waits; False if the store did not take it in time."""
+    def hurry(self, by: int = 1) -> None:
+        """Write all rows now, until this is called with -1."""
         with self._changed:
-            self._flushing += 1
+            self._flushing += by
             if self._pending:
                 self._start()
+
+    def wait(self, deadline: float) -> bool:
+        """Wait until all is written; False if the store did not take it in time."""
+        with self._changed:
             while self._is_busy and (left := deadline - time.monotonic()) > 0:
                 self._changed.wait(left)
-            self._flushing -= 1
             return not self._pending
-
-    @property
-    def is_left(self) -> bool:
-        """Whether this process writes here no more."""
-        return self._closed
 
     @property
     def _is_busy(self) -> bool:
@@ -232,7 +222,7 @@ class LiveRun:
 
     def _start(self) -> None:
         with self._changed:
-            if not self._closed and (self._thread is None or not self._thread.alive):
+            if not self.closed and (self._thread is None or not self._thread.alive):
                 self._thread = start_thread(self._run, name="ragmetrics-mlflow")
             self._changed.notify_all()
 
@@ -242,12 +232,12 @@ class LiveRun:
             self._try_to_write()
             pause = _PAUSE if self.failure is None else min(2 * pause, _LONGEST_PAUSE)
             with self._changed:
-                if self._closed or not (self._pending or self._outbox.waiting(self._number)):
+                if self.closed or not (self._pending or self._outbox.waiting(self._number)):
                     self._thread = None
                     break
                 if self.failure is not None:
-                    self._changed.wait_for(lambda: self._closed, _SHORTEST_PAUSE_AFTER_FAILURE)
-                self._changed.wait_for(lambda: self._closed or self._flushing, pause)
+                    self._changed.wait_for(lambda: self.closed, _SHORTEST_PAUSE_AFTER_FAILURE)
+                self._changed.wait_for(lambda: self.closed or self._flushing, pause)
         if self._adopted:
             self.leave()
 
@@ -260,7 +250,7 @@ class LiveRun:
                     self._pending.pop(number, _ignored)(outcome)
         except Exception as error:  # whatever it is, the answers wait and the log says why
             failure = str(error) or type(error).__name__
-            if self.failure is None and not self._closed:
+            if self.failure is None and not self.closed:
                 _logger.warning("%s; it will be tried again", for_log(failure))
         with self._changed:
             self.failure = failure
@@ -338,7 +328,7 @@ class LiveRun:
         count, last, oldest = self._outbox.unlisted(self._number)
         listed = self._outbox.run(self._number, "figures")["step"] - count
         is_old = time.time() - oldest > _LONGEST_WAIT and listed < 100 * count
-        if not count or not (self._flushing or self._closed or is_old or count >= max(_FEWEST_ROWS, listed // 10)):
+        if not count or not (self._flushing or self.closed or is_old or count >= max(_FEWEST_ROWS, listed // 10)):
             return
         means = self._take_rows_of_others(writer)
         writer.files({name: partial(self._write_table, name) for name in (ROWS, CLAIMS)}, tables=(ROWS, CLAIMS))
@@ -405,10 +395,10 @@ class LiveRun:
         The last process that leaves says in the run what it lacks, and ends it if it was made here.
         """
         with _LOCK, self._changed:
-            if self._closed or self.users:
+            if self.closed or self.users:
                 return
             del _LIVE_RUNS[self._home.store, self.name]
-            self._closed = True
+            self.closed = True
             self._changed.notify_all()
         try:
             self.settle()
@@ -417,12 +407,12 @@ class LiveRun:
                 self._writing.release()
                 if is_last:
                     self._finish()
+            waiting = self._outbox.waiting(self._number)
+            if waiting:
+                message = "%d scored answers wait in %s, to be written by the next process of this service"
+                _logger.warning(message, waiting, self._outbox.path)
         except Exception as error:  # it stays in the outbox
             _logger.warning("%s", for_log(str(error)))
-        waiting = self._outbox.waiting(self._number)
-        if waiting:
-            message = "%d scored answers wait in %s, to be written by the next process of this service"
-            _logger.warning(message, waiting, self._outbox.path)
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
@@ -497,7 +487,8 @@ def adopt_runs(service: Service) -> list[LiveRun]:
 def close_runs(deadline: float) -> None:
     """Flush and leave the runs that handlers which nobody closed have used."""
     for live in list(_LIVE_RUNS.values()):
-        live.flush(deadline)
+        live.hurry()
+        live.wait(deadline)
         live.users.clear()
         live.leave()
 

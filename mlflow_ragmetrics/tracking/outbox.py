@@ -30,8 +30,6 @@ from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.tracking.run import is_alive
 from mlflow_ragmetrics.tracking.writer import this_process
 
-__all__ = ["Home", "Lines", "Outbox", "Waiting", "open_outbox", "outbox_folder"]
-
 _BUSY_SECONDS = 10.0
 _SILENCE = 600.0
 _CHUNK = 200
@@ -111,11 +109,6 @@ class Outbox:
         self._db.execute("PRAGMA auto_vacuum = FULL")  # what is deleted is not left in the file
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.executescript(_SCHEMA)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-        self._counter.close()
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.json_text import as_json
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.report.text import SUMMARY_HEAD
 from mlflow_ragmetrics.tracking.describe import (
     Loggable,
     dataset_input,
@@ -42,11 +41,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NOTE_TAG = "mlflow.note.content"
+_OWN_NOTE = "| metric | mean |"
 
 
 def log_report(
     report: Loggable,
     *,
+    data_digest: str,
+    questions_digest: str,
     run_id: str | None = None,
     run_name: str | None = None,
     tags: Mapping[str, Any] | None = None,
@@ -64,13 +66,13 @@ def log_report(
 ) -> str:
     """Write ``report`` into the run ``run_id``, else the active run, else a new one; returns the run's id.
 
-    ``params`` are further params, ``tables`` and ``files`` further artifacts by name, ``note`` Markdown for the
-    run's description (one that a user wrote stays); ``page`` writes the page, which names the run and links to it;
-    ``model_id`` links run and metrics to a logged model (default: the active one). ``step`` is that of the metrics, so
-    that one run can hold the history of several versions. ``traces`` writes one trace per row with its scores as
-    assessments, for the row-by-row comparison of two runs; ``feedback`` writes the scores onto the traces that the rows
-    come from instead. ``dataset=False`` logs no dataset, a text names it, and ``omit`` names metrics not to log, where
-    somebody else logs them.
+    The digests are those of all samples, and of what is asked of them. ``params`` are further params, ``tables`` and
+    ``files`` further artifacts by name, ``note`` Markdown for the run's description (one that a user wrote stays);
+    ``page`` writes the page, which names the run and links to it; ``model_id`` links run and metrics to a logged model
+    (default: the active one). ``step`` is that of the metrics, so that one run can hold the history of several
+    versions. ``traces`` writes one trace per row with its scores as assessments, for the row-by-row comparison of two
+    runs; ``feedback`` writes the scores onto the traces that the rows come from instead. ``dataset=False`` logs no
+    dataset, a text names it, and ``omit`` names metrics not to log, where somebody else logs them.
     Logging again, also after a failure, replaces tables and traces and sets the metrics anew. Where something cannot be
     written, a run made here ends FAILED, the tag ``ragmetrics.status`` says why, and a ``RagMetricsError`` is raised.
     A report that is not complete (``report.incomplete``) is written whole, but the tag is not ``complete``, and a run
@@ -83,13 +85,14 @@ def log_report(
     with target_run(run_id, run_name or _run_name(report, model)) as target:
         writer, info = RunWriter(target), mlflow.get_run(target).info
         begun = {"ragmetrics.version": package_version(), STATUS_TAG: WRITING, WRITER_TAG: this_process()}
-        writer.params({**description_of(report), **(params or {})}, begun)
+        about_rows = description_of(report, data_digest, questions_digest)
+        writer.params({**about_rows, **(params or {})}, begun)
         name = dataset if isinstance(dataset, str) else None
-        datasets = [dataset_input(report.rows, report.questions_digest, info.experiment_id, name)] if dataset else []
+        datasets = [dataset_input(report.rows, questions_digest, info.experiment_id, name)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])
         parts = write_tables(writer, {ROWS: report.table, CLAIMS: report.items, **(tables or {})})
         pages: dict[str, Content] = {} if page is None else {PAGE: lambda path: page(path, run_link(info))}
-        writer.files({**pages, **(files or {}), **_own_files(report, parts)})
+        writer.files({**pages, **(files or {}), **_own_files(report, about_rows, parts)})
         about: dict[str, Any] = {"model_id": model, "run_id": target}
         for each in datasets if _takes_datasets_of_metrics() else ():
             about |= {"dataset_name": each.dataset.name, "dataset_digest": each.dataset.digest}
@@ -99,7 +102,7 @@ def log_report(
             log_feedback(report.rows, target, report.diagnoses)
         elif traces:
             log_traces(report.rows, target, model, report.diagnoses)
-        is_ours = SUMMARY_HEAD in writer.present_tags().get(_NOTE_TAG, SUMMARY_HEAD)
+        is_ours = _OWN_NOTE in writer.present_tags().get(_NOTE_TAG, _OWN_NOTE)
         said = {_NOTE_TAG: redact(note)} if note and is_ours else {}
         writer.tags({**said, **(tags or {}), STATUS_TAG: status_of(report.incomplete)})
     return target
@@ -132,8 +135,8 @@ def _run_name(report: Loggable, model: str | None) -> str:
     return redact(" · ".join(dict.fromkeys(each for each in named if each)))[:250]
 
 
-def _own_files(report: Loggable, parts: Mapping[str, int]) -> dict[str, Content]:
-    about = {"suite": description_of(report), "warnings": report.warnings, "usage": report.usage, "parts": parts}
+def _own_files(report: Loggable, suite: Mapping[str, Any], parts: Mapping[str, int]) -> dict[str, Content]:
+    about = {"suite": suite, "warnings": report.warnings, "usage": report.usage, "parts": parts}
     return {FIGURES: as_json(figures_of(report), indent=2), SUITE: redact(as_json(about, indent=2))}
 
 

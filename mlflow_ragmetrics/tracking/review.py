@@ -13,8 +13,6 @@ from mlflow_ragmetrics.tracking.writer import explained
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ANSWERS", "Answers", "ReviewQueue", "good_grade", "queue_for_review"]
-
 Answers = Literal["words", "yes-no", "1-5"]
 ANSWERS: Mapping[Answers, str] = {
     "words": "Supported, Partially supported or Not supported",

@@ -13,13 +13,6 @@ from mlflow_ragmetrics.tracking.writer import Content, RunWriter
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "storable",
-    "table_json",
-    "table_rows",
-    "write_tables",
-]
-
 _LARGEST = 40 * 2**20  # bytes: MLflow shows files up to 50 MB
 _HEAD = 1000
 _ROWS_PER_CHUNK = 500

@@ -21,6 +21,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Chunk, Sample
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.page import write_page
 
 DATA = Path(__file__).parents[2] / "examples" / "data"
 VERDICTS = ("SUPPORTED", "SUPPORTED", "NEUTRAL", "CONTRADICTED")
@@ -78,7 +79,7 @@ def main(count: int, kept: str | None) -> None:
         before, began, spent = peak_mb(), time.perf_counter(), time.process_time()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(kept if kept and name == "distinct" else Path(folder, "page.html"))
-            report._write_page(path)
+            write_page(report, path)
             seconds, cpu = time.perf_counter() - began, time.process_time() - spent
             size = path.stat().st_size
         print(

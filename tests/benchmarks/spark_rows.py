@@ -126,7 +126,7 @@ def session(master: str) -> SparkSession:
 
 def run(master: str, folder: Path, rows: int, words: int) -> None:
     """Make the rows where they are not there yet, score them, and print what it took."""
-    from mlflow_ragmetrics import score_spark, summarize_spark
+    from mlflow_ragmetrics.spark import score_spark, summarize_spark
 
     spark = session(master)
     source, target = str(folder / f"{rows}.parquet"), str(folder / "scored.parquet")

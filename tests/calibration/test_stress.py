@@ -98,7 +98,7 @@ def test_unknown_kinds_and_missing_contexts() -> None:
 
 def test_control_is_better_the_lower() -> None:
     found = rm.stress("faithfulness", ROWS, kinds=["number", "control"], progress=False)
-    assert found.report.better == {"false_alarms": False}
+    assert found.report.totals.ranking.better == {"false_alarms": False}
 
 
 def test_table_and_plot_in_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.core.document import to_markdown
+from mlflow_ragmetrics.report.text import report_blocks
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -66,7 +68,7 @@ def test_no_mean_of_a_slice_is_cut_on_narrow_terminals(width: int, monkeypatch: 
     Path("all.yaml").write_text("preset: diagnose\nby: topic\n")
     arguments = ("evaluate", "long.jsonl", "--suite", "all.yaml", "--no-log", "--worst", "0")
     lines = CliRunner().invoke(main, list(arguments)).output.splitlines()
-    head = next(number for number, line in enumerate(lines) if line.startswith(("topic", "to")) and "mark" in line)
+    head = next(number for number, line in enumerate(lines) if line.startswith(("topic", "to")) and "mean" in line)
     cells = [line.split() for line in lines[head + 2 : head + 20]]
     assert "mean" in lines[head].split()
     assert any("noise_sensitivity_irrelevant" in row for row in cells)
@@ -145,7 +147,7 @@ def test_what_only_a_rule_gave_is_no_figure_in_any_door(tmp_path: Path, monkeypa
     assert "faithfulness 1.00 by rule" in text
     report = rm.Suite(["faithfulness", "answer_relevance"]).evaluate(rows, progress=False)
     assert repr(report) == "<Report of 2 rows: answer_relevance 0.000>"
-    assert "| faithfulness | – | – | 2 of 2 |" in report.note
+    assert "| 🟡 faithfulness | – | – | – | 2 | 0 | 0 |" in to_markdown(report_blocks(report))
     shown = report._repr_html_()
-    assert '<td style="text-align: left">faithfulness</td><td>–</td>' in "".join(map(str.strip, shown.splitlines()))
-    assert "1.000 by rule, not measured" in shown
+    assert 'faithfulness</span></td><td class="number"><span class="middling">–</span>' in shown
+    assert "faithfulness\u00a01.00\u00a0by\u00a0rule" in shown

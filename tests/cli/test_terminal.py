@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.cli.output import clean, for_terminal, shorten, terminal_width, unbroken, wrapped
+from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
+from mlflow_ragmetrics.core.document import Line, clean, shorten, to_text, unbroken
 
 
 @pytest.mark.parametrize(
@@ -39,8 +40,8 @@ def test_shortened_text_fits(text, length):
 
 
 def test_wrapped_text_keeps_together_what_belongs_together():
-    lines = wrapped(f"first {unbroken('a b c d e f')} last", 22, indent=2)
-    assert lines == ["  first a b c d e f", "    last"]
+    text = to_text([Line(f"first {unbroken('a b c d e f')} last", indent=1)], 22)
+    assert text.splitlines() == ["  first a b c d e f", "    last"]
 
 
 @pytest.mark.parametrize("terminal", [True, False])

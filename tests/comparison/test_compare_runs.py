@@ -87,7 +87,7 @@ def test_thresholds_have_mcnemars_test() -> None:
     passes = rm.compare(before, after)["faithfulness"].passes
     assert passes is not None
     assert (passes.newly_passed, passes.newly_failed) == (8, 1)
-    assert (passes.rate_a, passes.rate_b) == pytest.approx((31 / 40, 38 / 40))
+    assert (passes.passed_a, passes.passed_b, passes.rows) == (31, 38, 40)
     assert passes.p_value == pytest.approx(2 * (1 + 9) / 2**9)
 
 
@@ -129,7 +129,7 @@ def test_the_table_and_the_figures_say_the_same() -> None:
     assert found.metrics["faithfulness/difference"] == row["difference"]
     assert found.metrics["faithfulness/n_pairs"] == 50
     assert "improved" in str(found)
-    assert len(found.changed()) == 10
+    assert len(found.rows) == 10
 
 
 def test_metrics_of_one_side_are_named_and_none_in_common_is_refused() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -48,17 +46,6 @@ def test_groups_count_for_fewer_rows() -> None:
     assert grouped.groups_needed is not None
     assert grouped.rows_needed == pytest.approx(5 * grouped.groups_needed)
     assert "groups" in grouped.sentence(0.05)
-
-
-def test_repeats_say_what_buys_more() -> None:
-    base = report_of(noisy(50))
-    repeats = {"faithfulness/variance_rows": 0.001, "faithfulness/variance_repeats": 0.2, "repeat/n_repeats": 3.0}
-    noisy_judge = replace(base, repeats=repeats, usage={"cost": 3.0})
-    found = rm.power(noisy_judge, detect=0.05, row_cost=None)["faithfulness"]
-    assert found.plans
-    assert found.cost == pytest.approx((found.rows_needed or 0) * 3.0 / 50 / 3)
-    assert "repeats" in found.sentence(0.001) or "times each" in found.sentence(0.001)
-    assert not rm.power(base)["faithfulness"].plans
 
 
 def test_enough_is_said_and_what_cannot_be_said() -> None:

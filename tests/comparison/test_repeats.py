@@ -36,7 +36,7 @@ def test_repeats_are_not_more_rows() -> None:
     runs = [report_of(noisy(40, noise=0.1, seed=seed)) for seed in range(4)]
     figures = repeatability(runs)
     width = figures["faithfulness/repeat_ci_high"] - figures["faithfulness/repeat_ci_low"]
-    pooled = rm.summarize([value for run in runs for score in run.scores("faithfulness") for value in [score.value]])
+    pooled = rm.summarize([value for run in runs for row in run.rows for value in [row.scores["faithfulness"].value]])
     assert width > 1.5 * (pooled["ci_high"] - pooled["ci_low"])
     assert figures["faithfulness/variance_repeats"] == pytest.approx(0.1**2, rel=0.5)
 

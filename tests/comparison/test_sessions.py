@@ -31,11 +31,11 @@ AFTER = report([GOOD, BAD], [GOOD, GOOD], [GOOD, GOOD], [GOOD, GOOD], [GOOD, GOO
 
 def test_sessions_are_counted_on_both_sides() -> None:
     (found,) = rm.compare(BEFORE, AFTER).sessions
-    assert (found.sessions, found.passed_a, found.passed_b, found.unknown) == (4, 2, 3, 1)
+    assert (found.rows, found.passed_a, found.passed_b, found.unknown) == (4, 2, 3, 1)
     assert (found.newly_passed, found.newly_failed) == (2, 1)
     assert str(found) == (
-        "Sessions (session_id) without a turn that fails faithfulness: 2 → 3 of 4 (2 newly pass, 1 newly fail, McNemar "
-        "p = 1.0000); 1 not known, as turns were not measured"
+        "Sessions (session_id) without a turn that fails faithfulness: 2 → 3 of 4 pass (2 newly pass, 1 newly fail, "
+        "McNemar p = 1.0000); 1 not known, as turns were not measured"
     )
 
 
@@ -43,7 +43,7 @@ def test_they_stand_in_text_markdown_page_and_json() -> None:
     comparison = rm.compare(BEFORE, AFTER)
     for text in (comparison.to_text(), comparison.to_html(), comparison._repr_html_()):
         assert "without a turn that fails faithfulness: 2 → 3 of 4" in text
-    assert "without a turn that fails faithfulness\\: 2 → 3 of 4" in comparison.to_markdown()
+    assert "without a turn that fails faithfulness: 2 → 3 of 4" in comparison.to_markdown()
     assert comparison.to_dict()["sessions"][0]["newly_passed"] == 2
 
 
@@ -61,4 +61,4 @@ def test_runs_tell_the_same_as_reports(mlflow_store: str) -> None:
 @pytest.mark.parametrize("unknown", [NO_CONTEXT, Score(error="JudgeError: away"), Score()])
 def test_what_was_not_measured_is_never_a_pass(unknown: Score) -> None:
     (found,) = rm.compare(report([GOOD, unknown], [GOOD]), report([GOOD, GOOD], [GOOD])).sessions
-    assert (found.sessions, found.unknown) == (1, 1)
+    assert (found.rows, found.unknown) == (1, 1)

@@ -42,6 +42,6 @@ def test_the_heading_says_which_side_is_which() -> None:
     values = [0.5] * 8
     a, b = results_of(report_of(values)), results_of(report_of(values))
     named = rm.compare(replace(a, name="baseline"), replace(b, name="candidate"), resamples=100)
-    assert named.heading == "candidate (B) against baseline (A): 8 rows paired by id, tolerance 0.05"
+    assert str(named).splitlines()[0] == "candidate (B) against baseline (A): 8 rows paired by id, tolerance 0.05"
     assert rm.compare(report_of(values), report_of(values), resamples=100).title == "B against A"
     assert rm.compare(replace(a, name="run"), replace(b, name="run"), resamples=100).title == "run (B) against run (A)"

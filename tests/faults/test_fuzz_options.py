@@ -16,12 +16,14 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.cli.options import numbers_of, pairs_of
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.report.gates import check_comparison, check_figures, to_json
+from mlflow_ragmetrics.report.gates import check_figures, to_json
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
+from tests.comparison.reports import report_of
 from tests.faults.budget import in_time, inputs
 from tests.faults.strange import texts, values
 
 FIGURES = {"faithfulness/mean": 0.5, "faithfulness/n_scored": 2.0, "rouge1_f1/n_scored": 0.0}
+COMPARISON = rm.compare(report_of([0.5] * 8), report_of([0.6] * 8), resamples=100)
 numbers = st.one_of(st.floats().map(str), st.sampled_from(["1_0", "nan", "inf", "-0", "1e999", "٣", "9" * 400]), texts)
 sides = st.one_of(
     st.sampled_from(["faithfulness", "rouge1_f1", "faithfulness/ci_low", "a/b/c", "question", "answer"]), texts
@@ -58,7 +60,7 @@ def test_any_columns(given_texts: list[str], verdict: str) -> None:
     with in_time(), contextlib.suppress(RagMetricsError):
         rm.Suite("rouge").evaluate([{"answer": "a", "reference": "a"}], columns=pairs_of(given_texts, "columns"))
     with in_time(), contextlib.suppress(RagMetricsError):
-        check_comparison([], [verdict])
+        COMPARISON.checks([verdict])
 
 
 _SUITE = ("weights", "thresholds", "language", "name_prefix", "concurrency", "aggregate", "tolerance", "judge",

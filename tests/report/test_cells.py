@@ -69,20 +69,8 @@ def test_the_answer_of_a_row_is_marked_claim_by_claim() -> None:
     assert "It was &lt;i&gt;new&lt;/i&gt;.</mark>" in shown
 
 
-def test_rows_are_found_by_id_and_by_condition() -> None:
+def test_rows_are_found_by_id() -> None:
     assert REPORT["two"].sample.answer == "It is low."
     with pytest.raises(rm.InvalidDataError, match="there is no row 'tow'; did you mean 'two'"):
         REPORT["tow"]
-    assert list(REPORT.where("faithfulness < 0.9")["id"]) == ["one"]
-    assert list(REPORT.where("faithfulness < 0.9", "faithfulness > 0.9")["id"]) == []
-    assert list(REPORT.where("faithfulness_1to5 >= 5")["id"]) == ["two"]
-    with pytest.raises(rm.InvalidOptionError, match="'rouge' is not a metric here; there are"):
-        REPORT.where("rouge < 1")
-    unscored = rm.Suite(["faithfulness"]).evaluate([*ROWS, {"id": "three", "answer": "x"}])
-    assert list(unscored.where("faithfulness <= 1")["id"]) == ["one", "two"]
-    assert list(REPORT.worst(1)["id"]) == ["one"]
-
-
-def test_changed_rows_are_a_frame() -> None:
-    assert list(COMPARISON.changed().columns[:5]) == ["id", "question", "answer_a", "answer_b", "change"]
-    assert len(COMPARISON.changed()) == 10
+    assert [row.sample.id for row in REPORT.worst_rows(1)] == ["one"]

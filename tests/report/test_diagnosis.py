@@ -148,7 +148,7 @@ def test_the_page_has_a_bar_and_a_filter_for_each_cause(report: rm.Report) -> No
 def test_reports_without_the_metrics_say_nothing(report: rm.Report) -> None:
     other = rm.Suite(["faithfulness"]).evaluate([{**RECORDS[0]}], progress=False)
     assert "diagnosis" not in other.table.columns
-    assert (other.diagnoses, other.causes) == ([], {})
+    assert other.diagnoses == []
     assert not any(name.startswith("diagnosis/") for name in other.metrics)
 
 
@@ -156,8 +156,7 @@ def test_comparisons_count_causes_on_both_sides(report: rm.Report) -> None:
     comparison = rm.compare(report, report)
     assert comparison.causes["not measured"] == (3, 3)
     assert "Diagnosis: retrieval 1 → 1, generation 2 → 2" in comparison.to_text()
-    assert "which part failed" in comparison.to_html()
-    assert comparison.causes_plot() is not None
+    assert "Diagnosis: " in comparison.to_html()
 
 
 def test_a_prefix_and_russian() -> None:
@@ -184,11 +183,11 @@ def test_markdown_and_json_of_a_comparison_say_it(report: rm.Report) -> None:
         [{"id": str(n), "question": "Which colour?", **RECORDS[0]} for n in range(len(RECORDS))], progress=False
     )
     comparison = rm.compare(report, other)
-    assert "- Diagnosis\\: retrieval 1 → 0, generation 2 → 0, not answerable 1 → 0" in comparison.to_markdown()
-    assert "  - diagnosis: `generation` → `no fault`" in comparison.to_markdown()
+    assert "- Diagnosis: retrieval 1 → 0, generation 2 → 0, not answerable 1 → 0" in comparison.to_markdown()
+    assert "  - diagnosis: generation → no fault" in comparison.to_markdown()
     assert comparison.to_dict()["causes"]["not measured"] == [3, 0]
     assert ("generation", "no fault") in [row["causes"] for row in comparison.to_dict()["rows"]]
-    assert "Diagnosis: generation → no fault" in comparison.to_html()
+    assert "diagnosis: generation → no fault" in comparison.to_html()
 
 
 def test_the_traces_of_a_run_carry_it(report: rm.Report) -> None:

@@ -13,7 +13,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.gates import Check, GateError, check_comparison, check_figures, to_json
+from mlflow_ragmetrics.report.gates import Check, GateError, check_figures, to_json
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 from mlflow_ragmetrics.report.report import Report
 from tests.comparison.reports import noisy, report_of
@@ -76,7 +76,7 @@ def test_rows_that_a_rule_scored_are_not_measured() -> None:
     suite = rm.Suite(["faithfulness"])
     rows = [{"answer": "It is red.", "contexts": contexts} for contexts in ([], [], ["It is red."])]
     report = suite.evaluate(rows)
-    assert [score.measured for score in report.scores("faithfulness")] == [False, False, True]
+    assert [score.measured for score in (row.scores["faithfulness"] for row in report.rows)] == [False, False, True]
     assert (report.metrics["faithfulness/n_scored"], report.metrics["faithfulness/n_measured"]) == (3, 1)
     with pytest.raises(GateError, match="1 of 3 rows was measured"):
         report.check(faithfulness=0.8)
@@ -129,7 +129,7 @@ def test_a_comparison_fails_on_what_it_is_told_to() -> None:
         worse.check()
     worse.check(["improved", "too few"])
     with pytest.raises(rm.InvalidOptionError, match="'worse' is not one of improved"):
-        check_comparison(worse.differences, ["worse"])
+        worse.checks(["worse"])
 
 
 def test_too_few_rows_can_fail_too() -> None:

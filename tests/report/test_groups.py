@@ -16,6 +16,7 @@ from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.report import Report
+from mlflow_ragmetrics.report.slices import slices_file
 from mlflow_ragmetrics.report.summary import repeated_questions
 from tests.report.pages import carried
 
@@ -97,9 +98,9 @@ def test_repeated_questions_only_warn_with_their_design_effect() -> None:
     (warning,) = report.warnings
     assert "60 of 60 rows share their question" in warning
     assert "coherence is 3.0 times" in warning or "coherence is 3.1 times" in warning
-    assert report.groups is None
+    assert "groups" not in report.description
     by_question = SUITE.evaluate(data, progress=False, groups="question")
-    assert (by_question.groups, by_question.warnings) == ("question", ())
+    assert (by_question.description["groups"], by_question.warnings) == ("question", ())
     assert by_question.metrics["coherence/n_groups"] == 20
 
 
@@ -119,7 +120,7 @@ def test_groups_come_from_the_suite_its_file_or_the_call(tmp_path: Path) -> None
         SUITE.evaluate(data, groups="chat", columns={"question": "chat"}, progress=False),
     ):
         assert report.metrics["coherence/n_groups"] == 4
-    assert report.groups == "question"  # the field that the column was read into
+    assert report.description["groups"] == "question"  # the field that the column was read into
 
 
 def test_groups_that_no_row_has_are_refused_before_scoring_and_warned_of_after() -> None:
@@ -129,14 +130,14 @@ def test_groups_that_no_row_has_are_refused_before_scoring_and_warned_of_after()
     with pytest.raises(rm.InvalidOptionError, match="must name a column"):
         SUITE.replace(groups=["a"])  # type: ignore[arg-type]
     late = SUITE.report(list(SUITE.score_samples([Sample(id="1", answer="Cats.")])), groups="chat")
-    assert late.groups is None
+    assert "groups" not in late.description
     assert "take the rows as independent" in late.warnings[0]
 
 
 def test_sessions_of_traces_are_used_by_themselves() -> None:
     data = [{"id": str(n), "answer": "Cats sleep.", "mlflow.trace.session": f"s{n // 4}"} for n in range(8)]
     report = SUITE.evaluate(data, progress=False)
-    assert report.groups == "mlflow.trace.session"
+    assert report.description["groups"] == "mlflow.trace.session"
     assert report.metrics["coherence/n_groups"] == 2
 
 
@@ -180,13 +181,13 @@ def test_the_page_and_the_notebook_show_groups_and_the_mark() -> None:
 def test_slices_are_in_the_run() -> None:
     rows = [{"id": str(n), "answer": "It is red.", "reference": "It is red." if n % 3 else "No.", "topic": "ab"[n % 2]}
             for n in range(24)]  # fmt: skip
-    report = rm.Suite(["rouge"]).evaluate(rows, progress=False).with_slices("topic")
-    run_id = report.log(traces=False)
+    report = rm.Suite(["rouge"]).evaluate(rows, progress=False)
+    run_id = report.log(traces=False, files=slices_file(report, ["topic"]))
     records = json.loads(mlflow.artifacts.load_text(f"runs:/{run_id}/rag_slices.json"))
     assert [(each["by"], each["slice"], each["rows"]) for each in records] == [("topic", "a", 12), ("topic", "b", 12)]
     assert records[0]["mean"] == pytest.approx(report.by("topic")["mean"][0])
     with pytest.raises(rm.InvalidOptionError, match="no row has 'tipoc'"):
-        report.with_slices("tipoc")
+        slices_file(report, ["tipoc"])
 
 
 def test_a_slice_says_how_many_of_its_rows_were_measured() -> None:

@@ -143,6 +143,6 @@ def test_verdicts_have_the_words_of_the_language() -> None:
 
 def test_writing_to_a_file_gives_the_same_page(tmp_path: Path) -> None:
     report = rm.Suite(["coherence"], judge="lexical").evaluate(ROWS)
-    report._write_page(tmp_path / "page.html")
+    report_page.write_page(report, tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == report.to_html()
     assert json.dumps(carried(report.to_html())["ids"])

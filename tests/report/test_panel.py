@@ -48,7 +48,7 @@ def test_each_judge_has_figures_columns_and_items_of_its_own() -> None:
     assert report.warnings == ()
     (line,) = [line for line in report.banner if "agreement" in line]
     assert "Krippendorff's alpha 0.12, 50% of rows within the tolerance" in line
-    assert line.replace("'", "&#39;") in report._repr_html_()
+    assert line.replace("'", "&#x27;") in report._repr_html_()
 
 
 def test_rows_that_one_judge_left_out_are_counted_and_warned_of() -> None:

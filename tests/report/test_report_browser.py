@@ -165,7 +165,7 @@ def test_rows_are_filtered_by_diagnosis(page: Open) -> None:
     ]
     report = rm.Suite.preset("diagnose", judge="lexical").evaluate(records)
     shown = page(report)
-    assert {cause for cause, count in report.causes.items() if count} == set(shown.texts("#causes .label"))
+    assert {each.cause for each in report.diagnoses} == set(shown.texts("#causes .label"))
     told = {row.sample.id: each.cause for row, each in zip(report.rows, report.diagnoses, strict=True)}
     assert shown.texts("#body td.diagnosis") == [told[name] for name in shown.shown()]
     shown.one("#head th.diagnosis button").click()
@@ -218,17 +218,6 @@ def test_thresholds_are_said_in_words(page: Open) -> None:
     shown.choose("#limit-metric", "quality")
     assert shown.text("#limit-value") == "0.8"
     assert shown.text("#count").startswith("48 of 60 rows")
-
-
-def test_another_run_says_what_is_better_and_worse(page: Open) -> None:
-    before = rm.Report([row(number, 0.5 + (number % 7) / 100) for number in range(60)])
-    after = rm.Report([row(number, 0.8 + (number % 5) / 100 if number else 0.1) for number in range(60)])
-    shown = page(after, against=rm.compare(before, after))
-    assert "better than the other run" in shown.text(".card")
-    assert shown.texts("tr.chosen td.number") == ["0.100 ▼ worse"]
-    assert "▼ worse −0.400 (0.500 in the other run)" in shown.settled()
-    shown.choose("#show", "worse")
-    assert shown.shown() == ["row-0"]
 
 
 def test_a_composite_comes_first_and_is_bigger(page: Open) -> None:
@@ -450,20 +439,19 @@ return read.filter((each) => contrast(each) < 4.5).map((each) => each.outerHTML.
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_text_can_be_read_in_light_and_dark(page: Open, dark: bool) -> None:
     rows = [row(number, (number + 1) / 31, threshold=0.5) for number in range(30)]
-    before = rm.Report([row(number, 0.5) for number in range(30)])
     report = rm.Report([*rows, row(30, None), row(31, 0.2, threshold=0.5)], warnings=("A warning.",))
     for place in range(4):
-        shown = page(report, f"#row=row-{place}&metric=quality", dark=dark, against=rm.compare(before, report))
+        shown = page(report, f"#row=row-{place}&metric=quality", dark=dark)
         shown.settled()
         assert shown.run(CONTRAST) == []
 
 
 def test_the_page_of_a_run_links_to_it(page: Open, plain: rm.Report) -> None:
     run = {"name": "nightly", "id": "abc", "url": "http://127.0.0.1:5000/#/experiments/1/runs/abc"}
-    shown = page("".join(plain._page(run=run)))
+    shown = page("".join(report_page.report_page(plain, run=run)))
     link = shown.one("#run a")
     assert (link.text, link.get_attribute("href")) == ("nightly", run["url"])
-    page("".join(plain._page(run={"name": "nightly", "id": "abc"})))
+    page("".join(report_page.report_page(plain, run={"name": "nightly", "id": "abc"})))
     assert shown.text("#run") == "MLflow run nightly (abc)"
 
 

@@ -101,7 +101,7 @@ def test_rows_without_a_session_belong_to_none_and_a_name_may_be_given() -> None
     assert outcomes(found) == {"a": "passed"}
     assert outcomes(found, by="talk") == {"x": "failed"}
     grouped = Report(found.rows, description={"groups": "talk"})
-    assert grouped.session_column == "talk"
+    assert outcomes(grouped) == {"x": "failed"}
     with pytest.raises(rm.InvalidOptionError, match="'rouge' is not a metric here; there are faithfulness"):
         found.sessions("rouge")
     with pytest.raises(rm.InvalidOptionError, match="no row has 'chat'"):
@@ -110,7 +110,6 @@ def test_rows_without_a_session_belong_to_none_and_a_name_may_be_given() -> None
 
 def test_without_sessions_nothing_is_said() -> None:
     alone = Report([row(name, 1, Score(1.0)) for name in "ab"])  # each its own: no conversation
-    assert alone.session_column is None
     assert not any("session" in name for name in alone.metrics)
     with pytest.raises(rm.InvalidOptionError, match="name the column of the conversation"):
         alone.sessions("faithfulness")

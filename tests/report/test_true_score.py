@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,7 @@ def test_one_label_has_no_interval() -> None:
 
 def test_gates_look_at_it() -> None:
     report, labels = lenient()
-    corrected = report.with_true_score("m", labels)
+    corrected = replace(report, figures=report.true_score("m", labels).metrics)
     assert corrected.metrics["m/n_labelled"] == 80
     assert corrected.metrics["m/mean"] == report.metrics["m/mean"]
     corrected.check(**{"m/true_low": 0.4})

@@ -87,7 +87,8 @@ def test_accepting_waits_for_nobody(outbox: Outbox) -> None:
 @pytest.mark.parametrize("content", [b"no database" * 1000, None], ids=["garbage", "cut off"])
 def test_a_damaged_file_is_set_aside(content: bytes | None, outbox: Outbox, caplog: pytest.LogCaptureFixture) -> None:
     outbox.join(HOME, "run", None)
-    outbox.close()
+    outbox._db.close()
+    outbox._counter.close()
     path = outbox.path
     path.write_bytes(content if content is not None else path.read_bytes()[:5000])
     module._opened.cache_clear()

@@ -14,6 +14,7 @@ from mlflow.tracing.client import TracingClient
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.tracking.describe import questions_digest
 from mlflow_ragmetrics.tracking.feedback import feedback_of, remove_assessment, write_assessment
 from mlflow_ragmetrics.tracking.review import good_grade, queue_for_review
 
@@ -50,7 +51,7 @@ def test_a_dataset_that_is_refused_is_a_warning_and_the_questions_are_named_all_
     with pytest.warns(UserWarning, match="no evaluation dataset was made of the questions: .*no room"):
         run = mlflow.get_run(evaluated.log())
     (known,) = (each.dataset for each in run.inputs.dataset_inputs)
-    assert (known.name, known.digest, known.source_type) == ("2 questions", evaluated.questions_digest, "code")
+    assert (known.name, known.digest, known.source_type) == ("2 questions", questions_digest(evaluated.rows), "code")
     assert (run.info.status, run.data.tags["ragmetrics.status"]) == ("FINISHED", "complete")
 
 

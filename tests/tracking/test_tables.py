@@ -77,7 +77,8 @@ def test_chunks_make_one_json_document(report: rm.Report, monkeypatch: pytest.Mo
 def test_a_large_page_shows_the_worst_and_a_sample_and_says_so(
     report: rm.Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlflow_ragmetrics.report.report.MOST_ROWS", 10)
+    assert report_page.MOST_ROWS == 20_000
+    monkeypatch.setattr(report_page, "MOST_ROWS", 10)
     page = report.to_html()
     data = carried(page)
     shown = data["ids"]
@@ -87,4 +88,3 @@ def test_a_large_page_shows_the_worst_and_a_sample_and_says_so(
     assert shown == sorted(shown, key=ranked.index)
     assert data["total"] == 30
     assert "shows 10 of 30 rows" in page
-    assert report_page.MOST_ROWS == 20_000

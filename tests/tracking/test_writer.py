@@ -13,7 +13,10 @@ import pytest
 from mlflow import MlflowClient
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.tracking import log_report
+from mlflow_ragmetrics.core.document import to_markdown
+from mlflow_ragmetrics.report.text import report_blocks
+from mlflow_ragmetrics.rows import digest
+from mlflow_ragmetrics.tracking.describe import questions_digest
 from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter
 
 RECORDS = [
@@ -51,7 +54,7 @@ def test_a_new_run_is_finished_and_holds_everything(report: rm.Report) -> None:
     assert run.data.metrics["usage/wall_seconds"] > 0
     assert run.data.params.items() >= {"k": "5", "judge": "scripted", "language": "en", "n_rows": "3"}.items()
     assert json.loads(run.data.params["weights"]) == {"overall": {"faithfulness": 3.0, "rouge1_f1": 1.0}}
-    assert run.data.params["data_digest"] == report.data_digest
+    assert run.data.params["data_digest"] == digest(row.sample for row in report.rows)
     assert run.data.tags.items() >= {"team": "search", "number": "3", STATUS_TAG: "complete"}.items()
     assert mlflow.active_run() is None
 
@@ -101,7 +104,7 @@ def test_two_versions_that_answer_the_same_questions_share_one_dataset(report: r
     runs = [mlflow.get_run(each.log()) for each in (report, other, asked)]
     first, second, third = (run.inputs.dataset_inputs[0].dataset for run in runs)
     assert (first.name, first.digest) == (second.name, second.digest)
-    assert first.digest == report.questions_digest != third.digest
+    assert first.digest == questions_digest(report.rows) != third.digest
     assert len({run.data.params["data_digest"] for run in runs}) == 3
 
 
@@ -157,9 +160,9 @@ def test_runs_of_two_suites_on_the_same_data_have_two_names(
 def test_a_run_is_described_and_what_a_user_wrote_stays(report: rm.Report) -> None:
     run_id = report.log()
     note = mlflow.get_run(run_id).data.tags["mlflow.note.content"]
-    assert note.startswith(report.note)
-    replace(report, rows=report.rows[:1], totals=None).log(run_id=run_id)
-    assert "1 of 1" in mlflow.get_run(run_id).data.tags["mlflow.note.content"]
+    assert note.startswith(to_markdown(report_blocks(report)))
+    replace(report, rows=report.rows[:1]).log(run_id=run_id)
+    assert "1 row" in mlflow.get_run(run_id).data.tags["mlflow.note.content"]
     mlflow.MlflowClient().set_tag(run_id, "mlflow.note.content", "mine")
     report.log(run_id=run_id)
     assert mlflow.get_run(run_id).data.tags["mlflow.note.content"] == "mine"
@@ -167,7 +170,7 @@ def test_a_run_is_described_and_what_a_user_wrote_stays(report: rm.Report) -> No
 
 def test_steps_are_the_history_of_versions(report: rm.Report) -> None:
     run_id = report.log(step=0)
-    replace(report, rows=report.rows[:2], totals=None).log(run_id=run_id, step=1)
+    replace(report, rows=report.rows[:2]).log(run_id=run_id, step=1)
     history = MlflowClient().get_metric_history(run_id, "faithfulness/n_scored")
     assert [(point.step, point.value) for point in history] == [(0, 3), (1, 2)]
 
@@ -305,7 +308,7 @@ def test_a_run_that_is_not_there_is_one_clear_sentence(report: rm.Report) -> Non
 
 def test_metrics_beyond_one_batch(report: rm.Report) -> None:
     many = {f"m{i}": float(i) for i in range(1_850)}
-    run = mlflow.get_run(log_report(replace(report, usage=many)))
+    run = mlflow.get_run(replace(report, usage=many).log())
     assert sum(name.startswith("usage/m") for name in run.data.metrics) == 1_850
 
 
@@ -316,7 +319,7 @@ def test_an_active_model_is_linked(report: rm.Report) -> None:
     logged = {metric.key: metric for metric in mlflow.get_logged_model(model.model_id).metrics}
     assert logged["faithfulness/mean"].value == report.metrics["faithfulness/mean"]
     assert {f"faithfulness/{name}" for name in ("mean", "ci_low", "ci_high")} <= logged.keys()
-    assert logged["faithfulness/mean"].dataset_digest == report.questions_digest
+    assert logged["faithfulness/mean"].dataset_digest == questions_digest(report.rows)
     assert run.info.run_name == "chain · scripted"
 
 

@@ -175,7 +175,7 @@ def _evaluated(
             seconds=time.perf_counter() - began,
             expenses=expenses,
         )
-        report = replace(report, timings=_timings(rows))
+        report = replace(report, figures=_timings(rows))
         if len(failures) == len(rows):
             failed = render(say("chain.failed_on_all", n=len(rows), error=failures[0]), suite.language)
             warn(failed, stacklevel=2)

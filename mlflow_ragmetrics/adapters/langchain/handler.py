@@ -28,8 +28,6 @@ from mlflow_ragmetrics.suite import Suite, SuiteLike
 if TYPE_CHECKING:
     from mlflow_ragmetrics.adapters.langchain.sink import MLflowSink
 
-__all__ = ["RagMetricsCallback"]
-
 QUEUE_SIZE = 1000
 _EXIT_SECONDS = 10.0
 _logger = logging.getLogger(__name__)

@@ -23,8 +23,6 @@ except ImportError as error:
         "RagMetricsMiddleware needs langchain: pip install 'mlflow_ragmetrics[langchain]'."
     ) from error
 
-__all__ = ["RagMetricsMiddleware"]
-
 _RETRIES = "ragmetrics_retries"
 
 

@@ -24,8 +24,6 @@ from mlflow_ragmetrics.rows.messages import (
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.values import document_ids_of
 
-__all__ = ["Known", "Reading", "call_with"]
-
 Known = Union[Mapping[str, Any], Callable[..., Any]]
 """What is known of a question: a mapping by question or id, or a function of the question (and the id)."""
 

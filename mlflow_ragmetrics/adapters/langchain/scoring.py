@@ -23,8 +23,6 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["BackgroundQueue", "Counts", "Scorer", "Taker"]
-
 T = TypeVar("T")
 Taker = Callable[[Row, Exchange], None]
 _TASKS_PER_BATCH = 16

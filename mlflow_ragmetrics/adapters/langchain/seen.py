@@ -15,8 +15,6 @@ from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.messages import directs_agents, joined_parts, tool_chunks
 from mlflow_ragmetrics.rows.values import are_texts, chunks_of, distinct
 
-__all__ = ["Found", "document_lists", "found_in", "leading_calls", "replies_of", "seen_in"]
-
 _CONTEXT_NAMES = frozenset({"contexts", *ALIASES["contexts"], *ALIASES_BY_NATURE["contexts"]})
 _SHORT = 20  # characters: shorter texts stand somewhere only as words, or lines, of their own
 _SHORTEST_PART = 25

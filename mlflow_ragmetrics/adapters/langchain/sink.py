@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
@@ -23,11 +23,10 @@ from mlflow_ragmetrics.tracking.outbox import Home, open_outbox
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MLflowSink"]
-
 _ATTEMPTS = 3
+_PAUSE = 0.05
 _MOST_WAITING = 50_000
-_OUTCOMES = ("written", "withheld", "lost")
+T = TypeVar("T")
 _NAMES: dict[Home, str] = {}
 _logger = logging.getLogger(__name__)
 
@@ -53,11 +52,24 @@ class MLflowSink:
         self._name = _NAMES.setdefault(self._home, uuid4().hex)
         self._lives: dict[str, LiveRun] = {}
         self._adopted: list[LiveRun] = []
-        self._is_closed = False
+        self._is_closed = self._has_failed = False
         self._adopt()
 
     def _adopt(self) -> None:
-        self._adopted += adopt_runs(self._service)
+        self._adopted += self._tried(partial(adopt_runs, self._service)) or []
+
+    def _tried(self, action: Callable[[], T]) -> T | None:
+        """What an action on the outbox returns; ``None``, and a line in the log, if it fails again and again."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return action()
+            except (OSError, sqlite3.Error) as error:
+                why = for_log(str(error))
+                time.sleep(_PAUSE)
+        if not self._has_failed:
+            _logger.warning("the outbox takes nothing; answers are lost from now on and counted: %s", why)
+        self._has_failed = True
+        return None
 
     def _active_run(self) -> str | None:
         import mlflow
@@ -72,34 +84,32 @@ class MLflowSink:
         run_id = self._named_run or self._last_active_run
         name = run_id or self._name
         if name not in self._lives:
-            self._lives[name] = live_run(self._service, name, run_id, user=self)
+            live = self._tried(partial(live_run, self._service, name, run_id, self))
+            if live is None:
+                return
+            self._lives[name] = live
         exchange.live = self._lives[name]
         exchange.live.accept()
 
     def take(self, row: Row, exchange: Exchange) -> None:
         """Keep a scored answer until it is written. This does not wait for the store."""
-        live: LiveRun = exchange.live
+        live: LiveRun | None = exchange.live
+        if live is None:
+            self._counts.add("lost")
+            return
         if not exchange.traceable:
             self._count(live, "withheld")
         failures = Failures([row])
         if failures.asked:
             live.count("silent" if failures.silence else "judged")
             live.silence = failures.silence
-        counts = self._counts.snapshot()
-        why = "the handler is closed" if live.is_left else f"{_MOST_WAITING} answers wait already"
-        if not live.is_left and counts["unwritten"] < _MOST_WAITING:
-            self._counts.add("unwritten")
-            for attempt in range(_ATTEMPTS):
-                try:
-                    live.append(row, exchange.trace_id, partial(self._note_done, live))
-                    return
-                except (OSError, sqlite3.Error) as error:
-                    why = str(error)
-                    time.sleep(0.1 * attempt)
+        self._counts.add("unwritten")
+        is_kept = None
+        if not live.closed and self._counts.snapshot()["unwritten"] <= _MOST_WAITING:
+            is_kept = self._tried(partial(live.append, row, exchange.trace_id, partial(self._note_done, live)))
+        if is_kept is None:
             self._counts.add("unwritten", -1)
-        if not counts["lost"]:
-            _logger.warning("answers are lost from now on (they are counted): %s", for_log(why))
-        self._count(live, "lost", settled=True)
+            self._count(live, "lost", settled=True)
 
     def _count(self, live: LiveRun, name: str, *, settled: bool = False) -> None:
         self._counts.add(name)
@@ -122,9 +132,13 @@ class MLflowSink:
         if self._is_closed:
             return not self._counts.snapshot()["unwritten"]
         self._adopt()
-        for live in [*self._lives.values(), *self._adopted]:
-            live.flush(deadline)
-        self._adopted = [live for live in self._adopted if not live.is_left]
+        lives = [*self._lives.values(), *self._adopted]
+        for live in lives:
+            live.hurry()
+        for live in lives:
+            live.wait(deadline)
+            live.hurry(-1)
+        self._adopted = [live for live in self._adopted if not live.closed]
         said = self._counts.snapshot()
         if said["unwritten"] or said["lost"]:
             reasons = [live.failure for live in self._lives.values() if live.failure]
@@ -141,7 +155,7 @@ class MLflowSink:
         for live in self._lives.values():
             live.users.discard(self)
             live.leave()
-            if live.is_left and _NAMES.get(self._home) == live.name:
+            if live.closed and _NAMES.get(self._home) == live.name:
                 del _NAMES[self._home]
 
 

@@ -10,8 +10,6 @@ from mlflow_ragmetrics.judges.chat.capabilities import untraced
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
 from mlflow_ragmetrics.suite import Suite
 
-__all__ = ["untraced_suite"]
-
 
 def untraced_suite(suite: Suite) -> Suite:
     """The suite with judges and embeddings whose calls are not traced; everything else is shared.

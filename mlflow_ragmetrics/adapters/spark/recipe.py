@@ -15,8 +15,6 @@ from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides, is_suite_file
 from mlflow_ragmetrics.suite_file import read_yaml
 
-__all__ = ["Recipe", "is_remote", "suite_of"]
-
 _SHARED = ("concurrency", "requests_per_minute", "tokens_per_minute", "max_calls", "max_cost")
 _AT_LEAST_ONE = _SHARED[:-1]
 _PATHS = ("prompts", "cache")

@@ -25,19 +25,6 @@ from langchain_core.runnables.retry import RunnableRetry
 from mlflow_ragmetrics.judges.chat.failures import status_of
 from mlflow_ragmetrics.judges.chat.message import ChatMessage
 
-__all__ = [
-    "FurtherRequests",
-    "Manner",
-    "OLLAMA_NAMES",
-    "bare_model",
-    "is_ollama",
-    "rate_limiter_of",
-    "untraced",
-    "untraced_context",
-    "with_structure",
-    "without",
-]
-
 _COUNTS_ATTEMPTS = ("ChatGoogleGenerativeAI", "ChatVertexAI", "ChatMistralAI")
 OLLAMA_NAMES = {"max_tokens": "num_predict", "temperature": "temperature", "seed": "seed"}
 _CANNOT = (TypeError, NotImplementedError, ValueError)

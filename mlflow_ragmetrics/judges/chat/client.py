@@ -33,8 +33,6 @@ from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error
 from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry
 
-__all__ = ["ModelClient"]
-
 T = TypeVar("T")
 _LOOP_LOCK = threading.Lock()
 _LOOPS: dict[int, asyncio.AbstractEventLoop] = {}

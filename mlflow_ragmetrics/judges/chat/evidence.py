@@ -30,8 +30,6 @@ from mlflow_ragmetrics.judges.chat.reply import (
 from mlflow_ragmetrics.text.sentences import asserts, statements
 from mlflow_ragmetrics.text.terms import terms
 
-__all__ = ["claims_part", "decided", "evidence_part", "single_part"]
-
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}
 _CLAIMS_SCHEMA = {"texts": array_of(id=str, claims=array_of(claim=str, sentences=_NUMBERS), none=_NUMBERS)}
 _QUOTES = array_of(passage=str, text=str)

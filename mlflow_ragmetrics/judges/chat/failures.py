@@ -11,17 +11,6 @@ from typing import Any
 from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.errors import JudgeError
 
-__all__ = [
-    "REFUSED_KEYS",
-    "failure_of",
-    "is_connection_failure",
-    "is_spoiled",
-    "may_be_charged",
-    "quota_is_spent",
-    "retry_after",
-    "status_of",
-]
-
 REFUSED_KEYS = {401, 403}
 _LONGEST_MESSAGE = 300
 _SPENT = (

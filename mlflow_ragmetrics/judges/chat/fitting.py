@@ -10,8 +10,6 @@ from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.options import Calls
 from mlflow_ragmetrics.judges.chat.tasks import known_task
 
-__all__ = ["Room", "answers_in_calls"]
-
 _Questions = Sequence[Question[Any]]
 _Pieces = list[Question[Any]]
 Ask = Callable[[_Questions], dict[Question[Any], Outcome]]

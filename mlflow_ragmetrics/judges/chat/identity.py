@@ -16,8 +16,6 @@ from pydantic import BaseModel, SecretBytes, SecretStr
 
 from mlflow_ragmetrics.core.secrets import redact
 
-__all__ = ["UnidentifiedError", "identity_of"]
-
 _SECRET = re.compile(
     r"(^|[_-])(api[_-]?key|access[_-]?key([_-]?id)?|secret|token|password|credentials?|cookie|authorization)"
     r"([_-]?provider)?$|secret",

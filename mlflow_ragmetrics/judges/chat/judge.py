@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
 
-__all__ = ["ChatJudge", "group_calls"]
-
 _log = logging.getLogger(__name__)
 _MORE_TOKENS = 4
 _ENOUGH_TOKENS = 8000  # more than this is asked for only of a model that is made for it

@@ -12,8 +12,6 @@ from mlflow_ragmetrics.engine.questions import ChargesCaller, charge
 from mlflow_ragmetrics.errors import BudgetExceededError
 from mlflow_ragmetrics.judges.chat.options import Prices
 
-__all__ = ["Budget", "Request", "TokenLimiter", "Usage", "tokens_in"]
-
 _MINUTE = 60.0
 _PATIENCE = 1.0
 

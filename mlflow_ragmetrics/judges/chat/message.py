@@ -15,22 +15,6 @@ from mlflow_ragmetrics.core.question import Question
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.reply import Problem
 
-__all__ = [
-    "VERSION",
-    "Block",
-    "ChatMessage",
-    "ChatRequest",
-    "Doubt",
-    "Incomplete",
-    "Instruction",
-    "Part",
-    "Prompt",
-    "Prompts",
-    "Result",
-    "fenced",
-    "mark_of",
-]
-
 ChatMessage = tuple[str, str]
 """A role (``"system"``, ``"human"``, ``"ai"``) and a text: a message as LangChain takes it."""
 Result = Union[object, Problem]

@@ -20,8 +20,6 @@ from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError, Miss
 from mlflow_ragmetrics.judges.chat.capabilities import bare_model
 from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 
-__all__ = ["name_of", "open_model"]
-
 _PROVIDERS = {
     "gemini": "google_genai",
     "mistral": "mistralai",

@@ -22,8 +22,6 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.secrets import keep_secret
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-__all__ = ["Calls", "JudgeKeywords", "JudgeOptions", "Prices", "RetryOptions", "judge_options"]
-
 Calls = Literal["full", "compact", "single"]
 
 _MILLION = 1_000_000

@@ -10,18 +10,6 @@ from typing import TypeVar
 from mlflow_ragmetrics.core.question import Claims, Extraction, Finding, Related, RelatedChunks, Verify
 from mlflow_ragmetrics.text.sentences import statements
 
-__all__ = [
-    "divided_claims",
-    "divided_related",
-    "divided_verify",
-    "joined_claims",
-    "joined_related",
-    "joined_verify",
-    "spread_claims",
-    "spread_related",
-    "spread_verify",
-]
-
 T = TypeVar("T")
 _RANK = {"CONTRADICTED": 1, "SUPPORTED": 2}
 

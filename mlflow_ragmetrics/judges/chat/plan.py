@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlflow_ragmetrics.core.html import render
+from mlflow_ragmetrics.core.document import Heading, Line, Table, cell
 from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.question import Claims, Outcome, Question
 from mlflow_ragmetrics.errors import JudgeReplyError
@@ -16,8 +16,6 @@ from mlflow_ragmetrics.judges.chat.fitting import answers_in_calls
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.limits import tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import known_task, no_task, placeholder_of, request_of, task_of
-
-__all__ = ["FEWEST_CLAIMS", "MOST_CLAIMS", "Plan", "PlanJudge", "Plans"]
 
 FEWEST_CLAIMS, MOST_CLAIMS = 1, 3
 """The claims that a sentence makes, in the least and the most that a plan tells."""
@@ -53,8 +51,7 @@ class Plans(dict[str, Plan]):
 
     def _repr_html_(self) -> str:
         if not self:
-            lines = [{"text": "No language model is asked: nothing is sent, and it costs nothing.", "style": ""}]
-            return render("report/cell.html", title="", lines=lines, tables=[], notes=[], folded=[])
+            return cell([Line("No language model is asked: nothing is sent, and it costs nothing.")])
         columns = ("model", "calls", "prompt tokens", "reply tokens", "dollars")
         rows = []
         for name, plan in self.items():
@@ -65,8 +62,8 @@ class Plans(dict[str, Plan]):
             rows.append((name, _range(plan.calls, most.calls), prompts, replies, cost))
         notes = ["From one claim a sentence to three; answers that are cached cost nothing. Nothing was sent."]
         notes += [_PRICES] if any(plan.cost is None for plan in self.values()) else []
-        table = {"columns": columns, "rows": rows, "numbers": columns[1:], "styles": {}}
-        return render("report/cell.html", title="What it would take", lines=[], tables=[table], notes=notes, folded=[])
+        table = Table(dict(zip(columns, zip(*rows, strict=True), strict=True)), left=["model"])
+        return cell([Heading("What it would take"), table, *(Line(note, "faint") for note in notes)])
 
 
 def _range(least: int, most: int) -> str:

@@ -24,8 +24,6 @@ from mlflow_ragmetrics.judges.chat.failures import (
 )
 from mlflow_ragmetrics.judges.chat.options import RetryOptions
 
-__all__ = ["Breaker", "Retry"]
-
 T = TypeVar("T")
 
 

@@ -41,16 +41,6 @@ from mlflow_ragmetrics.judges.chat.pieces import (
 )
 from mlflow_ragmetrics.text.sentences import asserts, statements
 
-__all__ = [
-    "Task",
-    "known_task",
-    "no_task",
-    "placeholder_of",
-    "register_task",
-    "request_of",
-    "task_of",
-]
-
 Q = TypeVar("Q", bound=Question[Any])
 _REASON = "-" * 60
 _QUOTE = 40

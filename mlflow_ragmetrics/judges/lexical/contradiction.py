@@ -21,8 +21,7 @@ from mlflow_ragmetrics.judges.lexical.terms import (
     is_negator,
     stem,
 )
-
-__all__ = ["Disagreement", "find_denial", "find_disagreement", "find_omission"]
+from mlflow_ragmetrics.text.words import word_set
 
 _MATCHING: Final = 0.6
 _FEWEST_SHARED: Final = 2
@@ -31,26 +30,9 @@ _CLAUSE: Final = 8
 _CONDITIONS = frozenset(("if", "when", "unless", "whether", "once", "если", "когда"))
 _NEGATOR = re.compile(rf"\b(?:{'|'.join(sorted(NEGATORS))})\b|n['’]t\b", re.IGNORECASE)
 _DENYING_PREFIXES = ("unab", "unkn", "uncl", "unlik", "unsaf", "impos", "incap", "illeg", "ineff", "inabil", "non-")
-_IMPLICIT_NEGATIONS = frozenset(
-    [
-        "avoid",
-        "prevent",
-        "fail",
-        "refus",
-        "lack",
-        "unabl",
-        "stop",
-        "prohibit",
-        "forbid",
-        "deni",
-        "reject",
-        "избега",
-        "избежа",
-        "предотвра",
-        "запрет",
-        "отказа",
-        "отсутств",
-    ]
+_IMPLICIT_NEGATIONS = word_set(
+    """avoid prevent fail refus lack unabl stop prohibit forbid deni reject избега избежа предотвра запрет
+    отказа отсутств"""
 )
 _OPPOSITES = """
     increase decrease|increased decreased|rise fall|rose fell|rising falling|grow shrink|grew shrank|gain loss

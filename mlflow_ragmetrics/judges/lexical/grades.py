@@ -13,17 +13,6 @@ from typing import Final, Literal, NamedTuple
 from mlflow_ragmetrics.judges.lexical.source import CLAUSE_END, Place, Source, analysed, places_per_word
 from mlflow_ragmetrics.judges.lexical.terms import NAME, NUMBER
 
-__all__ = [
-    "Overlap",
-    "QuestionCoverage",
-    "ToneFound",
-    "answers_question",
-    "compare",
-    "cover_question",
-    "related_sentences",
-    "tone_of",
-]
-
 _SHORT: Final = 12
 _ASKED: Final = 0.25
 _BEGINS_ALIKE: Final = 0.8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 
@@ -36,8 +37,6 @@ from mlflow_ragmetrics.judges.lexical.source import places_per_word, source_of, 
 from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, judge_claim, nearest_places
 from mlflow_ragmetrics.judges.lexical.terms import is_longer_than
 from mlflow_ragmetrics.text.messages import check_language, said
-
-__all__ = ["LexicalJudge"]
 
 _VERSION: Final = 3
 _LONGEST: Final = 30_000
@@ -130,11 +129,7 @@ class LexicalJudge(Judge):
     def _reason(self, judgement: Judgement, against: Against) -> str:
         coverage, disagreement = judgement.coverage, judgement.disagreement
         passage = coverage.source.places[coverage.places[0]].passage if coverage.places else 0
-        # How a reason calls what a claim was held against: the passages, of them the best, the reference or the answer.
-        values: dict[str, Any] = {
-            name: self._say(f"lexical_judge.{code}.{against}", passage=passage)
-            for name, code in (("there", "in"), ("best", "best"), ("at", "at"), ("of", "of"))
-        }
+        values: dict[str, Any] = dict(_where(against, passage, self.language))
         if disagreement is not None:
             values |= {"claim": disagreement.claim, "other": disagreement.passage}
             return self._say(f"lexical_judge.contradicted.{disagreement.kind}", **values)
@@ -180,6 +175,13 @@ class LexicalJudge(Judge):
 
     def _say(self, code: str, **values: Any) -> str:
         return said(code, self.language, **values)
+
+
+@lru_cache(maxsize=1024)
+def _where(against: Against, passage: int, language: str) -> dict[str, str]:
+    """How a reason calls what a claim was held against: the passages, of them the best, the reference or the answer."""
+    names = {"there": "in", "best": "best", "at": "at", "of": "of"}
+    return {name: said(f"lexical_judge.{code}.{against}", language, passage=passage) for name, code in names.items()}
 
 
 def _extent(found: Sequence[str], missing: Sequence[str]) -> str:

@@ -5,19 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = [
-    "CURRENCY_SIGNS",
-    "MONTHS",
-    "ORDINALS",
-    "SCALES",
-    "SPELLED",
-    "UNITS",
-    "UNITS_BEHIND_NUMBERS",
-    "canonical_number",
-    "read_date",
-    "spelled_number",
-]
-
 CURRENCY_SIGNS = frozenset("$€£₽")
 
 _ONES = """zero ноль|one один одна одно одного одной одним|two два две двух двум двумя|three три трёх трех трём трем

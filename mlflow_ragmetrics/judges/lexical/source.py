@@ -6,26 +6,14 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import islice
 from typing import Final, NamedTuple
 
 from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
 from mlflow_ragmetrics.text.non_answers import is_courtesy
 from mlflow_ragmetrics.text.sentences import read_sentences
+from mlflow_ragmetrics.text.words import word_set
 
-__all__ = [
-    "CLAUSE_END",
-    "MOST_PLACES",
-    "Analysis",
-    "Place",
-    "Source",
-    "analysed",
-    "places_per_word",
-    "source_of",
-    "split_claims",
-]
-
-_LONGEST_KEPT: Final = 4_000  # characters of a text of which many are kept
+_LONGEST_KEPT: Final = 8_000  # characters of a text of which many are kept
 _PREFIX: Final = 5
 _LONGEST: Final = 60
 _NEAR: Final = 4
@@ -98,7 +86,7 @@ class Source:
     """Passages, indexed by the keys of their content terms.
 
     ``places``: their sentences in order; one of more than 60 content terms (a table, a menu) is several places.
-    ``postings``: the places that hold a key, 500 at most.
+    ``postings``: the places that hold a key, among the first 500 times that it stands anywhere.
     """
 
     def __init__(self, passages: tuple[str, ...]) -> None:
@@ -122,34 +110,25 @@ class Source:
     def _add(self, place: Place) -> None:
         number = len(self.places)
         self.places.append(place)
-        for key in dict.fromkeys(place.keys):
-            postings = self.postings.get(key)
-            if postings is None:
-                self.postings[key] = [number]
+        for position, key in enumerate(place.keys, place.position):
+            positions, postings = self._positions.get(key), self.postings.get(key)
+            if positions is None or postings is None:
+                self._positions[key], self.postings[key] = [position], [number]
                 if len(key) > _PREFIX:
                     self._prefixes.setdefault(key[:_PREFIX], []).append(key)
-            elif len(postings) < MOST_PLACES:
-                postings.append(number)
-
-    def _positions_of(self, key: str) -> list[int]:
-        """Where a key stands in the row of all terms, up to 500 places; found when first asked for."""
-        positions = self._positions.get(key)
-        if positions is None:
-            places = map(self.places.__getitem__, self.postings.get(key, ()))
-            found = (
-                place.position + offset for place in places for offset, other in enumerate(place.keys) if other == key
-            )
-            positions = self._positions[key] = list(islice(found, MOST_PLACES))
-        return positions
+            elif len(positions) < MOST_PLACES:
+                positions.append(position)
+                if postings[-1] != number:
+                    postings.append(number)
 
     def nearness(self, left: str, right: str, most: int) -> float:
         """1 where ``right`` follows ``left`` at once, 0.5 where they stand at most four apart, else 0.
 
         Of ``left``, the first ``most`` places are looked at.
         """
-        rights = self._positions_of(right)
+        rights = self._positions.get(right, [])
         best = 0.0
-        for position in self._positions_of(left)[:most] if rights else ():
+        for position in self._positions.get(left, ())[:most] if rights else ():
             place = bisect_left(rights, position - _NEAR)
             while place < len(rights) and (distance := rights[place] - position) <= _NEAR:
                 if distance == 1:
@@ -164,7 +143,7 @@ class Source:
         return self._prefixes.get(key[:_PREFIX], []) if len(key) > _PREFIX else []
 
 
-_many_sources, _few_sources = lru_cache(maxsize=256)(Source), lru_cache(maxsize=2)(Source)
+_many_sources, _few_sources = lru_cache(maxsize=200)(Source), lru_cache(maxsize=2)(Source)
 
 
 def source_of(passages: tuple[str, ...]) -> Source:
@@ -185,39 +164,9 @@ _AHEAD: Final = 100
 # Blanks before a citation go with it; they are tried from the first one only: tried from each, it takes quadratic time.
 _CITATION = re.compile(r"(?<!\s)\s*(?:\[\^?\d+(?:\s*[,–-]\s*\d+)*\]|【[^【】]*】)")
 _EMPHASIS = re.compile(r"\*\*|__|`")
-_SUBJECTS: Final = frozenset(
-    [
-        "he",
-        "she",
-        "it",
-        "they",
-        "we",
-        "you",
-        "i",
-        "this",
-        "that",
-        "these",
-        "those",
-        "there",
-        "the",
-        "his",
-        "her",
-        "its",
-        "their",
-        "он",
-        "она",
-        "оно",
-        "они",
-        "это",
-        "этот",
-        "эта",
-        "эти",
-        "мы",
-        "вы",
-        "его",
-        "её",
-        "их",
-    ]
+_SUBJECTS: Final = word_set(
+    """he she it they we you i this that these those there the his her its their он она оно они это этот эта эти
+    мы вы его её их"""
 )
 _REMARK = re.compile(
     r"\b(?=[iwptcdsnотк])(?:"  # so that the others are tried at few words

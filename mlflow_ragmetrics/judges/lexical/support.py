@@ -13,18 +13,7 @@ from mlflow_ragmetrics.judges.lexical.contradiction import Disagreement, find_de
 from mlflow_ragmetrics.judges.lexical.source import MOST_PLACES, Source, source_of
 from mlflow_ragmetrics.judges.lexical.terms import ABOUT_PASSAGES, CONTENT, NAME, NUMBER, Terms, terms_of
 from mlflow_ragmetrics.text.terms import has_content
-
-__all__ = [
-    "THRESHOLD",
-    "Coverage",
-    "Judgement",
-    "cover",
-    "doubted_words",
-    "judge_claim",
-    "nearest_places",
-    "unbacked_in",
-    "unbacked_spans",
-]
+from mlflow_ragmetrics.text.words import word_set
 
 THRESHOLD: Final = 0.65
 
@@ -182,25 +171,10 @@ def nearest_places(coverage: Coverage, wanted: int = _NEAREST) -> list[int]:
 
 
 _LABEL_REACH: Final = 5  # from "passage" to its number, and from one number to the next in "passages 1, 2 and 3"
-_NUMBERED: Final = frozenset(  # stems that a number behind them only names: "passage 2", "step 6"
-    [
-        "passag",
-        "step",
-        "document",
-        "sourc",
-        "excerpt",
-        "chunk",
-        "paragraph",
-        "section",
-        "figur",
-        "tabl",
-        "отрывок",
-        "отрывк",
-        "шаг",
-        "документ",
-        "источник",
-        "раздел",
-    ]
+# Stems that a number behind them only names: "passage 2", "step 6".
+_NUMBERED: Final = word_set(
+    """passag step document sourc excerpt chunk paragraph section figur tabl отрывок отрывк шаг документ
+    источник раздел"""
 )
 _LEAD = re.compile(
     r"\W*(?:(?:and|but|also|however|additionally|furthermore|moreover|finally|in addition|overall)\b,?\s+)?(?:"

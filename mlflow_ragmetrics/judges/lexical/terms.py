@@ -25,25 +25,9 @@ from mlflow_ragmetrics.judges.lexical.numbers import (
     spelled_number,
 )
 from mlflow_ragmetrics.text.terms import ByWord
-from mlflow_ragmetrics.text.words import STOP_WORDS
-
-__all__ = [
-    "ABOUT_PASSAGES",
-    "CANCELLING",
-    "CONTENT",
-    "NAME",
-    "NEGATED",
-    "NEGATORS",
-    "NUMBER",
-    "Terms",
-    "is_longer_than",
-    "is_negator",
-    "stem",
-    "terms_of",
-]
+from mlflow_ragmetrics.text.words import STOP_WORDS, word_set
 
 _LONGEST_STEMMED: Final = 40
-_WORDS_KEPT: Final = 50_000
 # The first two alternatives are most tokens, and are found there in half the time: plain words, and breaks. At a blank,
 # none of the alternatives is tried.
 _TOKEN = re.compile(
@@ -52,69 +36,14 @@ _TOKEN = re.compile(
     r"|\d+(?:[.,:]\d+)*|[%$€£₽℃℉]|°(?:[CFcf](?!\w))?"
     r"|[぀-ヿ㐀-䶿一-鿿]|(?:[^\W\d_]\.){2,}|(?:[^\W\d_぀-ヿ㐀-䶿一-鿿][̀-ͯ]*)+(?:['’][^\W\d_]+)?)"
 )
-ABOUT_PASSAGES = frozenset(
-    [
-        "passag",
-        "provid",
-        "mention",
-        "base",
-        "accord",
-        "inform",
-        "text",
-        "context",
-        "state",
-        "given",
-        "specif",
-        "howev",
-        "overal",
-        "addit",
-        "summari",
-        "summar",
-        "conclus",
-        "note",
-        "answer",
-        "question",
-        "step",
-        "follow",
-        "отрывок",
-        "отрывк",
-        "текст",
-        "контекст",
-        "согласн",
-        "упомянут",
-        "указа",
-        "ответ",
-        "вопрос",
-    ]
+ABOUT_PASSAGES = word_set(
+    """passag provid mention base accord inform text context state given specif howev overal addit summari
+    summar conclus note answer question step follow отрывок отрывк текст контекст согласн упомянут указа ответ
+    вопрос"""
 )
-NEGATORS = frozenset(
-    [
-        "not",
-        "no",
-        "never",
-        "neither",
-        "nor",
-        "cannot",
-        "without",
-        "none",
-        "nobody",
-        "nothing",
-        "nowhere",
-        "hardly",
-        "не",
-        "нет",
-        "ни",
-        "никогда",
-        "нельзя",
-        "без",
-        "никто",
-        "ничто",
-        "ничего",
-        "нигде",
-        "никакой",
-        "никакая",
-        "никакие",
-    ]
+NEGATORS = word_set(
+    """not no never neither nor cannot without none nobody nothing nowhere hardly не нет ни никогда нельзя без
+    никто ничто ничего нигде никакой никакая никакие"""
 )
 CANCELLING = frozenset(("only", "just", "necessarily", "только", "лишь"))
 _VERBS = frozenset(("is", "was", "has", "had", "был", "была", "было", "является"))
@@ -127,14 +56,8 @@ _BREAKS = frozenset(".!?;:,()\n")
 _UNSTEMMED = frozenset("abfhjkopquvwxz")  # no suffix of the English stemmer ends in them
 _OR = frozenset(("or", "nor", "или", "ни"))
 _DEGREES = frozenset(("degree", "degrees", "°", "градус", "градуса", "градусов"))
-_SCALES_OF_DEGREES = {
-    "celsius": "celsius",
-    "c": "celsius",
-    "fahrenheit": "fahrenheit",
-    "f": "fahrenheit",
-    "цельсия": "celsius",
-    "фаренгейта": "fahrenheit",
-}
+_SCALES_OF_DEGREES = dict.fromkeys(("celsius", "c", "цельсия"), "celsius")
+_SCALES_OF_DEGREES |= dict.fromkeys(("fahrenheit", "f", "фаренгейта"), "fahrenheit")
 
 
 class _Stemmers(threading.local):
@@ -147,13 +70,9 @@ class _Stemmers(threading.local):
 _STEMMERS = _Stemmers()
 
 
+@lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """The Snowball stem of a case-folded word, Russian for Cyrillic and English else; long runs stay as they are."""
-    return word if len(word) > _LONGEST_STEMMED else _stem_short(word)
-
-
-@lru_cache(maxsize=_WORDS_KEPT)
-def _stem_short(word: str) -> str:
+    """The Snowball stem of a case-folded word or of its synonym, Russian for Cyrillic and English else."""
     synonyms = _synonyms()
     if word in synonyms:
         return synonyms[word]
@@ -348,11 +267,8 @@ def _plain_key(word: str) -> str:
 
 def _fold(token: str) -> str:
     """Case and compatibility forms away; "John's" is "john", "can’t" is "can't"."""
-    # Normalising a long run of combining marks would take quadratic time, and keeping long tokens much memory.
-    return token.casefold() if len(token) > _LONGEST_STEMMED else _fold_short(token)
-
-
-def _fold_short(token: str) -> str:
+    if len(token) > _LONGEST_STEMMED:  # to normalise a long run of combining marks would take quadratic time
+        return token.casefold()
     if token.isascii():
         word = token.lower()
     else:

@@ -140,7 +140,7 @@ def test_concurrency_is_bounded_and_used() -> None:
 def test_no_retriever_is_a_warning_and_no_vacuous_score() -> None:
     chain, judge = RunnableLambda(lambda question: question), rm.ScriptedJudge(facts=[])
     report = evaluated(chain, rm.Suite(["faithfulness(on_missing='skip')", "rouge"], judge=judge))
-    assert {score.status for score in report.scores("faithfulness")} == {"skipped"}
+    assert {row.scores["faithfulness"].status for row in report.rows} == {"skipped"}
     assert report.warnings == ("10 of 10 answers came without any retrieval: faithfulness skip them",)
 
 
@@ -154,7 +154,7 @@ def test_no_retriever_is_an_error_for_a_metric_that_was_named() -> None:
 def test_no_context_settles_what_no_retriever_means() -> None:
     suite = rm.Suite(["faithfulness(no_context='floor')"], judge=rm.ScriptedJudge(facts=[]))
     report = evaluated(RunnableLambda(lambda question: question), suite)
-    assert [score.value for score in report.scores("faithfulness")] == [0.0] * 10
+    assert [row.scores["faithfulness"].value for row in report.rows] == [0.0] * 10
     assert report.warnings == ()
 
 

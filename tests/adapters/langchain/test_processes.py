@@ -11,6 +11,8 @@ from pathlib import Path
 import mlflow
 import pytest
 
+from tests.faults.budget import LONG
+
 _BEGIN = """
 import os, sys, time
 import mlflow
@@ -117,3 +119,43 @@ def test_handlers_made_in_each_call_are_kept_and_share_one_run(tmp_path: Path) -
     (found,) = mlflow.search_runs(output_format="list")
     assert found.info.status == "FINISHED"
     assert len(answers()) == 20
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_preloaded_workers_that_are_told_to_end_lose_nothing(tmp_path: Path) -> None:
+    """As under ``gunicorn --preload``: the handler is made before the workers. One of them gets SIGTERM."""
+    requests = 500 if LONG else 60
+    done = run(
+        tmp_path,
+        f"""
+        import signal
+        handler = rm.RagMetricsCallback(suite)
+        workers = []
+        for worker in range(2):
+            pid = os.fork()
+            if not pid:
+                signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+                for n in range({requests}):
+                    chain.invoke(f"worker {{worker}} {{n}}", {{"callbacks": [handler]}})
+                    print(f"worker {{worker}} {{n}}", flush=True)
+                    time.sleep(0.005)
+                sys.exit(0)
+            workers.append(pid)
+        time.sleep(0.005 * {requests})
+        os.kill(workers[0], signal.SIGTERM)
+        for pid in workers:
+            os.waitpid(pid, 0)
+        handler.close(60)
+        """,
+    )
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stdout.split("\n") if line]
+    found = answers()
+    assert len(found) == len(set(found))
+    assert set(said) <= set(found)
+    assert len(found) - len(said) <= 1, "the call that the signal cut off"
+    (only,) = mlflow.search_runs(output_format="list")
+    assert (only.info.status, only.data.tags["ragmetrics.status"]) == ("FINISHED", "complete"), done.stderr
+    print(f"\n{len(found)} answers of two workers, one of them told to end amid")

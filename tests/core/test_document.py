@@ -1,0 +1,177 @@
+"""Blocks in every door: whole figures in terminals, literal text in Markdown and HTML, and an evaluation's note."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from rich.cells import cell_len
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.core.document import (
+    Folded,
+    Heading,
+    Line,
+    Styled,
+    Table,
+    cell,
+    escaped,
+    number,
+    signed,
+    to_markdown,
+    to_text,
+)
+from mlflow_ragmetrics.core.marked import rationale
+from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.report.text import report_blocks
+
+
+def shown(text: str) -> str:
+    """The text that a Markdown renderer shows, and nothing but text: any other element is a failure."""
+    (_, inline, _) = MarkdownIt("commonmark").parse(f"a {text} b")
+    assert {child.type for child in inline.children} <= {"text", "text_special"}, inline.children
+    return "".join(child.content for child in inline.children)
+
+
+HOSTILE = [
+    "**bold** _em_ `code` ~~gone~~",
+    "[link](http://evil) ![image](http://evil/x.png)",
+    "<script>alert(1)</script> <b>",
+    "&lt;b&gt; &#60;",
+    "| a | b |",
+    "\\*escaped\\*",
+    "$x$ snake_case __init__",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_markup_is_shown_literally(text: str) -> None:
+    assert shown(escaped(text)).replace("\u2060", "") == f"a {text} b"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=60))
+def test_any_text_is_shown_literally(text: str) -> None:
+    assert shown(escaped(text)).replace("\u2060", "").split() == ["a", *text.replace("\u2060", "").split(), "b"]
+
+
+@pytest.mark.parametrize("text", ["# heading", "- item", "+ item", "> quote", "1. one", "1) one", "=== "])
+def test_no_line_begins_a_block(text: str) -> None:
+    (first, *_) = MarkdownIt("commonmark").parse(escaped(text))
+    assert first.type == "paragraph_open"
+
+
+def test_addresses_are_no_links() -> None:
+    assert "http://" not in escaped("see http://evil.example or me@evil.example")
+    assert "me@evil" not in escaped("me@evil.example")
+
+
+def test_failed_claims_are_named_with_reason_passage_and_quote_the_contradicted_ones_first() -> None:
+    fine = Item("claim", "It is tall.", "SUPPORTED")
+    open_one = Item("claim", "It is red.", "NEUTRAL", "No passage says so.")
+    wrong = Item(
+        "claim", "It is *new*.", "CONTRADICTED", "Built long ago.", None, (Evidence(2, "d2", "Built in 1889."),)
+    )
+    text = rationale(Score(value=1 / 3, reason="The contexts support 1 of 3 claims.", items=(fine, open_one, wrong)))
+    assert text.startswith("The contexts support 1 of 3 claims.")
+    assert "tall" not in text
+    assert text.index("**contradicted**: “It is \\*new\\*.”") < text.index("**not in the passages**: “It is red.”")
+    assert "  - why: No passage says so." in text
+    assert "  - passage 2 (d2): “Built in 1889.”" in text
+
+
+def test_many_failed_claims_are_counted() -> None:
+    items = tuple(Item("claim", f"claim {number}", "NEUTRAL") for number in range(45))
+    assert rationale(Score(value=0.0, items=items)).endswith("- … 15 more")
+
+
+def test_the_description_has_figures_intervals_and_the_worst_rows() -> None:
+    records = [{"id": f"r{n}", "question": "Q?", "answer": "same " * n, "reference": "same same"} for n in range(1, 6)]
+    report = rm.Suite(["rouge", rm.composite("overall", {"rouge1_f1": 1})]).evaluate(records)
+    lines = to_markdown(report_blocks(report)).splitlines()
+    table = [line for line in lines if line.startswith("| ")]
+    assert table[0] == "| metric | mean | 95 % interval | scored | skipped | failed |"
+    mean, low, high = (report.metrics[f"rouge1_f1/{name}"] for name in ("mean", "ci_low", "ci_high"))
+    assert f"| rouge1_f1 | {mean:.3f} | {low:.3f}–{high:.3f} | 5 | 0 | 0 |" in table
+    assert table[2].startswith("| overall |")
+    worst = [line.split("**")[3] for line in lines if line.startswith("- **")]
+    assert worst == [row.sample.id for row in report.worst_rows()]
+    assert len(worst) == 3
+
+
+def test_what_the_reference_lacks_is_not_called_absent_from_the_passages() -> None:
+    item = Item("claim", "It is green.", "NEUTRAL")
+    assert "**not in the passages**" in rationale(Score(value=0.0, items=(item,)))
+    assert "**not supported**" in rationale(Score(value=0.0, items=(item.changed(against="reference"),)))
+
+
+COLUMNS = {
+    "metric": ["faithfulness", "語彙"],
+    "mean": ["0.912", "–"],
+    "rows": ["60", "7"],
+    "verdict": ["improved", Styled("too few rows to tell", "middling")],
+}
+TABLE = Table(COLUMNS, left=["metric", "verdict"], droppable=["rows", "mean"])
+
+
+def test_figures_are_aligned_right_and_texts_left_also_where_characters_are_wide() -> None:
+    assert to_text([TABLE]).splitlines() == [
+        "metric         mean  rows  verdict",
+        "─" * 47,
+        "faithfulness  0.912    60  improved",
+        "語彙              –     7  too few rows to tell",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("width", "heads"),
+    [
+        (47, ["metric", "mean", "rows", "verdict"]),
+        (46, ["metric", "mean", "verdict"]),
+        (41, ["metric", "mean", "verdict"]),
+        (40, ["metric", "verdict"]),
+        (10, ["metric", "verdict"]),
+    ],
+)
+def test_columns_go_one_by_one_until_the_rest_fits(width: int, heads: list[str]) -> None:
+    lines = to_text([TABLE], width).splitlines()
+    assert lines[0].split() == heads
+    assert max(map(cell_len, lines)) <= max(width, 34)
+    assert lines[-1].endswith("too few rows to tell")
+
+
+def test_the_flexible_column_is_shortened_and_no_figure() -> None:
+    table = Table({"question": ["a question of some length" * 3], "mean": ["0.500"]}, ["question"], (), "question")
+    lines = to_text([table], 40).splitlines()
+    assert cell_len(lines[-1]) == 40
+    assert lines[-1].endswith("…  0.500")
+
+
+HOSTILE_TEXT = "[red]:smile:[/red] \x1b[31m<b>bold</b> @team\n| # `x`"
+BLOCKS = [
+    Heading(HOSTILE_TEXT),
+    Line([HOSTILE_TEXT, Styled(HOSTILE_TEXT, "bad", HOSTILE_TEXT)]),
+    Table({HOSTILE_TEXT: [HOSTILE_TEXT, Styled(HOSTILE_TEXT, "good")]}),
+    Folded(Line(HOSTILE_TEXT), [Line(HOSTILE_TEXT, "faint"), Line(HOSTILE_TEXT, verbatim=True)]),
+]
+
+
+def test_no_text_is_markup_in_any_door() -> None:
+    assert "\x1b" not in to_text(BLOCKS)
+    assert "[red]:smile:[/red]" in to_text(BLOCKS)
+    assert "<b>" not in cell(BLOCKS)
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(to_markdown(BLOCKS))
+    kinds = {child.type for token in tokens for child in token.children or ()} | {token.type for token in tokens}
+    assert not kinds & {"html_inline", "html_block", "link_open", "code_inline", "fence"}
+    assert "@team" not in to_markdown(BLOCKS)
+
+
+def test_what_is_folded_and_closed_shows_its_title_alone_in_a_terminal() -> None:
+    blocks = [Folded(Line("a score"), [Line("its items")], closed=True)]
+    assert to_text(blocks) == "a score"
+    assert "its items" in cell(blocks)
+
+
+def test_figures_and_dashes() -> None:
+    assert (number(0.12345), number(0.5, 1), number(None)) == ("0.123", "0.5", "–")
+    assert (signed(0.1), signed(-0.1), signed(None)) == ("+0.100", "-0.100", "–")
