@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import JudgeError
 
 DATA = Path(__file__).parent / "data" / "ragtruth_llama-2-13b.jsonl"
 
@@ -47,7 +48,7 @@ class VerbatimJudge:
             return tuple(line.strip() for line in question.text.splitlines() if line.strip())
         if isinstance(question, rm.Verify):
             return tuple(rm.Finding(self._verdict(claim, question.passages)) for claim in question.claims)
-        return rm.JudgeError(f"{self.name} has no answer to {question.kind}")
+        return JudgeError(f"{self.name} has no answer to {question.kind}")
 
     def _verdict(self, claim: str, passages: Sequence[str]) -> str:
         return "SUPPORTED" if any(claim.casefold() in passage.casefold() for passage in passages) else "NEUTRAL"

@@ -46,17 +46,6 @@ from mlflow_ragmetrics.core.score import Evidence as Evidence
 from mlflow_ragmetrics.core.score import Item as Item
 from mlflow_ragmetrics.core.score import Score as Score
 from mlflow_ragmetrics.engine.program import Row as Row
-from mlflow_ragmetrics.errors import AllJudgesFailedError as AllJudgesFailedError
-from mlflow_ragmetrics.errors import BudgetExceededError as BudgetExceededError
-from mlflow_ragmetrics.errors import InvalidDataError as InvalidDataError
-from mlflow_ragmetrics.errors import InvalidFieldError as InvalidFieldError
-from mlflow_ragmetrics.errors import InvalidOptionError as InvalidOptionError
-from mlflow_ragmetrics.errors import JudgeError as JudgeError
-from mlflow_ragmetrics.errors import JudgeReplyError as JudgeReplyError
-from mlflow_ragmetrics.errors import MissingExtraError as MissingExtraError
-from mlflow_ragmetrics.errors import MissingFieldError as MissingFieldError
-from mlflow_ragmetrics.errors import MissingKeyError as MissingKeyError
-from mlflow_ragmetrics.errors import NoConsensusError as NoConsensusError
 from mlflow_ragmetrics.errors import RagMetricsError as RagMetricsError
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge as ChatJudge
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge as LexicalJudge
@@ -64,7 +53,6 @@ from mlflow_ragmetrics.judges.nli import NLIJudge as NLIJudge
 from mlflow_ragmetrics.judges.resolve import Panel as Panel
 from mlflow_ragmetrics.judges.scripted import ScriptedJudge as ScriptedJudge
 from mlflow_ragmetrics.metrics.answer_states import is_indistinct as is_indistinct
-from mlflow_ragmetrics.report.gates import GateError as GateError
 from mlflow_ragmetrics.report.report import Report as Report
 from mlflow_ragmetrics.report.summary import summarize as summarize
 from mlflow_ragmetrics.rows import join as join

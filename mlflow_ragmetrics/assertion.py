@@ -48,7 +48,7 @@ def assert_score(
     >>> rm.assert_score(tower, "faithfulness >= 0.8")
     Traceback (most recent call last):
         ...
-    mlflow_ragmetrics.report.gates.GateError: faithfulness is 0.000 and must be >= 0.8 (judge lexical)
+    mlflow_ragmetrics.errors.GateError: faithfulness is 0.000 and must be >= 0.8 (judge lexical)
       answer: It was built in 1925.
       not in the passages: “It was built in 1925.”
         why: Lexical: only 1 of 2 content words is in the passages (built); not there: 1925. Support 0.04.

@@ -21,11 +21,13 @@ Each message is one sentence that names the metric, the field or option, and the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
     "AllJudgesFailedError",
     "BudgetExceededError",
+    "GateError",
     "InvalidDataError",
     "InvalidFieldError",
     "InvalidOptionError",
@@ -120,6 +122,14 @@ class NoConsensusError(JudgeError):
 
 class BudgetExceededError(JudgeError):
     """``max_calls`` or ``max_cost`` is reached; what was answered before is kept."""
+
+
+class GateError(RagMetricsError, AssertionError):
+    """A check failed; pytest shows the reasons as those of a failed assertion. ``checks`` are those that failed."""
+
+    def __init__(self, message: str, checks: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.checks = tuple(checks)
 
 
 class MissingExtraError(RagMetricsError, ImportError):

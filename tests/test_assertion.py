@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.condition import Condition, condition_of
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 
 TOWER: dict[str, Any] = {
     "id": "tower",
@@ -36,7 +37,7 @@ def test_a_limit_that_does_not_hold_fails_with_claim_reason_and_passage() -> Non
 
 
 def test_all_limits_that_do_not_hold_are_said() -> None:
-    with pytest.raises(rm.GateError) as caught:
+    with pytest.raises(GateError) as caught:
         rm.assert_score(TOWER, "faithfulness >= 0.8", "coherence > 0", "ndcg(k=5) >= 0.5")
     assert [check.name for check in caught.value.checks] == ["faithfulness", "ndcg_5"]
 
@@ -75,9 +76,9 @@ def test_a_composite_fails_with_the_claims_of_its_components() -> None:
 def test_rows_of_a_report_are_not_scored_again() -> None:
     report = rm.Suite(["faithfulness"], name_prefix="v2_", judge=rm.LexicalJudge()).evaluate([TOWER])
     rm.assert_score(report.rows[0], "v2_faithfulness > 0.4")
-    with pytest.raises(rm.InvalidOptionError, match="scored already"):
+    with pytest.raises(InvalidOptionError, match="scored already"):
         rm.assert_score(report.rows[0], "v2_faithfulness > 0.4", judge="lexical")
-    with pytest.raises(rm.InvalidOptionError, match="coherence was not scored in this row; there are v2_faithfulness"):
+    with pytest.raises(InvalidOptionError, match="coherence was not scored in this row; there are v2_faithfulness"):
         rm.assert_score(report.rows[0], "coherence > 0.4")
 
 
@@ -95,12 +96,12 @@ def test_rows_of_a_report_are_not_scored_again() -> None:
     ],
 )
 def test_limits_that_cannot_be_read_are_refused(limit: str, said: str) -> None:
-    with pytest.raises(rm.InvalidOptionError, match=said):
+    with pytest.raises(InvalidOptionError, match=said):
         rm.assert_score(TOWER, limit)
 
 
 def test_without_a_limit_nothing_would_be_asserted() -> None:
-    with pytest.raises(rm.InvalidOptionError, match="give a limit"):
+    with pytest.raises(InvalidOptionError, match="give a limit"):
         rm.assert_score(TOWER)
 
 

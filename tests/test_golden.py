@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
+import mlflow_ragmetrics.errors as errors
 from mlflow_ragmetrics import Score
 
 from .golden_cases import cases, decoded, embeddings_of, judges_of
@@ -58,7 +59,7 @@ def check_details(score: Score, expected: dict[str, Any]) -> None:
 def test_case(case: dict[str, Any]) -> None:
     expected = case["expected"]
     if "error" in expected:
-        with pytest.raises(getattr(rm, expected["error"])) as caught:
+        with pytest.raises(getattr(errors, expected["error"])) as caught:
             run(case)
         for attribute in ("field", "param"):
             if attribute in expected:

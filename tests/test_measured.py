@@ -13,6 +13,7 @@ from langchain_core.messages import BaseMessage
 from markupsafe import escape
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import GateError, JudgeError, MissingFieldError
 from mlflow_ragmetrics.report.gates import check_figures
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
@@ -127,9 +128,9 @@ def evaluated(preset: str, rows: Rows, reply: Reply = truthful) -> rm.Report | N
     judge = rm.ChatJudge(FakeChatModel(reply=reply), name="chat", attempts=1)
     try:
         return rm.Suite.preset(preset, judge=judge).evaluate(rows, progress=False)
-    except rm.JudgeError as error:
+    except JudgeError as error:
         return error.report
-    except rm.MissingFieldError:
+    except MissingFieldError:
         return None  # nothing of the preset can be scored: an error at every door
 
 
@@ -187,5 +188,5 @@ def test_a_starved_judge_never_looks_better_without_a_mark(preset: str, starve: 
     check_promise(preset, starved)
     if starve in ("dead", "empty", "an empty object", "refused", "cut in half"):
         assert starved.incomplete is not None
-        with pytest.raises(rm.GateError):
+        with pytest.raises(GateError):
             starved.check(**{starved.keys[0]: 0.0})

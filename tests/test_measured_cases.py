@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.errors import GateError, JudgeError
 from tests.judges.fake_models import FakeChatModel
 from tests.judges.misbehaving_server import Fault, misbehaving_server
 
@@ -134,7 +135,7 @@ def test_a_users_own_run_only_gets_the_tag() -> None:
     run = mlflow.get_run(active.info.run_id)
     assert run.info.status == "FINISHED"
     assert run.data.tags["ragmetrics.status"].startswith("incomplete: no judge answered")
-    with pytest.raises(rm.GateError, match="not complete"):
+    with pytest.raises(GateError, match="not complete"):
         report.check(answer_relevance=0.0)
     assert "Not complete: no judge answered" in report._repr_html_()
 
@@ -143,7 +144,7 @@ def test_a_refused_key_in_python_is_one_short_exception(monkeypatch: pytest.Monk
     with misbehaving_server(*[Fault(status=401)] * 200) as server:
         refused(monkeypatch, server.url)
         suite = rm.Suite.preset("white_paper", judge="openai:/gpt-4o-mini")
-        with pytest.raises(rm.JudgeError) as raised:
+        with pytest.raises(JudgeError) as raised:
             suite.evaluate(rows_of(10))
     assert len("".join(traceback.format_exception(raised.value)).splitlines()) < 20
     report = raised.value.report

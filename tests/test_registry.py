@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.registry import all_metrics, metric_of
 
 
@@ -35,7 +36,7 @@ def test_spellings(spelled: object, spelling: str) -> None:
 
 @pytest.mark.parametrize("bare", ["relevance", "precision", "recall", "F1", "Precision"])
 def test_bare_words_are_ambiguous_and_name_candidates(bare: str) -> None:
-    with pytest.raises(rm.InvalidOptionError, match=r"ambiguous.*_"):
+    with pytest.raises(InvalidOptionError, match=r"ambiguous.*_"):
         metric_of(bare)
 
 
@@ -52,7 +53,7 @@ def test_bare_words_are_ambiguous_and_name_candidates(bare: str) -> None:
     ],
 )
 def test_refusals(spelled: object, said: str) -> None:
-    with pytest.raises(rm.InvalidOptionError, match=said.replace("(", r"\(")) as caught:
+    with pytest.raises(InvalidOptionError, match=said.replace("(", r"\(")) as caught:
         metric_of(spelled)
     assert "\n" not in str(caught.value)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.selection import PRESETS, select
 
 
 def test_equal_keys_are_refused_naming_both() -> None:
-    with pytest.raises(rm.InvalidOptionError, match=r"rouge and rouge\(stemmer=True.*rouge1_f1"):
+    with pytest.raises(InvalidOptionError, match=r"rouge and rouge\(stemmer=True.*rouge1_f1"):
         select(["rouge", "rouge(stemmer=True, tokenizer='rouge_score')"])
     keys = [metric.key for metric in select(["rouge", "rouge(stemmer=True, key='stemmed')"]).metrics]
     assert keys == ["rouge1_f1", "stemmed"]
@@ -52,17 +53,17 @@ def test_thresholds_by_preset_and_by_key() -> None:
     mixed = select(["coherence(threshold=0.2)", "content_safety"], thresholds="lenient")
     assert [m.threshold for m in mixed.metrics] == [0.2, 0.80]
     assert select(["rouge"], thresholds={"rouge1_f1": 0.3}).metrics[0].threshold == 0.3
-    with pytest.raises(rm.InvalidOptionError, match="strict"):
+    with pytest.raises(InvalidOptionError, match="strict"):
         select(["rouge"], thresholds="strict")
-    with pytest.raises(rm.InvalidOptionError, match="rouge2_f1"):
+    with pytest.raises(InvalidOptionError, match="rouge2_f1"):
         select(["rouge"], thresholds={"rouge2_f1": 0.3})
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         select(["rouge"], thresholds={"rouge1_f1": 1.3})
     assert caught.value.param == "threshold"
 
 
 def test_an_empty_suite_is_refused() -> None:
-    with pytest.raises(rm.InvalidOptionError, match="no metric"):
+    with pytest.raises(InvalidOptionError, match="no metric"):
         select([])
 
 
@@ -85,7 +86,7 @@ BLURBS = [
 
 
 def test_contexts_in_no_row_are_an_error_that_names_the_likeliest_column() -> None:
-    with pytest.raises(rm.MissingFieldError) as caught:
+    with pytest.raises(MissingFieldError) as caught:
         rm.Suite(["faithfulness"]).evaluate(BLURBS, progress=False)
     said = str(caught.value)
     assert "columns={'contexts': 'blurbs'} or --columns contexts=blurbs" in said
@@ -106,7 +107,7 @@ def test_contexts_in_no_row_leave_metrics_of_a_preset_out_with_a_warning() -> No
 
 
 def test_a_column_of_ids_is_not_proposed_as_contexts() -> None:
-    with pytest.raises(rm.MissingFieldError, match=r"contexts=COLUMN \(unused columns: found\)"):
+    with pytest.raises(MissingFieldError, match=r"contexts=COLUMN \(unused columns: found\)"):
         rm.Suite(["faithfulness"]).evaluate([{"answer": "It is red.", "found": ["doc-1", "doc-2"]}], progress=False)
 
 
@@ -137,5 +138,5 @@ def test_one_sample_keeps_the_literal_rule() -> None:
     for record in UNKNOWN_AND_NOTHING[:5]:
         assert rm.score("faithfulness", record).value == 1.0
         assert rm.score("rag_score", {**record, "question": "What?", "reference": "It is red."}).value == 1.0
-    with pytest.raises(rm.MissingFieldError):
+    with pytest.raises(MissingFieldError):
         rm.score("faithfulness", {"contexts": ["It is red."]})

@@ -13,6 +13,13 @@ import pandas as pd
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import (
+    AllJudgesFailedError,
+    BudgetExceededError,
+    InvalidDataError,
+    InvalidOptionError,
+    MissingFieldError,
+)
 
 RECORD = {
     "id": "1",
@@ -60,14 +67,14 @@ def test_rows_keep_their_order_and_ids() -> None:
 
 def test_a_field_that_no_row_has() -> None:
     rows = [{"question": "q", "answer": "an answer of words"}]
-    with pytest.raises(rm.MissingFieldError, match="rouge1_f1 needs the field 'reference' and no row") as caught:
+    with pytest.raises(MissingFieldError, match="rouge1_f1 needs the field 'reference' and no row") as caught:
         rm.Suite(["rouge", "coherence"]).evaluate(rows)
     assert caught.value.field == "reference"
     report = rm.Suite.preset("lexical").evaluate(rows)
     assert "left out of the preset 'lexical': rouge1_f1" in report.warnings[0]
     assert "(no row has 'reference')" in report.warnings[0]
     assert report.metrics["coherence/n_scored"] == 1
-    with pytest.raises(rm.MissingFieldError):
+    with pytest.raises(MissingFieldError):
         rm.Suite.preset("retrieval").evaluate(rows)
 
 
@@ -116,7 +123,7 @@ def test_several_judges_vote_and_a_failed_one_does_not() -> None:
     assert score.details["agreement"] == 0.5
     picked = rm.Suite(["correctness(models=['b'])"], judge=judges).evaluate([RECORD]).rows[0].scores["correctness"]
     assert picked.value == 0.5
-    with pytest.raises(rm.InvalidOptionError, match="models='z' is not configured"):
+    with pytest.raises(InvalidOptionError, match="models='z' is not configured"):
         rm.Suite(["correctness(models=['z'])"], judge=judges)
 
 
@@ -140,14 +147,14 @@ class SpentJudge:
 
     def answer(self, questions: Any) -> list[Any]:
         if not self.left:
-            raise rm.BudgetExceededError("spent: max_calls=2 is reached", fatal=True)
+            raise BudgetExceededError("spent: max_calls=2 is reached", fatal=True)
         self.left -= 1
         return scripted().answer(questions)
 
 
 def test_a_spent_budget_ends_the_run_and_keeps_what_is_done() -> None:
     rows = [{**RECORD, "id": str(i), "answer": f"Answer number {i}."} for i in range(9)]
-    with pytest.raises(rm.BudgetExceededError, match="max_calls") as caught:
+    with pytest.raises(BudgetExceededError, match="max_calls") as caught:
         rm.Suite(["correctness"], judge=SpentJudge(), concurrency=1).evaluate(rows)
     report = caught.value.report
     assert report.table["correctness_status"].tolist() == ["ok", "ok"] + ["error"] * 7
@@ -156,7 +163,7 @@ def test_a_spent_budget_ends_the_run_and_keeps_what_is_done() -> None:
 
 def test_all_judges_failed() -> None:
     judges = [scripted(name="a", error="down"), scripted(name="b", error="away")]
-    with pytest.raises(rm.AllJudgesFailedError, match=r"down.*away"):
+    with pytest.raises(AllJudgesFailedError, match=r"down.*away"):
         rm.score("correctness", RECORD, judge=judges)
     score = rm.score("correctness", RECORD, judge=judges, on_missing="skip")
     assert score.status == "error"
@@ -208,7 +215,7 @@ def test_frames_and_columns() -> None:
 
 
 def test_no_rows() -> None:
-    with pytest.raises(rm.InvalidDataError, match="no rows"):
+    with pytest.raises(InvalidDataError, match="no rows"):
         rm.Suite(["coherence"]).evaluate([])
 
 
@@ -227,7 +234,7 @@ def test_no_rows() -> None:
     ],
 )
 def test_bad_options_name_themselves(options: dict[str, Any], param: str) -> None:
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         rm.Suite(["coherence"], **options)
     assert caught.value.param == param
 
@@ -263,7 +270,7 @@ def test_repeating_says_how_far_the_judge_varies() -> None:
     assert report.metrics["correctness/mean"] == 1.0
     assert report.metrics["correctness/flip_rate"] == 1.0
     assert report.metrics["correctness/repeat_sd"] == pytest.approx(0.5 / 2**0.5)
-    with pytest.raises(rm.InvalidOptionError, match="repeat=0"):
+    with pytest.raises(InvalidOptionError, match="repeat=0"):
         suite.evaluate([RECORD], repeat=0)
 
 
@@ -300,13 +307,13 @@ def test_a_suite_is_made_of_a_file(tmp_path: Path) -> None:
         assert (rm.Suite.of(what).language, rm.Suite.of(what, language="en").language) == ("ru", "en")
     other = path.rename(tmp_path / "suite.txt")
     assert rm.Suite.of(str(other)).keys == ["rouge1_f1"]
-    with pytest.raises(rm.InvalidDataError, match=r"gone\.yml"):
+    with pytest.raises(InvalidDataError, match=r"gone\.yml"):
         rm.Suite.of("gone.yml")
 
 
 @pytest.mark.parametrize("what", ["white-paper", 7, None, b"rouge"])
 def test_what_no_suite_can_be_made_of_is_refused(what: Any) -> None:
-    with pytest.raises(rm.InvalidOptionError, match=r"white_paper.*white-paper|but must be a list of metrics"):
+    with pytest.raises(InvalidOptionError, match=r"white_paper.*white-paper|but must be a list of metrics"):
         rm.Suite.of(what)
 
 
@@ -314,7 +321,7 @@ def test_metrics_named_beside_a_preset_must_be_scored_and_take_the_place_of_its_
     suite = rm.Suite.preset("lexical", also=["coherence(threshold=0.3)", "correctness"])
     assert suite.keys.count("coherence") == 1
     assert next(metric.threshold for metric in suite.metrics if metric.key == "coherence") == 0.3
-    with pytest.raises(rm.MissingFieldError, match="correctness needs the field 'reference'"):
+    with pytest.raises(MissingFieldError, match="correctness needs the field 'reference'"):
         suite.evaluate([{"question": "q", "answer": "an answer of words"}])
 
 
@@ -334,7 +341,7 @@ def test_a_suite_never_changes_and_replace_makes_another() -> None:
     assert suite.replace(metrics=["rouge"], thresholds=None, cache=None).keys == ["rouge1_f1"]
     with pytest.raises(AttributeError, match=r"suite\.replace\(cache=…\)"):
         suite.cache = None  # type: ignore[misc]
-    with pytest.raises(rm.InvalidOptionError, match="no option 'jugde'"):
+    with pytest.raises(InvalidOptionError, match="no option 'jugde'"):
         suite.replace(jugde="lexical")
 
 

@@ -29,6 +29,7 @@ from collections.abc import Sequence
 from typing_extensions import assert_type
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import BudgetExceededError, GateError, MissingFieldError, NoConsensusError
 
 suite = rm.Suite(
     [rm.faithfulness(no_context="floor"), "rouge", rm.rouge(rouge_type="rougeL", key="longest"), rm.ndcg(k=5)],
@@ -61,9 +62,9 @@ def first_passage_suffices(answer: str, contexts: Sequence[str]) -> rm.Steps[rm.
 assert_type(brevity, rm.Metric)
 try:
     rm.score(first_passage_suffices(threshold=0.5), {"answer": "a"})
-except rm.MissingFieldError as error:
+except MissingFieldError as error:
     assert_type(error.field, str)
-except (rm.BudgetExceededError, rm.NoConsensusError, rm.GateError) as other:
+except (BudgetExceededError, NoConsensusError, GateError) as other:
     assert_type(other.metric, "str | None")
 """
 MISTAKES = """

@@ -16,8 +16,7 @@ import pytest
 
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
-from mlflow_ragmetrics.report.gates import GateError
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.report.junit import Case, to_junit
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows import read_samples

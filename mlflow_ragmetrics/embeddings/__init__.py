@@ -10,8 +10,6 @@ from mlflow_ragmetrics.core.judge import Embedding, EmbedsTexts, as_embedding
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-__all__ = ["EmbeddingLike", "embeddings_of", "resolve"]
-
 EmbeddingLike = Union[str, Path, Embedding, Any]
 
 _ACCEPTED = (

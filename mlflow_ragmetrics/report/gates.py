@@ -11,7 +11,7 @@ from typing import NamedTuple, Union
 from mlflow_ragmetrics.core.condition import check_limit
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import Better, passes
-from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.text.messages import counted
 
 MIN_SCORED = 0.95
@@ -44,14 +44,6 @@ class Check:
     name: str
     passed: bool
     reason: str
-
-
-class GateError(RagMetricsError, AssertionError):
-    """A check failed; pytest shows the reasons as those of a failed assertion."""
-
-    def __init__(self, checks: Sequence[Check]) -> None:
-        super().__init__("; ".join(check.reason for check in checks))
-        self.checks = tuple(checks)
 
 
 class _Limit(NamedTuple):
@@ -197,7 +189,7 @@ def raise_failures(checks: Sequence[Check]) -> None:
     __tracebackhide__ = True  # pytest shows the line of the test
     failed = [check for check in checks if not check.passed]
     if failed:
-        raise GateError(failed)
+        raise GateError("; ".join(check.reason for check in failed), failed)
 
 
 def to_json(checks: Sequence[Check]) -> str:

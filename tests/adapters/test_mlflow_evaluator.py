@@ -13,6 +13,7 @@ from packaging.version import Version
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.mlflow_evaluator import RagMetricsEvaluator
+from mlflow_ragmetrics.errors import BudgetExceededError, InvalidOptionError, JudgeError
 
 CONFIG = {"suite": ["rouge", "lexical_groundedness"]}
 
@@ -101,7 +102,7 @@ def test_columns_are_mapped() -> None:
     ],
 )
 def test_what_is_wrong_is_named(config: dict[str, Any], message: str) -> None:
-    with pytest.raises(rm.InvalidOptionError, match=message):
+    with pytest.raises(InvalidOptionError, match=message):
         evaluate(config)
     (run,) = mlflow.MlflowClient().search_runs(["0"])
     assert run.info.status == "FAILED"
@@ -113,11 +114,11 @@ class Spent:
     name = "spent"
 
     def answer(self, questions: Any) -> list[Any]:
-        raise rm.BudgetExceededError("the budget is spent", fatal=True)
+        raise BudgetExceededError("the budget is spent", fatal=True)
 
 
 def test_a_judge_that_is_lost_fails_the_run_but_what_was_scored_is_kept() -> None:
-    with pytest.raises(rm.JudgeError, match="the budget is spent"):
+    with pytest.raises(JudgeError, match="the budget is spent"):
         evaluate({"suite": ["rouge", "faithfulness"], "judge": Spent()})
     (run,) = mlflow.MlflowClient().search_runs(["0"])
     assert run.info.status == "FAILED"
@@ -161,7 +162,7 @@ def test_a_model_of_several_outputs_needs_the_name_of_the_answer() -> None:
     def chain(inputs: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame({"text": ["a"] * len(inputs), "thought": ["b"] * len(inputs)})
 
-    with pytest.raises(rm.InvalidOptionError, match="gives the columns text, thought; say with predictions="):
+    with pytest.raises(InvalidOptionError, match="gives the columns text, thought; say with predictions="):
         evaluate(data=frame()[["question", "reference"]], model=chain, predictions=None)
 
 

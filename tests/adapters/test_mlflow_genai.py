@@ -18,7 +18,7 @@ from mlflow.genai.scorers import Scorer
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Finding, Verify
-from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
 pytest.importorskip("mlflow.genai.evaluation.harness", reason="this MLflow cannot evaluate outside Databricks")
 
@@ -233,7 +233,7 @@ def test_only_a_language_model_is_a_judge_to_mlflow(judge: WordJudge) -> None:
 
 
 def test_get_scorer_refuses_options_of_neither_metric_nor_suite() -> None:
-    with pytest.raises(rm.InvalidOptionError, match="treshold"):
+    with pytest.raises(InvalidOptionError, match="treshold"):
         rm.get_scorer("faithfulness", treshold=0.5)
     assert rm.get_scorer("faithfulness", language="ru", name_prefix="v2_").name == "v2_faithfulness"
 
@@ -389,7 +389,7 @@ def test_sessions_without_a_failing_turn(judge: WordJudge) -> None:
 
 
 def test_a_session_scorer_of_a_metric_that_is_not_there_is_refused(suite: rm.Suite) -> None:
-    with pytest.raises(rm.InvalidOptionError, match="'coherence' is not a metric here; there are faithfulness"):
+    with pytest.raises(InvalidOptionError, match="'coherence' is not a metric here; there are faithfulness"):
         rm.scorer(suite).sessions("coherence")
 
 

@@ -17,7 +17,7 @@ from packaging.version import Version
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Finding, Question, RelatedChunks, Verify
-from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.errors import JudgeError, MissingFieldError
 
 
 class WordJudge:
@@ -175,7 +175,7 @@ def test_without_any_score_there_is_no_mean_but_a_count(suite: rm.Suite) -> None
 
 
 def test_a_field_that_no_row_has_is_one_clear_error_for_a_named_metric(suite: rm.Suite) -> None:
-    with pytest.raises(rm.MissingFieldError, match="'reference' and no row has it"):
+    with pytest.raises(MissingFieldError, match="'reference' and no row has it"):
         evaluate(suite, frame().drop(columns="reference"), targets=None)
     (run,) = mlflow.MlflowClient().search_runs(["0"])
     assert run.info.status == "FAILED"

@@ -10,6 +10,7 @@ from mlflow_ragmetrics.calibration.calibrate_scores import _reliability_bins
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.report import Report
 
 from .reports import labelled_report
@@ -96,13 +97,13 @@ def test_the_reliability_plot_shows_every_row_once() -> None:
 
 
 def test_what_cannot_be_used_is_refused_by_name() -> None:
-    with pytest.raises(rm.InvalidOptionError, match="'nonsense' is not a metric of the report"):
+    with pytest.raises(InvalidOptionError, match="'nonsense' is not a metric of the report"):
         rm.calibrate(REPORT, GOOD, key="nonsense")
-    with pytest.raises(rm.InvalidOptionError, match="no row has 'nowhere'"):
+    with pytest.raises(InvalidOptionError, match="no row has 'nowhere'"):
         rm.calibrate(REPORT, GOOD, groups="nowhere")
-    with pytest.raises(rm.InvalidOptionError, match="3 names for 200 rows"):
+    with pytest.raises(InvalidOptionError, match="3 names for 200 rows"):
         rm.calibrate(REPORT, GOOD, groups=["a", "b", "c"])
-    with pytest.raises(rm.InvalidDataError, match="no row with a label has a score"):
+    with pytest.raises(InvalidDataError, match="no row with a label has a score"):
         rm.calibrate(REPORT, [None] * 200)
 
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
 from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.results import read_table
 
 from .reports import labelled_report
@@ -54,7 +55,7 @@ def test_rows_that_have_a_label_are_left_out() -> None:
     first = rows_to_label(report, budget=30)
     labels = dict.fromkeys(first["id"], 1.0)
     assert not set(first["id"]) & set(rows_to_label(report, budget=270, labels=labels)["id"])
-    with pytest.raises(rm.InvalidDataError, match="without a label"):
+    with pytest.raises(InvalidDataError, match="without a label"):
         rows_to_label(report, labels="human")
 
 
@@ -63,7 +64,7 @@ def test_rows_that_have_a_label_are_left_out() -> None:
     [({"budget": 0}, "budget"), ({"key": "k"}, "there are faithfulness"), ({"budget": True}, "budget")],
 )
 def test_options_are_checked(options: dict[str, object], message: str) -> None:
-    with pytest.raises(rm.InvalidOptionError, match=message):
+    with pytest.raises(InvalidOptionError, match=message):
         rows_to_label(labelled_report(20)[0], **options)  # type: ignore[arg-type]
 
 
@@ -100,5 +101,5 @@ def test_several_judges_stand_beside_each_other_with_their_cost() -> None:
     alone = rm.calibrate(report, "human")
     assert "$ per" not in str(alone)
     renamed = replace(report, rows=[replace(r, sample=replace(r.sample, id=f"other {r.index}")) for r in report.rows])
-    with pytest.raises(rm.InvalidDataError, match="no scored row in common"):
+    with pytest.raises(InvalidDataError, match="no scored row in common"):
         rm.calibrate([report, renamed], "human")

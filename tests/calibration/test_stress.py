@@ -10,6 +10,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.text.sentences import statements
 
 DATA = Path(__file__).parents[2] / "examples" / "data" / "ragtruth_gpt-4.jsonl"
@@ -87,12 +88,12 @@ def test_the_same_rows_are_edited_alike() -> None:
 
 
 def test_unknown_kinds_and_missing_contexts() -> None:
-    with pytest.raises(rm.InvalidOptionError, match="'spelling'; there are negation, number") as caught:
+    with pytest.raises(InvalidOptionError, match="'spelling'; there are negation, number") as caught:
         rm.stress("faithfulness", ROWS, kinds=["spelling"])
     assert caught.value.param == "kinds"
-    with pytest.raises(rm.InvalidOptionError, match="an empty list"):
+    with pytest.raises(InvalidOptionError, match="an empty list"):
         rm.stress("faithfulness", ROWS, kinds=[])
-    with pytest.raises(rm.MissingFieldError, match="contexts"):
+    with pytest.raises(MissingFieldError, match="contexts"):
         rm.stress("faithfulness", [{"answer": "The tower is red."}])
 
 

@@ -10,6 +10,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.report import Report
 
 from .reports import noisy, report_of
@@ -134,13 +135,13 @@ def test_the_table_and_the_figures_say_the_same() -> None:
 
 def test_metrics_of_one_side_are_named_and_none_in_common_is_refused() -> None:
     values: Sequence[float] = [0.5] * 10
-    with pytest.raises(rm.InvalidDataError, match="no metric in common"):
+    with pytest.raises(InvalidDataError, match="no metric in common"):
         rm.compare(report_of(values), report_of(values, key="rouge1_f1"), allow_different=True)
 
 
 @pytest.mark.parametrize("options", [{"tolerance": -0.1}, {"tolerance": float("nan")}, {"resamples": 5}])
 def test_options_are_checked(options: dict[str, float]) -> None:
-    with pytest.raises(rm.InvalidOptionError, match=next(iter(options))):
+    with pytest.raises(InvalidOptionError, match=next(iter(options))):
         rm.compare(report_of([0.5] * 10), report_of([0.5] * 10), **options)  # type: ignore[arg-type]
 
 

@@ -11,6 +11,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows.results import results_of
 
@@ -88,7 +89,7 @@ def test_slices_are_adjusted_together_and_small_ones_marked() -> None:
     assert found["groups"].tolist() == [6, 6]
     assert (found["p_holm"] >= found["p_value"]).all()
     assert found["p_holm"].min() == pytest.approx(2 * found["p_value"].min())
-    with pytest.raises(rm.InvalidOptionError, match="by: no row has 'colour'"):
+    with pytest.raises(InvalidOptionError, match="by: no row has 'colour'"):
         rm.compare(side(0.0, 12), side(0.4, 12)).by("colour")
 
 

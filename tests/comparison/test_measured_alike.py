@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.results import Results, results_of
 
 from .reports import noisy, report_of
@@ -21,7 +22,7 @@ from .reports import noisy, report_of
 )
 def test_what_was_measured_otherwise_is_refused_and_can_be_allowed(changed: dict[str, Any], named: str) -> None:
     a, b = report_of(noisy(30)), report_of(noisy(30, seed=1), **changed)
-    with pytest.raises(rm.InvalidOptionError) as refusal:
+    with pytest.raises(InvalidOptionError) as refusal:
         rm.compare(a, b)
     assert named in str(refusal.value)
     assert "allow_different=True" in str(refusal.value)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.comparison.pairing import pair
+from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.results import Results, results_of
 
 from .reports import report_of
@@ -67,7 +67,7 @@ def test_the_same_id_with_another_question_is_a_warning() -> None:
 
 def test_nothing_in_common_is_refused() -> None:
     a, b = results(id=["1"], question=["p"]), results(id=["2"], question=["q"])
-    with pytest.raises(rm.InvalidDataError, match="old and new have no row in common"):
+    with pytest.raises(InvalidDataError, match="old and new have no row in common"):
         pair(replace(a, name="old"), replace(b, name="new"))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.statistics.power import smallest_difference
 
 from .reports import noisy, report_of
@@ -56,13 +57,13 @@ def test_enough_is_said_and_what_cannot_be_said() -> None:
     assert same["faithfulness"].smallest is None
     assert "no score differs from another" in str(same)
     assert rm.power(report_of([0.5, 0.6, 0.7]))["faithfulness"].smallest is None
-    with pytest.raises(rm.InvalidDataError, match="two rows"):
+    with pytest.raises(InvalidDataError, match="two rows"):
         rm.power(report_of([0.5]))
 
 
 @pytest.mark.parametrize("options", [{"detect": 0}, {"detect": float("nan")}, {"correlation": 1.0}])
 def test_options_are_checked(options: dict[str, float]) -> None:
-    with pytest.raises(rm.InvalidOptionError, match=next(iter(options))):
+    with pytest.raises(InvalidOptionError, match=next(iter(options))):
         rm.power(report_of(noisy(20)), **options)
 
 

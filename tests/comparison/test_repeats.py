@@ -9,6 +9,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.comparison.repeats import repeatability
 from mlflow_ragmetrics.core.score import Item
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report.report import Report
 from tests.judges.fake_models import FakeChatModel
 
@@ -69,9 +70,9 @@ def test_without_a_threshold_nothing_flips() -> None:
 
 
 def test_one_run_or_runs_of_different_judges_are_refused() -> None:
-    with pytest.raises(rm.InvalidOptionError, match="at least two"):
+    with pytest.raises(InvalidOptionError, match="at least two"):
         repeatability([report_of([0.5])])
-    with pytest.raises(rm.InvalidOptionError, match="not measured alike"):
+    with pytest.raises(InvalidOptionError, match="not measured alike"):
         repeatability([report_of([0.5]), report_of([0.5], judge=["other"])])
 
 
@@ -90,9 +91,9 @@ def test_gates_are_on_all_repeats_and_on_rows_that_were_measured_each_time() -> 
     report = rm.Suite([moody]).evaluate(rows, repeat=2, progress=False)
     assert report.metrics["moody/mean"] == pytest.approx(0.9)
     report.check(moody=0.69, min_scored=0.9)
-    with pytest.raises(rm.GateError, match=r"moody/repeat_mean is 0\.7000 and must be at least 0\.8"):
+    with pytest.raises(GateError, match=r"moody/repeat_mean is 0\.7000 and must be at least 0\.8"):
         report.check(moody=0.8, min_scored=0.9)
-    with pytest.raises(rm.GateError, match="19 of 20 rows were measured"):
+    with pytest.raises(GateError, match="19 of 20 rows were measured"):
         report.check(moody=0.1, min_scored=0.96)
 
 
@@ -106,5 +107,5 @@ def test_a_repeat_in_which_no_judge_answered_is_not_complete() -> None:
     rows = [{"id": "1", "question": "Why?", "answer": "So."}]
     report = rm.Suite(["answer_relevance"], judge=judge).evaluate(rows, repeat=2, progress=False)
     assert report.incomplete is not None
-    with pytest.raises(rm.GateError, match="not complete"):
+    with pytest.raises(GateError, match="not complete"):
         report.check(answer_relevance=0.0)

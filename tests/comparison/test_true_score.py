@@ -9,6 +9,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.report import Report
 
 from .reports import ALIKE
@@ -52,5 +53,5 @@ def test_labels_of_the_two_sides_may_be_apart() -> None:
     other = {row.sample.id: row.sample.metadata["human"] for row in b.rows[20:60]}
     found = rm.compare(a, b).true_score("m", own, other)
     assert found.value == pytest.approx(0.1, abs=0.03)
-    with pytest.raises(rm.InvalidOptionError, match="labels_b"):
+    with pytest.raises(InvalidOptionError, match="labels_b"):
         rm.compare(a, b).true_score("m", own)

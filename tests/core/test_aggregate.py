@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.composite import agreement
+from mlflow_ragmetrics.errors import AllJudgesFailedError, InvalidOptionError, NoConsensusError
 
 VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=9)
 
@@ -31,7 +32,7 @@ def test_consensus_is_the_mean_or_an_error(values: list[float], tolerance: float
     if spread <= tolerance:
         assert rm.aggregate(values, "consensus", tolerance) == pytest.approx(statistics.fmean(values))
     elif spread > tolerance + 1e-6:
-        with pytest.raises(rm.NoConsensusError, match="tolerance"):
+        with pytest.raises(NoConsensusError, match="tolerance"):
             rm.aggregate(values, "consensus", tolerance)
 
 
@@ -46,10 +47,10 @@ def test_missing_values_have_no_vote(values: list[float]) -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(rm.AllJudgesFailedError):
+    with pytest.raises(AllJudgesFailedError):
         rm.aggregate([])
     for options, param in (({"how": "vote"}, "aggregate"), ({"tolerance": -0.1}, "tolerance")):
-        with pytest.raises(rm.InvalidOptionError) as caught:
+        with pytest.raises(InvalidOptionError) as caught:
             rm.aggregate([0.5], **options)  # type: ignore[arg-type]
         assert caught.value.param == param
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.composite import to_unit
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.errors import InvalidOptionError
 
 KEYS = "abcd"
 SCORES = st.dictionaries(st.sampled_from(KEYS), st.one_of(st.none(), st.floats(0, 1)), min_size=1)
@@ -56,7 +57,7 @@ def test_it_passes_only_if_all_with_a_threshold_pass() -> None:
     "weights", [{"a": -1}, {"a": 0, "b": 0}, {"a": math.nan}, {"a": "1"}, {"a": True}, {}, {"a": math.inf}]
 )
 def test_weights_that_are_refused(weights: dict[str, object]) -> None:
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         rm.combine({"a": 1.0}, weights)  # type: ignore[arg-type]
     assert caught.value.param == "weights"
 
@@ -105,7 +106,7 @@ def test_a_users_own_metric_takes_part() -> None:
 def test_composites_that_are_refused(
     name: str, weights: dict[str, float], options: dict[str, float], param: str
 ) -> None:
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         rm.composite(name, weights, **options)
     assert caught.value.param == param
 

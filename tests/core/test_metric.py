@@ -12,6 +12,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.question import Claims, Steps, ask
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError
 
 
 @metric
@@ -65,14 +66,14 @@ def test_signature_says_fields_and_options() -> None:
     ],
 )
 def test_options_that_are_refused(options: dict[str, object], param: str) -> None:
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         brevity(**options)
     assert (caught.value.param, caught.value.metric) == (param, "brevity")
     assert param in str(caught.value)
 
 
 def test_an_unknown_option_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(rm.InvalidOptionError, match="limit, unit"):
+    with pytest.raises(InvalidOptionError, match="limit, unit"):
         brevity(size=3)
 
 
@@ -144,7 +145,7 @@ def test_a_generator_asks_the_judge() -> None:
 
 
 def test_positional_parameters_are_fields() -> None:
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
 
         @metric
         def mine(text: str) -> float:
@@ -152,17 +153,17 @@ def test_positional_parameters_are_fields() -> None:
             return 1.0
 
     assert caught.value.param == "text"
-    with pytest.raises(rm.InvalidOptionError):
+    with pytest.raises(InvalidOptionError):
         metric(lambda *answer: 1.0)
 
 
 def test_missing_and_invalid_fields() -> None:
-    for record, error in (({}, rm.MissingFieldError), ({"answer": None}, rm.MissingFieldError)):
+    for record, error in (({}, MissingFieldError), ({"answer": None}, MissingFieldError)):
         with pytest.raises(error) as caught:
             rm.score(brevity, {"id": "r1", **record})
         assert (caught.value.field, caught.value.metric) == ("answer", "brevity")
         assert "r1" in str(caught.value)
-    with pytest.raises(rm.InvalidFieldError) as invalid:
+    with pytest.raises(InvalidFieldError) as invalid:
         rm.score(brevity, {"answer": ["a"]})
     assert invalid.value.field == "answer"
 

@@ -7,7 +7,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import merge_judges
-from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, JudgeReplyError
+from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, JudgeReplyError, MissingFieldError
 from mlflow_ragmetrics.text.messages import render
 
 
@@ -50,10 +50,10 @@ def test_a_panel_of_one_judge_fails_as_a_panel() -> None:
 def test_a_metric_that_is_to_be_skipped_is_skipped_also_where_others_raise() -> None:
     record = {"answer": "A."}
     assert rm.score("rouge", record, on_missing="skip").status == "skipped"
-    with pytest.raises(rm.MissingFieldError):
+    with pytest.raises(MissingFieldError):
         rm.score("rouge", record)
     failing = rm.ScriptedJudge(error="down")
-    with pytest.raises(rm.JudgeError, match="down"):
+    with pytest.raises(JudgeError, match="down"):
         rm.score("correctness", {**record, "reference": "B."}, judge=failing)
     assert rm.score("correctness", {**record, "reference": "B."}, judge=failing, on_missing="skip").status == "error"
     own = rm.correctness(on_missing="skip")

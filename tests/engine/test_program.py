@@ -7,7 +7,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Grade, Outcome, Question, Rating
 from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.errors import JudgeError, MissingFieldError
 
 RECORD = {"answer": "the red house", "reference": ["a blue boat", "the red house", "the house"]}
 
@@ -58,7 +58,7 @@ def test_references_are_judged_side_by_side_and_a_failed_one_has_no_say() -> Non
 
 def test_all_failed() -> None:
     judge = PickyJudge(fails_on="x")
-    with pytest.raises(rm.JudgeError, match="no reply"):
+    with pytest.raises(JudgeError, match="no reply"):
         rm.score("correctness", {**RECORD, "reference": ["x", "x"]}, judge=judge)
 
 
@@ -66,7 +66,7 @@ def test_what_a_metric_says_of_missing_fields_comes_before_what_the_suite_says()
     (row,) = rm.Suite([rm.rouge(on_missing="skip")]).score_samples([Sample(answer="a")])
     (score,) = row.scores.values()
     assert score.status == "skipped"
-    with pytest.raises(rm.MissingFieldError):
+    with pytest.raises(MissingFieldError):
         list(rm.Suite([rm.rouge(on_missing="raise")]).score_samples([Sample(answer="a")]))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import MissingExtraError
 from tests.faults.budget import TRIED
 
 
@@ -16,7 +17,7 @@ from tests.faults.budget import TRIED
 def warm() -> None:
     """Let no input's time be that of imports."""
     for name in dir(rm):
-        with contextlib.suppress(rm.MissingExtraError):
+        with contextlib.suppress(MissingExtraError):
             getattr(rm, name)
     row = {"question": "Who?", "answer": "A b c.", "reference": "A b.", "contexts": ["A b c."], "gold_doc_ids": ["a"]}
     report = rm.Suite.preset("full").evaluate([row, {**row, "question": "Why?"}])

@@ -16,6 +16,7 @@ from langchain_openai import ChatOpenAI
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.core.question import Rating
+from mlflow_ragmetrics.errors import JudgeError
 from tests.judges.misbehaving_server import Fault, Script, misbehaving_server
 
 SECRET = "correct-horse-battery-staple-9000"
@@ -85,7 +86,7 @@ def test_a_server_that_echoes_its_headers(status: int, said: Said, monkeypatch: 
             suite = rm.Suite(["correctness", "faithfulness"], judge=judge, cache="cache.db", retry={"attempts": 1})
             try:
                 report = suite.evaluate(ROWS)
-            except rm.JudgeError as error:  # a refused key ends the evaluation
+            except JudgeError as error:  # a refused key ends the evaluation
                 said.add(traceback.format_exc())
                 report = error.report  # type: ignore[attr-defined]
             told(report, said)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import AllJudgesFailedError, InvalidOptionError, JudgeError
 from mlflow_ragmetrics.metrics.factual_correctness import answer_correctness
 
 RECORD = {"answer": "A.", "reference": "B."}
@@ -76,13 +77,13 @@ def test_it_lies_between_its_components(factual: float, semantic: float, cosine:
     [{"factual_weight": -0.1}, {"semantic_weight": -1}, {"factual_weight": 0, "semantic_weight": 0}],
 )
 def test_weights_that_are_refused(options: dict[str, float]) -> None:
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         answer_correctness(**options)
     assert (caught.value.param, caught.value.metric) == ("weights", "answer_correctness")
 
 
 def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         answer_correctness(preset="lenient")
     assert caught.value.param == "preset"
 
@@ -99,10 +100,10 @@ def test_a_component_without_weight_is_not_asked_for() -> None:
 
 
 def test_a_failed_component_leaves_it_unscored() -> None:
-    with pytest.raises(rm.AllJudgesFailedError, match="no vectors"):
+    with pytest.raises(AllJudgesFailedError, match="no vectors"):
         rm.score("answer_correctness", RECORD, judge=half_right(), embeddings=Angle(None))
     broken = rm.ScriptedJudge(error="overloaded")
-    with pytest.raises(rm.JudgeError, match="overloaded"):
+    with pytest.raises(JudgeError, match="overloaded"):
         rm.score("answer_correctness", RECORD, judge=broken, embeddings=Angle(1.0))
     kept = rm.score("answer_correctness", RECORD, judge=broken, embeddings=Angle(1.0), on_missing="skip")
     assert (kept.status, kept.value) == ("error", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import MissingFieldError
 
 
 @pytest.mark.parametrize("reference", ["It is red.", "unknown", None])
@@ -27,6 +28,6 @@ def test_the_judge_sees_question_and_answer_only() -> None:
 
 
 def test_the_question_is_needed() -> None:
-    with pytest.raises(rm.MissingFieldError) as caught:
+    with pytest.raises(MissingFieldError) as caught:
         rm.score("answer_relevance", {"answer": "It is red."})
     assert caught.value.field == "question"

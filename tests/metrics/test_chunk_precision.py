@@ -6,6 +6,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Outcome, Question, Related, RelatedChunks
+from mlflow_ragmetrics.errors import MissingFieldError
 
 CLEAR, VAGUE = "It is red.", "I don't know."
 CHUNKS = ["It is red.", "It rains.", "Red."]
@@ -59,7 +60,7 @@ def test_two_indistinct_texts_have_no_related_chunk() -> None:
 
 
 def test_an_indistinct_answer_without_reference_is_missing_its_reference() -> None:
-    with pytest.raises(rm.MissingFieldError) as caught:
+    with pytest.raises(MissingFieldError) as caught:
         rm.score("chunk_precision", {"answer": VAGUE, "contexts": CHUNKS})
     assert (caught.value.field, caught.value.metric) == ("reference", "chunk_precision")
     assert "on_missing='skip'" in str(caught.value)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.metrics.coherence import coherence
 
 
@@ -42,7 +43,7 @@ def test_the_pairs_are_an_option() -> None:
     assert [(item.text, item.reason) for item in score.items] == [
         ("hot / cold", "The answer states both of these opposites.")
     ]
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         coherence(contradictions=["hot"])
     assert caught.value.param == "contradictions"
 

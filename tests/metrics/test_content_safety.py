@@ -7,6 +7,7 @@ import time
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.metrics.content_safety import content_safety
 
 
@@ -48,7 +49,7 @@ def test_the_blocklist_grows() -> None:
     terms = ["straße", "secret project", "馬鹿", "rass"]
     score = rm.score("content_safety", record, additional_blocklist=terms)
     assert [item.text for item in score.items] == ["strasse", "secret project", "馬鹿"]
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         content_safety(additional_blocklist=["ok", " "])
     assert caught.value.param == "additional_blocklist"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import JudgeReplyError, MissingFieldError
 
 CLEAR, VAGUE = "It is red.", "I don't know."
 
@@ -24,7 +25,7 @@ def test_grades_that_are_read(given: object, grade: float) -> None:
 def test_grades_that_are_errors(given: object) -> None:
     record = {"answer": CLEAR, "reference": "r"}
     judge = rm.ScriptedJudge(rating=given)
-    with pytest.raises(rm.JudgeReplyError, match="correctness"):
+    with pytest.raises(JudgeReplyError, match="correctness"):
         rm.score("correctness", record, judge=judge)
     kept = rm.score("correctness", record, judge=judge, on_missing="skip")
     assert (kept.status, kept.value, kept.scaled) == ("error", None, None)
@@ -53,6 +54,6 @@ def test_a_clear_answer_against_an_indistinct_reference_is_judged() -> None:
 
 @pytest.mark.parametrize("answer", [CLEAR, VAGUE])
 def test_a_missing_reference_is_missing(answer: str) -> None:
-    with pytest.raises(rm.MissingFieldError) as caught:
+    with pytest.raises(MissingFieldError) as caught:
         rm.score("correctness", {"answer": answer})
     assert caught.value.field == "reference"

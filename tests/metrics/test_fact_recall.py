@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import MissingFieldError
 from mlflow_ragmetrics.metrics.fact_recall import fact_recall
 
 CLEAR, VAGUE = "It is red.", "I don't know."
@@ -54,7 +55,7 @@ def test_two_indistinct_texts_need_no_fact(target: str) -> None:
 @pytest.mark.parametrize(("answer", "target"), [(VAGUE, "answer"), (VAGUE, "reference"), (CLEAR, "reference")])
 def test_the_reference_is_missing_where_its_facts_are_needed(answer: str, target: str) -> None:
     record = {"answer": answer, "contexts": ["c"]}
-    with pytest.raises(rm.MissingFieldError) as caught:
+    with pytest.raises(MissingFieldError) as caught:
         rm.score("fact_recall", record, target=target)
     assert caught.value.field == "reference"
     assert rm.score("fact_recall", record, target=target, on_missing="skip").status == "skipped"

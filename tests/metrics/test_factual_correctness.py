@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import AllJudgesFailedError, InvalidOptionError, NoConsensusError
 from mlflow_ragmetrics.metrics.factual_correctness import factual_correctness
 
 RECORD = {"answer": "A.", "reference": "B."}
@@ -69,7 +70,7 @@ def test_modes_and_keys() -> None:
     assert factual_correctness(mode="F1").key == "factual_correctness"
     assert factual_correctness(mode="precision").key == "factual_correctness_precision"
     assert rm.score("factual_correctness_recall", RECORD, judge=scripted).value == 0.5
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         factual_correctness(mode="F2")
     assert caught.value.param == "mode"
 
@@ -95,7 +96,7 @@ def test_several_judges() -> None:
     assert score.model_scores == {"good": 1.0, "bad": 0.0}
     assert rm.score("factual_correctness", RECORD, judge=[good, bad], aggregate="min").value == 0.0
     assert rm.score("factual_correctness", RECORD, judge=[good, bad], models=["good"]).value == 1.0
-    with pytest.raises(rm.NoConsensusError):
+    with pytest.raises(NoConsensusError):
         rm.score("factual_correctness", RECORD, judge=[good, bad], aggregate="consensus")
-    with pytest.raises(rm.AllJudgesFailedError):
+    with pytest.raises(AllJudgesFailedError):
         rm.score("factual_correctness", RECORD, judge=[failed])

@@ -6,6 +6,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Finding, Outcome, Question, Verify
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeReplyError, MissingFieldError
 from mlflow_ragmetrics.metrics.faithfulness import faithfulness
 
 FACTS = [{"text": "It is red.", "ok": True}, {"text": "It is old.", "ok": False}]
@@ -113,12 +114,12 @@ def test_two_indistinct_texts_have_their_tone_judged(tone: object, word: str) ->
 
 def test_a_tone_that_is_none_of_three_is_an_error() -> None:
     record = {"answer": VAGUE, "reference": "Unknown.", "contexts": ["x"]}
-    with pytest.raises(rm.JudgeReplyError, match="faithfulness"):
+    with pytest.raises(JudgeReplyError, match="faithfulness"):
         rm.score("faithfulness", record, judge=rm.ScriptedJudge(tone=0.7))
 
 
 def test_a_missing_answer_is_missing() -> None:
-    with pytest.raises(rm.MissingFieldError) as caught:
+    with pytest.raises(MissingFieldError) as caught:
         rm.score("faithfulness", {"reference": "r", "contexts": ["x"]})
     assert (caught.value.field, caught.value.metric) == ("answer", "faithfulness")
 
@@ -135,7 +136,7 @@ def test_what_counts_as_indistinct_is_an_option() -> None:
 
 @pytest.mark.parametrize("options", [{"indistinct": "on"}, {"no_context": "nan"}, {"preset": "lenient"}])
 def test_options_that_are_refused(options: dict[str, str]) -> None:
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         faithfulness(**options)
     assert caught.value.param == next(iter(options))
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.metrics.lexical_groundedness import lexical_groundedness
 
 WORDS = st.lists(
@@ -41,7 +42,7 @@ def test_one_grounding_text_is_enough_and_none_is_missing() -> None:
     assert rm.score("lexical_groundedness", {"answer": "red", "reference": "red"}).value == 1.0
     assert rm.score("lexical_groundedness", {"answer": "red", "question": "red", "reference": " "}).value == 1.0
     for record in ({"answer": "red"}, {"answer": "", "question": " ", "reference": ""}):
-        with pytest.raises(rm.MissingFieldError) as caught:
+        with pytest.raises(MissingFieldError) as caught:
             rm.score("lexical_groundedness", record)
         assert caught.value.field == "reference"
         assert rm.score("lexical_groundedness", record, on_missing="skip").status == "skipped"
@@ -78,6 +79,6 @@ def test_it_is_a_share_and_order_does_not_matter(answer: str, reference: str, ra
 
 
 def test_empty_grounding_is_refused() -> None:
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         lexical_groundedness(grounding=[])
     assert caught.value.param == "grounding"

@@ -9,6 +9,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics.pairwise import cosine_similarity
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.text.terms import terms
 
 WORDS = st.lists(st.sampled_from(["cats", "dogs", "and", "learning", "data", "a", "is"]), max_size=10).map(" ".join)
@@ -32,5 +33,5 @@ def test_details_and_items() -> None:
 
 
 def test_the_bare_name_is_refused() -> None:
-    with pytest.raises(rm.InvalidOptionError, match="lexical_relevance"):
+    with pytest.raises(InvalidOptionError, match="lexical_relevance"):
         rm.score("relevance", {"question": "q", "answer": "a"})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import Metric
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.registry import all_metrics, metric_of
 
 TABLE = {
@@ -110,7 +110,7 @@ def test_aliases(alias: str) -> None:
 
 @pytest.mark.parametrize("name", ["relevance", "Precision", "recall", "F1"])
 def test_ambiguous_names_are_refused_with_the_candidates(name: str) -> None:
-    with pytest.raises(rm.InvalidOptionError, match="ambiguous") as caught:
+    with pytest.raises(InvalidOptionError, match="ambiguous") as caught:
         metric_of(name)
     candidates = str(caught.value).rpartition(": ")[2].split(", ")
     assert len(candidates) >= 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError
 
 CASE_STUDY = {
     "correctness": 3.0,
@@ -35,6 +36,6 @@ def test_weights_are_its_option() -> None:
     weights = {"correctness": 3, "answer_relevance": 1}
     assert rm.score("rag_score", {"scores": CASE_STUDY, "scale": "1-5"}, weights=weights).scaled == pytest.approx(3.25)
     for wrong in ({"correctness": -1.0}, {"correctness": 0.0}):
-        with pytest.raises(rm.InvalidOptionError) as caught:
+        with pytest.raises(InvalidOptionError) as caught:
             rm.score("rag_score", {"scores": CASE_STUDY}, weights=wrong)
         assert caught.value.param == "weights"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.errors import JudgeError
+from mlflow_ragmetrics.errors import JudgeError, MissingFieldError
 
 PUBLISHED = Path(__file__).parents[1] / "data" / "ragchecker_checking_outputs.json"
 DATA = json.loads(PUBLISHED.read_text(encoding="utf-8"))
@@ -195,7 +195,7 @@ def test_what_cannot_be_checked_is_not_scored(key: str, change: dict[str, Any], 
 @pytest.mark.parametrize("key", OURS)
 @pytest.mark.parametrize("field", ["reference", "contexts"])
 def test_missing_fields(key: str, field: str) -> None:
-    with pytest.raises(rm.MissingFieldError) as caught:
+    with pytest.raises(MissingFieldError) as caught:
         rm.score(key, {name: value for name, value in RECORD.items() if name != field})
     assert caught.value.field == field
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.registry import metric_of
 
 DOCUMENTS = st.lists(st.integers(0, 15).map(str), unique=True, min_size=1, max_size=14)
@@ -82,7 +83,7 @@ def test_nothing_retrieved_and_nothing_relevant(key: str) -> None:
     assert rm.score(key, record(["a"], []), zero_division=1.0).value == 1.0
     assert rm.score(key, record(["a"], []), zero_division="skip").status == "skipped"
     assert rm.score(key, record(["s3://b/a.pdf#2"], ["a.pdf"]), id_pattern=r"[^/#]+(?=#)").value > 0
-    with pytest.raises(rm.MissingFieldError):
+    with pytest.raises(MissingFieldError):
         rm.score(key, {"gold_doc_ids": ["a"]})
 
 
@@ -91,7 +92,7 @@ def test_the_key_holds_k(name: str) -> None:
     stem = name.removesuffix("_k")
     assert metric_of(name).key == f"{stem}_10"
     assert metric_of(f"{name}(k=3)").key == f"{stem}_3"
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         rm.score(name, RANKING, k=0)
     assert caught.value.param == "k"
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score, precision_score, recall_score
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.metrics.retrieval import ndcg
 
 DOCUMENTS = st.lists(st.integers(0, 15).map(str), unique=True, max_size=14)
@@ -80,7 +81,7 @@ def test_no_relevant_documents(name: str) -> None:
     skipped = rm.score(name, empty, zero_division="skip")
     assert (skipped.status, skipped.value) == ("skipped", None)
     assert rm.score(name, record([], ["a"]), zero_division=1.0).value == 0.0
-    with pytest.raises(rm.MissingFieldError) as caught:
+    with pytest.raises(MissingFieldError) as caught:
         rm.score(name, {"retrieved_doc_ids": ["a"]})
     assert caught.value.field == "gold_doc_ids"
 
@@ -104,7 +105,7 @@ def test_id_pattern_replaces_the_rules() -> None:
     ],
 )
 def test_options_that_are_refused(options: dict[str, object], param: str) -> None:
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         ndcg(**options)
     assert caught.value.param == param
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import AllJudgesFailedError, InvalidOptionError
 from mlflow_ragmetrics.metrics.semantic_similarity import semantic_similarity
 
 RECORD = {"answer": "x", "reference": "y"}
@@ -67,7 +68,7 @@ def test_the_threshold_makes_it_binary(threshold: float, value: float) -> None:
 
 @pytest.mark.parametrize("threshold", [0, -0.1, 1.0001, "high", float("nan")])
 def test_thresholds_that_are_refused(threshold: object) -> None:
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         semantic_similarity(threshold=threshold)
     assert caught.value.param == "threshold"
 
@@ -83,12 +84,12 @@ def test_vectors_that_cannot_be_compared_are_a_failed_model(vectors: tuple[Seque
     score = rm.score("semantic_similarity", RECORD, embeddings=[bad, Table("good", (1, 0), (1, 0))])
     assert (score.value, score.excluded_models) == (1.0, ("bad",))
     assert "embeddings_failed:bad" in dict(score.warnings)
-    with pytest.raises(rm.AllJudgesFailedError, match="bad"):
+    with pytest.raises(AllJudgesFailedError, match="bad"):
         rm.score("semantic_similarity", RECORD, embeddings=bad)
 
 
 def test_all_models_failed() -> None:
-    with pytest.raises(rm.AllJudgesFailedError, match="no reply"):
+    with pytest.raises(AllJudgesFailedError, match="no reply"):
         rm.score("semantic_similarity", RECORD, embeddings=Broken())
     kept = rm.score("semantic_similarity", RECORD, embeddings=[Broken()], on_missing="skip")
     assert (kept.status, kept.value) == ("error", None)
@@ -110,7 +111,7 @@ def test_models_picks_and_must_be_configured() -> None:
     assert rm.score("semantic_similarity", RECORD, embeddings=models, models=["m2"]).value == 0.0
     assert models[0].calls == 0
     for wrong in ([], ["m3"]):
-        with pytest.raises(rm.InvalidOptionError) as caught:
+        with pytest.raises(InvalidOptionError) as caught:
             rm.score("semantic_similarity", RECORD, embeddings=models, models=wrong)
         assert caught.value.param == "models"
 

@@ -9,6 +9,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import passes, quality_of
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.rows.results import results_of
 
 
@@ -62,31 +63,31 @@ def test_composites_count_what_is_left_to_one() -> None:
     assert score.value == pytest.approx((0.5 + 3 * 0.8) / 4)
     assert score.reason == "Weighted mean of 2 metrics: merit 0.500 × 1, (1 − faults) 0.800 × 3."
     assert score.details["inverted"] == ["faults"]
-    with pytest.raises(rm.InvalidOptionError, match="neither a high nor a low value of length"):
+    with pytest.raises(InvalidOptionError, match="neither a high nor a low value of length"):
         rm.Suite([length, merit, rm.composite("both", {"merit": 1, "length": 3})])
-    with pytest.raises(rm.InvalidOptionError, match="cannot be weighed"):
+    with pytest.raises(InvalidOptionError, match="cannot be weighed"):
         rm.combine({"length": found.rows[0].scores["merit"].changed(higher_is_better=None)})
 
 
 def test_gates_on_the_right_side() -> None:
     found = report(0.1, 0.3)
     found.check(fail_over={"faults": 0.2, "length": 0.2}, length=0.2, merit=0.5)
-    with pytest.raises(rm.GateError, match=r"faults/mean is 0\.2000 and must be at most 0\.1"):
+    with pytest.raises(GateError, match=r"faults/mean is 0\.2000 and must be at most 0\.1"):
         found.check(fail_over={"faults": 0.1})
-    with pytest.raises(rm.InvalidOptionError, match=r"better the lower; use fail_over \(--fail-over\)") as caught:
+    with pytest.raises(InvalidOptionError, match=r"better the lower; use fail_over \(--fail-over\)") as caught:
         found.check(faults=0.1)
     assert caught.value.param == "fail_under"
-    with pytest.raises(rm.InvalidOptionError, match=r"better the higher; use fail_under") as caught:
+    with pytest.raises(InvalidOptionError, match=r"better the higher; use fail_under") as caught:
         found.check(fail_over={"merit": 0.1})
     assert caught.value.param == "fail_over"
-    with pytest.raises(rm.InvalidOptionError, match="not a metric here"):
+    with pytest.raises(InvalidOptionError, match="not a metric here"):
         found.check(fail_over={"unknown": 0.1})
 
 
 def test_a_pass_rate_is_better_the_higher_whatever_the_metric() -> None:
     found = report(0.1, 0.4, metrics=[faults(threshold=0.2)])
     found.check(**{"faults/pass_rate": 0.5})
-    with pytest.raises(rm.InvalidOptionError, match="better the higher"):
+    with pytest.raises(InvalidOptionError, match="better the higher"):
         found.check(fail_over={"faults/pass_rate": 0.5})
 
 
@@ -137,7 +138,7 @@ def test_calibration_takes_rows_above_the_threshold_as_bad() -> None:
     assert calibration.pearson is not None
     assert calibration.pearson.value < 0
     assert calibration.gain is None or 0.25 <= calibration.gain.chosen <= 0.3
-    with pytest.raises(rm.InvalidOptionError, match="labels cannot agree"):
+    with pytest.raises(InvalidOptionError, match="labels cannot agree"):
         rm.calibrate(found, labels, key="length")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.report.diagnosis import Diagnosis
 from tests.comparison.reports import noisy, report_of
 
@@ -71,6 +72,6 @@ def test_the_answer_of_a_row_is_marked_claim_by_claim() -> None:
 
 def test_rows_are_found_by_id() -> None:
     assert REPORT["two"].sample.answer == "It is low."
-    with pytest.raises(rm.InvalidDataError, match="there is no row 'tow'; did you mean 'two'"):
+    with pytest.raises(InvalidDataError, match="there is no row 'tow'; did you mean 'two'"):
         REPORT["tow"]
     assert [row.sample.id for row in REPORT.worst_rows(1)] == ["one"]

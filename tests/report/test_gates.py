@@ -13,7 +13,8 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.gates import Check, GateError, check_figures, to_json
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError
+from mlflow_ragmetrics.report.gates import Check, check_figures, to_json
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 from mlflow_ragmetrics.report.report import Report
 from tests.comparison.reports import noisy, report_of
@@ -107,16 +108,16 @@ def test_what_nothing_was_scored_for_is_not_reached() -> None:
     ],
 )
 def test_unknown_names_are_refused(limits: dict[str, float], said: str) -> None:
-    with pytest.raises(rm.InvalidOptionError, match=said):
+    with pytest.raises(InvalidOptionError, match=said):
         check_figures(REPORT.metrics, limits)
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan")])
 def test_a_share_outside_its_range_is_refused(rate: float) -> None:
     for given in (rate, {"faithfulness": rate}):
-        with pytest.raises(rm.InvalidOptionError, match="min_scored"):
+        with pytest.raises(InvalidOptionError, match="min_scored"):
             check_figures(REPORT.metrics, min_scored=given)
-    with pytest.raises(rm.InvalidOptionError, match="'faith' is not a metric here"):
+    with pytest.raises(InvalidOptionError, match="'faith' is not a metric here"):
         check_figures(REPORT.metrics, min_scored={"faith": 0.5})
 
 
@@ -128,7 +129,7 @@ def test_a_comparison_fails_on_what_it_is_told_to() -> None:
     with pytest.raises(GateError, match="regressed"):
         worse.check()
     worse.check(["improved", "too few"])
-    with pytest.raises(rm.InvalidOptionError, match="'worse' is not one of improved"):
+    with pytest.raises(InvalidOptionError, match="'worse' is not one of improved"):
         worse.checks(["worse"])
 
 
@@ -175,7 +176,7 @@ def test_a_percentage_is_gated_in_its_own_range() -> None:
     report.check(pct_records_with_all_refs=50, pct_records_with_at_least_one_ref=100)
     with pytest.raises(GateError, match=r"all_refs is 50\.0000 and must be at least 80; 2 of 2 rows were measured"):
         report.check(pct_records_with_all_refs=80)
-    with pytest.raises(rm.InvalidOptionError, match="from 0 to 100"):
+    with pytest.raises(InvalidOptionError, match="from 0 to 100"):
         report.check(pct_records_with_all_refs=101)
     with pytest.raises(GateError, match="could not be computed"):
         REPORT.check(pct_records_with_all_refs=50)
@@ -183,9 +184,9 @@ def test_a_percentage_is_gated_in_its_own_range() -> None:
 
 def test_a_grade_is_sent_to_the_figure_that_has_grades() -> None:
     report = rm.Suite(["faithfulness"]).evaluate([{"answer": "It is high.", "contexts": ["It is high."]}])
-    with pytest.raises(rm.InvalidOptionError, match=r"from 0 to 1; write faithfulness_1to5=4 for 4 of 5"):
+    with pytest.raises(InvalidOptionError, match=r"from 0 to 1; write faithfulness_1to5=4 for 4 of 5"):
         report.check(faithfulness=4)
-    with pytest.raises(rm.InvalidOptionError, match=r"write 0\.8 for 80 %"):
+    with pytest.raises(InvalidOptionError, match=r"write 0\.8 for 80 %"):
         report.check(faithfulness=80)
 
 

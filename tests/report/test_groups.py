@@ -15,6 +15,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.slices import slices_file
 from mlflow_ragmetrics.report.summary import repeated_questions
@@ -79,12 +80,12 @@ def test_unscored_rows_belong_to_no_group() -> None:
 def test_summarize_takes_a_name_for_each_score() -> None:
     figures = rm.summarize([0.1, 0.2, 0.8, 0.9, None], groups=["a", "a", "b", "b", "c"])
     assert (figures["n_groups"], figures["few_groups"]) == (2, 1)
-    with pytest.raises(rm.InvalidOptionError, match="groups: 1 names for 2 rows"):
+    with pytest.raises(InvalidOptionError, match="groups: 1 names for 2 rows"):
         rm.summarize([0.1, 0.2], groups=["a"])
 
 
 def test_a_gate_on_few_groups_says_so() -> None:
-    with pytest.raises(rm.GateError, match=r"m/ci_low is 0\.\d+ \(few groups\) and must be at least 1"):
+    with pytest.raises(GateError, match=r"m/ci_low is 0\.\d+ \(few groups\) and must be at least 1"):
         grouped(conversations(6)).check(**{"m/ci_low": 1.0})
 
 
@@ -125,9 +126,9 @@ def test_groups_come_from_the_suite_its_file_or_the_call(tmp_path: Path) -> None
 
 def test_groups_that_no_row_has_are_refused_before_scoring_and_warned_of_after() -> None:
     data = [{"id": "1", "answer": "Cats sleep."}]
-    with pytest.raises(rm.InvalidOptionError, match="no row has 'chat'"):
+    with pytest.raises(InvalidOptionError, match="no row has 'chat'"):
         SUITE.evaluate(data, groups="chat", progress=False)
-    with pytest.raises(rm.InvalidOptionError, match="must name a column"):
+    with pytest.raises(InvalidOptionError, match="must name a column"):
         SUITE.replace(groups=["a"])  # type: ignore[arg-type]
     late = SUITE.report(list(SUITE.score_samples([Sample(id="1", answer="Cats.")])), groups="chat")
     assert "groups" not in late.description
@@ -160,7 +161,7 @@ def test_slices_have_figures_marks_and_adjusted_tests() -> None:
     assert str(found.loc[("odd", "k"), "p_holm"]) == "<NA>"
     few = Report(rows[:8]).by("topic")
     assert set(few["mark"]) == {"few rows"}
-    with pytest.raises(rm.InvalidOptionError, match="by: no row has 'colour'"):
+    with pytest.raises(InvalidOptionError, match="by: no row has 'colour'"):
         Report(rows).by("colour")
 
 
@@ -186,7 +187,7 @@ def test_slices_are_in_the_run() -> None:
     records = json.loads(mlflow.artifacts.load_text(f"runs:/{run_id}/rag_slices.json"))
     assert [(each["by"], each["slice"], each["rows"]) for each in records] == [("topic", "a", 12), ("topic", "b", 12)]
     assert records[0]["mean"] == pytest.approx(report.by("topic")["mean"][0])
-    with pytest.raises(rm.InvalidOptionError, match="no row has 'tipoc'"):
+    with pytest.raises(InvalidOptionError, match="no row has 'tipoc'"):
         slices_file(report, ["tipoc"])
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Message, Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.sessions import Session, Turn, in_order, session_figures, session_score
 from tests.report.pages import carried
@@ -102,16 +102,16 @@ def test_rows_without_a_session_belong_to_none_and_a_name_may_be_given() -> None
     assert outcomes(found, by="talk") == {"x": "failed"}
     grouped = Report(found.rows, description={"groups": "talk"})
     assert outcomes(grouped) == {"x": "failed"}
-    with pytest.raises(rm.InvalidOptionError, match="'rouge' is not a metric here; there are faithfulness"):
+    with pytest.raises(InvalidOptionError, match="'rouge' is not a metric here; there are faithfulness"):
         found.sessions("rouge")
-    with pytest.raises(rm.InvalidOptionError, match="no row has 'chat'"):
+    with pytest.raises(InvalidOptionError, match="no row has 'chat'"):
         found.sessions("faithfulness", by="chat")
 
 
 def test_without_sessions_nothing_is_said() -> None:
     alone = Report([row(name, 1, Score(1.0)) for name in "ab"])  # each its own: no conversation
     assert not any("session" in name for name in alone.metrics)
-    with pytest.raises(rm.InvalidOptionError, match="name the column of the conversation"):
+    with pytest.raises(InvalidOptionError, match="name the column of the conversation"):
         alone.sessions("faithfulness")
 
 
@@ -152,7 +152,7 @@ def test_sessions_are_in_the_run_and_in_gates(mlflow_store: str) -> None:
     assert table["first_failure_id"].tolist() == [None, "b2"] or pd.isna(table["first_failure_id"][0])
     assert "1 of 2 have no turn that fails faithfulness" in mlflow.get_run(run_id).data.tags["mlflow.note.content"]
     found.check(**{"faithfulness/session_pass_rate": 0.5})
-    with pytest.raises(rm.GateError):
+    with pytest.raises(GateError):
         found.check(**{"faithfulness/session_pass_rate": 0.6})
     private = found.log(texts=False, dataset=False)
     artifacts = [each.path for each in mlflow.MlflowClient().list_artifacts(private)]

@@ -13,6 +13,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import GateError, InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.report import Report
 
 
@@ -66,9 +67,9 @@ def test_groups_widen_it_and_few_are_marked() -> None:
 
 def test_what_cannot_be_used_is_refused() -> None:
     report, labels = lenient(40, 10)
-    with pytest.raises(rm.InvalidOptionError, match="there are m"):
+    with pytest.raises(InvalidOptionError, match="there are m"):
         report.true_score("k", labels)
-    with pytest.raises(rm.InvalidDataError, match="no label belongs"):
+    with pytest.raises(InvalidDataError, match="no label belongs"):
         report.true_score("m", {"elsewhere": 1})
 
 
@@ -85,6 +86,6 @@ def test_gates_look_at_it() -> None:
     assert corrected.metrics["m/n_labelled"] == 80
     assert corrected.metrics["m/mean"] == report.metrics["m/mean"]
     corrected.check(**{"m/true_low": 0.4})
-    with pytest.raises(rm.GateError, match="m/true_mean"):
+    with pytest.raises(GateError, match="m/true_mean"):
         corrected.check(**{"m/true_mean": 0.68})
     report.check(m=0.68)  # what the judge would let pass

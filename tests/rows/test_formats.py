@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel
 
-import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows import read_samples
 
 QUESTION, ANSWER, REFERENCE = "How high is the tower?", "It is 330 metres high.", "330 metres."
@@ -315,7 +315,7 @@ def test_a_folder_of_hugging_face_is_read_by_its_arrow_files(tmp_path: Path) -> 
         file.write_table(table)
     check(tmp_path / "file.arrow", ALL)
     (tmp_path / "file.arrow").write_bytes(b"ARROW1 and nothing else")
-    with pytest.raises(rm.InvalidDataError, match="cannot be read as Arrow"):
+    with pytest.raises(InvalidDataError, match="cannot be read as Arrow"):
         list(read_samples(tmp_path / "file.arrow"))
 
 
@@ -329,9 +329,7 @@ def test_hugging_face_polars_ragas_and_deepeval_themselves() -> None:
         checked += 1
         if library == "datasets":
             check(module.Dataset.from_list([RAGAS]), ALL)
-            with pytest.raises(
-                rm.InvalidDataError, match=r"several data sets \('train'\); give one of them, as in data"
-            ):
+            with pytest.raises(InvalidDataError, match=r"several data sets \('train'\); give one of them, as in data"):
                 list(read_samples(module.DatasetDict(train=module.Dataset.from_list([RAGAS]))))
         if library == "polars":
             check(module.DataFrame([RAGAS]), ALL)
@@ -350,7 +348,7 @@ def test_hugging_face_polars_ragas_and_deepeval_themselves() -> None:
 
 
 def test_spans_without_their_root_are_refused() -> None:
-    with pytest.raises(rm.InvalidDataError, match="export whole traces"):
+    with pytest.raises(InvalidDataError, match="export whole traces"):
         list(read_samples([PHOENIX[1]]))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.groups import SESSION, results_groups, sample_groups, sample_slices, table_groups
 from mlflow_ragmetrics.rows.results import Results
 
@@ -27,10 +27,10 @@ def test_a_row_without_a_group_is_one_of_its_own_and_no_slice() -> None:
 
 
 def test_a_name_that_no_row_has_is_refused_with_those_that_are_there() -> None:
-    with pytest.raises(rm.InvalidOptionError, match="no row has 'chat'; there are id, question, topic") as raised:
+    with pytest.raises(InvalidOptionError, match="no row has 'chat'; there are id, question, topic") as raised:
         sample_groups([Sample(id="1", question="q", metadata={"topic": "a"})], "chat")
     assert raised.value.param == "groups"
-    with pytest.raises(rm.InvalidOptionError, match="by: no row has 'chat'"):
+    with pytest.raises(InvalidOptionError, match="by: no row has 'chat'"):
         sample_slices([Sample(id="1")], "chat")
 
 
@@ -39,7 +39,7 @@ def test_a_table_has_them_in_columns_and_in_metadata_as_json() -> None:
     assert table_groups(table, "c") == ["x", "y"]
     assert table_groups(table, "topic") == ["a", "a"]
     assert table_groups(table, ["n", "m"]) == ["n", "m"]
-    with pytest.raises(rm.InvalidOptionError, match="1 names for 2 rows"):
+    with pytest.raises(InvalidOptionError, match="1 names for 2 rows"):
         table_groups(table, ["n"])
 
 

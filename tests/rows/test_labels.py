@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.labels import as_number, labels_of
 from mlflow_ragmetrics.rows.results import results_of
 
@@ -48,7 +48,7 @@ def test_labels_come_from_files(tmp_path: Path, ending: str) -> None:
         frame.to_parquet(path)
     assert labels_of(path, RESULTS, "faithfulness", column="mine") == EXPECTED
     assert labels_of(str(path), RESULTS, "faithfulness", column="mine") == EXPECTED
-    with pytest.raises(rm.InvalidDataError, match="columns id and label"):
+    with pytest.raises(InvalidDataError, match="columns id and label"):
         labels_of(path, RESULTS, "faithfulness")
 
 
@@ -82,11 +82,11 @@ def test_words_and_numbers(label: Any, number: float | None) -> None:
 
 
 def test_what_means_nothing_is_refused() -> None:
-    with pytest.raises(rm.InvalidDataError, match="'perhaps'"):
+    with pytest.raises(InvalidDataError, match="'perhaps'"):
         as_number("perhaps")
-    with pytest.raises(rm.InvalidDataError, match="2 labels for 6 rows"):
+    with pytest.raises(InvalidDataError, match="2 labels for 6 rows"):
         labels_of([True, False], RESULTS, "faithfulness")
-    with pytest.raises(rm.InvalidDataError, match="no label belongs to a row"):
+    with pytest.raises(InvalidDataError, match="no label belongs to a row"):
         labels_of({"elsewhere": True}, RESULTS, "faithfulness")
-    with pytest.raises(rm.InvalidDataError, match="does not exist"):
+    with pytest.raises(InvalidDataError, match="does not exist"):
         labels_of(Path("nowhere.csv"), RESULTS, "faithfulness")

@@ -8,6 +8,7 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows.labels import feedback_labels, has_feedback
 
@@ -54,11 +55,11 @@ def test_feedback_of_one_other_name_is_meant_and_of_several_not() -> None:
     given(one, "thumbs", True)
     assert feedback_labels(mlflow.search_traces(), "faithfulness")[one] is True
     given(one, "style", False)
-    with pytest.raises(rm.InvalidDataError, match="thumbs, style"):
+    with pytest.raises(InvalidDataError, match="thumbs, style"):
         feedback_labels(mlflow.search_traces(), "faithfulness")
 
 
 def test_without_peoples_feedback_it_is_refused() -> None:
     given(trace(1), "faithfulness", True, MODEL)
-    with pytest.raises(rm.InvalidDataError, match="no feedback by people"):
+    with pytest.raises(InvalidDataError, match="no feedback by people"):
         feedback_labels(mlflow.search_traces(), "faithfulness")

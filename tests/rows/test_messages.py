@@ -10,6 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.messages import tool_chunks
 
 CALL = AIMessage("Let me look that up.", tool_calls=[{"name": "look_up", "args": {}, "id": "1"}])
@@ -43,7 +44,7 @@ def test_what_announces_a_tool_call_is_no_answer(messages: Any) -> None:
 
 @pytest.mark.parametrize("given", ["How tall?", [1, 2], None, {"question": "why"}])
 def test_what_is_no_conversation(given: Any) -> None:
-    with pytest.raises(rm.InvalidDataError, match="no messages"):
+    with pytest.raises(InvalidDataError, match="no messages"):
         rm.sample_from_messages(given)
 
 

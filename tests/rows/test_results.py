@@ -10,6 +10,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli.output import Output
 from mlflow_ragmetrics.core.score import Item
+from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows.results import latest_results, results_of, stored_rows, stored_samples
 from tests.comparison.reports import noisy, report_of
@@ -80,36 +81,36 @@ def test_the_latest_two_of_an_experiment_are_the_older_and_the_newer() -> None:
         assert [each.name for each in latest_results(text) or []] == ["second", "third"]
     assert [each.name for each in latest_results("latest three of support bot") or []] == ["first", "second", "third"]
     assert latest_results("second") is None
-    with pytest.raises(rm.InvalidDataError, match="3 evaluated runs, fewer than 9"):
+    with pytest.raises(InvalidDataError, match="3 evaluated runs, fewer than 9"):
         latest_results("latest 9 of support bot")
-    with pytest.raises(rm.InvalidDataError, match="no experiment 'nowhere'"):
+    with pytest.raises(InvalidDataError, match="no experiment 'nowhere'"):
         latest_results("latest two of experiment nowhere")
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(rm.InvalidDataError, match="'nobody' is neither a file of rows nor the id or name of a run"):
+    with pytest.raises(InvalidDataError, match="'nobody' is neither a file of rows nor the id or name of a run"):
         results_of("nobody")
-    with pytest.raises(rm.InvalidDataError, match="there is no run 0123456789abcdef"):
+    with pytest.raises(InvalidDataError, match="there is no run 0123456789abcdef"):
         results_of("0123456789abcdef" * 2)
-    with pytest.raises(rm.InvalidDataError, match="does not exist"):
+    with pytest.raises(InvalidDataError, match="does not exist"):
         results_of("gone.parquet")
-    with pytest.raises(rm.InvalidDataError, match="is a folder without a file of rows"):
+    with pytest.raises(InvalidDataError, match="is a folder without a file of rows"):
         results_of(tmp_path)
-    with pytest.raises(rm.InvalidDataError, match="dict is not an evaluation"):
+    with pytest.raises(InvalidDataError, match="dict is not an evaluation"):
         results_of({})  # type: ignore[arg-type]
 
 
 def test_a_name_that_several_runs_have_is_refused() -> None:
     for _ in range(2):
         example().log(run_name="twin")
-    with pytest.raises(rm.InvalidDataError, match="several runs are named 'twin'"):
+    with pytest.raises(InvalidDataError, match="several runs are named 'twin'"):
         results_of("twin")
 
 
 def test_a_run_that_was_not_evaluated_here_is_refused() -> None:
     with mlflow.start_run(run_name="plain") as run:
         mlflow.log_metric("loss", 1.0)
-    with pytest.raises(rm.InvalidDataError, match=r"plain .* has no rag_rows\.json"):
+    with pytest.raises(InvalidDataError, match=r"plain .* has no rag_rows\.json"):
         results_of(run.info.run_id)
 
 
@@ -117,7 +118,7 @@ def test_a_run_that_was_not_evaluated_here_is_refused() -> None:
 def test_a_file_without_scores_or_rows_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / ("rows.json" if text.startswith("{") else "rows.csv")
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(rm.InvalidDataError, match="rows"):
+    with pytest.raises(InvalidDataError, match="rows"):
         results_of(path)
 
 

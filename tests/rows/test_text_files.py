@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows import read_rows
 from mlflow_ragmetrics.rows.files import check_delimiter
 
@@ -77,7 +77,7 @@ def test_western_european_is_detected(tmp_path: Path, encoding: str) -> None:
 def test_too_little_text_to_detect_its_encoding_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes("answer\nrésumé\n".encode("latin-1"))
-    with pytest.raises(rm.InvalidDataError, match="is not UTF-8 text"):
+    with pytest.raises(InvalidDataError, match="is not UTF-8 text"):
         list(read_rows(path))
 
 
@@ -103,5 +103,5 @@ def test_delimiters(given: str | None, read_as: str | None) -> None:
 
 @pytest.mark.parametrize("given", ["", ";;", "a", '"', "\n", " "])
 def test_what_cannot_separate_cells_is_refused(given: str) -> None:
-    with pytest.raises(rm.InvalidOptionError, match="must be one character that separates cells"):
+    with pytest.raises(InvalidOptionError, match="must be one character that separates cells"):
         check_delimiter(given)

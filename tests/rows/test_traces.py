@@ -12,6 +12,7 @@ from mlflow.tracing.client import TracingClient
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.traces import record_of_trace
 
@@ -79,7 +80,7 @@ def test_feedback_is_written_back_once_a_run(suite: rm.Suite, traces: Any) -> No
 
 def test_rows_that_are_no_traces_have_no_place_for_feedback(suite: rm.Suite) -> None:
     report = suite.evaluate([{"answer": "a", "contexts": ["a"]}])
-    with pytest.raises(rm.InvalidOptionError, match="no row comes from one"):
+    with pytest.raises(InvalidOptionError, match="no row comes from one"):
         report.log(feedback=True)
 
 
@@ -190,7 +191,7 @@ def test_traces_without_a_retriever_do_not_say_what_was_retrieved(suite: rm.Suit
         root.set_outputs("So.")
     mlflow.flush_trace_async_logging()
     found = mlflow.search_traces(["0"], return_type="list")
-    with pytest.raises(rm.MissingFieldError, match="'contexts' and no row has it"):
+    with pytest.raises(MissingFieldError, match="'contexts' and no row has it"):
         rm.Suite(["faithfulness"]).evaluate(found, progress=False)
     (row,) = rm.Suite(["faithfulness", "coherence"]).stream(found)
     assert {key: score.status for key, score in row.scores.items()} == {"faithfulness": "skipped", "coherence": "ok"}

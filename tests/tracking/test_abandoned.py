@@ -13,6 +13,7 @@ import pytest
 from mlflow import MlflowClient
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.tracking.run import abandoned_runs, is_alive, mark_abandoned, target_run
 from mlflow_ragmetrics.tracking.writer import STATUS_TAG, WRITER_TAG, _own_name, this_process
 
@@ -101,5 +102,5 @@ def test_scores_go_onto_the_traces_that_rows_come_from_once() -> None:
     report.log(run_id=run_id, feedback=True)
     for span in spans:
         assert [each.name for each in mlflow.get_trace(span.trace_id).info.assessments] == ["rouge1_f1"]
-    with pytest.raises(rm.InvalidOptionError, match="no row comes from one"):
+    with pytest.raises(InvalidOptionError, match="no row comes from one"):
         rm.Suite(["rouge"]).evaluate([{"answer": "a", "reference": "b"}]).log(feedback=True)

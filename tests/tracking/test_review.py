@@ -12,6 +12,7 @@ from mlflow.entities import AssessmentSource
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
 from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.tracking.review import queue_for_review
 
 queues = pytest.importorskip("mlflow.genai.review_queues")
@@ -111,5 +112,5 @@ def test_where_there_are_no_queues_the_tags_say_what_waits(run_id: str, monkeypa
 def test_a_run_without_traces_is_said() -> None:
     rows = [{"id": "a", "question": "q", "answer": "a b", "contexts": ["a b"]}]
     run_id = rm.Suite([KEY]).evaluate(rows, progress=False).log(traces=False)
-    with pytest.raises(rm.InvalidDataError, match="no traces to be shown"):
+    with pytest.raises(InvalidDataError, match="no traces to be shown"):
         queue_for_review(run_id, KEY, rows_to_label(run_id, budget=1))

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.rows import digest
 
 SECRETS = ("zebraquestion", "zebraanswer", "zebrareference", "zebrapassage", "zebratopic", "zebraerror", "zebrahistory")
@@ -17,7 +18,7 @@ SECRETS = ("zebraquestion", "zebraanswer", "zebrareference", "zebrapassage", "ze
 
 @rm.metric
 def own_failing(answer: str) -> float:
-    raise rm.JudgeReplyError(f"the judge replied zebraerror to {answer}")
+    raise JudgeReplyError(f"the judge replied zebraerror to {answer}")
 
 
 def records() -> list[dict[str, object]]:

@@ -13,6 +13,7 @@ from typing_extensions import assert_type
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
+from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
 
 SUITE: list[str | rm.Metric] = ["faithfulness", rm.rouge(rouge_type="rougeL")]
@@ -87,4 +88,4 @@ class Own(rm.Judge):
     name = "own"
 
     def answer(self, questions: Sequence[rm.Question[Any]]) -> list[rm.Outcome]:
-        return [rm.JudgeError("off") for _ in questions]
+        return [JudgeError("off") for _ in questions]

@@ -146,7 +146,7 @@ def test_no_retriever_is_a_warning_and_no_vacuous_score() -> None:
 
 def test_no_retriever_is_an_error_for_a_metric_that_was_named() -> None:
     suite = rm.Suite(["faithfulness", "rouge"], judge=rm.ScriptedJudge(facts=[]))
-    with pytest.raises(rm.MissingFieldError, match=r"no answer came with any retrieval.*contexts=") as caught:
+    with pytest.raises(MissingFieldError, match=r"no answer came with any retrieval.*contexts=") as caught:
         evaluated(RunnableLambda(lambda question: question), suite)
     assert caught.value.report.metrics["rouge1_f1/n_scored"] == 10
 

@@ -19,7 +19,7 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.langchain import handler as handler_module
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
-from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
 
 QUESTIONS = ["question 1", "question 2", "question 3"]
 
@@ -282,7 +282,7 @@ def test_a_dead_judge_is_counted_and_named_once(caplog: pytest.LogCaptureFixture
 
         def answer(self, questions: Any) -> Any:
             Refusing.calls += 1
-            return [rm.JudgeError(f"refusing: 401, request {Refusing.calls}", code="refused") for _ in questions]
+            return [JudgeError(f"refusing: 401, request {Refusing.calls}", code="refused") for _ in questions]
 
     chain = RunnablePassthrough.assign(contexts=lambda _: ["It is red."], answer=lambda _: "It is red.")
     taken: list[Any] = []

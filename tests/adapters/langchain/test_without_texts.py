@@ -11,6 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import JudgeReplyError
 
 SECRETS = ("zebraquestion", "zebraanswer", "zebrapassage", "zebrareference", "zebratag", "zebraerror", "zebrahistory")
 CONFIG: dict[str, Any] = {
@@ -22,7 +23,7 @@ CONFIG: dict[str, Any] = {
 
 @rm.metric
 def own_failing(answer: str) -> float:
-    raise rm.JudgeReplyError(f"the judge replied zebraerror to {answer}")
+    raise JudgeReplyError(f"the judge replied zebraerror to {answer}")
 
 
 def answer(asked: Any) -> dict[str, Any]:

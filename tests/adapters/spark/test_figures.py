@@ -9,6 +9,7 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
 from mlflow_ragmetrics.statistics import bootstrap_interval
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
@@ -34,7 +35,7 @@ def test_figures_equal_those_of_a_report(frame: Any, preset: str) -> None:
 
 def test_gates_are_those_of_a_report(frame: Any) -> None:
     summary = summarize_spark(score_spark(frame, "white_paper"))
-    with pytest.raises(rm.GateError, match=r"faithfulness/mean is .* reaches 0.1, but 24 of 30 rows were measured"):
+    with pytest.raises(GateError, match=r"faithfulness/mean is .* reaches 0.1, but 24 of 30 rows were measured"):
         summary.check(faithfulness=0.1)
     summary.check(faithfulness=0.1, min_scored={"faithfulness": 0.8})
 
@@ -87,7 +88,7 @@ def test_intervals_over_groups_are_those_of_a_report(spark: Any, number: int) ->
     names = {"ci_low", "ci_high", "n_groups", "design_effect"} | ({"few_groups"} & expected.keys())
     assert {name: figures[f"m/{name}"] for name in names} == pytest.approx({name: expected[name] for name in names})
     assert all(figures[f"m/{name}"] == pytest.approx(expected[name], abs=1e-9) for name in names)
-    with pytest.raises(rm.InvalidOptionError, match="the frame has no column 'talk'"):
+    with pytest.raises(InvalidOptionError, match="the frame has no column 'talk'"):
         summarize_spark(frame, groups="talk")
 
 

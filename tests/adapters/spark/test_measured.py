@@ -8,6 +8,7 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import GateError, MissingFieldError
 from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
 from tests.test_measured import ROWS, STARVED_ROWS
@@ -28,7 +29,7 @@ def test_starved_rows_have_the_figures_and_marks_of_a_report(spark: Any, starve:
     summary = summarize_spark(score_spark(frame, "white_paper"))
     try:
         report = rm.Suite.preset("white_paper").evaluate(rows, progress=False)
-    except rm.MissingFieldError:
+    except MissingFieldError:
         assert not any(name.endswith("/mean") for name in summary.metrics)
         return
     # a frame keeps the columns of metrics whose field no row has, all skipped
@@ -50,7 +51,7 @@ def test_starved_rows_have_the_figures_and_marks_of_a_report(spark: Any, starve:
 def _gate(checked: Any, key: str) -> str:
     try:
         checked.check(**{key: 0.0})
-    except rm.GateError as error:
+    except GateError as error:
         return str(error)
     return ""
 
@@ -66,7 +67,7 @@ def test_a_judge_that_never_answered_is_said_in_the_run(spark: Any) -> None:
     assert summary.incomplete.startswith("no judge answered; ")
     assert summary.banner[0].startswith("Not complete: no judge answered")
     assert "6 of 6 rows failed (answer_relevance)" in summary.banner[1]
-    with pytest.raises(rm.GateError, match="not complete"):
+    with pytest.raises(GateError, match="not complete"):
         summary.check(answer_relevance=0.0)
     run = mlflow.get_run(log_spark(scored, ["answer_relevance"], **options))
     assert run.info.status == "FAILED"

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.metrics.rouge import rouge
 
 TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
@@ -129,7 +130,7 @@ def test_spellings_and_keys(options: dict[str, str], key: str) -> None:
     ],
 )
 def test_options_that_are_refused(options: dict[str, object], param: str) -> None:
-    with pytest.raises(rm.InvalidOptionError) as caught:
+    with pytest.raises(InvalidOptionError) as caught:
         rouge(**options)
     assert caught.value.param == param
     assert "rouge" in str(caught.value)
