@@ -336,11 +336,11 @@ class Suite:
 
         def evaluated(each: Callable[[Row], object] | None, *, stored: bool) -> Report:
             began = time.perf_counter()
-            engine = self._engine(selection, stored=stored)
             kept = _Kept(keep, each)
             interruption: _Interruption | None = None
             reserve = bytearray(_RESERVE)  # until it is written to it is an address and no memory
             with charged_to(Expenses()) as expenses, progress_of(progress, len(samples)) as bar:
+                engine = self._engine(selection, stored=stored)
                 try:
                     for row in engine.rows(samples):
                         kept.add(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable
 from functools import cache
@@ -10,7 +11,6 @@ from xml.etree import ElementTree
 
 import pytest
 from langchain_core.messages import BaseMessage
-from markupsafe import escape
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import GateError, JudgeError, MissingFieldError
@@ -169,8 +169,8 @@ def check_promise(preset: str, starved: rm.Report | None) -> None:
         assert marked or any(f"{key}/{mark}" in logged for mark in ("n_unclaimed", "n_unquoted")), key
     page, cell = starved.to_html(), starved._repr_html_()
     for line in (*starved.banner, *starved.warnings):
-        assert str(escape(line)) in page
-        assert line[:20].replace("'", "&#39;") in cell
+        assert html.escape(line) in page
+        assert html.escape(line[:20]) in cell
     assert (status_of(starved.incomplete) == COMPLETE) is (starved.incomplete is None)
 
 

@@ -181,6 +181,7 @@ def _lines(blocks: Sequence[Block], width: int | None, indent: int) -> Iterator[
             yield from [] if block.closed else [Text()]
             yield from _paragraph(block.title, width, indent)
             yield from [] if block.closed else _lines(block.blocks, width, indent + 4)
+            yield from [] if block.closed or not blocks[place + 1 :] else [Text()]
         else:
             yield Text()
             if isinstance(block, Heading):

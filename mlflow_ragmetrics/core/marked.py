@@ -158,9 +158,9 @@ def _marked(answer: str, claims: Sequence[Item]) -> Iterator[Styled]:
 
 
 def fault_lines(item: Item, chunks: Sequence[Chunk] = (), indent: int = 1) -> list[Line]:
-    """An item that counts against a score: verdict and text, why, and the judge's evidence.
+    """An item that counts against a score: verdict and text, why, and the nearest passage by the judge's evidence.
 
-    A claim without evidence has the sentence of ``chunks`` that shares most words with it in its place.
+    For a claim without evidence it is the sentence of ``chunks`` that shares most words with it.
     """
     verdict = str(item.verdict)
     named = item.reason if item.kind == "document" else verdict_name(verdict, item.against)
@@ -173,15 +173,15 @@ def fault_lines(item: Item, chunks: Sequence[Chunk] = (), indent: int = 1) -> li
     lines = [Line(said, _STYLES[verdict], indent)]
     if item.reason and item.kind != "document":
         lines.append(Line(f"why: {shorten(item.reason, _LONGEST)}", indent=indent + 1))
-    evidence = item.evidence
-    if not evidence and item.kind in ("claim", "sentence") and not item.against:
-        evidence = tuple(filter(None, [nearest_sentence(item.text, chunks)]))
-    for each in evidence:
-        place = f"passage {each.chunk}" if each.chunk else ""
-        place += f" ({shorten(each.id, 40)})" if each.id else ""
-        quote = f"“{shorten(each.quote, _LONGEST)}”" if each.quote else ""
-        nearest = "" if item.evidence else "nearest: "
-        lines.append(Line(nearest + ": ".join(filter(None, (place, quote))), indent=indent + 1))
+    nearest = next(iter(item.evidence), None)
+    if nearest is None and item.kind in ("claim", "sentence") and not item.against:
+        nearest = nearest_sentence(item.text, chunks)
+    if nearest is not None:
+        place = f"passage {nearest.chunk}" if nearest.chunk else ""
+        place += f" ({shorten(nearest.id, 40)})" if nearest.id else ""
+        quote = f"“{shorten(nearest.quote, _LONGEST)}”" if nearest.quote else ""
+        label = "" if verdict == "CONTRADICTED" else "nearest: "
+        lines.append(Line(label + ": ".join(filter(None, (place, quote))), indent=indent + 1))
     return lines
 
 

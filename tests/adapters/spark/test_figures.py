@@ -11,7 +11,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.spark import log_spark, score_spark, summarize_spark
-from mlflow_ragmetrics.statistics import bootstrap_interval
+from mlflow_ragmetrics.statistics.intervals import bootstrap_interval
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
 
 from .conftest import RECORDS
