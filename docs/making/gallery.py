@@ -19,7 +19,8 @@ def pages() -> dict[str, str]:
     base, change = (
         suite.evaluate(DATA / f"ragtruth_{name}.jsonl", progress=False) for name in ("gpt-4", "llama-2-13b")
     )
-    compared = replace(rm.compare(base, change, tolerance=0.02), name_a="base", name_b="change")
+    before = rm.compare(base, change, tolerance=0.02)
+    compared = replace(before, a=replace(before.a, name="base"), b=replace(before.b, name="change"))
     found = compared.to_markdown(["regressed"])
     said = (
         "What `ragmetrics compare base.parquet change.parquet --fail-on regressed --format markdown` prints for the "

@@ -19,7 +19,7 @@ from mlflow_ragmetrics.tracking.describe import (
     package_version,
     run_metrics_of,
 )
-from mlflow_ragmetrics.tracking.run import COMPLETE, WRITING, run_link, status_of, target_run
+from mlflow_ragmetrics.tracking.run import COMPLETE, WRITING, alone_in, run_link, status_of, target_run
 from mlflow_ragmetrics.tracking.tables import table_json, write_tables
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
 from mlflow_ragmetrics.tracking.writer import (
@@ -82,8 +82,8 @@ def log_report(
     from mlflow.entities import LoggedModelInput
 
     model = model_id or mlflow.get_active_model_id()
-    with target_run(run_id, run_name or _run_name(report, model)) as target:
-        writer, info = RunWriter(target), mlflow.get_run(target).info
+    with target_run(run_id, run_name or _run_name(report, model)) as target, alone_in(target) as info:
+        writer = RunWriter(target)
         begun = {"ragmetrics.version": package_version(), STATUS_TAG: WRITING, WRITER_TAG: this_process()}
         about_rows = description_of(report, data_digest, questions_digest)
         writer.params({**about_rows, **(params or {})}, begun)

@@ -26,7 +26,7 @@ def pause(*_, **__):
     time.sleep(60)
 if {stage!r} == "scoring":
     import mlflow_ragmetrics.suite as suite
-    suite.Suite.evaluate = pause
+    suite.Suite.evaluate_samples = pause
 else:
     import mlflow_ragmetrics.tracking.traces as traces
     traces.link_traces = pause

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import mlflow
@@ -40,13 +41,13 @@ def test_a_run_of_every_metric_compared_calibrated_and_corrected() -> None:
     older = suite.evaluate(DATA / "ragtruth_llama-2-13b.jsonl", progress=False)
     few = rows_to_label(older, key="faithfulness", budget=30)
     truth = dict(zip(older.table["id"], older.table["human_supported"], strict=True))
-    labelled = older.with_true_score("faithfulness", few.assign(label=few["id"].map(truth)))
-    first = labelled.log()
+    true_score = older.true_score("faithfulness", few.assign(label=few["id"].map(truth)))
+    first = replace(older, figures=true_score.metrics).log()
     second = suite.evaluate(DATA / "ragtruth_gpt-4.jsonl", progress=False).log()
     rm.compare(first, second).log()
     rm.calibrate(older, "human_supported", key="faithfulness").log(first)
     diagnosed = rm.Suite.preset("diagnose").evaluate(DATA / "ragtruth_gpt-4.jsonl", progress=False)
-    explained(diagnosed.with_slices("system").log())
+    explained(diagnosed.log())
     rows = pd.read_json(DATA / "ragtruth_gpt-4.jsonl", lines=True).head(5)
     explained(rm.stress(["faithfulness"], rows, progress=False).log())
     explained(first)

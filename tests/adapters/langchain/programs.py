@@ -300,11 +300,6 @@ def all_in_one_function_with_contexts() -> Any:
     return all_in_one_function()
 
 
-@program([C], options={"contexts": lambda outputs, inputs, retrievals, returned: retrievals[0][2:]})
-def contexts_chosen_among_the_retrievals() -> Any:
-    return lcel()
-
-
 @program([A, B, C], retrieved="abc")
 def two_retrievers_side_by_side() -> Any:
     found = RunnableParallel(near=Shelf(documents=[A, B]), far=Shelf(documents=[C]), question=RunnablePassthrough())

@@ -139,7 +139,7 @@ def test_preloaded_workers_that_are_told_to_end_lose_nothing(tmp_path: Path) -> 
                 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
                 for n in range({requests}):
                     chain.invoke(f"worker {{worker}} {{n}}", {{"callbacks": [handler]}})
-                    print(f"worker {{worker}} {{n}}", flush=True)
+                    os.write(1, f"worker {{worker}} {{n}}\\n".encode())
                     time.sleep(0.005)
                 sys.exit(0)
             workers.append(pid)
