@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Union
 
@@ -102,30 +101,6 @@ class VarianceParts:
 
     rows: float
     repeats: float
-
-
-@dataclass(frozen=True)
-class Plan:
-    """``rows``, each scored ``repeats`` times, with which the difference is seen, and what they ``cost``."""
-
-    rows: int
-    repeats: int
-    cost: float
-
-
-def plans(
-    parts: VarianceParts, difference: float, *, score_cost: float = 1.0, repeats: Sequence[int] = (1, 2, 3, 5, 10)
-) -> list[Plan]:
-    """What each number of repeats asks for, the cheapest first; of equal cost the fewest repeats.
-
-    ``parts`` are those of the paired differences, ``difference`` is what must be seen, ``score_cost`` the cost of one
-    score in any unit.
-    """
-    found = []
-    for number in repeats:
-        rows = rows_needed(math.sqrt(parts.rows + parts.repeats / number), difference)
-        found.append(Plan(rows, number, rows * number * score_cost))
-    return sorted(found, key=lambda plan: (plan.cost, plan.repeats))
 
 
 def variance_parts(scores: Matrix) -> Union[VarianceParts, None]:

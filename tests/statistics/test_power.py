@@ -8,11 +8,9 @@ from scipy.stats import ttest_1samp
 
 from mlflow_ragmetrics.statistics.intervals import bootstrap_interval
 from mlflow_ragmetrics.statistics.power import (
-    Plan,
     VarianceParts,
     about,
     crossed_interval,
-    plans,
     power_of,
     rows_needed,
     smallest_difference,
@@ -72,17 +70,6 @@ def test_too_few_say_nothing_and_equal_differences_all() -> None:
     equal = power_of(np.full((9, 1), 0.1))[0]
     assert equal is not None
     assert (equal.deviation, equal.design_effect, equal.smallest, equal.rows_needed(0.1)) == (0, 1, 0, 6)
-
-
-def test_rows_buy_more_where_rows_differ() -> None:
-    rows_differ = VarianceParts(rows=0.09, repeats=0.01)
-    assert plans(rows_differ, 0.05)[0].repeats == 1
-    repeats_differ = VarianceParts(rows=0.0001, repeats=0.09)
-    rows = rows_needed(np.sqrt(0.0001 + 0.09 / 2), 0.05)
-    found = plans(repeats_differ, 0.05, repeats=(2, 4), score_cost=0.5)
-    assert {plan.repeats for plan in found} == {2, 4}
-    assert Plan(rows, 2, rows * 1.0) in found
-    assert found[0].cost <= found[1].cost
 
 
 @given(st.integers(0, 10**7))

@@ -146,7 +146,12 @@ class ModelClient:
         config: dict[str, Any] = {"callbacks": [FurtherRequests(begin_another)]}
         if not self._trace:
             config["run_name"] = "ragmetrics judge"
-        call = partial(self._invoke, model, manner, list(messages), config, sent)
+
+        def call() -> Any:
+            if manner.sync:
+                return model.invoke(list(messages), config=config, **sent)
+            return _awaited(model.ainvoke(list(messages), config=config, **sent))
+
         try:
             context = None if self._trace else untraced_context()
             return read_reply(run_in_thread(call, self._timeout, context), keys)
@@ -157,18 +162,6 @@ class ModelClient:
             if ended is None:
                 raise
             return ended
-
-    @staticmethod
-    def _invoke(
-        model: Any,
-        manner: Manner,
-        messages: list[ChatMessage],
-        config: Mapping[str, Any],
-        arguments: Mapping[str, Any],
-    ) -> Any:
-        if manner.sync:
-            return model.invoke(messages, config=config, **arguments)
-        return _awaited(model.ainvoke(messages, config=config, **arguments))
 
     def _model_for(self, manner: Manner, schema: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
         key = (to_json(schema) if manner.structured else b"", manner, *settings.items())

@@ -7,8 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import tenacity
 
@@ -72,10 +71,6 @@ class Retry:
 
     def run(self, action: Callable[[], T], *, before_retry: Callable[[BaseException, float], None]) -> T:
         """Do ``action`` until it succeeds or no attempt is left; raises its last error."""
-        try:
-            return action()
-        except Exception as error:
-            attempts = iter([partial(_fail, error)])  # the first one, which tenacity is told of only where it failed
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.options.attempts),
             retry=tenacity.retry_if_exception(self.worth_it),
@@ -84,15 +79,11 @@ class Retry:
             sleep=self._sleep,
             reraise=True,
         )
-        return retrying(lambda: next(attempts, action)())
+        return retrying(action)
 
     def _sleep(self, seconds: float) -> None:
         if self.sleep(seconds):
             raise JudgeError("the run was ended before the judge answered", code="interrupted")
-
-
-def _fail(error: Exception) -> Any:
-    raise error
 
 
 def _error_in(state: tenacity.RetryCallState) -> BaseException:
