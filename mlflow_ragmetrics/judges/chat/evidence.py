@@ -16,7 +16,6 @@ from mlflow_ragmetrics.core.question import (
     passages_digest,
 )
 from mlflow_ragmetrics.core.score import passes
-from mlflow_ragmetrics.judges.chat.message import Block, Doubt, Incomplete, Part
 from mlflow_ragmetrics.judges.chat.reply import (
     Problem,
     array_of,
@@ -27,6 +26,7 @@ from mlflow_ragmetrics.judges.chat.reply import (
     passage_quotes,
     text_in,
 )
+from mlflow_ragmetrics.judges.chat.tasks import Block, Doubt, Incomplete, Part
 from mlflow_ragmetrics.text.sentences import asserts, statements
 from mlflow_ragmetrics.text.terms import terms
 

@@ -11,6 +11,12 @@ from typing import Any
 
 from mlflow_ragmetrics.text.terms import has_content, normalize
 
+
+def tokens_in(text: str) -> int:
+    """The tokens of a text, estimated as a quarter of its characters, rounded up."""
+    return -(-len(text) // 4)
+
+
 _DECODER = json.JSONDecoder(strict=False)
 _CUT = {"length", "max_tokens", "max_output_tokens", "model_length"}
 _FILTERED = {"content_filter", "refusal", "safety", "recitation", "prohibited_content", "blocklist"}
