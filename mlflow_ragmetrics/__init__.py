@@ -53,7 +53,7 @@ _HOMES = {
     "calibration.stress": ("Stress", "stress"),
     "scoring": ("evaluate", "score"),
     "suite": ("Suite",),
-    "metrics.answer_states": ("is_indistinct",),
+    "text.non_answers": ("is_indistinct",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

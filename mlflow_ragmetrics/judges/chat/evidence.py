@@ -6,15 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
-from mlflow_ragmetrics.core.question import (
-    Claims,
-    Extraction,
-    Finding,
-    Related,
-    RelatedChunks,
-    Verify,
-    passages_digest,
-)
+from mlflow_ragmetrics.core.question import Claims, Extraction, Finding, Related, RelatedChunks, Verify, passages_digest
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.judges.chat.reply import (
     Problem,
@@ -27,7 +19,8 @@ from mlflow_ragmetrics.judges.chat.reply import (
     text_in,
 )
 from mlflow_ragmetrics.judges.chat.tasks import Block, Doubt, Incomplete, Part
-from mlflow_ragmetrics.text.sentences import asserts, statements
+from mlflow_ragmetrics.text.non_answers import asserts
+from mlflow_ragmetrics.text.sentences import statements
 from mlflow_ragmetrics.text.terms import terms
 
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from mlflow_ragmetrics.text.terms import has_content, normalize
+from mlflow_ragmetrics.text.sentences import has_content, normalize
 
 
 def tokens_in(text: str) -> int:
