@@ -39,11 +39,11 @@ from mlflow_ragmetrics.core.question import Steps as Steps
 from mlflow_ragmetrics.core.question import Verify as Verify
 from mlflow_ragmetrics.core.question import ask as ask
 from mlflow_ragmetrics.core.question import together as together
-from mlflow_ragmetrics.core.sample import Chunk as Chunk
-from mlflow_ragmetrics.core.sample import Message as Message
-from mlflow_ragmetrics.core.sample import Sample as Sample
+from mlflow_ragmetrics.core.score import Chunk as Chunk
 from mlflow_ragmetrics.core.score import Evidence as Evidence
 from mlflow_ragmetrics.core.score import Item as Item
+from mlflow_ragmetrics.core.score import Message as Message
+from mlflow_ragmetrics.core.score import Sample as Sample
 from mlflow_ragmetrics.core.score import Score as Score
 from mlflow_ragmetrics.engine.program import Row as Row
 from mlflow_ragmetrics.errors import RagMetricsError as RagMetricsError

@@ -12,8 +12,7 @@ from mlflow_ragmetrics.core.document import Heading, Line, Table, number, to_tex
 from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Steps, Verify, ask
-from mlflow_ragmetrics.core.sample import Message, Sample
-from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.score import Item, Message, Sample, Score
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.metrics.claims import has_context, read_findings, verified_claims
 from mlflow_ragmetrics.report.report import Report

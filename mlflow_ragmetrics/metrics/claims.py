@@ -10,8 +10,7 @@ from itertools import repeat
 from typing import Any, Literal, get_args
 
 from mlflow_ragmetrics.core.question import Against, Claims, Extraction, Finding, Role, Steps, Verify, ask, together
-from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Evidence, Item, Score, Verdict
+from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict
 from mlflow_ragmetrics.errors import MissingFieldError
 from mlflow_ragmetrics.text.messages import Text, say
 

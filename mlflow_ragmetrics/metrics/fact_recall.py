@@ -9,8 +9,7 @@ from pydantic import BaseModel
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Role, Steps
-from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Message, Score
 from mlflow_ragmetrics.metrics.claims import (
     NoContext,
     Verified,

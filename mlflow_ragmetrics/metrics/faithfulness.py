@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps, Tone, ask
-from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.score import Item, Message, Score
 from mlflow_ragmetrics.metrics.claims import (
     NoContext,
     Verified,

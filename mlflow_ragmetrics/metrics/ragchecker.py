@@ -9,8 +9,7 @@ from typing import Any
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Against, Finding, Role, Steps, together
-from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score
 from mlflow_ragmetrics.metrics.claims import (
     Verified,
     Warnings,

@@ -9,8 +9,7 @@ from typing import Any, Literal
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Steps, Sufficiency, ask
-from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Evidence, Item, Score, Verdict, passes
+from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError, MissingFieldError
 from mlflow_ragmetrics.metrics.claims import has_context
 from mlflow_ragmetrics.metrics.replies import Reply, reply_kind

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.question import Extraction, Finding, Outcome, Question
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat import grades, pieces
 from mlflow_ragmetrics.judges.chat.capabilities import ChatMessage

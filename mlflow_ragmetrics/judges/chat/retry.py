@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import tenacity
 
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.engine.threads import pause
 from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.options import RetryOptions
