@@ -30,11 +30,10 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
 from mlflow_ragmetrics.tracking.outbox import Home, Lines, Outbox, Waiting
-from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
+from mlflow_ragmetrics.tracking.run import COMPLETE, after_fork, status_of
 from mlflow_ragmetrics.tracking.tables import table_rows
 from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, WRITER_TAG, RunWriter, explained, this_process
 

@@ -9,7 +9,8 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.judge import Embedding
 from mlflow_ragmetrics.core.question import Claims, Embed, Question
 from mlflow_ragmetrics.engine import questions
-from mlflow_ragmetrics.engine.questions import Embedder, Expenses, JudgeSession, answer_call, charged_to
+from mlflow_ragmetrics.engine.engine import Embedder, JudgeSession, answer_call
+from mlflow_ragmetrics.engine.program import Expenses, charged_to
 from mlflow_ragmetrics.errors import JudgeError
 
 
