@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.safe_text import plain
 from mlflow_ragmetrics.core.score import UNSUPPORTED, VERDICTS, Item, Kind, Score, Verdict
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in
-from mlflow_ragmetrics.report.diagnosis import count_causes
+from mlflow_ragmetrics.report.marks import count_causes
 from mlflow_ragmetrics.text.messages import render as say_in
 from mlflow_ragmetrics.text.messages import say
 

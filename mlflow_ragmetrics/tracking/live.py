@@ -34,8 +34,16 @@ from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
 from mlflow_ragmetrics.tracking.outbox import Home, Lines, Outbox, Waiting
 from mlflow_ragmetrics.tracking.run import COMPLETE, after_fork, status_of
-from mlflow_ragmetrics.tracking.tables import table_rows
-from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, WRITER_TAG, RunWriter, explained, this_process
+from mlflow_ragmetrics.tracking.writer import (
+    CLAIMS,
+    ROWS,
+    STATUS_TAG,
+    WRITER_TAG,
+    RunWriter,
+    explained,
+    table_rows,
+    this_process,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
