@@ -28,12 +28,12 @@ from pydantic import TypeAdapter, ValidationError
 from mlflow_ragmetrics.core.safe_text import as_json, for_log
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
+from mlflow_ragmetrics.engine.threads import ThreadTask, after_fork, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
 from mlflow_ragmetrics.tracking.outbox import Home, Lines, Outbox, Waiting
-from mlflow_ragmetrics.tracking.run import COMPLETE, after_fork, status_of
+from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
     ROWS,

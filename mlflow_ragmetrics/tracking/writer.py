@@ -372,3 +372,16 @@ def storable(frame: pd.DataFrame) -> pd.DataFrame:
 def _cells(column: pd.Series[Any]) -> list[Any]:
     cells: list[Any] = column.astype(object).where(column.notna(), None).tolist()
     return cells
+
+
+def is_alive(process: str) -> bool:
+    """Whether a process of this machine is there: its number, and when it began, as ``this_process`` gives them."""
+    number, _, began = process.partition(" ")
+    try:
+        os.kill(int(number), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    # a number is given to another process after a while
+    return not began or this_process(int(number)).partition(" ")[2] in (f"{number} {began}", f"{number} ")
