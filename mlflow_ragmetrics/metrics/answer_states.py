@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Union
 
+from mlflow_ragmetrics.core.sample import Sample
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import MissingFieldError
+from mlflow_ragmetrics.text.declining import is_error_text
 from mlflow_ragmetrics.text.messages import Text, say
 from mlflow_ragmetrics.text.non_answers import is_non_answer
 from mlflow_ragmetrics.text.sentences import statements
@@ -36,22 +38,31 @@ class States:
 
 
 def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
-    """Whether ``text`` gives no answer: missing, blank, without a letter or digit, or nothing but non-answers.
+    """Whether ``text`` gives no answer: missing, blank, without a letter or digit, an error text, or only non-answers.
 
-    Every sentence must be a non-answer as a whole (English and Russian families; see the phrases here); a hedge
-    followed by content is distinct. ``extra`` are further phrases that count as non-answers. Source: the "RAG
-    Answer Evaluation Framework" white paper, "confused" answers.
+    An error text is that of an API or a program ("Error code: 429 …"). Otherwise every sentence must be a non-answer as
+    a whole, in one of ten languages; a hedge followed by content is distinct. ``extra`` are further phrases that count
+    as non-answers. Source: the "RAG Answer Evaluation Framework" white paper, "confused" answers.
 
     >>> [is_indistinct(text) for text in ("(I don't know. No idea.)", "I'm not sure. It is Paris.", "no")]
     [True, False, False]
     """
     phrases = tuple(extra)
-    return text is None or all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in statements(text))
+    return (
+        text is None
+        or is_error_text(text)
+        or all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in statements(text))
+    )
 
 
 def states_of(answer: str | None, reference: str | None, indistinct: Indistinct = "rules") -> States:
     """The states of both texts; ``indistinct`` is the metric's option of that name."""
     return States(_state(answer, indistinct), _state(reference, indistinct))
+
+
+def has_non_answer(sample: Sample) -> bool:
+    """Whether the sample's answer is blank, a non-answer or an error text; a missing answer is none of these."""
+    return sample.answer is not None and _indistinct_by_rules(sample.answer)
 
 
 _indistinct_by_rules = lru_cache(maxsize=256)(is_indistinct)  # five metrics look at the same two texts

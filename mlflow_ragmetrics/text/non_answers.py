@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from mlflow_ragmetrics.text.declining import declines
 from mlflow_ragmetrics.text.words import word_set
 
 _LONGEST_TOPIC = 20
@@ -126,6 +127,8 @@ def is_courtesy(sentence: str) -> bool:
 def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:
     """Whether the sentence as a whole gives no answer; ``extra`` are further phrases, in any case.
 
+    The phrases are English and Russian; ``declining`` has rules for eight more languages.
+
     Brackets, quotes and closing punctuation are ignored, as are typographic apostrophes and ``ё``.
     """
     tokens = _tokens(sentence)
@@ -141,8 +144,8 @@ def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:
         elif tokens[place] in _FILLERS:
             place += 1
         else:
-            return False
-    return found
+            return declines(sentence)
+    return found or declines(sentence)
 
 
 def _phrase_at(
