@@ -17,15 +17,12 @@ from mlflow.genai.scorers import Scorer
 from mlflow.tracing.constant import TraceMetadataKey
 from pydantic import BaseModel, PrivateAttr
 
-from mlflow_ragmetrics.core.json_text import as_json
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Better, Score, passes
-from mlflow_ragmetrics.core.secrets import for_log
+from mlflow_ragmetrics.core.safe_text import as_json, for_log
+from mlflow_ragmetrics.core.score import Better, Sample, Score, passes
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
-from mlflow_ragmetrics.metrics.answer_states import has_non_answer
 from mlflow_ragmetrics.registry import MetricLike, metric_of
 from mlflow_ragmetrics.report.diagnosis import diagnoses_of
 from mlflow_ragmetrics.report.report import Report
@@ -36,6 +33,7 @@ from mlflow_ragmetrics.rows.messages import mapping_of
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.traces import failure_of, record_of_trace, retrieved_documents, session_of
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import diagnosis_feedback, feedback_of
 from mlflow_ragmetrics.tracking.writer import RunWriter, explained
@@ -297,7 +295,7 @@ class _SharedRows:
         """Count in the run what its means, which are MLflow's, leave out or take though not measured, and causes."""
         run_id = (trace.info.trace_metadata or {}).get(TraceMetadataKey.SOURCE_RUN)
         marks = [f"{key}/{mark}" for key, score in row.scores.items() for mark in score.marks]
-        marks += ["n_non_answers"] if has_non_answer(row.sample) else []
+        marks += ["n_non_answers"] if gives_no_answer(row.sample.answer) else []
         if has_diagnoses(row.scores):
             marks += [cause_figure(each.cause) for each in diagnoses_of([row.scores])]
         if not run_id or not marks:

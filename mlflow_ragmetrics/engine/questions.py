@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
 from mlflow_ragmetrics.core.question import Embed, Outcome, Question
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.engine.program import Job, Run
 from mlflow_ragmetrics.errors import JudgeError
 

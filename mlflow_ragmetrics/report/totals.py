@@ -12,13 +12,13 @@ import numpy as np
 
 from mlflow_ragmetrics.core.score import DOUBTS, Better, Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.metrics.answer_states import has_non_answer
 from mlflow_ragmetrics.metrics.documents import RetrievalCounts
 from mlflow_ragmetrics.report.marks import Failures, Ranking
 from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_intervals
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
 from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
 TOLERATED = 0.05
 """The share of failed rows up to which an evaluation is complete."""
@@ -47,7 +47,7 @@ class Totals:
     def add(self, row: Row) -> None:
         """Take one more row."""
         self.failures.add(row)
-        self.non_answers += has_non_answer(row.sample)
+        self.non_answers += gives_no_answer(row.sample.answer)
         self.add_scores(row.scores)
 
     def add_scores(self, scores: Mapping[str, Score]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from mlflow_ragmetrics.text.words import word_set
+from mlflow_ragmetrics.text.sentences import word_set
 
 _SORRY = (
     r"\W*(?:(?:i['’]?m |i am |we(?:['’]re| are) )?(?:very |so )?(?:sorry|afraid)\W+(?:but )?|o+ps\W+|uh-oh\W+|"

@@ -25,14 +25,13 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
 
-from mlflow_ragmetrics.core.json_text import as_json
+from mlflow_ragmetrics.core.safe_text import as_json, for_log
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.secrets import for_log
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.forks import after_fork
-from mlflow_ragmetrics.metrics.answer_states import has_non_answer
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
 from mlflow_ragmetrics.tracking.outbox import Home, Lines, Outbox, Waiting
@@ -127,7 +126,7 @@ class LiveFigures:
 
         found: dict[str, float] = {}
         self._marks.update([] if cause is None else [cause_figure(cause)])
-        self._marks["n_non_answers"] += has_non_answer(row.sample)
+        self._marks["n_non_answers"] += gives_no_answer(row.sample.answer)
         for key, score in row.scores.items():
             self._marks.update(f"{key}/{mark}" for mark in score.marks)
             if score.measurement is not None:

@@ -137,9 +137,7 @@ def test_never_nan_and_a_skipped_score_says_why(suite: rm.Suite) -> None:
     result = evaluate(data, [rm.scorer(suite)])
     skipped = assessments(result)["rouge1_f1"][:2]
     assert [feedback.value for feedback in skipped] == [None, None]
-    assert all(
-        feedback.rationale.startswith("not measured: no reference. rouge needs") for feedback in skipped
-    )
+    assert all(feedback.rationale.startswith("not measured: no reference. rouge needs") for feedback in skipped)
     assert result.metrics["rouge1_f1/mean"] == pytest.approx(1 / 3)
     assert len(mlflow.search_traces(run_id=result.run_id)) == 3
 
