@@ -18,11 +18,10 @@ from mlflow.models import EvaluationMetric
 from mlflow_ragmetrics.adapters.mlflow_retrieval import with_traced_contexts
 from mlflow_ragmetrics.core.safe_text import plain_text
 from mlflow_ragmetrics.core.score import Better, Sample, Score
-from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.engine.questions import Expenses, charged_to
+from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows import read_samples
-from mlflow_ragmetrics.rows.fields import RECORD_NAMES
+from mlflow_ragmetrics.rows.record import RECORD_NAMES
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.tracking.describe import run_metrics_of

@@ -30,12 +30,11 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
 from mlflow_ragmetrics.tracking.outbox import Home, Lines, Outbox, Waiting
-from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
+from mlflow_ragmetrics.tracking.run import COMPLETE, after_fork, status_of
 from mlflow_ragmetrics.tracking.tables import table_rows
 from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, WRITER_TAG, RunWriter, explained, this_process
 
@@ -115,7 +114,9 @@ class LiveFigures:
                 elif column.endswith("_status") and value in ("error", "skipped"):
                     self._marks[f"{column.removesuffix('_status')}/n_{value}"] += 1
 
-    def add(self, row: Row, time_ms: int, cause: str | None = None) -> list[Metric]:
+    def add(
+        self, scores: Mapping[str, Score], time_ms: int, cause: str | None = None, is_non_answer: bool = False
+    ) -> list[Metric]:
         """The metrics of the next answer: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
 
         ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` and the like (``Score.marks``) count the answers so far
@@ -126,8 +127,8 @@ class LiveFigures:
 
         found: dict[str, float] = {}
         self._marks.update([] if cause is None else [cause_figure(cause)])
-        self._marks["n_non_answers"] += gives_no_answer(row.sample.answer)
-        for key, score in row.scores.items():
+        self._marks["n_non_answers"] += is_non_answer
+        for key, score in scores.items():
             self._marks.update(f"{key}/{mark}" for mark in score.marks)
             if score.measurement is not None:
                 self._add(key, score.measurement)
@@ -293,7 +294,7 @@ class LiveRun:
         figures = LiveFigures(self._outbox.run(self._number, "figures"))
         points: list[Metric] = []
         for (each, row), cause in zip(found, causes, strict=True):
-            points += figures.add(row, each.content["time_ms"], cause)
+            points += figures.add(row.scores, each.content["time_ms"], cause, gives_no_answer(row.sample.answer))
         writer.metrics(points)
         named = zip((ROWS, CLAIMS), frames, strict=True)
         lines = [Lines(name, list(frame.columns), table_rows(frame)) for name, frame in named]

@@ -6,21 +6,22 @@ A run whose process was killed stays half written: it is found, told from those 
 from __future__ import annotations
 
 import gc
+import inspect
 import logging
 import os
 import platform
 import threading
 import time
+import weakref
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from traceback import clear_frames
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from mlflow_ragmetrics.core.safe_text import plain_text, redact
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.tracking.traces import RUN_TYPE, remove_traces
 from mlflow_ragmetrics.tracking.writer import (
     LONGEST_TAG,
@@ -36,6 +37,27 @@ from mlflow_ragmetrics.tracking.writer import (
 
 if TYPE_CHECKING:
     from mlflow.entities import Run, RunInfo
+
+
+Action = TypeVar("Action", bound=Callable[[], object])
+_ACTIONS: list[Callable[[], Callable[[], object] | None]] = []
+
+
+def after_fork(action: Action) -> Action:
+    """Call ``action`` in each process forked from this one; a method, as long as its object lives."""
+    _ACTIONS[:] = [find for find in _ACTIONS if find() is not None]
+    _ACTIONS.append(weakref.WeakMethod(action) if inspect.ismethod(action) else lambda: action)
+    return action
+
+
+def _begin_child() -> None:
+    for action in [find() for find in _ACTIONS]:
+        if action is not None:
+            action()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_child)
 
 _logger = logging.getLogger(__name__)
 
