@@ -142,10 +142,6 @@ class Selection:
         """The same without the metrics of these keys."""
         return replace(self, metrics=tuple(metric for metric in self.metrics if metric.key not in keys))
 
-    def settled(self) -> Selection:
-        """The same with ``no_context`` given for every metric: contexts that are missing count as nothing retrieved."""
-        return replace(self, metrics=tuple(map(_settled, self.metrics)))
-
     def check_models(self, names: Sequence[str]) -> None:
         """``InvalidOptionError`` for a metric whose ``models`` names none of the configured ones."""
         for metric in self.metrics:
@@ -165,11 +161,6 @@ class Selection:
             "weights": {each.key: dict(each.weights) for each in self.composites},
             "thresholds": thresholds,
         }
-
-
-def _settled(metric: Metric) -> Metric:
-    rule = getattr(metric.options, "no_context", None)
-    return metric if rule is None or "no_context" in metric.given else metric(no_context=rule)
 
 
 def select(

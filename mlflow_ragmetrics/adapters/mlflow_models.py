@@ -147,10 +147,14 @@ def _metric(shared: _SharedEvaluation, key: str, names: list[str], better: Bette
 def _metric_value(report: Report, key: str) -> MetricValue:
     scores = [row.scores.get(key) or _LEFT_OUT for row in report.rows]
     return MetricValue(
-        scores=[score.value for score in scores],  # type: ignore[arg-type]  # None is what MLflow stores as null
-        justifications=[plain_text(score.error or score.reason) for score in scores],
+        scores=[score.measurement for score in scores],  # type: ignore[arg-type]  # MLflow stores None as null
+        justifications=[plain_text(score.reason if score.measured else _unmeasured(score)) for score in scores],
         aggregate_results=_figures(report, key),
     )
+
+
+def _unmeasured(score: Score) -> str:
+    return score.error or f"not measured: {score.cause}"
 
 
 def _figures(report: Report, key: str) -> dict[str, float]:

@@ -19,7 +19,7 @@ from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate
 from mlflow_ragmetrics.core.question import Outcome, Question, Steps, together
 from mlflow_ragmetrics.core.safe_text import redact
-from mlflow_ragmetrics.core.score import Sample, Score
+from mlflow_ragmetrics.core.score import BY_RULE, Sample, Score
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.text.messages import say
 
@@ -258,7 +258,8 @@ def _only(run: Run) -> Score:
 
 def _unscored(error: Exception) -> Score:
     if isinstance(error, MissingFieldError):
-        return Score(status="skipped", reason=str(error))
+        cause = {} if error.field is None else {"unmeasured": say("unmeasured.missing", field=error.field)}
+        return Score(status="skipped", reason=str(error), details=cause)
     said = str(error) if isinstance(error, RagMetricsError) else redact(str(error))
     code = error.code if isinstance(error, JudgeError) else None
     warnings = ((f"judge_{code}", said),) if code else ()
@@ -284,6 +285,8 @@ def merge_judges(
     if not scores:
         raise _failure(failures, several)
     voted = {name: score.value for name, score in scores.items() if score.value is not None}
+    measured = {name: value for name, value in voted.items() if scores[name].details.get("rule") not in BY_RULE}
+    voted = measured or voted  # a judge that found no claims has no vote if another one did
     if not voted:
         return next(iter(scores.values())).changed(duration_ms=duration_ms)
     first = scores[next(iter(voted))]

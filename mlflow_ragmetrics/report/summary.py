@@ -24,10 +24,15 @@ from mlflow_ragmetrics.statistics.groups import FEW_GROUPS, Grouping, describe_g
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_intervals
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
 from mlflow_ragmetrics.statistics.significance import holm, welch_tests
+from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
 if TYPE_CHECKING:
     import pandas as pd
 
+
+TOLERATED = 0.05
+"""The share of failed rows up to which an evaluation is complete."""
 
 _DOUBTS = frozenset(DOUBTS.values())
 _STATUS_COUNTS = {"ok": "n_scored", "skipped": "n_skipped", "error": "n_error"}
@@ -42,6 +47,7 @@ class Totals:
 
     def __init__(self, rows: Iterable[Row] = (), keys: Iterable[str] = ()) -> None:
         self.rows = 0
+        self.non_answers = 0
         self.kept_all = True  # whether the report of these totals holds all their rows
         self.failures = Failures()
         self._metrics = {key: _MetricTotals() for key in keys}
@@ -52,6 +58,7 @@ class Totals:
     def add(self, row: Row) -> None:
         """Take one more row."""
         self.failures.add(row)
+        self.non_answers += gives_no_answer(row.sample.answer)
         self.add_scores(row.scores)
 
     def add_scores(self, scores: Mapping[str, Score]) -> None:
@@ -66,6 +73,12 @@ class Totals:
         self.rows += 1
 
     @property
+    def partial(self) -> str | None:
+        """How many rows have a failed score, if they exceed 5 % of the rows."""
+        failed = self.failures.rows
+        return f"{failed} of {counted(self.rows, 'row')} failed" if failed > TOLERATED * self.rows else None
+
+    @property
     def keys(self) -> list[str]:
         """The keys of the scores, in the order in which they came."""
         return list(self._metrics)
@@ -78,12 +91,12 @@ class Totals:
     @property
     def composites(self) -> list[str]:
         """The keys of the weighted composites."""
-        return [key for key, each in self._metrics.items() if "coverage" in each.sums]
+        return [key for key, each in self._metrics.items() if each.is_composite]
 
     @property
     def ranking(self) -> Ranking:
         """The order of the worst rows: by the first composite that was scored, else by the worst score of each row."""
-        composite = next((key for key in self.composites if self._metrics[key].counts["n_scored"]), None)
+        composite = next((key for key in self.composites if self._metrics[key].counts["n_measured"]), None)
         keys = sorted(self.keys, key=lambda key: key not in self.composites)
         return Ranking(keys, self.better, composite)
 
@@ -103,6 +116,7 @@ class Totals:
                 own |= self._metrics[key].figures()
                 scaled = {f"{key}_1to5/mean": own.pop("1to5")} if "1to5" in own else {}
                 figures |= {f"{key}/{name}": float(value) for name, value in own.items()} | scaled
+        figures |= {"n_non_answers": float(self.non_answers)} if self.non_answers else {}
         return figures | (self._retrieval.figures(figures) if self._retrieval else {})
 
 
@@ -114,24 +128,30 @@ class _MetricTotals:
         self.values = array("d")
         self.counts: Counter[str] = Counter()
         self.sums: dict[str, tuple[float, int]] = {}
+        self.is_composite = False
+        self.coverages: Counter[float] = Counter()
 
     def add(self, score: Score, row: int) -> None:
-        counts, details, value = self.counts, score.details, score.value
+        counts, details, value = self.counts, score.details, score.measurement
         self.better = score.higher_is_better
         self._fill(row)
         self.values.append(math.nan if value is None else value)
         counts[_STATUS_COUNTS[score.status or "skipped"]] += 1
-        counts["n_measured"] += score.measured
         if "no_context" in details:
             counts["n_no_context"] += bool(details["no_context"])
         for mark in score.marks:
             if mark in _DOUBTS:
                 counts[mark] += 1
+        self.is_composite |= "coverage" in details
+        if value is None:
+            return
+        counts["n_measured"] += 1
         if score.scaled is not None:
             self._average("1to5", score.scaled)
         if "coverage" in details:
             self._average("coverage", details["coverage"])
-        if value is not None and score.passed is not None:
+            self.coverages[round(details["coverage"], 9)] += 1
+        if score.passed is not None:
             self._average("pass_rate", score.passed)
 
     def _average(self, name: str, number: float) -> None:
@@ -150,6 +170,8 @@ class _MetricTotals:
     def figures(self) -> dict[str, float]:
         """The counts and averages."""
         counts = dict.fromkeys((*_STATUS_COUNTS.values(), "n_measured"), 0) | self.counts
+        partial = self.coverages.total() - self.coverages[max(self.coverages, default=0.0)]
+        counts |= {"n_partial": partial} if partial else {}
         return counts | {name: total / count for name, (total, count) in self.sums.items()}
 
 
@@ -178,18 +200,17 @@ def group_marks(grouping: Grouping) -> dict[str, float]:
 
 
 _WORTH_A_WARNING = 1.1
-_OF_VALUES = ("mean", "ci_low", "ci_high", "pass_rate")
 
 
 def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object] | None = None) -> dict[str, float]:
     """The figures of one metric over its rows.
 
-    Always ``n_scored``, ``n_skipped``, ``n_error`` and ``n_measured`` (the scored rows but for those that the rule for
-    rows without context or claims scored; see ``Score.measured``); with at least one score ``mean``, with two
-    ``ci_low`` and ``ci_high`` (95 %, see ``statistics.intervals``); ``pass_rate`` over the scored rows where there is a
-    threshold; ``n_no_context`` where the metric looks at contexts; where there are any, ``n_unclaimed``,
-    ``n_unquoted`` and ``n_assumed``, rows with sentences that no claim covers, with quotes that are not in the
-    passages, and with contexts of which nobody knows that the model saw them; ``coverage`` (mean) for a composite.
+    Always ``n_scored``, ``n_skipped``, ``n_error`` and ``n_measured`` (the scored rows except those whose value comes
+    from a rule; see ``Score.measured``). With at least one measured row ``mean``, with two ``ci_low`` and ``ci_high``
+    (95 %, see ``statistics.intervals``), and ``pass_rate`` if there is a threshold, all over the measured rows.
+    ``n_no_context`` if the metric reads contexts. If not 0, ``n_unclaimed``, ``n_unquoted`` and ``n_assumed``: rows
+    with sentences that no claim covers, with quotes that are not in the passages, and with contexts that the model may
+    not have seen. For a composite the mean ``coverage``, and ``n_partial``: rows with a smaller coverage than others.
     Numbers may be given in place of scores; ``None`` and NaN count as skipped. Nothing is ever NaN.
 
     ``groups``: a name for each row that rows which belong together share, such as turns of one conversation; the
@@ -207,17 +228,6 @@ def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object
     for score in found:
         totals.add_scores({"": score})
     return {name.removeprefix("/"): value for name, value in totals.figures(groups).items()}
-
-
-def measured_figures(figures: Mapping[str, float], keys: Sequence[str]) -> dict[str, float]:
-    """``figures`` without the means of ``keys`` whose scores all come of a rule: nothing was measured there.
-
-    >>> measured_figures({"a/mean": 1.0, "a/n_scored": 2.0, "a/n_measured": 0.0}, ["a"])
-    {'a/n_scored': 2.0, 'a/n_measured': 0.0}
-    """
-    ruled = [key for key in keys if figures.get(f"{key}/n_scored") and figures.get(f"{key}/n_measured") == 0]
-    left_out = {f"{key}{scale}/{name}" for key in ruled for scale in ("", "_1to5") for name in _OF_VALUES}
-    return {name: value for name, value in figures.items() if name not in left_out}
 
 
 def grouping_of(rows: Sequence[Row], totals: Totals, groups: str | None) -> tuple[str | None, tuple[str, ...]]:
@@ -267,7 +277,7 @@ def panel_figures(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:
     """
     figures: dict[str, float] = {}
     for key in dict.fromkeys(key for row in rows for key in row):
-        scores = [row[key] for row in rows if key in row]
+        scores = [row[key] for row in rows if key in row and (row[key].measured or row[key].value is None)]
         slugs = judge_slugs(scores)
         if not slugs:
             continue
@@ -340,7 +350,7 @@ def slices_frame(
         for key in totals.keys:
             scored, measured = (int(figures[f"{key}/{count}"]) for count in ("n_scored", "n_measured"))
             few = "few groups" if f"{key}/few_groups" in figures else ""
-            if groups is None and scored < FEW_GROUPS:
+            if groups is None and measured < FEW_GROUPS:
                 few = "few rows"
             ruled = f"{measured} measured" if measured < scored else ""
             known = {figure: figures.get(f"{key}/{figure}") for figure in ("mean", "ci_low", "ci_high")}
