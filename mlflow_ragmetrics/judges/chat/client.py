@@ -268,6 +268,7 @@ class ModelClient:
         begin_another: Callable[[], None],
     ) -> Reply:
         keys = schema["properties"]
+        asked = next((text for role, text in messages if role == "human"), "")
         model, sent = self.model.for_call(manner, messages, schema, arguments)
         config: dict[str, Any] = {"callbacks": [FurtherRequests(begin_another)]}
         if not self._trace:
@@ -280,7 +281,7 @@ class ModelClient:
 
         try:
             context = None if self._trace else untraced_context()
-            return read_reply(run_in_thread(call, self._timeout, context), keys)
+            return read_reply(run_in_thread(call, self._timeout, context), keys, asked)
         except ThreadTimeoutError as error:
             raise JudgeError(str(error), code="timeout") from None
         except Exception as error:
