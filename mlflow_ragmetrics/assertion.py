@@ -10,9 +10,8 @@ from typing_extensions import Unpack
 from mlflow_ragmetrics.core.condition import Condition, check_limit, condition_of
 from mlflow_ragmetrics.core.marked import nearest_sentence
 from mlflow_ragmetrics.core.metric import Metric
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Evidence, Item, Score, verdict_name
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.score import Evidence, Item, Sample, Score, verdict_name
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of

@@ -10,8 +10,7 @@ from typing_extensions import Unpack
 from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score, score_of
+from mlflow_ragmetrics.core.score import Sample, Score, score_of
 from mlflow_ragmetrics.embeddings import EmbeddingLike
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.judges.resolve import JudgeLike

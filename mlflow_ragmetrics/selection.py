@@ -9,8 +9,7 @@ from typing import Any, Union
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_weights, composite
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of, shown
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Better
+from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.rows.unused import LOOKED_AT, way_out

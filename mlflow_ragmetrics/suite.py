@@ -19,9 +19,8 @@ from mlflow_ragmetrics.core.document import Heading, Line, Table, cell
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callback
 from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, shown
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Better
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Row, ScoringRules
@@ -399,8 +398,9 @@ class Suite:
         if totals.rows == len(rows):
             grouped, more = grouping_of(rows, totals, groups or self.groups)
         usage = {"wall_seconds": seconds} if expenses is None else expenses.usage(seconds)
+        asked = () if expenses is None else tuple(expenses.warnings)
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
-        said = tuple(render(warning, self.language) for warning in (*warnings, *more, *panel_warnings(rows)))
+        said = tuple(render(warning, self.language) for warning in (*warnings, *more, *asked, *panel_warnings(rows)))
         return Report(
             rows=rows,
             description=description,

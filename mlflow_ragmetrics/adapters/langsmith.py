@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from mlflow_ragmetrics.core.json_text import as_json
+from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.rows.messages import messages_of
 from mlflow_ragmetrics.rows.record import Recent, to_sample

@@ -17,10 +17,8 @@ from mlflow.genai.scorers import Scorer
 from mlflow.tracing.constant import TraceMetadataKey
 from pydantic import BaseModel, PrivateAttr
 
-from mlflow_ragmetrics.core.json_text import as_json
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Better, Score, passes
-from mlflow_ragmetrics.core.secrets import for_log
+from mlflow_ragmetrics.core.safe_text import as_json, for_log
+from mlflow_ragmetrics.core.score import Better, Sample, Score, passes
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError

@@ -16,9 +16,8 @@ from mlflow.metrics import MetricValue
 from mlflow.models import EvaluationMetric
 
 from mlflow_ragmetrics.adapters.mlflow_retrieval import with_traced_contexts
-from mlflow_ragmetrics.core.json_text import plain_text
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Better, Score
+from mlflow_ragmetrics.core.safe_text import plain_text
+from mlflow_ragmetrics.core.score import Better, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.questions import Expenses, charged_to
 from mlflow_ragmetrics.report.report import Report

@@ -15,11 +15,11 @@ from mlflow_ragmetrics.core.document import (
     Style,
     Styled,
     Table,
+    cell,
     shorten,
     to_markdown,
 )
-from mlflow_ragmetrics.core.sample import Chunk, Sample
-from mlflow_ragmetrics.core.score import VERDICTS, Evidence, Item, Score, verdict_name
+from mlflow_ragmetrics.core.score import VERDICTS, Chunk, Evidence, Item, Sample, Score, verdict_name
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.sentences import sentences
 from mlflow_ragmetrics.text.terms import terms
@@ -236,3 +236,10 @@ def _why(item: Item) -> str:
         f"{f'passage {each.chunk}: ' if each.chunk else ''}“{each.quote}”" for each in item.evidence if each.quote
     ]
     return " ".join(filter(None, [f"{item.judge}:" if item.judge else "", item.reason, *quotes]))
+
+
+def _shown(score: Score) -> str:
+    return cell([score_line(score), *score_details(score)])
+
+
+Score._repr_html_ = _shown  # type: ignore[attr-defined]  # here, where all is known that shows it

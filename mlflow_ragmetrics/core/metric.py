@@ -19,8 +19,7 @@ from pydantic import BaseModel
 from mlflow_ragmetrics.core.description import described
 from mlflow_ragmetrics.core.options import Settings, check_options, options_model
 from mlflow_ragmetrics.core.question import Steps
-from mlflow_ragmetrics.core.sample import FIELDS, Sample
-from mlflow_ragmetrics.core.score import Better, Score, passes
+from mlflow_ragmetrics.core.score import FIELDS, Better, Sample, Score, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.text.messages import render, say
 

@@ -1,17 +1,91 @@
-"""The result of one metric on one sample: ``Score``, made of ``Item`` and ``Evidence``."""
+"""A row to score (``Sample``), and the result of one metric on it: ``Score``, made of ``Item`` and ``Evidence``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, Union
 
 from mlflow_ragmetrics.core.options import kind_of
-from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.text.messages import render as rendered
 from mlflow_ragmetrics.text.messages import say
+
+FIELDS = ("question", "answer", "reference", "contexts", "retrieved_doc_ids", "gold_doc_ids", "history")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A retrieved passage: its text, and its id and metadata where the retriever gave them."""
+
+    text: str
+    id: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Message:
+    """One turn of a conversation: who spoke (``"user"``, ``"assistant"``, ``"system"``, …), and the text."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One question with what a chain answered and what is known about the right answer.
+
+    ``None`` is a missing field, ``""`` a blank one. ``id`` names the row in tables and comparisons. ``answer`` is the
+    chain's answer to ``question``, ``references`` are the accepted answers, usually one, ``contexts`` the retrieved
+    passages. ``retrieved_doc_ids`` are in rank order, ``gold_doc_ids`` those of the relevant documents. ``history``
+    holds the turns before the question, ``metadata`` all other columns. ``invalid`` maps a field that could not be
+    read to the sentence that says why: only metrics which need that field fail.
+    """
+
+    id: str = ""
+    question: str | None = None
+    answer: str | None = None
+    references: tuple[str, ...] | None = None
+    contexts: tuple[Chunk, ...] | None = None
+    retrieved_doc_ids: tuple[str, ...] | None = None
+    gold_doc_ids: tuple[str, ...] | None = None
+    history: tuple[Message, ...] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    invalid: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def reference(self) -> str | None:
+        """The first accepted answer, or ``None``."""
+        return self.references[0] if self.references else None
+
+    @cached_property
+    def texts(self) -> tuple[str, ...] | None:
+        """The texts of ``contexts`` in rank order, or ``None`` where no context field was given."""
+        return None if self.contexts is None else tuple(chunk.text for chunk in self.contexts)
+
+    @cached_property
+    def context_ids(self) -> tuple[str, ...] | None:
+        """The ids of ``contexts`` in rank order, ``""`` for one without; ``None`` where none has an id.
+
+        Where no context has one, ``retrieved_doc_ids`` are theirs if there are as many.
+        """
+        ids = tuple(chunk.id or "" for chunk in self.contexts or ())
+        if any(ids):
+            return ids
+        given = self.retrieved_doc_ids
+        return given if given and len(given) == len(ids) else None
+
+    @property
+    def contexts_assumed(self) -> str | None:
+        """Why all that was retrieved stands for what the model saw, where the metadata says so: ``"no_model_call"`` was
+        observed, or ``"no_call_matches"`` the answer.
+        """
+        why = self.metadata.get("contexts_assumed") if self.metadata else None
+        return why if isinstance(why, str) and why in _ASSUMPTIONS else None
+
+
+_ASSUMPTIONS = ("no_model_call", "no_call_matches")
 
 Better = Union[bool, None]
 """Whether a higher value is better (``True``), a lower one (``False``), or neither (``None``)."""
@@ -26,7 +100,12 @@ VERDICTS = {each: str(say(f"verdict.{each}")) for each in ("SUPPORTED", "NEUTRAL
 UNSUPPORTED = say("verdict.UNSUPPORTED")
 """What NEUTRAL is called where a claim was held against the answer or the reference, not against the passages."""
 
-DOUBTS = {"claims_missing": "n_unclaimed", "quote_not_found": "n_unquoted", "contexts_assumed": "n_assumed"}
+DOUBTS = {
+    "claims_missing": "n_unclaimed",
+    "quote_not_found": "n_unquoted",
+    "reply_at_odds": "n_at_odds",
+    "contexts_assumed": "n_assumed",
+}
 """The warnings that make a value doubtful, and the counts of rows that have one."""
 
 _PLAIN = frozenset(("no_context", "unmeasured", "judges_asked"))  # without these details, a value is a measurement
@@ -211,12 +290,6 @@ class Score:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "items": self.items, "_make_items": None}
-
-    def _repr_html_(self) -> str:
-        from mlflow_ragmetrics.core.document import cell
-        from mlflow_ragmetrics.core.marked import score_details, score_line
-
-        return cell([score_line(self), *score_details(self)])
 
     def with_details(self, **counts: Any) -> Score:
         """The same score with more entries in ``details``."""

@@ -14,7 +14,7 @@ from typing import Any
 from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.question import Embed, Outcome, Question
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Job, Row, Run, ScoringRules, start
 from mlflow_ragmetrics.engine.questions import Embedder, JudgeSession, Store
 from mlflow_ragmetrics.engine.threads import Slots, Workers, check_awaited

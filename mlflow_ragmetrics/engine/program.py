@@ -14,9 +14,8 @@ from mlflow_ragmetrics.core.marked import row_blocks
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate
 from mlflow_ragmetrics.core.question import Outcome, Question, Steps, together
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.text.messages import say
 

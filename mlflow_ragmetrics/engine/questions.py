@@ -13,15 +13,16 @@ from typing import Any, Protocol, TypeVar
 
 from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
 from mlflow_ragmetrics.core.question import Embed, Outcome, Question
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.engine.program import Job, Run
 from mlflow_ragmetrics.errors import JudgeError
 
 
 class Expenses:
-    """What the judges cost one caller: counts by name, added up by the threads that work for it."""
+    """What the judges cost one caller: counts by name, added up by the threads that work for it; and their warnings."""
 
     def __init__(self) -> None:
+        self.warnings: dict[str, None] = {}
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -59,6 +60,14 @@ def charge(counts: Mapping[str, float]) -> None:
     caller = _CALLER.get()
     if caller is not None:
         caller.update(counts)
+
+
+def warn_caller(message: str) -> None:
+    """Warn of how a judge is asked: as Python does, and in the report of the caller of this context."""
+    caller = _CALLER.get()
+    if caller is not None:
+        caller.warnings[message] = None
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 class ChargesCaller:

@@ -8,16 +8,9 @@ from functools import partial
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Related, RelatedChunks, Role, Steps, ask
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.metrics.answer_states import (
-    Indistinct,
-    NoContext,
-    States,
-    has_context,
-    need_reference,
-    states_of,
-    without_context,
-)
+from mlflow_ragmetrics.metrics.claims import NoContext, has_context, need_reference, without_context
 from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 
 @metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_precision",))

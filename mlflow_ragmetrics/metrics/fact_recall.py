@@ -9,19 +9,19 @@ from pydantic import BaseModel
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Role, Steps
-from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.metrics.answer_states import (
-    Indistinct,
+from mlflow_ragmetrics.core.score import Message, Score
+from mlflow_ragmetrics.metrics.claims import (
     NoContext,
-    States,
+    Verified,
     has_context,
+    joined,
     need_reference,
-    states_of,
+    to_do,
+    verified_claims,
     without_context,
 )
-from mlflow_ragmetrics.metrics.claims import Verified, joined, to_do, verified_claims
 from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 
 def _key(options: BaseModel) -> str:

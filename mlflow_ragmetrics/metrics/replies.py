@@ -10,10 +10,8 @@ import re
 from functools import lru_cache
 from typing import Literal
 
-from mlflow_ragmetrics.metrics.answer_states import Indistinct, is_indistinct
-from mlflow_ragmetrics.text.non_answers import is_non_answer
-from mlflow_ragmetrics.text.sentences import asserts, statements
-from mlflow_ragmetrics.text.terms import has_content, normalize
+from mlflow_ragmetrics.text.non_answers import Indistinct, asserts, is_indistinct, is_non_answer
+from mlflow_ragmetrics.text.sentences import has_content, normalize, statements
 
 Reply = Literal["answer", "refusal", "partly", "clarification"]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Score, passes
-from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.gates import Check
 from mlflow_ragmetrics.report.sessions import limit_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from mlflow_ragmetrics.core.json_text import as_json, plain
+from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.totals import Totals
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS

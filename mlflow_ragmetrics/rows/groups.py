@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from mlflow_ragmetrics.core.options import shown
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.fields import FIELD_OF
 from mlflow_ragmetrics.rows.messages import mapping_of

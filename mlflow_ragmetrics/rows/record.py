@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar, Union
 
 from mlflow_ragmetrics.core.options import kind_of
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE, RECORD_FIELDS
 from mlflow_ragmetrics.rows.fields import (

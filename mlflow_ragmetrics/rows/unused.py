@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.rows.fields import MLFLOW_COLUMNS
 from mlflow_ragmetrics.rows.values import are_texts, is_missing
 from mlflow_ragmetrics.text.messages import Text, say

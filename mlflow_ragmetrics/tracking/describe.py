@@ -12,9 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
-from mlflow_ragmetrics.core.json_text import as_json, plain
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import DOUBTS
+from mlflow_ragmetrics.core.safe_text import as_json, plain
+from mlflow_ragmetrics.core.score import DOUBTS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.tracking.writer import reason_of

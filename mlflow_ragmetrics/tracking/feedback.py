@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.core.document import escaped
-from mlflow_ragmetrics.core.json_text import as_json, plain_text
 from mlflow_ragmetrics.core.marked import rationale
+from mlflow_ragmetrics.core.safe_text import as_json, plain_text
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge

@@ -25,9 +25,8 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
 
-from mlflow_ragmetrics.core.json_text import as_json
+from mlflow_ragmetrics.core.safe_text import as_json, for_log
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.secrets import for_log
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from mlflow_ragmetrics.core.json_text import as_json
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.tracking.describe import (
     Loggable,
     dataset_input,

@@ -18,8 +18,7 @@ from traceback import clear_frames
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-from mlflow_ragmetrics.core.json_text import plain_text
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import plain_text, redact
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.tracking.traces import RUN_TYPE, remove_traces

@@ -4,8 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.gates import Check
 from mlflow_ragmetrics.report.junit import Case, row_cases, to_junit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.groups import SESSION, results_groups, sample_groups, sample_slices, table_groups
 from mlflow_ragmetrics.rows.results import Results

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.core.sample import Message, Sample
+from mlflow_ragmetrics.core.score import Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, RECORD_FIELDS
 from mlflow_ragmetrics.rows.fields import FIELD_OF

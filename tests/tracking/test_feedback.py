@@ -7,8 +7,7 @@ import math
 
 import mlflow
 
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.core.score import Evidence, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.tracking.feedback import assessments_of, feedback_of, remove_assessment, write_assessment
 

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Unpack
 
 from mlflow_ragmetrics.adapters.spark.recipe import Recipe
-from mlflow_ragmetrics.core.json_text import as_json
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import as_json, redact
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.diagnosis import cause_figures, causes_line, count_causes

@@ -13,7 +13,7 @@ import pyarrow as pa
 from typing_extensions import Unpack
 
 from mlflow_ragmetrics.adapters.spark.recipe import Recipe, is_remote, suite_of
-from mlflow_ragmetrics.core.sample import FIELDS, Sample
+from mlflow_ragmetrics.core.score import FIELDS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.arrow import ScoreColumns

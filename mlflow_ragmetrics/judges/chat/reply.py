@@ -11,7 +11,8 @@ from typing import Any
 
 import json_repair
 
-from mlflow_ragmetrics.text.terms import has_content, normalize
+from mlflow_ragmetrics.text.sentences import STOP_WORDS, has_content, normalize
+from mlflow_ragmetrics.text.terms import terms
 
 
 def tokens_in(text: str) -> int:
@@ -203,8 +204,8 @@ def _of_calls(arguments: Sequence[Any], keys: Collection[str], asked: str) -> di
         value = None if _is_part(source, asked) else _shaped(_read(source), keys)
         for key, entries in (value or {}).items():
             earlier = joined.get(key)
-            both = isinstance(earlier, list) and isinstance(entries, list) and earlier != entries
-            joined[key] = [*earlier, *entries] if both else entries
+            is_more = isinstance(earlier, list) and isinstance(entries, list) and earlier != entries
+            joined[key] = earlier + entries if is_more else entries
     return joined or None
 
 
@@ -249,7 +250,7 @@ def array_of(**properties: Any) -> dict[str, Any]:
 
 
 def entries_by_id(data: Mapping[str, Any], key: str, asked: Sequence[str]) -> dict[str, Mapping[str, Any]] | Problem:
-    """The entries of the array ``key`` by id, provided that they are those asked, each once: ``t1``, ``T1`` or ``1``."""
+    """The entries of the array ``key`` by id, if they are those asked, each once: ``t1``, ``T1`` or ``1``."""
     entries = data.get(key)
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         return Problem(f'"{key}" must be a list of objects')
@@ -303,7 +304,7 @@ def _plain(text: str) -> str:
 def passage_quotes(
     given: object, passages: Sequence[str], number_of: Callable[[object], int]
 ) -> tuple[dict[int, str], bool]:
-    """The quotes of a reply by the number of their passage, and whether the reply quoted any words at all.
+    """The quotes of a reply by the number of their passage, and whether the reply quoted any words that tell something.
 
     ``number_of`` gives the number, from 1, of the passage with a label; 0 for none of them. A quote that its passage
     does not hold is ``""``.
@@ -313,7 +314,7 @@ def passage_quotes(
     for quote in given if isinstance(given, list) else []:
         if isinstance(quote, Mapping):
             text = bare_quote(quote, "text")
-            quoted = quoted or any(map(str.isalnum, text))
+            quoted = quoted or any(map(str.isdecimal, text)) or not STOP_WORDS.issuperset(terms(text))
             number = number_of(quote.get("passage"))
             if number:
                 found[number] = found.get(number) or (text if found_in(passages[number - 1], text) else "")
@@ -323,6 +324,14 @@ def passage_quotes(
 def bare_quote(entry: Mapping[str, Any], name: str) -> str:
     """The text under ``name`` without the quotation marks around it."""
     return text_in(entry, name).strip(" \"'“”«»…")
+
+
+def number_of(given: object) -> float | None:
+    """A number, or one that is written as text, such as ``"85%"``; else ``None``."""
+    try:
+        return None if given is None or isinstance(given, bool) else float(str(given).strip().rstrip("%"))
+    except ValueError:
+        return None
 
 
 def number_in(label: object) -> int:
