@@ -65,6 +65,11 @@ class Summary:
         return self.totals.failures.silence
 
     @property
+    def partial(self) -> str | None:
+        """How many rows failed, if they exceed 5 % of the rows; else ``None``."""
+        return self.totals.partial
+
+    @property
     def banner(self) -> list[str]:
         """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
         failed = failure_lines(self.totals.failures.causes, self.rows, self.incomplete, self.language)
@@ -173,6 +178,6 @@ def log_spark(
         texts={FIGURES: as_json(figures_of(summary), indent=2), SUITE: redact(as_json(about, indent=2))},
         metrics=run_metrics_of(summary),
         params=params,
-        status=status_of(summary.incomplete),
+        status=status_of(summary.incomplete, summary.partial),
     )
     return log_findings(findings, run_id, run_name)
