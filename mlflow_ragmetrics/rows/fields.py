@@ -10,11 +10,11 @@ from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_FIELDS
 from mlflow_ragmetrics.rows.messages import (
     answer_in,
+    contexts_in,
     mapping_of,
     messages_of,
     question_in,
     reference_in,
-    tool_chunks_in,
 )
 from mlflow_ragmetrics.rows.values import are_texts, chunks_of, elements_of, is_missing, text_of, texts_of
 
@@ -104,7 +104,9 @@ def read_nested(row: Mapping[Any, Any]) -> tuple[dict[str, Reading], dict[str, A
                 found, rest = inner[column]
                 readings[field] = read_field(field, found[field]) if field in found else read_by_nature(field, rest)
             if field == "contexts" and readings[field].empty:
-                readings[field] = Reading(tool_chunks_in(columns[column].get("messages")))
+                messages = columns[column].get("messages")
+                answer = answer_in(columns["outputs"])
+                readings[field] = Reading(contexts_in(messages, answer if isinstance(answer, str) else None))
     for field, read in (("reference", _expected_facts), ("gold_doc_ids", _document_uris)):
         if readings[field].empty:
             try:
