@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeGuard
 
-from mlflow_ragmetrics.core.sample import Chunk, Message, Sample
+from mlflow_ragmetrics.core.score import Chunk, Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES
 from mlflow_ragmetrics.rows.values import chunks_of, decoded, distinct, document_ids_of, elements_of, is_missing
@@ -171,7 +171,8 @@ def _inside(value: object, keys: Sequence[str], roles: frozenset[str]) -> object
     if _is_list(value) and not is_turn(value):
         return _last_message(value, roles)
     role, content = role_and_content(value)
-    if not isinstance(value, Mapping) or (content and isinstance(role, str) and role in roles):
+    has_content = not is_missing(content) and bool(content)
+    if not isinstance(value, Mapping) or (has_content and isinstance(role, str) and role in roles):
         return joined_parts(content)
     found = next((value[key] for key in keys if not is_missing(value.get(key))), None)
     return _last_message(_messages(value), roles) if found is None else found
@@ -300,7 +301,7 @@ def directs_agents(tool: object) -> bool:
     return isinstance(tool, str) and tool.startswith(_DIRECTING)
 
 
-def contexts_in(messages: object, answer: str | None) -> tuple[Chunk, ...] | None:
+def contexts_in(messages: object, answer: object) -> tuple[Chunk, ...] | None:
     """What the tools in a list of messages gave for its last question, and of what they gave for earlier ones the
     passages that ``answer`` rests on; ``None`` where no tool gave anything.
     """
@@ -308,7 +309,7 @@ def contexts_in(messages: object, answer: str | None) -> tuple[Chunk, ...] | Non
     if not any(role_and_content(each)[0] in _TOOL_ROLES and not _directs(each) for each in listed):
         return None
     now, earlier = tool_chunks_by_turn(listed)
-    return (*now, *rested_on(answer or "", now, earlier))
+    return (*now, *rested_on(answer if isinstance(answer, str) else "", now, earlier))
 
 
 def tool_chunks_by_turn(

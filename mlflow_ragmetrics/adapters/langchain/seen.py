@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Any
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
-from mlflow_ragmetrics.core.sample import Chunk
+from mlflow_ragmetrics.core.score import Chunk
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.messages import (
     directs_agents,
