@@ -396,8 +396,9 @@ class Suite:
         if totals.rows == len(rows):
             grouped, more = grouping_of(rows, totals, groups or self.groups)
         usage = {"wall_seconds": seconds} if expenses is None else expenses.usage(seconds)
+        asked = () if expenses is None else tuple(expenses.warnings)
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
-        said = tuple(render(warning, self.language) for warning in (*warnings, *more, *panel_warnings(rows)))
+        said = tuple(render(warning, self.language) for warning in (*warnings, *more, *asked, *panel_warnings(rows)))
         return Report(
             rows=rows,
             description=description,
