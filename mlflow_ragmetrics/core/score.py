@@ -103,6 +103,11 @@ UNSUPPORTED = say("verdict.UNSUPPORTED")
 DOUBTS = {"claims_missing": "n_unclaimed", "quote_not_found": "n_unquoted", "contexts_assumed": "n_assumed"}
 """The warnings that make a value doubtful, and the counts of rows that have one."""
 
+BY_RULE = frozenset(
+    ("no_context", "no_claims", "blank", "error_text", "tone", "both_indistinct", "instead_of_answer", "other_text")
+)
+"""The entries ``rule`` of ``details`` by which a value is given and nothing is measured."""
+
 _PLAIN = frozenset(("no_context", "unmeasured", "judges_asked"))  # without these details, a value is a measurement
 _TOLERANCE = 1e-9
 LARGEST = 1e30  # no scale goes so far, and sums and squares of what goes further are not finite
@@ -237,11 +242,24 @@ class Score:
 
     @property
     def measured(self) -> bool:
-        """Whether the value comes of a measurement, not of the rule for rows without context or without claims.
+        """Whether the value was computed as the metric's formula says, from the row's own answer; no rule gave it.
 
-        A composite is measured when each of its components is that has a weight and was not skipped.
+        A composite is not measured if a component with a weight failed or has a value by a rule.
         """
         return self.scored and not self.details.get("unmeasured")
+
+    @property
+    def measurement(self) -> float | None:
+        """The value if it was measured, else ``None``: what means, intervals, gates and comparisons count."""
+        return self.value if self.measured else None
+
+    @property
+    def cause(self) -> str:
+        """Why nothing was measured, such as "no contexts", and the value that a rule gave; empty if it was measured."""
+        if self.measured:
+            return ""
+        by_rule = "" if self.value is None else f" (by rule {self.value:g})"
+        return str(self.details.get("unmeasured") or self.error or self.reason or "no reason was given") + by_rule
 
     @property
     def marks(self) -> tuple[str, ...]:

@@ -157,7 +157,8 @@ def _inside(value: object, keys: Sequence[str], roles: frozenset[str]) -> object
     if isinstance(value, (list, tuple)):
         return _last_message(value, roles)
     role, content = role_and_content(value)
-    if not isinstance(value, Mapping) or (content and isinstance(role, str) and role in roles):
+    has_content = not is_missing(content) and bool(content)
+    if not isinstance(value, Mapping) or (has_content and isinstance(role, str) and role in roles):
         return joined_parts(content)
     found = next((value[key] for key in keys if not is_missing(value.get(key))), None)
     return _last_message(_messages(value), roles) if found is None else found

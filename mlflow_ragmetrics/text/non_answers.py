@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Union
 
+from mlflow_ragmetrics.text.declining import declines, is_error_text
 from mlflow_ragmetrics.text.sentences import has_content, normalize, statements, word_set
 
 _LONGEST_TOPIC = 20
@@ -128,6 +129,8 @@ def is_courtesy(sentence: str) -> bool:
 def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:
     """Whether the sentence as a whole gives no answer; ``extra`` are further phrases, in any case.
 
+    The phrases are English and Russian; ``declining`` has rules for eight more languages.
+
     Brackets, quotes and closing punctuation are ignored, as are typographic apostrophes and ``ё``.
     """
     tokens = _tokens(sentence)
@@ -143,8 +146,8 @@ def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:
         elif tokens[place] in _FILLERS:
             place += 1
         else:
-            return False
-    return found
+            return declines(sentence)
+    return found or declines(sentence)
 
 
 def _phrase_at(
@@ -222,17 +225,24 @@ class States:
 
 
 def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
-    """Whether ``text`` gives no answer: missing, blank, without a letter or digit, or nothing but non-answers.
+    """Whether ``text`` gives no answer: missing, blank, without a letter or digit, an error text, or only non-answers.
 
-    Every sentence must be a non-answer as a whole (English and Russian families; see the phrases here); a hedge
-    followed by content is distinct. ``extra`` are further phrases that count as non-answers. Source: the "RAG
-    Answer Evaluation Framework" white paper, "confused" answers.
+    An error text is that of an API or a program ("Error code: 429 …"). Otherwise every sentence must be a non-answer as
+    a whole, in one of ten languages; a hedge followed by content is distinct. ``extra`` are further phrases that count
+    as non-answers. Source: the "RAG Answer Evaluation Framework" white paper, "confused" answers.
 
     >>> [is_indistinct(text) for text in ("(I don't know. No idea.)", "I'm not sure. It is Paris.", "no")]
     [True, False, False]
     """
     phrases = tuple(extra)
-    return text is None or all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in statements(text))
+    if text is None or is_error_text(text):
+        return True
+    return all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in statements(text))
+
+
+def gives_no_answer(answer: str | None) -> bool:
+    """Whether ``answer`` is blank, a non-answer or an error text; a missing answer is none of these."""
+    return answer is not None and _indistinct_by_rules(answer)
 
 
 def states_of(answer: str | None, reference: str | None, indistinct: Indistinct = "rules") -> States:

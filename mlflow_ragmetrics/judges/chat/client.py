@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from langchain_core.rate_limiters import InMemoryRateLimiter
 from pydantic_core import to_json
 
-from mlflow_ragmetrics.engine.questions import ChargesCaller, charge
+from mlflow_ragmetrics.engine.program import ChargesCaller, charge
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
 from mlflow_ragmetrics.errors import BudgetExceededError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.capabilities import (

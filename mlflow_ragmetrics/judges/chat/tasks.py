@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
+from typing import Any, Generic, TypeVar, Union
 
 from mlflow_ragmetrics.core.judge import Call
-from mlflow_ragmetrics.core.question import (
-    Outcome,
-    Question,
-)
+from mlflow_ragmetrics.core.question import Outcome, Question
 from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.options import Calls
 from mlflow_ragmetrics.judges.chat.reply import Problem
-
-if TYPE_CHECKING:
-    pass
-
 
 Result = Union[object, Problem]
 """The answer to a question, or why the reply holds none."""
