@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mlflow_ragmetrics.core.metric import Definition, Metric
+from mlflow_ragmetrics.core.definition import Definition
+from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.score import LARGEST
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.registry import metric_of

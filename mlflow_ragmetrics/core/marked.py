@@ -203,7 +203,7 @@ def score_line(score: Score, key: str = "") -> Line:
     value = str(score.status) if score.value is None else f"{score.value:.3f}"
     bad = score.passed is False or score.status == "error"
     parts = [f"{score.scaled:.1f} of 5"] if score.scaled is not None else []
-    parts += ["by rule and not measured"] if score.scored and not score.measured else []
+    parts += [f"not measured: {score.cause}"] if score.scored and not score.measured else []
     parts += [f"{'passed' if score.passed else 'failed'} at {score.threshold:g}"] if score.passed is not None else []
     parts += [score.judge] if score.judge and not key else []
     reason = score.error or score.reason

@@ -100,8 +100,18 @@ VERDICTS = {each: str(say(f"verdict.{each}")) for each in ("SUPPORTED", "NEUTRAL
 UNSUPPORTED = say("verdict.UNSUPPORTED")
 """What NEUTRAL is called where a claim was held against the answer or the reference, not against the passages."""
 
-DOUBTS = {"claims_missing": "n_unclaimed", "quote_not_found": "n_unquoted", "contexts_assumed": "n_assumed"}
+DOUBTS = {
+    "claims_missing": "n_unclaimed",
+    "quote_not_found": "n_unquoted",
+    "reply_at_odds": "n_at_odds",
+    "contexts_assumed": "n_assumed",
+}
 """The warnings that make a value doubtful, and the counts of rows that have one."""
+
+BY_RULE = frozenset(
+    ("no_context", "no_claims", "blank", "error_text", "tone", "both_indistinct", "instead_of_answer", "other_text")
+)
+"""The entries ``rule`` of ``details`` by which a value is given and nothing is measured."""
 
 _PLAIN = frozenset(("no_context", "unmeasured", "judges_asked"))  # without these details, a value is a measurement
 _TOLERANCE = 1e-9
@@ -237,11 +247,24 @@ class Score:
 
     @property
     def measured(self) -> bool:
-        """Whether the value comes of a measurement, not of the rule for rows without context or without claims.
+        """Whether the value was computed as the metric's formula says, from the row's own answer; no rule gave it.
 
-        A composite is measured when each of its components is that has a weight and was not skipped.
+        A composite is not measured if a component with a weight failed or has a value by a rule.
         """
         return self.scored and not self.details.get("unmeasured")
+
+    @property
+    def measurement(self) -> float | None:
+        """The value if it was measured, else ``None``: what means, intervals, gates and comparisons count."""
+        return self.value if self.measured else None
+
+    @property
+    def cause(self) -> str:
+        """Why nothing was measured, such as "no contexts", and the value that a rule gave; empty if it was measured."""
+        if self.measured:
+            return ""
+        by_rule = "" if self.value is None else f" (by rule {self.value:g})"
+        return str(self.details.get("unmeasured") or self.error or self.reason or "no reason was given") + by_rule
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -267,24 +290,25 @@ class Score:
 
     def with_items(self, make: Callable[[], tuple[Item, ...]]) -> Score:
         """The same score with the items that ``make`` gives, which is called when they are first read."""
-        copy = self.changed(_make_items=make)
+        copy = self.changed(_unread_items=make)
         vars(copy).pop("items", None)
         return copy
 
     def finished(self, language: str, contexts: Sequence[Chunk] | None, **fields: Any) -> Score:
         """The same score with other values in some fields, sentences in ``language``, evidence with the contexts' ids.
 
-        Items that are made when they are first read are finished then.
+        Items are finished when they are first read, with the language and contexts given first.
         """
         own = vars(self) | fields
         own["reason"] = rendered(own["reason"], language)
-        items = own.get("items")
-        make = own.get("_make_items") if items is None else partial(tuple, items)
-        score = _score_with(own)
-        return score.with_items(partial(_finished_items, make, contexts, language)) if make and items != () else score
+        own.setdefault("_contexts", contexts)
+        own.setdefault("_language", language)
+        if "items" in own:
+            own["_unread_items"] = own.pop("items")
+        return _score_with(own)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "items": self.items, "_make_items": None}
+        return {"items": self.items, **vars(self)}
 
     def with_details(self, **counts: Any) -> Score:
         """The same score with more entries in ``details``."""
@@ -297,10 +321,7 @@ def _score_with(own: dict[str, Any]) -> Score:
     return score
 
 
-def _finished_items(
-    make: Callable[[], tuple[Item, ...]], contexts: Sequence[Chunk] | None, language: str
-) -> tuple[Item, ...]:
-    items = make()
+def _finished_items(items: tuple[Item, ...], contexts: Sequence[Chunk] | None, language: str) -> tuple[Item, ...]:
     ids = {number: chunk.id for number, chunk in enumerate(contexts or (), 1) if chunk.id is not None}
     unfinished = [item for item in items if type(item.reason) is not str or (ids and item.evidence)]
     return items if not unfinished else tuple([_finished_item(item, ids, language) for item in items])
@@ -320,16 +341,19 @@ class _ItemsWhenRead:
         if score is None:
             return ()  # the field's default
         own = vars(score)
-        make = own.get("_make_items")  # another thread may be through already
-        items: tuple[Item, ...] = own.setdefault("items", make() if make else ())
-        own["_make_items"] = None
-        return items
+        unread = own.get("_unread_items", ())  # another thread may be through already
+        items = unread() if callable(unread) else unread
+        if "_language" in own:
+            items = _finished_items(items, own["_contexts"], own["_language"])
+        own.setdefault("items", items)
+        own["_unread_items"], own["_contexts"] = (), None
+        return score.items
 
 
 Score.items = _ItemsWhenRead()  # type: ignore[assignment]
 # Python keeps the names of attributes once for all objects of a class, as long as the first ones have had them: with
 # this one a score takes a quarter of the memory that it takes without.
-vars(Score())["_make_items"] = None
+vars(Score())["_unread_items"] = ()
 
 
 def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:

@@ -1,9 +1,14 @@
-"""The programs of one sample, one per metric and judge, and the scores that come of them."""
+"""The programs of one sample, one per metric and judge, the scores that come of them, and what they cost."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,9 +20,70 @@ from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate
 from mlflow_ragmetrics.core.question import Outcome, Question, Steps, together
 from mlflow_ragmetrics.core.safe_text import redact
-from mlflow_ragmetrics.core.score import Sample, Score
+from mlflow_ragmetrics.core.score import BY_RULE, Sample, Score
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.text.messages import say
+
+
+class Expenses:
+    """What the judges cost one caller: counts by name, added up by the threads that work for it; and their warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: dict[str, None] = {}
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def update(self, counts: Mapping[str, float]) -> None:
+        """Add to the counts of these names."""
+        with self._lock:
+            self._counts.update(counts)
+
+    def counts(self) -> Counter[str]:
+        """All counts so far."""
+        with self._lock:
+            return Counter(self._counts)
+
+    def usage(self, seconds: float) -> dict[str, float]:
+        """What a report says that it cost: the counts that are not 0, answers of the cache, and the time."""
+        counts = {"cached": 0.0, **self.counts()}
+        return {name: count for name, count in counts.items() if count or name == "cached"} | {"wall_seconds": seconds}
+
+
+_CALLER: ContextVar[Expenses | None] = ContextVar("ragmetrics_expenses", default=None)
+
+
+@contextmanager
+def charged_to(expenses: Expenses) -> Iterator[Expenses]:
+    """While this lasts, what this context asks of judges is added to ``expenses``, and nothing that others ask."""
+    charged = _CALLER.set(expenses)
+    try:
+        yield expenses
+    finally:
+        _CALLER.reset(charged)
+
+
+def expenses_of_caller() -> Expenses:
+    """Those of this context's caller; new ones where nobody asks what it costs."""
+    return _CALLER.get() or Expenses()
+
+
+def charge(counts: Mapping[str, float]) -> None:
+    """Add to what the caller of this context has to pay, if there is one."""
+    caller = _CALLER.get()
+    if caller is not None:
+        caller.update(counts)
+
+
+def warn_caller(message: str) -> None:
+    """Warn of how a judge is asked: as Python does, and in the report of this context's caller."""
+    caller = _CALLER.get()
+    if caller is not None:
+        caller.warnings[message] = None
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+class ChargesCaller:
+    """A judge's meter that charges each request to its caller as well, so that one caller's share of it is known."""
 
 
 def start(metric: Metric, sample: Sample) -> Steps[Score]:
@@ -89,17 +155,17 @@ class Run:
     duration_ms: float = 0.0
     failure: Exception | None = None
     asked: tuple[Question[Any], ...] = ()
-    has_asked: bool = False
     _began: float = field(default_factory=time.perf_counter)
-    _outcomes: list[Outcome] = field(default_factory=list)
+    _outcomes: list[Outcome] | None = None
     _open: int = 0
 
     def advance(self) -> None:
         """Go on to the next questions, or to the end: then ``score`` or ``failure`` is set."""
         assert self.program is not None
         try:
-            self.asked = self.program.send(tuple(self._outcomes) if self.has_asked else None)  # type: ignore[arg-type]
-            self.has_asked, self._open = True, len(self.asked)
+            given = self._outcomes
+            self.asked = next(self.program) if given is None else self.program.send(tuple(given))
+            self._open = len(self.asked)
             self._outcomes = [None] * self._open
         except StopIteration as end:
             self.score, self.asked = end.value, ()
@@ -109,9 +175,15 @@ class Run:
 
     def fill(self, place: int, outcome: Outcome) -> bool:
         """Take the outcome of the question at this place; True when everything that was asked is now answered."""
+        assert self._outcomes is not None
         self._outcomes[place] = outcome
         self._open -= 1
         return not self._open
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether the program asked anything so far."""
+        return self._outcomes is not None
 
     @property
     def done(self) -> bool:
@@ -167,7 +239,7 @@ class ScoringRules:
                 raise
             score = _unscored(error)
             error.__traceback__ = None  # its frames hold the run that holds it: memory that only the collector frees
-        return metric.finish(score, job.sample, self.language)
+        return metric.finish(score, job.sample, self.language, max([run.duration_ms for run in runs]))
 
     def _merged(self, metric: Metric, runs: list[Run]) -> Score:
         for run in runs:
@@ -178,8 +250,7 @@ class ScoringRules:
         outcomes = {str(run.judge): run.score or run.failure for run in runs}
         named = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, (Score, JudgeError))}
         how, tolerance = self._aggregation(metric)
-        took = max([run.duration_ms for run in runs])
-        return merge_judges(named, how, tolerance, several=self.several, duration_ms=took)
+        return merge_judges(named, how, tolerance, several=self.several)
 
     def _aggregation(self, metric: Metric) -> tuple[Aggregate, float]:
         settings, given = metric.settings, metric.given
@@ -197,12 +268,13 @@ def _only(run: Run) -> Score:
     if run.failure is not None:
         raise run.failure
     assert run.score is not None
-    return run.score.changed(duration_ms=run.duration_ms)
+    return run.score
 
 
 def _unscored(error: Exception) -> Score:
     if isinstance(error, MissingFieldError):
-        return Score(status="skipped", reason=str(error))
+        cause = {} if error.field is None else {"unmeasured": say("unmeasured.missing", field=error.field)}
+        return Score(status="skipped", reason=str(error), details=cause)
     said = str(error) if isinstance(error, RagMetricsError) else redact(str(error))
     code = error.code if isinstance(error, JudgeError) else None
     warnings = ((f"judge_{code}", said),) if code else ()
@@ -210,12 +282,7 @@ def _unscored(error: Exception) -> Score:
 
 
 def merge_judges(
-    outcomes: Mapping[str, Score | JudgeError],
-    how: Aggregate,
-    tolerance: float,
-    *,
-    several: bool,
-    duration_ms: float = 0.0,
+    outcomes: Mapping[str, Score | JudgeError], how: Aggregate, tolerance: float, *, several: bool
 ) -> Score:
     """One score out of one score (or failure) per judge.
 
@@ -228,10 +295,12 @@ def merge_judges(
     if not scores:
         raise _failure(failures, several)
     voted = {name: score.value for name, score in scores.items() if score.value is not None}
+    measured = {name: value for name, value in voted.items() if scores[name].details.get("rule") not in BY_RULE}
+    voted = measured or voted  # a judge that found no claims has no vote if another one did
     if not voted:
-        return next(iter(scores.values())).changed(duration_ms=duration_ms)
+        return next(iter(scores.values()))
     first = scores[next(iter(voted))]
-    merged = first.changed(model_scores=voted, judge=", ".join(voted), duration_ms=duration_ms)
+    merged = first.changed(model_scores=voted, judge=", ".join(voted))
     if several:
         each = "; ".join(f"{name}: {value:.3f}" for name, value in voted.items())
         judges = say("judges.merged", n=len(voted), how=say(f"aggregate.{how}"), each=each)

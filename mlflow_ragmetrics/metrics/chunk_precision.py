@@ -57,10 +57,11 @@ def chunk_precision(
 def _compared(text: str, chunks: tuple[str, ...], role: Role, states: States) -> Steps[Score]:
     found = yield from ask(RelatedChunks(text, chunks, role))
     related = {each.chunk: each for each in reversed(found) if 1 <= each.chunk <= len(chunks)}  # the first of repeats
+    rule = "on_answer" if role == "answer" else "instead_of_answer"
     return Score(
         value=len(related) / len(chunks),
         reason=say(f"chunk_precision.{role}", n=len(chunks), related=len(related)),
-        details=states.details(f"on_{role}", _counts(related, chunks), no_context=False),
+        details=states.details(rule, _counts(related, chunks), no_context=False),
     ).with_items(partial(_items, chunks, related))
 
 

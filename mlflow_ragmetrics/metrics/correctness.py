@@ -38,7 +38,7 @@ def correctness(
     states = states_of(answer, reference, indistinct)
     if states.answer == "indistinct":
         both = states.reference == "indistinct"
-        rule = "both_indistinct" if both else "indistinct_answer"
+        rule = "both_decline" if both else "indistinct_answer"
         reason = say("correctness.both_indistinct" if both else "correctness.indistinct")
         return Score(value=float(both), reason=reason, details=states.details(rule))
     rating = yield from ask(Grade("correctness", answer, question, reference))

@@ -83,7 +83,8 @@ def fact_recall(
 def _covered(verified: Verified, role: Role, states: States, target: Role) -> Score:
     counts = say(f"fact_recall.{role}", n=len(verified.claims), **verified.counts)
     reason = joined(counts, to_do("not_retrieved", verified.of("NEUTRAL", "CONTRADICTED")))
-    rule = f"on_{role}" if verified.claims else "no_claims"
+    rule = f"on_{role}" if role == target else "instead_of_answer" if target == "answer" else "other_text"
+    rule = rule if verified.claims else "no_claims"
     return Score(
         value=verified.share(empty=1.0),
         reason=reason if verified.claims else say("fact_recall.no_claims"),

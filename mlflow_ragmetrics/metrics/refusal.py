@@ -14,7 +14,7 @@ from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError, Missing
 from mlflow_ragmetrics.metrics.claims import has_context
 from mlflow_ragmetrics.metrics.replies import Reply, reply_kind
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.text.non_answers import Indistinct
+from mlflow_ragmetrics.text.non_answers import Indistinct, is_error_text
 from mlflow_ragmetrics.text.sentences import has_content
 
 SUFFICIENT = 0.5
@@ -212,8 +212,10 @@ def refusal(
     reply = reply_kind(answer, indistinct)
     answerable = given_answerable(metadata)
     details: dict[str, Any] = {"reply": reply, "judged": int(answerable is None)}
-    if not has_content(answer):
-        details["rule"] = "no_claims"
+    if indistinct != "off" and is_error_text(answer):
+        details["rule"] = "error_text"
+    elif not has_content(answer):
+        details["rule"] = "blank"
     items: tuple[Item, ...] = ()
     if answerable is None:
         if contexts is None:

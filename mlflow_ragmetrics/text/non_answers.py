@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Union
 
+from mlflow_ragmetrics.text.declining import CONTRAST, DECLINES, ERROR, FAILURE, NEGATIVE
 from mlflow_ragmetrics.text.sentences import has_content, normalize, statements, word_set
 
 _LONGEST_TOPIC = 20
@@ -108,7 +109,7 @@ _COURTESY = re.compile(
     r"\W*(?:hello|hi|hey|dear|good (?:morning|afternoon|evening|day)|thanks|thank you|you(?:['’]re| are) welcome|sure|"
     r"certainly|of course|great question|good question|good luck|happy to help|i hope|hope (?:this|that) helps|"
     r"let me know|feel free|please (?:let me know|feel free)|if you (?:have|need) (?:any|more|further)|"
-    r"i(?:['’]d| would)? be (?:happy|glad)|here (?:is|are) (?:the|a|an|some|my|your)|"
+    r"i(?:['’]d| would)? be (?:happy|glad)|here (?:is|are) (?:the|a|an|some|my|your|what)|"
     r"здравствуйте|привет|добрый (?:день|вечер)|доброе утро|спасибо|пожалуйста|конечно|отличный вопрос|хороший вопрос|"
     r"надеюсь|удачи|дайте знать|обращайтесь|если у вас (?:есть|будут|остались|возникнут)|буду рад)\b",
     re.IGNORECASE,
@@ -125,8 +126,20 @@ def is_courtesy(sentence: str) -> bool:
     return _COURTESY.match(sentence) is not None and len(sentence.split()) <= _LONGEST_COURTESY
 
 
+def is_bare_courtesy(sentence: str) -> bool:
+    """Whether the sentence is a courtesy that states nothing else.
+
+    >>> [is_bare_courtesy(each) for each in ("You are welcome.", "Here is what I found.", "Sure, it is red.")]
+    [True, True, False]
+    """
+    courtesy = _COURTESY.match(sentence)
+    return courtesy is not None and all(token in _FILLERS for token in _tokens(sentence[courtesy.end() :]))
+
+
 def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:
     """Whether the sentence as a whole gives no answer; ``extra`` are further phrases, in any case.
+
+    The phrases are English and Russian; ``declining`` has rules for eight more languages.
 
     Brackets, quotes and closing punctuation are ignored, as are typographic apostrophes and ``ё``.
     """
@@ -143,8 +156,8 @@ def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:
         elif tokens[place] in _FILLERS:
             place += 1
         else:
-            return False
-    return found
+            return declines(sentence)
+    return found or declines(sentence)
 
 
 def _phrase_at(
@@ -222,17 +235,24 @@ class States:
 
 
 def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
-    """Whether ``text`` gives no answer: missing, blank, without a letter or digit, or nothing but non-answers.
+    """Whether ``text`` gives no answer: missing, blank, without a letter or digit, an error text, or only non-answers.
 
-    Every sentence must be a non-answer as a whole (English and Russian families; see the phrases here); a hedge
-    followed by content is distinct. ``extra`` are further phrases that count as non-answers. Source: the "RAG
-    Answer Evaluation Framework" white paper, "confused" answers.
+    An error text is that of an API or a program ("Error code: 429 …"). Otherwise every sentence must be a non-answer as
+    a whole, in one of ten languages; a hedge followed by content is distinct. ``extra`` are further phrases that count
+    as non-answers. Source: the "RAG Answer Evaluation Framework" white paper, "confused" answers.
 
     >>> [is_indistinct(text) for text in ("(I don't know. No idea.)", "I'm not sure. It is Paris.", "no")]
     [True, False, False]
     """
     phrases = tuple(extra)
-    return text is None or all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in statements(text))
+    if text is None or is_error_text(text):
+        return True
+    return all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in statements(text))
+
+
+def gives_no_answer(answer: str | None) -> bool:
+    """Whether ``answer`` is blank, a non-answer or an error text; a missing answer is none of these."""
+    return answer is not None and _indistinct_by_rules(answer)
 
 
 def states_of(answer: str | None, reference: str | None, indistinct: Indistinct = "rules") -> States:
@@ -251,3 +271,39 @@ def _state(text: str | None, indistinct: Indistinct) -> State:
     else:
         found = indistinct != "off" and _indistinct_by_rules(text, () if isinstance(indistinct, str) else indistinct)
     return "indistinct" if found else "clear"
+
+
+_MOST_WORDS = 60
+_LETTERS = re.compile(r"[^\W\d_]+")
+_OTHER = re.compile("[\u0600-\u06ff\u3040-\u30ff\u4e00-\u9fff]")
+_LONGEST = 200
+_MOST_BEFORE, _MOST_AFTER = 6, 20
+_WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]{2}|[^\W_]+")  # two Chinese or Japanese characters are one word
+
+
+def is_error_text(text: str) -> bool:
+    """Whether ``text`` is the error message of an API or a program, in English or Russian, and not an answer about one.
+
+    >>> [is_error_text(each) for each in ("Error code: 429 - Rate limit reached", "Error code 429 means: slow down.")]
+    [True, False]
+    """
+    if ERROR.match(text) is not None:
+        return True
+    return FAILURE.match(text) is not None and len(text.split()) <= _MOST_WORDS
+
+
+def declines(sentence: str) -> bool:
+    """Whether a short German, French, Spanish, Italian, Portuguese, Chinese, Japanese or Arabic sentence only declines.
+
+    >>> [declines(each) for each in ("Das weiß ich leider nicht.", "我不知道", "No lo sé, pero creo que es Madrid.")]
+    [True, True, False]
+    """
+    if len(sentence) > _LONGEST:
+        return False
+    if NEGATIVE.isdisjoint(_LETTERS.findall(sentence.casefold())) and not _OTHER.search(sentence):
+        return False
+    found = DECLINES.search(sentence)
+    if found is None or CONTRAST.search(sentence, found.end()):
+        return False
+    before, after = sentence[: found.start()], sentence[found.end() :]
+    return len(_WORD.findall(before)) <= _MOST_BEFORE and len(_WORD.findall(after)) <= _MOST_AFTER

@@ -19,7 +19,6 @@ from mlflow_ragmetrics.tracking.describe import (
     run_metrics_of,
 )
 from mlflow_ragmetrics.tracking.run import COMPLETE, WRITING, alone_in, run_link, status_of, target_run
-from mlflow_ragmetrics.tracking.tables import table_json, write_tables
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
@@ -31,8 +30,10 @@ from mlflow_ragmetrics.tracking.writer import (
     WRITER_TAG,
     Content,
     RunWriter,
+    table_json,
     this_process,
     write_errors,
+    write_tables,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def log_report(
     Logging again, also after a failure, replaces tables and traces and sets the metrics anew. Where something cannot be
     written, a run made here ends FAILED, the tag ``ragmetrics.status`` says why, and a ``RagMetricsError`` is raised.
     A report that is not complete (``report.incomplete``) is written whole, but the tag is not ``complete``, and a run
-    made here ends FAILED.
+    made here ends FAILED. If more than 5 % of the rows failed, the tag is ``partial: …`` and the run ends FINISHED.
     """
     import mlflow
     from mlflow.entities import LoggedModelInput
@@ -103,7 +104,7 @@ def log_report(
             log_traces(report.rows, target, model, report.diagnoses)
         is_ours = _OWN_NOTE in writer.present_tags().get(_NOTE_TAG, _OWN_NOTE)
         said = {_NOTE_TAG: redact(note)} if note and is_ours else {}
-        writer.tags({**said, **(tags or {}), STATUS_TAG: status_of(report.incomplete)})
+        writer.tags({**said, **(tags or {}), STATUS_TAG: status_of(report.incomplete, report.partial)})
     return target
 
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from mlflow_ragmetrics.core.safe_text import plain_text, redact
+from mlflow_ragmetrics.engine.threads import after_fork
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.tracking.traces import RUN_TYPE, remove_traces
 from mlflow_ragmetrics.tracking.writer import (
     LONGEST_TAG,
@@ -29,6 +29,7 @@ from mlflow_ragmetrics.tracking.writer import (
     RunWriter,
     explained,
     few_attempts,
+    is_alive,
     reason_of,
     this_process,
     write_errors,
@@ -37,15 +38,22 @@ from mlflow_ragmetrics.tracking.writer import (
 if TYPE_CHECKING:
     from mlflow.entities import Run, RunInfo
 
+
 _logger = logging.getLogger(__name__)
 
 COMPLETE = "complete"
+PARTIAL = "partial"
 WRITING = "writing"
 
 
-def status_of(incomplete: str | None) -> str:
-    """The value of the tag ``ragmetrics.status`` for a report that is written whole; ``incomplete`` is the report's."""
-    return COMPLETE if incomplete is None else redact(plain_text(f"incomplete: {incomplete}"))[:LONGEST_TAG]
+def status_of(incomplete: str | None, partial: str | None = None) -> str:
+    """The tag ``ragmetrics.status`` of a report that is written whole: ``complete``, ``partial: …``, ``incomplete: …``.
+
+    ``incomplete`` and ``partial`` are the report's.
+    """
+    if incomplete is not None:
+        return redact(plain_text(f"incomplete: {incomplete}"))[:LONGEST_TAG]
+    return COMPLETE if partial is None else f"{PARTIAL}: {partial}"
 
 
 def run_link(info: RunInfo) -> dict[str, str]:
@@ -84,7 +92,7 @@ def target_run(run_id: str | None, run_name: str | None) -> Iterator[str]:
     """Yield the id of the run to write into.
 
     A run made here ends with the block: FINISHED, or FAILED when the block raises or leaves it with a status other than
-    ``complete``; the status of the user's own run is the user's. In either kind of run the tag
+    ``complete`` or ``partial``; the status of the user's own run is the user's. In either kind of run the tag
     ``ragmetrics.status`` then says what went wrong, without secrets, and the error goes on as a ``RagMetricsError``
     of one sentence (an interruption as it is). A named run that an earlier attempt left unfinished is finished.
     """
@@ -96,7 +104,7 @@ def target_run(run_id: str | None, run_name: str | None) -> Iterator[str]:
             yield str(active.info.run_id)
     elif run_id is not None:
         with _failure_noted(run_id):
-            is_unfinished = mlflow.get_run(run_id).data.tags.get(STATUS_TAG, COMPLETE) != COMPLETE
+            is_unfinished = not _is_finished(run_id)
             yield run_id
             if is_unfinished:
                 mlflow.MlflowClient().set_terminated(run_id, _ending(run_id))
@@ -152,10 +160,13 @@ def _said_where_impossible() -> Iterator[None]:
 
 
 def _ending(run_id: str) -> str:
+    return "FINISHED" if _is_finished(run_id) else "FAILED"
+
+
+def _is_finished(run_id: str) -> bool:
     import mlflow
 
-    status = mlflow.get_run(run_id).data.tags.get(STATUS_TAG, COMPLETE)
-    return "FINISHED" if status == COMPLETE else "FAILED"
+    return str(mlflow.get_run(run_id).data.tags.get(STATUS_TAG, COMPLETE)).startswith((COMPLETE, PARTIAL))
 
 
 @contextmanager
@@ -260,16 +271,3 @@ def is_being_written(run: Run) -> bool:
     if machine == platform.node() and os.name == "posix":
         return is_alive(process)
     return time.time() - (run.info.start_time or 0) / 1000 < _DAY
-
-
-def is_alive(process: str) -> bool:
-    """Whether a process of this machine is there: its number, and when it began, as ``this_process`` gives them."""
-    number, _, began = process.partition(" ")
-    try:
-        os.kill(int(number), 0)
-    except PermissionError:
-        return True
-    except (OSError, ValueError):
-        return False
-    # a number is given to another process after a while
-    return not began or this_process(int(number)).partition(" ")[2] in (f"{number} {began}", f"{number} ")

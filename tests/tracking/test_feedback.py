@@ -25,8 +25,8 @@ def test_a_score_with_claims() -> None:
 
 def test_nan_is_no_value_but_a_skipped_score() -> None:
     feedback = feedback_of("m", Score(math.nan, reason="nothing to score"))
-    assert (feedback.value, feedback.rationale) == (None, "skipped: nothing to score")
-    assert feedback.error is None or feedback.error.error_code == "SKIPPED"
+    assert (feedback.value, feedback.rationale) == (None, "not measured: nothing to score")
+    assert feedback.error is None or feedback.error.error_code == "NOT_MEASURED"
 
 
 def test_an_error_has_its_class_as_code() -> None:

@@ -19,9 +19,9 @@ from mlflow_ragmetrics.adapters.langchain.sample import Known, Reading
 from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue, Counts, Scorer, Taker
 from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.score import Sample, Score
+from mlflow_ragmetrics.engine.threads import after_fork
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.forks import after_fork
-from mlflow_ragmetrics.report.tables import row_without_texts
+from mlflow_ragmetrics.rows.tables import row_without_texts
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report.diagnosis import cause_figures, causes_line, count_causes
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import count_lines, failure_lines
-from mlflow_ragmetrics.report.totals import Totals
+from mlflow_ragmetrics.report.marks import cause_figures, causes_line, count_causes, count_lines, failure_lines
+from mlflow_ragmetrics.report.summary import Totals
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
 from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, figures_of, package_version, run_metrics_of
@@ -63,6 +62,11 @@ class Summary:
     def incomplete(self) -> str | None:
         """Why the figures are not those of a whole evaluation."""
         return self.totals.failures.silence
+
+    @property
+    def partial(self) -> str | None:
+        """How many rows failed, if they exceed 5 % of the rows; else ``None``."""
+        return self.totals.partial
 
     @property
     def banner(self) -> list[str]:
@@ -173,6 +177,6 @@ def log_spark(
         texts={FIGURES: as_json(figures_of(summary), indent=2), SUITE: redact(as_json(about, indent=2))},
         metrics=run_metrics_of(summary),
         params=params,
-        status=status_of(summary.incomplete),
+        status=status_of(summary.incomplete, summary.partial),
     )
     return log_findings(findings, run_id, run_name)
