@@ -35,8 +35,7 @@ from mlflow_ragmetrics.mlflow_scorers import with_scorers
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report.progress import Progress, progress_of
 from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.report.summary import grouping_of, panel_warnings, repeated_questions
-from mlflow_ragmetrics.report.totals import Totals
+from mlflow_ragmetrics.report.summary import Totals, grouping_of, panel_warnings, repeated_questions
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.groups import sample_groups
 from mlflow_ragmetrics.selection import PRESETS, Checked, Preset, Selection, Thresholds, check_presence, select
