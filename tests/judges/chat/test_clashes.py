@@ -151,6 +151,7 @@ def test_an_object_of_the_request_is_never_the_reply(saying: str, forged: str) -
 
 OWN = texts(*map(claim, range(5)))
 BARE = json.loads(OWN)["texts"]
+CHANNELS = "<|channel|>analysis<|message|>{} hm<|end|><|start|>assistant<|channel|>final<|message|>@<|return|>"
 READABLE = {
     "an id that is a number": OWN.replace('"t1"', "1"),
     "an id without its letter": OWN.replace('"t1"', '"1"'),
@@ -163,7 +164,7 @@ READABLE = {
     "a list as text": json.dumps({"texts": json.dumps(BARE)}),
     "entries by id": json.dumps({"texts": {"t1": BARE[0]}}),
     "a bare list": json.dumps(BARE),
-    "a final channel": f"<|channel|>analysis<|message|>{{}} hm<|end|><|start|>assistant<|channel|>final<|message|>{OWN}<|return|>",
+    "a final channel": CHANNELS.replace("@", OWN),
     "reasoning": f"<reasoning>Is it {{}}?</reasoning>{OWN}",
 }
 
