@@ -16,7 +16,7 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.registry import metric_of
 from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.text.messages import counted
-from mlflow_ragmetrics.text.non_answers import is_indistinct
+from mlflow_ragmetrics.text.non_answers import is_error_text, is_indistinct
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,7 +174,8 @@ def failed_rows(results: Results) -> Column:
         failed |= table[f"{key}_status"].eq("error").to_numpy(dtype=bool, na_value=False)
     for place, (answer, reference) in enumerate(zip(*(column_texts(table, n) for n in _TEXTS), strict=True)):
         if is_indistinct(answer):
-            failed[place] = not (answer and reference and is_indistinct(reference))
+            is_refusal = bool(answer) and not is_error_text(answer)
+            failed[place] = not (is_refusal and reference and is_indistinct(reference))
     return failed
 
 

@@ -43,7 +43,7 @@ from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
 from mlflow_ragmetrics.text.messages import counted
-from mlflow_ragmetrics.text.non_answers import is_indistinct
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -248,7 +248,7 @@ class Comparison:
     @cached_property
     def non_answers(self) -> tuple[int, int]:
         """The number of rows of A and of B without an answer: blank, not given, or an error text."""
-        a, b = (sum(map(is_indistinct, column_texts(each.table, "answer"))) for each in (self.a, self.b))
+        a, b = (sum(map(gives_no_answer, column_texts(each.table, "answer"))) for each in (self.a, self.b))
         return a, b
 
     @cached_property
@@ -263,14 +263,17 @@ class Comparison:
         accounts: dict[str, list[str]] = {}
         for each in self.differences:
             accounts.setdefault(each.accounted, []).append(each.key)
-        rows = [f"Rows of {', '.join(keys)}: {accounted}" for accounted, keys in accounts.items()]
+        rows = [
+            f"Rows of {', '.join(keys) if len(accounts) > 1 else 'all metrics'}: {accounted}"
+            for accounted, keys in accounts.items()
+        ]
         equal = [
             f"{each.key} equals {each.same_as} in every row: they count as one metric"
             for each in self.differences
             if each.same_as is not None
         ]
         silent = [f"{count} in {side}" for side, count in zip("AB", self.non_answers, strict=True) if count]
-        answers = [f"Non-answers (blank, without an answer, or an error text): {', '.join(silent)}"] if silent else []
+        answers = [f"Rows without an answer (missing, blank, declined, or an error text): {', '.join(silent)}"] if silent else []
         counts = [f"{cause} {a} → {b}" for cause, (a, b) in self.causes.items() if a or b]
         passes = [f"{each.key}: {each.passes}" for each in self.differences if each.passes is not None]
         sides = [
