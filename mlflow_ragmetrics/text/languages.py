@@ -43,8 +43,8 @@ def is_unknown_language(text: str) -> bool:
     >>> [is_unknown_language(text) for text in ("Der Turm ist blau.", "La torre es azul.", "She sings in São Paulo.")]
     [True, False, False]
     """
-    words = _WORD.findall(text[:_MOST].casefold())
+    words: list[str] = _WORD.findall(text[:_MOST].casefold())
     others = sum(word in _OTHERS for word in words) + sum(map(bool, map(_FOREIGN.search, words)))
     others += sum(word[0] >= _BEYOND for word in words)
-    known: int = sum(word in _READ for word in words)
+    known = sum(word in _READ for word in words)
     return others > max(1, known)
