@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, TypeGuard, Union
 
 from typing_extensions import Unpack
 
@@ -31,7 +31,7 @@ from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationEr
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
-from mlflow_ragmetrics.mlflow_scorers import with_scorers
+from mlflow_ragmetrics.mlflow_scorers import metric_of_scorer
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report.progress import Progress, progress_of
 from mlflow_ragmetrics.report.report import Report
@@ -48,6 +48,7 @@ SuiteLike = Union["Suite", Path, MetricLike, Iterable[MetricLike], Mapping[str, 
 """What ``Suite.of`` takes."""
 
 _EMBEDDINGS = "char-ngram"
+_SCORER = "mlflow.genai.scorers.base.Scorer"
 _NOT_OF_JUDGES = {"metrics", "embeddings", "weights", "thresholds", "name_prefix", "cache", "concurrency"}
 _NOT_OF_JUDGES |= {"aggregate", "tolerance", "groups"}
 
@@ -117,7 +118,7 @@ class Suite:
         **judge_options: Unpack[JudgeKeywords],
     ) -> None:
         if isinstance(metrics, Iterable) and not isinstance(metrics, (Preset, Selection, Mapping, str, bytes)):
-            metrics = with_scorers(metrics)
+            metrics = [metric_of_scorer(each) if _is_scorer(each) else each for each in metrics]
         self.language = check_language(language)
         self.selection = (
             metrics if isinstance(metrics, Selection) else select(metrics, weights, thresholds, name_prefix)
@@ -593,6 +594,11 @@ def _checked_groups(groups: object) -> str | None:
     if groups is not None and not (isinstance(groups, str) and groups):
         raise InvalidOptionError(f"groups={shown(groups)} must name a column or a metadata field", param="groups")
     return groups
+
+
+def _is_scorer(given: object) -> TypeGuard[Any]:
+    """Whether it is one of MLflow's scorers, without importing MLflow."""
+    return any(f"{each.__module__}.{each.__name__}" == _SCORER for each in type(given).__mro__)
 
 
 def mapped_field(name: str | None, columns: Mapping[str, str] | None) -> str | None:

@@ -29,8 +29,7 @@ from mlflow_ragmetrics.judges.chat.tasks import (
     without_repeats,
 )
 from mlflow_ragmetrics.text.non_answers import asserts, is_non_answer
-from mlflow_ragmetrics.text.sentences import STOP_WORDS
-from mlflow_ragmetrics.text.terms import terms
+from mlflow_ragmetrics.text.sentences import STOP_WORDS, terms
 
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}
 _CLAIMS_SCHEMA = {"texts": array_of(id=str, claims=array_of(claim=str, sentences=_NUMBERS), none=_NUMBERS)}
