@@ -117,21 +117,21 @@ def calibrate(
         unlabelled=rows.unlabelled,
         unscored=rows.unscored,
         default=usual,
-        pearson=correlation(scores, rows.grades, "pearson", groups=rows.row_groups),
-        spearman=correlation(scores, rows.grades, "spearman", groups=rows.row_groups),
+        pearson=correlation(scores, rows.grades, "pearson", groups=rows.groups),
+        spearman=correlation(scores, rows.grades, "spearman", groups=rows.groups),
         judge=_judge_of(results),
         cost=_cost_of(first, results),
     )
     good = _good(rows.grades, good_from)
     if good is None:
         return found
-    gain = threshold_gain(rows.values, ~good, cut, groups=rows.row_groups)
+    gain = threshold_gain(rows.values, ~good, cut, groups=rows.groups)
     return replace(
         found,
-        at_default=agreement(rows.values < cut - _SLACK, ~good, groups=rows.row_groups),
-        at_chosen=agreement(rows.values < gain.chosen - _SLACK, ~good, groups=rows.row_groups) if gain else None,
+        at_default=agreement(rows.values < cut - _SLACK, ~good, groups=rows.groups),
+        at_chosen=agreement(rows.values < gain.chosen - _SLACK, ~good, groups=rows.groups) if gain else None,
         gain=replace(gain, chosen=round(rows.turned(gain.chosen), 12)) if gain else None,
-        auroc=auroc(rows.values, ~good, groups=rows.row_groups),
+        auroc=auroc(rows.values, ~good, groups=rows.groups),
         bins=_reliability_bins(scores, good),
         beside=(
             *(
@@ -189,7 +189,7 @@ def _verdicts(
     both = np.array([value is not None for value in given]) & rows.known
     scores = rows.turned(np.array([value for value, here in zip(given, both, strict=True) if here], dtype=float))
     bad = ~good[both[rows.known]]
-    own = None if rows.row_groups is None else rows.row_groups[both[rows.known]]
+    own = None if rows.groups is None else rows.groups[both[rows.known]]
     area = auroc(scores, bad, groups=own)
     return OtherVerdicts(name, agreement(scores < rows.turned(cut) - _SLACK, bad, groups=own), area, cost)
 
