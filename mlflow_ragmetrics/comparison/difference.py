@@ -12,7 +12,7 @@ from mlflow_ragmetrics.core.document import Cell, Interval, number, signed
 from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.intervals import paired_intervals, unseen_share
-from mlflow_ragmetrics.statistics.power import about, power_of
+from mlflow_ragmetrics.statistics.sample_size import about, power_of
 from mlflow_ragmetrics.statistics.significance import effect_size, equal_columns, holm, mcnemar, paired_tests
 from mlflow_ragmetrics.text.messages import counted
 
