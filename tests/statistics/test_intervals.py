@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import bootstrap
+from scipy.stats import bootstrap, norm, t
 
 from mlflow_ragmetrics.statistics.intervals import (
     MANY_ROWS,
@@ -29,6 +29,17 @@ def test_it_is_scipys_bca_interval_a_little_wider() -> None:
     width = reference.high - reference.low
     assert low == pytest.approx(reference.low, abs=0.03 * width)
     assert high == pytest.approx(reference.high, abs=0.03 * width)
+
+
+def test_few_rows_have_scipys_interval_of_a_wider_level() -> None:
+    """Hesterberg (2015): the normal quantile becomes √(n/(n − 1)) times Student's."""
+    scores = np.random.default_rng(12).random(8)
+    level = 2 * norm.cdf(t.ppf(0.975, 7) * (8 / 7) ** 0.5) - 1
+    reference = bootstrap(
+        (scores,), np.mean, n_resamples=40_000, confidence_level=level, random_state=1
+    ).confidence_interval
+    found = bootstrap_interval(scores.tolist(), resamples=40_000)
+    assert found == pytest.approx((reference.low, reference.high), abs=0.015 * (reference.high - reference.low))
 
 
 def test_binary_scores_have_wilsons_interval() -> None:
