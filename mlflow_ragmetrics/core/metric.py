@@ -55,8 +55,13 @@ class Metric:
             raise InvalidOptionError(message, param="key", metric=bound.name)
         return bound
 
-    def __call__(self, **options: Any) -> Metric:
-        """The same metric with these options in place of those it has."""
+    def __call__(self, run: Any = None, example: Any = None, /, **options: Any) -> Metric:
+        """The same metric with these options in place of those it has; ``run`` and ``example`` are what LangSmith gives
+        an evaluator, which a metric is not by itself: ``InvalidOptionError``.
+        """
+        if run is not None or example is not None:
+            message = f"rm.{self.name} is no evaluator by itself: evaluators=rm.langsmith_evaluators([rm.{self.name}])"
+            raise InvalidOptionError(message, param="evaluators", metric=self.name)
         return Metric.of(self.definition, {**self.given, **options})
 
     def __getattr__(self, name: str) -> Any:
@@ -178,7 +183,7 @@ class Metric:
         return self.definition.function(*[self._field(sample, name) for name in self._fields], **self._given_options)
 
     def finish(self, score: Score, sample: Sample, language: str, duration_ms: float) -> Score:
-        """``score`` with threshold, 1–5 value, duration, chunk ids, and sentences in ``language``."""
+        """``score`` with threshold, 1–5 value, ``duration_ms``, chunk ids, and sentences in ``language``."""
         language = self.settings.language or language
         value, better, threshold = score.value, self.definition.higher_is_better, self.threshold
         warnings = self._warnings(score, sample)

@@ -13,9 +13,9 @@ from langchain_core.rate_limiters import InMemoryRateLimiter
 
 from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.models import open_model
-from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 from tests.judges.fake_models import dutiful, dutiful_reply, scripted
 from tests.judges.misbehaving_server import Fault, misbehaving_server
 
@@ -76,7 +76,7 @@ def test_what_a_binding_gives_goes_with_each_call() -> None:
 
 def test_a_prompt_longer_than_the_window_is_not_sent() -> None:
     model = dutiful(profile={"max_input_tokens": 500})
-    (outcome,) = ChatJudge(model).answer([Claims("Word. " * 2000)])
+    (outcome,) = ChatJudge(model).answer([Claims(" ".join(f"Word {n}." for n in range(2000)))])
     assert isinstance(outcome, JudgeError)
     assert outcome.code == "too_long"
     assert not model.sent

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Embed, Finding, Grade, Rating, Related, RelatedChunks, Tone, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeReplyError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from tests.judges.fake_models import FakeChatModel, dutiful, scripted
 from tests.judges.rows import FULL_SET, ROW
 
@@ -20,7 +20,8 @@ GRADES = [Grade("correctness", "a", "q", "r"), Grade("answer_relevance", "a", "q
 
 
 def verdicts(*entries: dict[str, Any]) -> str:
-    return json.dumps({"verdicts": [{"quotes": [], "reason": "", "verdict": "SUPPORTED", **each} for each in entries]})
+    usual = {"quotes": [{"passage": "p2", "text": "330 m tall"}], "reason": "", "verdict": "SUPPORTED"}
+    return json.dumps({"verdicts": [{**usual, **each} for each in entries]})
 
 
 def grades(**given: Any) -> str:
@@ -31,7 +32,7 @@ def test_every_kind_of_question_is_answered() -> None:
     judge = ChatJudge(dutiful())
     asked = [Claims("One. Two."), VERIFY, RelatedChunks("It is tall.", CHUNKS), GRADES[0], Tone("No idea.", "n/a")]
     answers = [judge.answer([question])[0] for question in asked]
-    finding = Finding("SUPPORTED", "", 0.9, ((1, ""),))
+    finding = Finding("SUPPORTED", "", 0.9, ((1, CHUNKS[0][:40]),))
     assert answers == [
         ("One.", "Two."),
         (finding, finding),
