@@ -69,7 +69,7 @@ def test_a_question_goes_where_the_chain_looks_for_it(suite: rm.Suite) -> None:
 
 
 def test_usage_is_that_of_this_evaluation_alone(plain: Any) -> None:
-    suite = rm.Suite(["faithfulness"], judge=ChatJudge(dutiful()))
+    suite = rm.Suite(["faithfulness"], judge=ChatJudge(dutiful(), calls="full"))
     first, second = evaluated(plain, suite, DATA[:2]), evaluated(plain, suite, DATA[2:4])
     assert first.usage["calls"] == second.usage["calls"] == 4
 

@@ -96,7 +96,8 @@ def test_a_quote_that_is_not_found_is_asked_for_once_more_then_it_is_a_warning()
 
     texts = json.dumps({"texts": [{"id": "t1", "claims": [{"claim": "It opens at 9.", "sentences": [1]}], "none": []}]})
     model = scripted(texts, verdict(quotes=FORGED), verdict(quotes=FORGED))
-    score = rm.score("faithfulness", {"answer": "It opens at 9.", "contexts": [PASSAGE]}, judge=model)
+    judge = ChatJudge(model, calls="full")
+    score = rm.score("faithfulness", {"answer": "It opens at 9.", "contexts": [PASSAGE]}, judge=judge)
     assert (score.value, score.details["unquoted"]) == (1.0, 1)
     assert [code for code, _ in score.warnings] == ["quote_not_found"]
 
