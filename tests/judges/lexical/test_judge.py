@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mlflow_ragmetrics.core.question import Claims, Embed, Grade, RelatedChunks, Tone, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
-from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 
 TOWER = "The Eiffel Tower is 330 metres tall and was built in 1889 by Gustave Eiffel."
 PASSAGES = (TOWER, "Bread is made of flour. Prices increased in 2020. Cats do not like water.")
