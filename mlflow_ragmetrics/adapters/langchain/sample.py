@@ -33,7 +33,6 @@ WHY = "contexts_unknown"
 _INTERRUPT = "__interrupt__"
 _STRUCTURED = ("structured_response", "parsed")
 _OUTRIGHT = ("answer", "output", "response", "generation", "result", "output_text", "final_answer")
-_DEEPEST = 4
 _FROM_CALL = ("id", "reference", "gold_doc_ids")
 _FRAMEWORKS = ("ls_", "lc_", "langgraph_", "checkpoint", "__")
 
@@ -64,17 +63,16 @@ class Reading:
         given = {name: value for name, value in exchange.metadata.items() if name in _CALL_NAMES}
         found = to_sample(given)
         question = self._question(exchange)
-        sample_id = found.id if _has(exchange.metadata, "id") else ""
+        sample_id = found.id if any(given.get(name) is not None for name in ("id", *ALIASES["id"])) else ""
         answer = None if exchange.left else self._answer(exchange)
+        gold = found.gold_doc_ids
         record: dict[str, Any] = {
             "id": sample_id or str(exchange.run_id),
             "question": question,
             "answer": answer,
             "history": _history_of(exchange),
             "reference": list(found.references or ()) or _looked_up(self.references, question, sample_id),
-            "gold_doc_ids": found.gold_doc_ids
-            if found.gold_doc_ids is not None
-            else _looked_up(self.gold_doc_ids, question, sample_id),
+            "gold_doc_ids": _looked_up(self.gold_doc_ids, question, sample_id) if gold is None else gold,
         }
         condensed = _condensed_question(exchange)
         if condensed and condensed != question:
@@ -124,12 +122,7 @@ def _answer_in(outputs: Any) -> str | None:
     messages = _messages(outputs)
     if messages and not any(isinstance(outputs, Mapping) and outputs.get(name) for name in _OUTRIGHT):
         return _read_text(closing_answer(messages))
-    for _ in range(_DEEPEST):
-        inner = answer_in(outputs)
-        if inner is outputs:
-            break
-        outputs = fields_of(inner)
-    return _read_text(outputs)
+    return _read_text(answer_in(outputs))
 
 
 def _condensed_question(exchange: Exchange) -> str | None:
@@ -148,7 +141,7 @@ def _resumed_question(exchange: Exchange) -> str | None:
 def _read_text(value: Any) -> str | None:
     """A text, or the one in a mapping, also in one that was written as JSON."""
     text = _text(value)
-    inside = mapping_of(value)
+    inside = mapping_of(fields_of(value))
     if not inside:
         return text
     named = _text(answer_in(inside)) or _text(inside.get("text")) or _only_text(inside)
@@ -161,8 +154,7 @@ def _history_of(exchange: Exchange) -> tuple[Message, ...] | None:
     """
     inputs = exchange.inputs if isinstance(exchange.inputs, Mapping) else {}
     named = (messages_of(inputs.get(name)) for name in ("history", *ALIASES_BY_NATURE["history"]))
-    spoken = next(filter(None, named), None)
-    if spoken:
+    if spoken := next(filter(None, named), None):
         return spoken
     given, answered = messages_in(exchange.inputs) or (), messages_of(_messages(exchange.outputs)) or ()
     is_whole = len(answered) > len(given) and any(message.role == "user" for message in answered)
@@ -189,10 +181,6 @@ def _looked_up(known: Known | None, question: str | None, sample_id: str) -> Any
     if isinstance(known, Mapping):
         return next((known[key] for key in (question, sample_id) if key is not None and key in known), None)
     return call_with(known, question, sample_id or None)
-
-
-def _has(metadata: Mapping[str, Any], name: str) -> bool:
-    return any(metadata.get(each) is not None for each in (name, *ALIASES[name]))
 
 
 def _metadata_of(exchange: Exchange) -> dict[str, Any]:
