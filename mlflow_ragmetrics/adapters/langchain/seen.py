@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
@@ -65,8 +65,7 @@ def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | No
     prompts = [reading for call in calls for asked in call.value for reading in readings(_text_of(asked))]
     chosen = _seen([*(chunk for found in lists for chunk in found), *given], prompts)
     retrieved = _handed_on(lists, tuple(chosen)) if lists else None
-    rank = {_key(chunk): place for place, chunk in enumerate(retrieved or ())}
-    chosen = {key: chosen[key] for key in sorted(chosen, key=lambda key: rank.get(key, len(rank)))}
+    chosen = {key: chosen[key] for key in (*map(_key, retrieved or ()), *chosen) if key in chosen}
     by_turn = [tool_chunks_by_turn(call.value, tools) for call in calls]
     told, earlier = ([chunk for turns in by_turn for chunk in turns[place]] for place in (0, 1))
     of_tools = distinct((*(chunk for chunk in told if chunk in of_tools), *of_tools))  # tools may run at the same time
@@ -134,20 +133,21 @@ def leading_calls(calls: Sequence[Step], answer: str | None) -> Sequence[Step] |
 
 def replies_of(result: Any) -> Iterator[str]:
     """The texts in what a model gave."""
-    for message in _replied(result):
+    for message in replied(result):
         text = _text_of(message)
         if text.strip():
             yield text
 
 
-def _replied(result: Any) -> Iterator[Any]:
+def replied(result: Any) -> Iterator[Any]:
+    """The messages in what a model gave, or the texts of a model without messages."""
     for generation in (each for group in getattr(result, "generations", ()) for each in group):
         yield getattr(generation, "message", None) or str(getattr(generation, "text", ""))
 
 
 def _arguments_of(result: Any) -> Iterator[str]:
     """The texts in the arguments of the tools that a model asks."""
-    for message in _replied(result):
+    for message in replied(result):
         for call in getattr(message, "tool_calls", ()):
             yield from _strings(call.get("args"))
 
@@ -258,11 +258,8 @@ def _texts(exchange: Exchange, tools: Collection[str] | None) -> tuple[tuple[Chu
         elif step.kind == "tool":
             if directs_agents(step.name) if tools is None else step.name not in tools:
                 continue
-            inside = {step.run_id}
-            wrote = [
-                text for call in done if exchange.is_within(call.run_id, inside) for text in replies_of(call.reply)
-            ]
-            wrote += [text for call in done for text in _arguments_of(call.reply)]
+            inner = [call for call in done if exchange.is_within(call.run_id, {step.run_id})]
+            wrote = [*chain(*(replies_of(call.reply) for call in inner), *(_arguments_of(call.reply) for call in done))]
             chunks = () if any(document_lists(step.value)) else tool_chunks(step.value)
             of_tools += [chunk for chunk in chunks if not _is_made_of(wrote, chunk.text)]
             known.update(chunk.text for chunk in chunks)
@@ -325,7 +322,7 @@ def _seen(chunks: Iterable[Chunk], prompts: Sequence[str], as_whole: bool = Fals
 def _uncovered(chunks: Mapping[_Key, Chunk], chosen: Iterable[Chunk]) -> dict[_Key, Chunk]:
     """Those that are neither made of what is ``chosen`` already, nor a part of it."""
     texts = [" ".join(chunk.text.split()) for chunk in chosen]
-    parts = list(filter(None, map(_sentences, texts)))
+    parts = [found for text in texts if (found := _sentences(text))]
     fresh: dict[_Key, Chunk] = {}
     for key, chunk in chunks.items():
         forms = readings(chunk.text)
