@@ -182,8 +182,8 @@ class Metric:
     def _result(self, sample: Sample) -> Any:
         return self.definition.function(*[self._field(sample, name) for name in self._fields], **self._given_options)
 
-    def finish(self, score: Score, sample: Sample, language: str) -> Score:
-        """``score`` with threshold, 1–5 value, chunk ids, and sentences in ``language``."""
+    def finish(self, score: Score, sample: Sample, language: str, duration_ms: float) -> Score:
+        """``score`` with threshold, 1–5 value, duration, chunk ids, and sentences in ``language``."""
         language = self.settings.language or language
         value, better, threshold = score.value, self.definition.higher_is_better, self.threshold
         warnings = self._warnings(score, sample)
@@ -193,6 +193,7 @@ class Metric:
             threshold=threshold,
             passed=None if value is None or threshold is None else passes(value, threshold, better),
             higher_is_better=better,
+            duration_ms=duration_ms,
             scaled=1.0 + 4.0 * value if self.definition.scaled and value is not None else None,
             warnings=tuple([(code, render(text, language)) for code, text in warnings]) if warnings else (),
             details=self._marked(score, language),
