@@ -28,7 +28,7 @@ from mlflow_ragmetrics.judges.chat.capabilities import (
     untraced_context,
     without,
 )
-from mlflow_ragmetrics.judges.chat.options import JudgeOptions, Prices
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions, Prices
 from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error, tokens_in
 from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry, TokenLimiter, failure_of, may_be_charged, said_in
 

@@ -10,7 +10,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Extraction
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from tests.judges.fake_models import FakeChatModel, dutiful, dutiful_reply, scripted
 
 TEXT = "It is red. Shall I go on? It was built in 1889."

@@ -24,7 +24,7 @@ from mlflow_ragmetrics.core.question import (
     RelatedChunks,
     Verify,
 )
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.plan import PlanJudge
 from mlflow_ragmetrics.judges.chat.tasks import Room, known_task
 from tests.judges.fake_models import FakeChatModel, dutiful_reply

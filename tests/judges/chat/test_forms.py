@@ -9,7 +9,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.metric import Steps
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from tests.judges.fake_models import dutiful
 
 PASSAGE = "The tower is tall. " * 20

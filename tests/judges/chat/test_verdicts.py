@@ -10,7 +10,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Related, RelatedChunks, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeReplyError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.reply import found_in
 from tests.judges.fake_models import dutiful, scripted
 
