@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     metavar="NUMBER",
     help="Largest difference that does not matter.",
 )
-@click.option("--fail-on", multiple=True, metavar="VERDICT", help='Exit code 1 on it: regressed, "too few", ….')
-@click.option("--allow-different", is_flag=True, help="Compare although judge, prompts or suite differ.")
+@click.option("--fail-on", multiple=True, metavar="VERDICT", help='Exit code 1 on it: regressed, "cannot be told", ….')
+@click.option("--allow-different", is_flag=True, help="Compare although judge, prompts, suite or references differ.")
 @click.option(
     "--rows", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Changed rows to show."
 )

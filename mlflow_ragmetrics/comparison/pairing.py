@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from mlflow_ragmetrics.core.definition import Definition
+from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.score import LARGEST
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.registry import metric_of
 from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.text.non_answers import is_error_text, is_indistinct
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _NAMED = 5
+_TEXTS = ("answer", "reference")
+Column = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -35,9 +41,17 @@ class Pairing:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def select(self, a: pd.Series[Any], b: pd.Series[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def select(self, a: pd.Series[Any], b: pd.Series[Any]) -> tuple[Column, Column]:
         """A column of each table in the order of the pairs; what is missing is NaN."""
-        return _numbers(a)[list(self.rows_a)], _numbers(b)[list(self.rows_b)]
+        return numbers_of(a)[list(self.rows_a)], numbers_of(b)[list(self.rows_b)]
+
+    def failed(self, a: Results, b: Results) -> tuple[Column, Column]:
+        """Which pairs failed in A, and which in B: see ``failed_rows``; or have contexts on the other side only."""
+        (failed_a, bare_a), (failed_b, bare_b) = (
+            (failed_rows(each)[list(rows)], _contextless(each.table)[list(rows)])
+            for each, rows in ((a, self.rows_a), (b, self.rows_b))
+        )
+        return failed_a | (bare_a & ~bare_b), failed_b | (bare_b & ~bare_a)
 
 
 def pair(a: Results, b: Results) -> Pairing:
@@ -108,11 +122,14 @@ def _contents(table: pd.DataFrame) -> list[str]:
     return [] if not any(name.strip() for name in names) else names
 
 
-def _text(value: object) -> str:
+def _text(value: Any) -> str:
+    if isinstance(value, (list, tuple, np.ndarray)):  # several references
+        return "\n".join(map(str, value))
     return "" if value is None or value != value else str(value)
 
 
-def _numbers(column: pd.Series[Any]) -> np.ndarray[Any, Any]:
+def numbers_of(column: pd.Series[Any]) -> Column:
+    """The values of a column; NaN for what is missing or on no scale."""
     import pandas as pd
 
     values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
@@ -129,6 +146,85 @@ def measured(results: Results, key: str, column: str | None = None) -> pd.Series
 def is_true(column: pd.Series[Any]) -> pd.Series[bool]:
     """Truth as it was written, also in CSV."""
     return column.astype(str).str.lower().eq("true")
+
+
+def metric_spans(scores: Mapping[str, tuple[Column, Column]]) -> dict[str, float]:
+    """The largest difference that each metric can have, by its range; if that is unknown 1, or what the scores show."""
+    found = {}
+    for key, sides in scores.items():
+        values, known = np.concatenate(sides), definition_of(key)
+        seen = float(np.ptp(values[~np.isnan(values)])) if not np.isnan(values).all() else 0.0
+        found[key] = max(1.0 if known is None else known.range[1] - known.range[0], seen)
+    return found
+
+
+def column_texts(table: pd.DataFrame, name: str) -> list[str]:
+    """The texts of a column without the blanks around them; empty where there is none."""
+    return [_text(value).strip() for value in table[name]] if name in table.columns else [""] * len(table)
+
+
+def failed_rows(results: Results) -> Column:
+    """Which rows have no answer, or a failed score: they are lost to the metrics that did not measure them.
+
+    Refusing a question whose reference refuses it too is right: such a row is not lost.
+    """
+    table = results.table
+    failed = np.zeros(len(table), dtype=bool)
+    for key in results.keys:
+        failed |= table[f"{key}_status"].eq("error").to_numpy(dtype=bool, na_value=False)
+    for place, (answer, reference) in enumerate(zip(*(column_texts(table, n) for n in _TEXTS), strict=True)):
+        if is_indistinct(answer):
+            is_refusal = bool(answer) and not is_error_text(answer)
+            failed[place] = not (is_refusal and reference and is_indistinct(reference))
+    return failed
+
+
+def _contextless(table: pd.DataFrame) -> Column:
+    held = table["contexts"] if "contexts" in table.columns else [None] * len(table)
+    return np.array([not has_contexts(each) for each in held], dtype=bool)
+
+
+def has_contexts(value: Any) -> bool:
+    """Whether a table's cell holds a context that is not blank, as a list or as text."""
+    return _text(value).strip() != ""
+
+
+def check_references(a: Results, b: Results, pairing: Pairing, keys: Sequence[str], allow_different: bool) -> list[str]:
+    """A warning that names the rows whose reference differs between the runs.
+
+    ``InvalidOptionError`` if one of the metrics ``keys`` reads references, unless ``allow_different``.
+    """
+    if not all("reference" in each.table.columns for each in (a, b)):
+        return []
+    texts_a, texts_b = (column_texts(each.table, "reference") for each in (a, b))
+    rows = zip(pairing.ids, pairing.rows_a, pairing.rows_b, strict=True)
+    changed = [name for name, row_a, row_b in rows if texts_a[row_a] != texts_b[row_b]]
+    if not changed:
+        return []
+    found = f"{counted(len(changed), 'row')} of {a.name} and {b.name} have different references ({_listed(changed)})"
+    reading = [key for key in keys if reads_reference(key)]
+    if reading and not allow_different:
+        message = (
+            f"reference: {found}, which {', '.join(reading)} read; score both runs with the same references, or pass "
+            "allow_different=True (--allow-different)"
+        )
+        raise InvalidOptionError(message, param="allow_different")
+    return [found]
+
+
+def definition_of(key: str) -> Definition | None:
+    """What is known of the metric with this key; ``None`` for composites and for metrics that are not installed."""
+    try:
+        found = metric_of(key)
+    except InvalidOptionError:
+        return None
+    return found.definition if isinstance(found, Metric) else None
+
+
+def reads_reference(key: str) -> bool:
+    """Whether the metric takes references; an unknown metric may."""
+    known = definition_of(key)
+    return known is None or "reference" in (*known.required, *known.optional)
 
 
 _MEASURE = {

@@ -13,7 +13,7 @@ import numpy as np
 from mlflow_ragmetrics.comparison.changes import ChangedRow
 from mlflow_ragmetrics.comparison.difference import VERDICTS, Difference, Values, Verdict, adjust, differences_of
 from mlflow_ragmetrics.comparison.paired_sessions import SessionPasses, session_passes
-from mlflow_ragmetrics.comparison.pairing import Pairing, measured
+from mlflow_ragmetrics.comparison.pairing import Pairing, column_texts, measured, metric_spans
 from mlflow_ragmetrics.core.document import (
     Block,
     Cell,
@@ -43,6 +43,7 @@ from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.rows.row_groups import table_slices
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
 from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +57,7 @@ _FIGURES = dict.fromkeys(_SAME) | {
     "n_pairs": "rows",
     "n_groups": "groups",
 }
+_COUNTS = ("unscored_a", "unscored_b", "unscored_both", "only_a", "only_b", "lost_a", "lost_b")
 _DROPPABLE = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows", "groups")
 _WORDS: dict[Verdict, str] = {
     "improved": "{b} is better on ",
@@ -68,22 +70,23 @@ _STYLES: dict[Verdict, Style] = {
     "regressed": "bad",
     "changed": "middling",
     "unchanged": "faint",
-    "too few rows to tell": "middling",
+    "cannot be told": "middling",
 }
-_SHORT = {"too few": "too few rows to tell", "too-few": "too few rows to tell"}
 _SIDES = {False: "lower is better", None: "neither side is better"}
 _LONGEST = 300
 _MOST_ITEMS, _FEW_ITEMS = 8, 3
 _METHOD = (
-    "B minus A over the rows that both sides scored. Intervals: 95 %, BCa bootstrap with {resamples:,} resamples (a "
-    "closed form for scores that are all 0 or 1, where hardly a row differs, and for very many rows), each metric for "
-    "itself. p: paired sign-flip permutation test, adjusted by Holm over the metrics. Unchanged: the interval lies "
-    "within ±{tolerance:g} (the grey band). Needed: rows with which a difference of {tolerance:g} would be seen in "
-    "four of five comparisons, where there are too few to tell. d_z: mean over standard deviation of the differences."
+    "B minus A over the rows that both sides measured (paired). Intervals: 95 %, BCa bootstrap with {resamples:,} "
+    "resamples (a closed form for scores that are all 0 or 1, where hardly a row differs, and for very many rows), "
+    "each metric for itself. p: the larger one of the paired sign-flip test and of Student's t corrected for skew, "
+    "adjusted by Holm over the metrics. Unchanged: the interval lies within ±{tolerance:g} (the grey band). A verdict "
+    "is only given if it holds although a sample so small can miss rows of another kind, and although rows are lost "
+    "(no answer, no context, a failed judge). Needed: rows with which a difference of {tolerance:g} would be seen in "
+    "four of five comparisons, where it cannot be told. d_z: mean over standard deviation of the differences."
 )
 _OVER_GROUPS = (
-    "Rows of one group resemble each other: intervals and tests are those over groups (cluster-robust t below 40 "
-    "groups, else bootstrap and sign flips of whole groups); with fewer than ten groups of equal weight (few) they may "
+    "Rows of one group resemble each other: intervals (cluster-robust t below 40 groups, else the bootstrap) and tests "
+    "are those over groups; with fewer than ten groups of equal weight (few) they may "
     "cover less than they say."
 )
 
@@ -96,9 +99,8 @@ class Comparison:
     how the runs differ otherwise. Differences up to ``tolerance`` do not matter.
 
     Intervals: BCa bootstrap of the paired differences, 95 %, each metric for itself (``statistics.intervals`` says when
-    a closed form takes its place). Tests: sign-flip permutation, adjusted by Holm over the metrics. Both from
-    ``resamples`` draws of ``seed``. With ``groups``, a name for each pair, both are those over groups
-    (``statistics.intervals``): cluster-robust t below 40 of them, else bootstrap and sign flips of whole groups.
+    a closed form takes its place). Tests: ``statistics.significance.paired_tests``, adjusted by Holm over the metrics.
+    Both from ``resamples`` draws of ``seed``. With ``groups``, a name for each pair, both are those over groups.
 
     ``unit`` is what the rows are called: questions, where each asks another.
     """
@@ -135,7 +137,7 @@ class Comparison:
 
     @property
     def verdict(self) -> dict[str, Verdict]:
-        """By metric: improved, regressed, changed (where neither side is better), unchanged or too few rows to tell."""
+        """By metric: improved, regressed, changed (where neither side is better), unchanged or cannot be told."""
         return {each.key: each.verdict for each in self.differences}
 
     @cached_property
@@ -146,8 +148,10 @@ class Comparison:
             for each in self.differences
             for name, attribute in _FIGURES.items()
         }
-        marks = {f"{each.key}/few_groups": 1.0 for each in self.differences if each.few_groups}
-        return {name: float(value) for name, value in figures.items() if value is not None} | marks
+        marks = {f"{each.key}/few_groups": each.few_groups for each in self.differences}
+        marks |= {f"{each.key}/n_{name}": getattr(each, name) for each in self.differences for name in _COUNTS}
+        figures |= {name: mark for name, mark in marks.items() if mark}
+        return {name: float(value) for name, value in figures.items() if value is not None}
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -167,7 +171,7 @@ class Comparison:
             if verdict in found:
                 listed = ", ".join(each.plain(self.unit) for each in found[verdict])
                 parts.append(words.format(b=self.b.name, a=self.a.name, tolerance=self.tolerance) + listed)
-        parts += [each.plain(self.unit) for each in found.get("too few rows to tell", ())]
+        parts += [each.plain(self.unit) for each in found.get("cannot be told", ())]
         return f"{'; '.join(parts)}."
 
     def pairs(self, key: str) -> tuple[Values, Values]:
@@ -191,10 +195,12 @@ class Comparison:
         names = table_slices(self.a.table, column)
         slices = np.array([names[row] or "" for row in self.pairing.rows_a], dtype=object)
         scores = {each.key: self.pairs(each.key) for each in self.differences}
+        failed_a, failed_b = self.pairing.failed(self.a, self.b)
         groups = None if self.groups is None else np.array(self.groups)
         owners: list[str] = []
         found: list[Difference] = []
-        for name in sorted(set(slices) - {""}):
+        present = sorted(set(slices) - {""})
+        for name in present:
             here = slices == name
             found += differences_of(
                 {key: (before[here], after[here]) for key, (before, after) in scores.items()},
@@ -202,8 +208,10 @@ class Comparison:
                 resamples=self.resamples,
                 seed=self.seed,
                 groups=None if groups is None else groups[here].tolist(),
-                adjusted=False,
+                slices=len(present),
                 better={each.key: each.higher_is_better for each in self.differences},
+                spans=metric_spans(scores),
+                failed=(failed_a[here], failed_b[here]),
             )
             owners += [name] * len(scores)
         return list(zip(owners, adjust(found), strict=True))
@@ -238,13 +246,34 @@ class Comparison:
         return {cause: (a[cause], b[cause]) for cause in a}
 
     @cached_property
+    def non_answers(self) -> tuple[int, int]:
+        """The number of rows of A and of B without an answer: blank, not given, or an error text."""
+        a, b = (sum(map(gives_no_answer, column_texts(each.table, "answer"))) for each in (self.a, self.b))
+        return a, b
+
+    @cached_property
     def sessions(self) -> tuple[SessionPasses, ...]:
         """How many conversations have no failing turn, in A and in B; empty where the rows of A belong to none."""
         return session_passes(self.a, self.b, self.pairing)
 
     @property
     def notes(self) -> list[str]:
-        """What the table of the metrics does not say: causes, thresholds and conversations, before and after."""
+        """What the table of the metrics does not say: where all rows are, which metrics are equal, causes, thresholds
+        and conversations, before and after."""
+        accounts: dict[str, list[str]] = {}
+        for each in self.differences:
+            accounts.setdefault(each.accounted, []).append(each.key)
+        rows = [
+            f"Rows of {', '.join(keys) if len(accounts) > 1 else 'all metrics'}: {accounted}"
+            for accounted, keys in accounts.items()
+        ]
+        equal = [
+            f"{each.key} equals {each.same_as} in every row: they count as one metric"
+            for each in self.differences
+            if each.same_as is not None
+        ]
+        silent = [f"{count} in {side}" for side, count in zip("AB", self.non_answers, strict=True) if count]
+        answers = [f"Without an answer (or with an error text): {', '.join(silent)}"] if silent else []
         counts = [f"{cause} {a} → {b}" for cause, (a, b) in self.causes.items() if a or b]
         passes = [f"{each.key}: {each.passes}" for each in self.differences if each.passes is not None]
         sides = [
@@ -252,19 +281,25 @@ class Comparison:
             for side, words in _SIDES.items()
             if (keys := [each.key for each in self.differences if each.higher_is_better is side])
         ]
-        return [*([f"Diagnosis: {', '.join(counts)}"] if counts else []), *sides, *passes, *map(str, self.sessions)]
+        causes = [f"Diagnosis: {', '.join(counts)}"] if counts else []
+        return [*rows, *answers, *equal, *causes, *sides, *passes, *map(str, self.sessions)]
 
     def checks(self, fail_on: Iterable[str] = ("regressed",)) -> list[Check]:
         """One check per metric, failed where its verdict is one of ``fail_on``; for JUnit and the like.
 
-        ``InvalidOptionError`` for an unknown verdict; ``"too few"`` is short for "too few rows to tell".
+        With ``"regressed"`` it also fails if B lost more than 5 % of the rows that A measured (``Difference.reaches``).
+        ``InvalidOptionError`` for an unknown verdict.
         """
-        failing = {_SHORT.get(verdict, verdict) for verdict in fail_on}
+        failing = {*fail_on}
         unknown = sorted(failing - {*VERDICTS})
         if unknown:
             raise InvalidOptionError(f"fail_on={unknown[0]!r} is not one of {', '.join(VERDICTS)}", param="fail_on")
         return [
-            Check(f"{self.name}: {each.key}", each.verdict not in failing, f"{self.name}: {each.sentence}")
+            Check(
+                f"{self.name}: {each.key}",
+                not each.reaches(failing),
+                f"{self.name}: {each.sentence}; rows: {each.accounted}",
+            )
             for each in self.differences
         ]
 
@@ -304,6 +339,10 @@ class Comparison:
             "b": self.b.name,
             "n_pairs": len(self.pairing),
             "paired_by": self.pairing.by,
+            "rows_a": len(self.a.table),
+            "rows_b": len(self.b.table),
+            "non_answers_a": self.non_answers[0],
+            "non_answers_b": self.non_answers[1],
             "only_a": list(self.pairing.only_a),
             "only_b": list(self.pairing.only_b),
             "tolerance": self.tolerance,

@@ -119,7 +119,9 @@ class Report:
     def metrics(self) -> dict[str, float]:
         """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
         scores = [row.scores for row in self.rows]
-        figures = self.totals.figures(self._group_names()) | panel_figures(scores) | cause_figures(self._causes)
+        figures = (
+            self.totals.figures(self._group_names(), self.ranges) | panel_figures(scores) | cause_figures(self._causes)
+        )
         for key, sessions in self._sessions.items():
             figures |= {f"{key}/{name}": value for name, value in session_figures(sessions).items()}
         return {**figures, **self.figures}

@@ -113,7 +113,7 @@ def true_difference(
             value = min(max(found.value, -largest), largest)
             rows = found.rows_alone(float((y_b - y_a)[~np.isnan(y_a)].mean()))
             square = max(found.mean_square, value**2)
-            limits = agresti_min_interval(value, square, rows, largest, _deviate(found, level))
+            limits = agresti_min_interval(value, square, rows, (-largest, largest), _deviate(found, level))
         return _described(found, limits, y_a.size)
     names = np.arange(y_a.size) if groups is None else groups
     a, b = _estimate(y_a, f_a, names), _estimate(y_b, f_b, names)
