@@ -13,9 +13,8 @@ from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict
 from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError, MissingFieldError
 from mlflow_ragmetrics.metrics.claims import has_context
 from mlflow_ragmetrics.metrics.replies import Reply, reply_kind
-from mlflow_ragmetrics.text.declining import is_error_text
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.text.non_answers import Indistinct
+from mlflow_ragmetrics.text.non_answers import Indistinct, is_error_text
 from mlflow_ragmetrics.text.sentences import has_content
 
 SUFFICIENT = 0.5

@@ -10,8 +10,7 @@ import re
 from functools import lru_cache
 from typing import Literal
 
-from mlflow_ragmetrics.text.declining import is_error_text
-from mlflow_ragmetrics.text.non_answers import Indistinct, asserts, is_indistinct, is_non_answer
+from mlflow_ragmetrics.text.non_answers import Indistinct, asserts, is_error_text, is_indistinct, is_non_answer
 from mlflow_ragmetrics.text.sentences import has_content, normalize, statements
 
 Reply = Literal["answer", "refusal", "partly", "clarification"]

@@ -1,6 +1,6 @@
-"""Texts in place of an answer: the errors of APIs and programs, and refusals in eight languages by short rules.
+"""How texts that stand in place of an answer read: errors of APIs and programs, and refusals in eight languages.
 
-``non_answers`` has the longer lists of phrases for English and Russian.
+``non_answers`` has the longer lists of phrases for English and Russian, and the rules that apply them all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SORRY = (
     r"\W*(?:(?:i['’]?m |i am |we(?:['’]re| are) )?(?:very |so )?(?:sorry|afraid)\W+(?:but )?|o+ps\W+|uh-oh\W+|"
     r"(?:it )?(?:looks|seems) like |(?:к сожалению|извините|простите|упс)\W+)*"
 )
-_ERROR = re.compile(
+ERROR = re.compile(
     _SORRY + r"(?:traceback \(most recent call last\)"
     r"|[\[{(]\s*[\"']?(?:error|detail|exception)[\"']?\s*:"
     r"|(?:[a-z_]\w*\.)*\w*error\s*:"
@@ -25,7 +25,7 @@ _ERROR = re.compile(
     r"|this model['’]s maximum context length is)",
     re.IGNORECASE,
 )
-_FAILURE = re.compile(
+FAILURE = re.compile(
     _SORRY + r"(?:(?:an? )?internal server error|bad gateway|service (?:temporarily )?unavailable|gateway time-?out|"
     r"too many requests|(?:api )?(?:rate|request|token) limit (?:was |has been )?(?:reached|exceeded)|rate limited|"
     r"(?:you(?:['’]ve| have)? )?exceeded your (?:current )?quota|(?:insufficient[ _]quota|quota (?:was )?exceeded)|"
@@ -42,9 +42,8 @@ _FAILURE = re.compile(
     r"(?=\s*(?:$|[.,:;!(\[{–—-])|\s+(?:for|while|during|please|after|processing|generating|on our|при|во время)\b)",
     re.IGNORECASE,
 )
-_MOST_WORDS = 60
 
-_DECLINES = re.compile(
+DECLINES = re.compile(
     # German
     r"\bwei(?:ß|ss) ich (?:es |das )?(?:leider |auch )*nicht\b|\bich wei(?:ß|ss) (?:es |das |die antwort )?(?:leider |"
     r"auch )*nicht\b|\bkeine ahnung\b|\bich bin (?:mir )?(?:\w+ )?(?:nicht sicher|unsicher)\b"
@@ -92,48 +91,15 @@ _DECLINES = re.compile(
     r"|لا (?:أستطيع|يمكنني) (?:الإجابة|تحديد|الرد)|(?:السياق|النص|المستند|الوثائق) لا (?:يحتوي|يذكر|تذكر|يتضمن|يوفر)",
     re.IGNORECASE,
 )
-_CONTRAST = re.compile(
+CONTRAST = re.compile(
     r"\b(?:aber|sondern|jedoch|allerdings|mais|cependant|toutefois|pero|sino|aunque|ma|però|tuttavia|mas|porém)\b|"
     r"但|不过|然而|しかし|ただし|لكن",
     re.IGNORECASE,
 )
 # Every pattern has one of these words or letters; to look for them first is ten times as fast.
-_NEGATIVE = word_set(
+NEGATIVE = word_set(
     """
     nicht keine unbekannt ne sais pas aucune inconnu inconnue non no ni não nao nessuna desconoce desconocido
     desconocida desconheço desconhecido desconhecida sconosciuto sconosciuta
     """
 )
-_LETTERS = re.compile(r"[^\W\d_]+")
-_OTHER = re.compile("[\u0600-\u06ff\u3040-\u30ff\u4e00-\u9fff]")
-_LONGEST = 200
-_MOST_BEFORE, _MOST_AFTER = 6, 20
-_WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]{2}|[^\W_]+")  # two Chinese or Japanese characters are one word
-
-
-def is_error_text(text: str) -> bool:
-    """Whether ``text`` is the error message of an API or a program, in English or Russian, and not an answer about one.
-
-    >>> [is_error_text(each) for each in ("Error code: 429 - Rate limit reached", "Error code 429 means: slow down.")]
-    [True, False]
-    """
-    if _ERROR.match(text) is not None:
-        return True
-    return _FAILURE.match(text) is not None and len(text.split()) <= _MOST_WORDS
-
-
-def declines(sentence: str) -> bool:
-    """Whether a short German, French, Spanish, Italian, Portuguese, Chinese, Japanese or Arabic sentence only declines.
-
-    >>> [declines(each) for each in ("Das weiß ich leider nicht.", "我不知道", "No lo sé, pero creo que es Madrid.")]
-    [True, True, False]
-    """
-    if len(sentence) > _LONGEST:
-        return False
-    if _NEGATIVE.isdisjoint(_LETTERS.findall(sentence.casefold())) and not _OTHER.search(sentence):
-        return False
-    found = _DECLINES.search(sentence)
-    if found is None or _CONTRAST.search(sentence, found.end()):
-        return False
-    before, after = sentence[: found.start()], sentence[found.end() :]
-    return len(_WORD.findall(before)) <= _MOST_BEFORE and len(_WORD.findall(after)) <= _MOST_AFTER

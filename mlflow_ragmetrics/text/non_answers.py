@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Union
 
-from mlflow_ragmetrics.text.declining import declines, is_error_text
+from mlflow_ragmetrics.text.declining import CONTRAST, DECLINES, ERROR, FAILURE, NEGATIVE
 from mlflow_ragmetrics.text.sentences import has_content, normalize, statements, word_set
 
 _LONGEST_TOPIC = 20
@@ -109,7 +109,7 @@ _COURTESY = re.compile(
     r"\W*(?:hello|hi|hey|dear|good (?:morning|afternoon|evening|day)|thanks|thank you|you(?:['’]re| are) welcome|sure|"
     r"certainly|of course|great question|good question|good luck|happy to help|i hope|hope (?:this|that) helps|"
     r"let me know|feel free|please (?:let me know|feel free)|if you (?:have|need) (?:any|more|further)|"
-    r"i(?:['’]d| would)? be (?:happy|glad)|here (?:is|are) (?:the|a|an|some|my|your)|"
+    r"i(?:['’]d| would)? be (?:happy|glad)|here (?:is|are) (?:the|a|an|some|my|your|what)|"
     r"здравствуйте|привет|добрый (?:день|вечер)|доброе утро|спасибо|пожалуйста|конечно|отличный вопрос|хороший вопрос|"
     r"надеюсь|удачи|дайте знать|обращайтесь|если у вас (?:есть|будут|остались|возникнут)|буду рад)\b",
     re.IGNORECASE,
@@ -124,6 +124,16 @@ def is_courtesy(sentence: str) -> bool:
     [True, True, False]
     """
     return _COURTESY.match(sentence) is not None and len(sentence.split()) <= _LONGEST_COURTESY
+
+
+def is_bare_courtesy(sentence: str) -> bool:
+    """Whether the sentence is a courtesy that states nothing else.
+
+    >>> [is_bare_courtesy(each) for each in ("You are welcome.", "Here is what I found.", "Sure, it is red.")]
+    [True, True, False]
+    """
+    courtesy = _COURTESY.match(sentence)
+    return courtesy is not None and all(token in _FILLERS for token in _tokens(sentence[courtesy.end() :]))
 
 
 def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:
@@ -261,3 +271,39 @@ def _state(text: str | None, indistinct: Indistinct) -> State:
     else:
         found = indistinct != "off" and _indistinct_by_rules(text, () if isinstance(indistinct, str) else indistinct)
     return "indistinct" if found else "clear"
+
+
+_MOST_WORDS = 60
+_LETTERS = re.compile(r"[^\W\d_]+")
+_OTHER = re.compile("[\u0600-\u06ff\u3040-\u30ff\u4e00-\u9fff]")
+_LONGEST = 200
+_MOST_BEFORE, _MOST_AFTER = 6, 20
+_WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]{2}|[^\W_]+")  # two Chinese or Japanese characters are one word
+
+
+def is_error_text(text: str) -> bool:
+    """Whether ``text`` is the error message of an API or a program, in English or Russian, and not an answer about one.
+
+    >>> [is_error_text(each) for each in ("Error code: 429 - Rate limit reached", "Error code 429 means: slow down.")]
+    [True, False]
+    """
+    if ERROR.match(text) is not None:
+        return True
+    return FAILURE.match(text) is not None and len(text.split()) <= _MOST_WORDS
+
+
+def declines(sentence: str) -> bool:
+    """Whether a short German, French, Spanish, Italian, Portuguese, Chinese, Japanese or Arabic sentence only declines.
+
+    >>> [declines(each) for each in ("Das weiß ich leider nicht.", "我不知道", "No lo sé, pero creo que es Madrid.")]
+    [True, True, False]
+    """
+    if len(sentence) > _LONGEST:
+        return False
+    if NEGATIVE.isdisjoint(_LETTERS.findall(sentence.casefold())) and not _OTHER.search(sentence):
+        return False
+    found = DECLINES.search(sentence)
+    if found is None or CONTRAST.search(sentence, found.end()):
+        return False
+    before, after = sentence[: found.start()], sentence[found.end() :]
+    return len(_WORD.findall(before)) <= _MOST_BEFORE and len(_WORD.findall(after)) <= _MOST_AFTER

@@ -13,9 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from mlflow_ragmetrics.core.safe_text import for_log
-from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
+from mlflow_ragmetrics.engine.threads import ThreadTask, after_fork, start_thread
 from mlflow_ragmetrics.tracking.live_writer import LiveWriter, Service
-from mlflow_ragmetrics.tracking.run import after_fork
 
 _PAUSE = 0.5
 _LONGEST_PAUSE = 30.0

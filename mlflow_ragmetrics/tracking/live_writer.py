@@ -27,8 +27,7 @@ from mlflow_ragmetrics.tracking.home import Home, new_run
 from mlflow_ragmetrics.tracking.live_figures import LiveFigures
 from mlflow_ragmetrics.tracking.outbox import Lines, Outbox, Waiting
 from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
-from mlflow_ragmetrics.tracking.tables import table_rows
-from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, RunWriter, explained
+from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, RunWriter, explained, table_rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -28,9 +28,9 @@ from uuid import uuid4
 from zlib import crc32
 
 from mlflow_ragmetrics.core.safe_text import as_json
+from mlflow_ragmetrics.engine.threads import after_fork
 from mlflow_ragmetrics.tracking.home import Home
-from mlflow_ragmetrics.tracking.run import after_fork, is_alive
-from mlflow_ragmetrics.tracking.writer import this_process
+from mlflow_ragmetrics.tracking.writer import is_alive, this_process
 
 _BUSY_SECONDS = 10.0
 _PATIENCE_MS = 100

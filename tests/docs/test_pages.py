@@ -14,8 +14,9 @@ from click.testing import CliRunner
 from making import benchmark_tables, metric_pages, python_reference, reference
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics import errors, spark
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.core.description import facts_of, options_of, paragraphs_of
+from mlflow_ragmetrics.core.definition import facts_of, options_of, paragraphs_of
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.registry import all_metrics, builtin_metrics, metric_of
 
@@ -45,8 +46,8 @@ def _said_of(name: str) -> list[str]:
     found = METRICS[name]
     metric = found if isinstance(found, Metric) else None
     paragraphs, example = paragraphs_of(inspect.getdoc(metric.definition.function if metric else found) or "")
-    facts = facts_of(metric) if metric else {}
-    options = [option for each in (options_of(metric) if metric else {}).values() for option in each.items()]
+    facts = facts_of(metric.definition, metric.key, metric.threshold) if metric else {}
+    options = [option for each in (options_of(metric.definition) if metric else {}).values() for option in each.items()]
     code = [line.partition(" ")[2] for line in example if line.startswith((">>> ", "... "))]
     return [*paragraphs, *code, *(f"{name} {said}" for name, said in (*facts.items(), *options))]
 
@@ -150,8 +151,10 @@ def test_committed_figures_say_how_and_when_they_were_made() -> None:
 
 def test_every_public_name_is_in_the_reference() -> None:
     text = "\n".join(python_reference.pages().values())
-    missing = [name for name in rm.__all__ if name != "__version__" and f"## rm.{name}\n" not in text]
-    assert missing == []
+    names = [f"rm.{name}" for name in rm.__all__ if name != "__version__"]
+    names += [f"{beside.__name__}.{name}" for beside in (errors, spark) for name in beside.__all__]
+    names = [name for name in names if name.removeprefix("mlflow_ragmetrics.errors.") not in rm.__all__]
+    assert [name for name in names if f"## {name}\n" not in text] == []
 
 
 def test_every_command_and_option_is_in_the_reference() -> None:

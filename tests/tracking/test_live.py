@@ -24,8 +24,7 @@ from mlflow_ragmetrics.tracking.live import LiveRun, live_run
 from mlflow_ragmetrics.tracking.live_figures import LiveFigures
 from mlflow_ragmetrics.tracking.live_writer import Service, packed
 from mlflow_ragmetrics.tracking.outbox import Lines, Outbox, open_outbox
-from mlflow_ragmetrics.tracking.tables import table_rows
-from mlflow_ragmetrics.tracking.writer import RunWriter, explained
+from mlflow_ragmetrics.tracking.writer import RunWriter, explained, table_rows
 
 
 def tables(rows: Any) -> tuple[pd.DataFrame, pd.DataFrame]:

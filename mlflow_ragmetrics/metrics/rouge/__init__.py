@@ -58,12 +58,12 @@ def _scores(
         "f1": f1,
     }
     named = say(f"rouge.{measure}")
-    scores: list[Score] = []
+    scored, scores = Score(value=0.0), []
     for values in zip(*(column.tolist() for column in columns.values()), strict=True):
         details = dict(zip(columns, values, strict=True))
         value = details[measure]
         reason = say("rouge.counts", type=rouge_type, measure=named, value=value, n=details["matched"], **details)
-        scores.append(Score(value=value, reason=reason, details=details))
+        scores.append(scored.changed(value=value, reason=reason, details=details))
     found = iter(scores)
     return [next(found) if fit else None for fit in fits]
 
