@@ -20,8 +20,7 @@ from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.text.messages import counted, say
 from mlflow_ragmetrics.text.non_answers import asserts
-from mlflow_ragmetrics.text.sentences import sentences
-from mlflow_ragmetrics.text.terms import terms
+from mlflow_ragmetrics.text.sentences import sentences, terms
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -373,7 +373,7 @@ def _mark_abandoned(destination: Destination, experiment: str) -> None:
 def _evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tuple[Report, KeyboardInterrupt | None]:
     """The report, also where the judges gave out on the way or Ctrl-C or SIGTERM came: then it says so."""
     try:
-        return suite.evaluate_samples(samples, **options), None
+        return suite.settled(samples).evaluate_samples(samples, **options), None
     except (JudgeError, KeyboardInterrupt, MemoryError) as error:
         report: Report | None = getattr(error, "report", None)
         if report is None:

@@ -158,6 +158,10 @@ def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
     if nameless:
         told = f"{a.name} and {b.name} were judged by {', '.join(nameless)}, of which no version or prompts are known"
         warnings.append(f"{told}: whether that is the same judge cannot be told, nor whether a difference is its own")
+    calls = [each.description.get("calls") or None for each in (a, b)]
+    if None not in calls and calls[0] != calls[1]:
+        told = f"the judge was asked in other calls ({_brief(calls[0])} / {_brief(calls[1])})"
+        warnings.append(f"{a.name} and {b.name}: {told}; give both the same calls= to compare answers alone")
     if not phrases:
         return warnings
     found = f"{a.name} and {b.name} were not measured alike: {'; '.join(phrases)}"

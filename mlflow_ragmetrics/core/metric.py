@@ -55,8 +55,13 @@ class Metric:
             raise InvalidOptionError(message, param="key", metric=bound.name)
         return bound
 
-    def __call__(self, **options: Any) -> Metric:
-        """The same metric with these options in place of those it has."""
+    def __call__(self, run: Any = None, example: Any = None, /, **options: Any) -> Metric:
+        """The same metric with these options in place of those it has; ``run`` and ``example`` are what LangSmith gives
+        an evaluator, which a metric is not by itself: ``InvalidOptionError``.
+        """
+        if run is not None or example is not None:
+            message = f"rm.{self.name} is no evaluator by itself: evaluators=rm.langsmith_evaluators([rm.{self.name}])"
+            raise InvalidOptionError(message, param="evaluators", metric=self.name)
         return Metric.of(self.definition, {**self.given, **options})
 
     def __getattr__(self, name: str) -> Any:

@@ -34,7 +34,7 @@ def answer_relevance(
         details = states.details("indistinct_answer")
         return Score(value=0.0, reason=say("answer_relevance.indistinct"), details=details)
     rating = yield from ask(Grade("answer_relevance", answer, question))
-    grade = rating.grade("answer_relevance")
+    grade = rating.checked_grade("answer_relevance")
     reason = say("answer_relevance.judged", grade=grade)
     if rating.reason:
         reason = say("joined", first=reason, second=rating.reason)

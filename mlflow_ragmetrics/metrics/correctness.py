@@ -42,7 +42,7 @@ def correctness(
         reason = say("correctness.both_indistinct" if both else "correctness.indistinct")
         return Score(value=float(both), reason=reason, details=states.details(rule))
     rating = yield from ask(Grade("correctness", answer, question, reference))
-    grade = rating.grade("correctness")
+    grade = rating.checked_grade("correctness")
     reason = say("correctness.judged", grade=grade)
     if rating.reason:
         reason = say("joined", first=reason, second=rating.reason)

@@ -165,6 +165,6 @@ def _of_non_answer(answer: str, reference: str | None, question: str | None, sta
         details = states.details("indistinct_answer", counts, no_context=False)
         return Score(value=0.0, reason=say("faithfulness.indistinct"), details=details)
     rating = yield from ask(Tone(answer, reference, question))
-    tone = rating.tone("faithfulness")
+    tone = rating.checked_tone("faithfulness")
     codes = {1.0: "faithfulness.tone_cautious", 0.5: "faithfulness.tone_neutral", 0.0: "faithfulness.tone_misleading"}
     return Score(value=tone, reason=say(codes[tone]), details=states.details("tone", counts, no_context=False))

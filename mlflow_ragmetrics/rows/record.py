@@ -169,7 +169,7 @@ _UNWRAPPED: Mapping[str, Callable[[object], object]] = {
 
 def _read(field: str, name: str, value: object) -> Reading:
     try:
-        if name == field or field not in _UNWRAPPED:
+        if field not in _UNWRAPPED or (name == field and not (field == "question" and isinstance(value, list))):
             return Reading(_value(field, value))
         return Reading(_value(field, _UNWRAPPED[field](value)))
     except InvalidFieldError as error:

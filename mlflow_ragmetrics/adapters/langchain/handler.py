@@ -159,9 +159,8 @@ class RagMetricsCallback(Recorder):
         self._lose(exchange, "failed")
 
     def _lose(self, exchange: Exchange, name: str) -> None:
-        if not self._counts.snapshot()["dropped"] and name == "dropped":
+        if self._counts.add(name) == 1 and name == "dropped":
             _logger.warning("answers are dropped from now on (they are counted): too many wait to be scored")
-        self._counts.add(name)
         if exchange.live is not None:
             exchange.live.count(name, settled=True)
 

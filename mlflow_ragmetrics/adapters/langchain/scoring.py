@@ -44,10 +44,11 @@ class Counts:
         with self._lock:
             self._counts.update(dict.fromkeys(names, 0))
 
-    def add(self, name: str, change: int = 1) -> None:
-        """Change the count of ``name``."""
+    def add(self, name: str, change: int = 1) -> int:
+        """Change the count of ``name``; returns the new one."""
         with self._lock:
             self._counts[name] += change
+            return self._counts[name]
 
     def reset(self) -> None:
         """All counts from 0, as in a forked process: those so far are the parent's."""

@@ -139,7 +139,7 @@ def _clients_sending_once(model: Any) -> dict[str, Any]:
 _REJECTED = {400, 404, 415, 422, 501}
 _FILTERED = re.compile(r"content[ _-]?(?:filter|management|policy)|flagged|moderation", re.IGNORECASE)
 _NO = (
-    r"(?:un|not |n't )(?:support|allow|permit|enabl|avail|implement|recogni|known|expect)\w*|invalid|deprecated"
+    r"(?:un|not |n't )(?:support|allow|permit|enabl|avail|implement|recogni|known|expect)\w*|invalid\b|deprecated"
     r"|extra inputs|must alternate|can only be|may only be|no endpoint"
 )
 _BETWEEN = r"(?:value|parameter|argument|field|option|type|for|the|in|of|keyword|supports|with|this|model)"
@@ -148,7 +148,7 @@ _BETWEEN = r"(?:value|parameter|argument|field|option|type|for|the|in|of|keyword
 def _stated(name: str) -> re.Pattern[str]:
     """What an error says that rejects ``name`` itself, and not a text that mentions it."""
     named = rf"['\"`]?\b(?:{name})\b['\"`]?"
-    pattern = rf"{named}(?:\W+\w+){{0,4}}?\W*(?:{_NO})|(?:{_NO})(?:\W+{_BETWEEN})*\W*{named}"
+    pattern = rf"{named}[^'\"{{}}.]{{0,30}}?(?:{_NO})|(?:{_NO})(?:\W+{_BETWEEN})*\W*{named}"
     return re.compile(pattern, re.IGNORECASE)
 
 

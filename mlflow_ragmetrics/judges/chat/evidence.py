@@ -19,10 +19,17 @@ from mlflow_ragmetrics.judges.chat.reply import (
     passage_quotes,
     text_in,
 )
-from mlflow_ragmetrics.judges.chat.tasks import Block, Doubt, Incomplete, Part, distinct_statements, history_block
+from mlflow_ragmetrics.judges.chat.tasks import (
+    Block,
+    Doubt,
+    Incomplete,
+    Part,
+    distinct_statements,
+    history_block,
+    without_repeats,
+)
 from mlflow_ragmetrics.text.non_answers import asserts, is_non_answer
-from mlflow_ragmetrics.text.sentences import STOP_WORDS
-from mlflow_ragmetrics.text.terms import terms
+from mlflow_ragmetrics.text.sentences import STOP_WORDS, terms
 
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}
 _CLAIMS_SCHEMA = {"texts": array_of(id=str, claims=array_of(claim=str, sentences=_NUMBERS), none=_NUMBERS)}
@@ -76,7 +83,8 @@ def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
         ]
     named = {question.text: each for each, question in ids.items()}
     pointed = [
-        Block(f"text: {named[each.text]}") if each.text in named else Block("text", each.text) for each in related
+        Block(f"text: {named[each.text]}") if each.text in named else Block("text", without_repeats(each.text))
+        for each in related
     ]
     blocks = [*_situation(claims), *layout.blocks, *texts, *pointed]
 
@@ -255,7 +263,7 @@ def _text_of(question: RelatedChunks, verify: Sequence[Verify], layout: _Layout)
     """The text that chunks are related to; where its claims are in the message already, only a pointer to them."""
     same = [each for each in verify if each.passages == question.chunks and each.role == question.role and each.claims]
     if len(same) != 1:
-        return "text", question.text
+        return "text", without_repeats(question.text)
     ids = layout.claim_ids(same[0])
     return f"text: claims {ids[0]}-{ids[-1]}", ""
 

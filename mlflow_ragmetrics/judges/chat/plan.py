@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +17,23 @@ from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.options import Calls
 from mlflow_ragmetrics.judges.chat.pieces import all_supported
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
-from mlflow_ragmetrics.judges.chat.tasks import answers_in_calls, known_task, no_task, request_of, task_of
+from mlflow_ragmetrics.judges.chat.tasks import (
+    answers_in_calls,
+    distinct_statements,
+    known_task,
+    no_task,
+    request_of,
+    task_of,
+)
 from mlflow_ragmetrics.text.non_answers import asserts
-from mlflow_ragmetrics.text.sentences import statements
 
 FEWEST_CLAIMS, MOST_CLAIMS = 1, 3
 """The claims that a sentence makes, in the least and the most that a plan tells."""
 _USUAL_CLAIMS = 2
 _BRIEF, _VERBOSE = 0.2, 1.5
+_FORMS: tuple[Calls, ...] = ("single", "compact", "full")  # of equals the first
+_REPLY_TOKEN = 4  # the price of a token of replies in those of prompts, as most providers have it
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -41,6 +51,11 @@ class Plan:
     schema_tokens: int = 0
     cost: float | None = None
     most: Plan | None = None
+
+    @property
+    def weight(self) -> float:
+        """The cost, in dollars where prices are known, else in tokens of prompts; for comparing plans of one judge."""
+        return self.prompt_tokens + _REPLY_TOKEN * self.completion_tokens if self.cost is None else self.cost
 
     def as_dict(self) -> dict[str, float]:
         """All figures by name, those of the most with ``most_`` before it; ``cost`` only where it is known."""
@@ -104,7 +119,7 @@ class PlanJudge(Judge):
         return [answers[each] if each in answers else no_task(self.name, each) for each in questions]
 
     def _counted(self, questions: Sequence[Question[Any]]) -> dict[Question[Any], Outcome]:
-        calls = self.judge.options.calls
+        calls = self.judge.form
         request = request_of(questions, calls)
         prompt = sum(tokens_in(text) for _, text in self.judge.messages(request))
         kinds, wanted = tuple(each.kind for each in questions), self._replied(questions)
@@ -142,6 +157,16 @@ class PlanJudge(Judge):
             self.calls_made.append((kinds, prompt))
 
 
+def cheapest_form(judge: ChatJudge, ask: Callable[[Judge], object]) -> ChatJudge:
+    """The judge in the form of calls that costs least; ``ask`` puts the questions to the judge that it is given."""
+    plans = {form: PlanJudge(judge.in_form(form)) for form in _FORMS}
+    for planned in plans.values():
+        ask(planned)
+    form = min(_FORMS, key=lambda each: plans[each].plan.weight)
+    _log.info("%s: calls=%s costs least for these rows", judge.name, form)
+    return judge.in_form(form)
+
+
 _NAMES = "-" * 16
 
 
@@ -150,10 +175,10 @@ def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int
     if not isinstance(question, Claims):
         return known_task(question).placeholder(question)
     if claims_a_sentence == 1:
-        sentences = list(filter(asserts, statements(question.text)))
+        sentences = list(filter(asserts, distinct_statements(question.text)))
         claims = tuple(f"{place} {each[: len(each) // 2]}" for place, each in enumerate(sentences))
     else:
-        told = dict.fromkeys(statements(question.text))
+        told = distinct_statements(question.text)
         claims = tuple(f"{each} {_NAMES} {n}" for each in told for n in range(claims_a_sentence))
     if calls != "single" or not question.passages:
         return claims

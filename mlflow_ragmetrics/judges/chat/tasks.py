@@ -45,6 +45,12 @@ def distinct_statements(text: str) -> list[str]:
     return list(dict.fromkeys(statements(text)))
 
 
+def without_repeats(text: str) -> str:
+    """The text itself where no sentence of it is repeated, else its sentences, each once."""
+    distinct = distinct_statements(text)
+    return text if len(distinct) == len(statements(text)) else "\n".join(distinct)
+
+
 @dataclass(frozen=True)
 class Instruction:
     """A prompt that is no file: the rubric of a ``Grade``, or what a question of one's own asks.
