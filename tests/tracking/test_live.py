@@ -232,6 +232,15 @@ def test_a_run_is_made_once_for_each_creation_id() -> None:
     assert new_run("live", "another") != run_id
 
 
+def test_of_two_runs_made_at_once_the_one_being_written_stays() -> None:
+    """The second process was slow: its run has an earlier time, and came later."""
+    run_id = new_run("live", "one")
+    RunWriter(run_id).tags({"ragmetrics.status": "writing"})
+    mlflow.MlflowClient().create_run("0", start_time=1, tags={"ragmetrics.live": "one"})
+    assert new_run("live", "one") == run_id
+    assert [run.info.run_id for run in mlflow.search_runs(output_format="list")] == [run_id]
+
+
 def test_a_run_is_made_where_the_service_was_begun(used: Any, tmp_path: Path) -> None:
     """Whatever store and experiment the application uses later."""
     uri = mlflow.get_tracking_uri()
