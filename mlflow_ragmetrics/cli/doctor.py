@@ -145,7 +145,7 @@ def check_runs(destination: Destination) -> Iterator[Check]:
 
 def check_waiting(destination: Destination) -> Iterator[Check]:
     """The answers for this store that live handlers left in the outbox when their processes ended."""
-    from mlflow_ragmetrics.tracking.live import resolved_store
+    from mlflow_ragmetrics.tracking.home import resolved_store
     from mlflow_ragmetrics.tracking.outbox import open_outbox, outbox_folder
 
     folder = outbox_folder()

@@ -168,6 +168,7 @@ def _levels(value: object, keys: Sequence[str], roles: frozenset[str]) -> list[o
 
 def _inside(value: object, keys: Sequence[str], roles: frozenset[str]) -> object:
     """What is one level inside ``value``, or ``None``."""
+    value = fields_of(value)
     if _is_list(value) and not is_turn(value):
         return _last_message(value, roles)
     role, content = role_and_content(value)
@@ -336,8 +337,8 @@ def rested_on(answer: str, now: Sequence[Chunk], earlier: Sequence[Chunk]) -> tu
         source = source_of(tuple(chunk.text for chunk in chunks))
         return {place.passage for place, _ in related_sentences(text, source)}
 
-    unbacked = [each for each in sentences(answer) if not is_bare_courtesy(each) and not related(each, now)]
-    places = related("\n".join(unbacked), earlier)
+    claims = [each for each in sentences(answer) if not (is_bare_courtesy(each) or each.endswith("?"))]
+    places = related("\n".join(each for each in claims if not related(each, now)), earlier)
     return tuple(chunk for place, chunk in enumerate(earlier, start=1) if place in places)
 
 

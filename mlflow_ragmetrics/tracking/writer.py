@@ -12,7 +12,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -145,7 +145,8 @@ class RunWriter:
                     place.parent.mkdir(parents=True, exist_ok=True)
                     os.replace(path, place)
             elif files:
-                self._client.log_artifacts(self.run_id, folder)
+                with _environment(_NO_PROGRESS_BAR):
+                    self._client.log_artifacts(self.run_id, folder)
         if tables:
             self._mark_tables(tables)
 
@@ -154,7 +155,7 @@ class RunWriter:
         parent = name.rpartition("/")[0] or None
         if not any(artifact.path == name for artifact in self._client.list_artifacts(self.run_id, parent)):
             return None
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, _environment(_NO_PROGRESS_BAR):
             path = self._client.download_artifacts(self.run_id, name, folder)
             table: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
         return table
@@ -252,6 +253,7 @@ _UNREACHED = re.compile(
     r"(?P<why>\[Errno \d+\] [\w ]+|Read timed out|Connection aborted)",
     re.DOTALL,
 )
+_NO_PROGRESS_BAR = {"MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
 _FEW_ATTEMPTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 
 
@@ -285,10 +287,14 @@ def explained(run_id: str) -> Iterator[None]:
         raise RagMetricsError(f"run {run_id} cannot be written: {reason_of(error)}") from error
 
 
-@contextmanager
-def few_attempts() -> Iterator[None]:
+def few_attempts() -> AbstractContextManager[None]:
     """MLflow tries for minutes to reach a server; what has failed already is not worth that again."""
-    added = {name: value for name, value in _FEW_ATTEMPTS.items() if name not in os.environ}
+    return _environment(_FEW_ATTEMPTS)
+
+
+@contextmanager
+def _environment(settings: Mapping[str, str]) -> Iterator[None]:
+    added = {name: value for name, value in settings.items() if name not in os.environ}
     os.environ.update(added)
     try:
         yield

@@ -19,6 +19,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import Reading
+from mlflow_ragmetrics.adapters.langchain.seen import replied
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, result_of, run_in_thread, start_thread
@@ -47,12 +48,8 @@ def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Call
     a name for them.
     """
     names = _input_names(chain)
-    if input_key is None:
-        input_key = next((key for key in _KEYS if key in names), None)
-    if input_key is None and _MESSAGES in names:
-        input_key = _MESSAGES
-    if input_key is None and len(names) == 1:
-        input_key = next(iter(names))
+    wanted = (*_KEYS, _MESSAGES, *(names if len(names) == 1 else ()))
+    input_key = input_key or next((key for key in wanted if key in names), None)
     if input_key is None:
         return lambda sample: sample.question or ""
 
@@ -244,8 +241,7 @@ def _figures_of(exchange: Exchange) -> dict[str, float]:
     """How long the call took, and what its models say that it used."""
     figures: dict[str, float] = {"latency_seconds": round(exchange.seconds, 6)} if exchange.seconds else {}
     for step in exchange.steps:
-        for generation in (each for group in getattr(step.reply, "generations", ()) for each in group):
-            message = getattr(generation, "message", None)
+        for message in replied(step.reply):
             said = dict(getattr(message, "usage_metadata", None) or {})
             billed = (getattr(message, "response_metadata", None) or {}).get("token_usage") or {}
             said["cost"] = billed.get("cost") if isinstance(billed, Mapping) else None

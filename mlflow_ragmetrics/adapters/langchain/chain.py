@@ -109,7 +109,7 @@ def evaluate_chain(
     suite = Suite.of(suite)
     samples = list(read_samples(data, columns))
     runnable = runnable_of(chain)
-    reading = Reading(output_key=output_key, question=question, answer=answer, contexts=contexts, tools=tools)
+    reading = Reading(question, answer or output_key, contexts or tools)
     caller = Caller(runnable, make_input or input_maker(runnable, input_key), reading, config, timeout, _LOOP.get())
     reduced, warnings = _reduced(suite, samples)
     with ExitStack() as stack:

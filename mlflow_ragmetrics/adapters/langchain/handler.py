@@ -84,16 +84,7 @@ class RagMetricsCallback(Recorder):
             raise InvalidOptionError(f"sample_rate={sample_rate!r} must lie in 0 to 1", param="sample_rate")
         suite = Suite.of(suite)
         self._made_with = (suite, made_with)
-        reading = Reading(
-            input_key=question if isinstance(question, str) else None,
-            output_key=answer if isinstance(answer, str) else None,
-            question=None if isinstance(question, str) else question,
-            answer=None if isinstance(answer, str) else answer,
-            contexts=contexts if callable(contexts) else None,
-            tools=None if callable(contexts) else contexts,
-            references=references,
-            gold_doc_ids=gold_doc_ids,
-        )
+        reading = Reading(question, answer, contexts, references, gold_doc_ids)
         self._sample_rate = sample_rate
         self._counts = Counts(("seen", "scored", "dropped", "failed", "skipped"))
         self._mlflow: MLflowSink | None = None

@@ -155,15 +155,12 @@ def _uncovered(
     lines = distinct_statements(question.text)
     asked = _words(" ".join((question.question or "", *question.history)))
     said = {number: _words(line) for number, line in enumerate(lines, 1)}
+    near = {number: each | asked if len(each) < _FEW_WORDS else each for number, each in said.items()}
     covered: set[int] = set()
     invented = []
     for claim, entry in claims.items():
         own, named = _words(claim), _integers(entry.get("sentences"))
-        told = [
-            number
-            for number in (named or said)
-            if own & (said.get(number, set()) | (asked if len(said.get(number, "")) < _FEW_WORDS else set()))
-        ]
+        told = [n for n in (named or said) if n in said and (own & near[n] or (named and not said[n]))]
         if own and (not told or len(named) > _MOST_SENTENCES_A_CLAIM):
             invented.append(claim)
         elif named:

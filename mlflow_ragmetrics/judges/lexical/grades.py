@@ -81,11 +81,13 @@ def _recall(gold: Mapping[str, str], available: Mapping[str, int], asked: set[st
 
 
 def answers_question(answer: str, question: str) -> Overlap:
-    """The share of the question's content words in the answer, 0 to 1."""
+    """The share of the question's content words in the answer, 0 to 1; 0 if the answer repeats the question."""
     asked, answered = analysed(question), analysed(answer)
     wanted = {asked.terms.keys[place]: asked.terms.text_at(place) for place in asked.content()}
     overlap = _overlap(0.0, wanted, {answered.terms.keys[place] for place in answered.content()})
-    return overlap._replace(value=len(overlap.found) / len(wanted)) if wanted else overlap
+    if not wanted or asked.terms.keys == answered.terms.keys:
+        return overlap
+    return overlap._replace(value=len(overlap.found) / len(wanted))
 
 
 _SURE = re.compile(

@@ -197,6 +197,7 @@ def split_claims(text: str) -> tuple[str, ...]:
 
 
 def _states_nothing(piece: str) -> bool:
+    piece = " ".join(piece.split())
     return piece.endswith(("?", ":", "？", "：")) or is_courtesy(piece) or _REMARK.search(piece) is not None
 
 

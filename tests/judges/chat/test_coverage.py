@@ -157,3 +157,19 @@ def test_in_single_texts_on_other_passages_can_be_asked_together() -> None:
     answers = ChatJudge(model, calls="single").answer(asked)
     assert [answer.claims for answer in answers] == [("One.",), ("Two.",)]
     assert "t2 on p2-p3]" in model.sent[0][1].content
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "claim"),
+    [
+        ("Is it safe for children?", "Yes.", "It is safe for children."),
+        ("Who built it?", "He did it himself.", "Eiffel was the builder."),
+        ("Когда открыт музей?", "По будням.", "Музей открыт по будням."),
+        (None, "They opened it in 1889.", "The tower opens in 1889."),
+    ],
+)
+def test_a_claim_that_resolves_what_a_sentence_refers_to_is_no_invention(
+    question: str | None, text: str, claim: str
+) -> None:
+    model = scripted(claims({"claim": claim, "sentences": [1]}))
+    assert ChatJudge(model).answer([Claims(text, question=question)]) == [(claim,)]

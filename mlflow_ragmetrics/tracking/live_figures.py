@@ -1,0 +1,84 @@
+"""The figures of a run that answers go into while they come: the points of each answer follow from those before."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
+from mlflow_ragmetrics.tracking.outbox import Lines
+
+if TYPE_CHECKING:
+    from mlflow.entities import Metric
+
+_WINDOW = 50
+
+
+class LiveFigures:
+    """The figures of a run so far, from which those of the next answer follow."""
+
+    def __init__(self, state: Mapping[str, Any] | None) -> None:
+        state = state or {}
+        self.step: int = state.get("step", 0)
+        self._sums: dict[str, list[float]] = state.get("sums", {})
+        self._windows = {key: deque(values, _WINDOW) for key, values in state.get("windows", {}).items()}
+        self._marks = Counter[str](state.get("marks", {}))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """All of it, as JSON takes it."""
+        windows = {key: list(values) for key, values in self._windows.items()}
+        return {"step": self.step, "sums": self._sums, "windows": windows, "marks": self._marks}
+
+    @property
+    def means(self) -> dict[str, float]:
+        """``<key>/mean`` so far."""
+        return {f"{key}/mean": total / count for key, (total, count) in self._sums.items()}
+
+    def _add(self, key: str, value: float) -> None:
+        total, count = self._sums.get(key, (0.0, 0))
+        self._sums[key] = [total + value, count + 1]
+        self._windows.setdefault(key, deque(maxlen=_WINDOW)).append(value)
+
+    def add_table(self, table: Lines) -> None:
+        """Take rows that another process has written into the run's table."""
+        self.step += len(table.rows)
+        for row in table.rows:
+            own = dict(zip(table.columns, row, strict=True))
+            self._marks["n_non_answers"] += gives_no_answer(own.get("answer"))
+            for column, value in own.items():
+                if isinstance(value, float) and own.get(f"{column}_measured") is not False:
+                    self._add(column, value)
+                elif column == DIAGNOSIS and value:
+                    self._marks[cause_figure(value)] += 1
+                elif column.endswith("_status") and value in ("error", "skipped"):
+                    self._marks[f"{column.removesuffix('_status')}/n_{value}"] += 1
+
+    def add(
+        self, scores: Mapping[str, Score], time_ms: int, cause: str | None = None, is_non_answer: bool = False
+    ) -> list[Metric]:
+        """The metrics of the next answer: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
+
+        ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` and the like (``Score.marks``) count the answers so far
+        that the mean leaves out or that were not measured; ``n_non_answers`` counts the answers that give none;
+        ``diagnosis/n_<cause>`` those whose part ``cause`` failed.
+        """
+        from mlflow.entities import Metric
+
+        found: dict[str, float] = {}
+        self._marks.update([] if cause is None else [cause_figure(cause)])
+        self._marks["n_non_answers"] += is_non_answer
+        for key, score in scores.items():
+            self._marks.update(f"{key}/{mark}" for mark in score.marks)
+            if score.measurement is not None:
+                self._add(key, score.measurement)
+                total, count = self._sums[key]
+                mean = fmean(self._windows[key])
+                found |= {key: score.measurement, f"{key}/mean": total / count, f"{key}/rolling_mean": mean}
+        found |= {name: float(count) for name, count in self._marks.items() if count}
+        self.step += 1
+        return [Metric(name, value, time_ms, self.step - 1) for name, value in found.items()]
