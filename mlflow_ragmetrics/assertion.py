@@ -79,9 +79,13 @@ def _condition(limit: Limit) -> Condition | None:
 
 def _check(row: Row, limit: Condition | Measure, prefix: str) -> Check:
     if isinstance(limit, Condition):
-        known = limit.name in row.scores
-        measure = None if known else metric_of(limit.name)
-        key = limit.name if measure is None else prefix + measure.key
+        try:
+            measure = metric_of(limit.name)
+        except InvalidOptionError:
+            if limit.name not in row.scores:
+                raise
+            measure = None
+        key = limit.name if measure is None or limit.name in row.scores else prefix + measure.key
         bounds = measure.definition.range if isinstance(measure, Metric) else (0.0, 1.0) if measure else None
         check_limit(limit.name, limit.limit, bounds, "limits")
     else:

@@ -29,7 +29,7 @@ from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Expenses, Row, ScoringRules, charged_to
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
 from mlflow_ragmetrics.mlflow_scorers import metric_of_scorer
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
@@ -37,7 +37,7 @@ from mlflow_ragmetrics.report.progress import Progress, progress_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.summary import Totals, grouping_of, panel_warnings, repeated_questions
 from mlflow_ragmetrics.rows import Data, read_samples
-from mlflow_ragmetrics.rows.groups import sample_groups
+from mlflow_ragmetrics.rows.row_groups import sample_groups
 from mlflow_ragmetrics.selection import PRESETS, Checked, Preset, Selection, Thresholds, check_presence, select
 from mlflow_ragmetrics.text.messages import Text, check_language, counted, render
 
@@ -471,7 +471,7 @@ class Suite:
         Each ``Plan`` is a range, from one claim a sentence to three (``most``). Calls are exact where nothing is asked
         again or found in a cache; a judge that costs nothing is left out.
         """
-        from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+        from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
         from mlflow_ragmetrics.judges.chat.plan import FEWEST_CLAIMS, MOST_CLAIMS, PlanJudge, Plans
 
         samples = list(read_samples(data, columns))

@@ -27,10 +27,10 @@ from mlflow_ragmetrics.report.marks import diagnoses_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.sessions import session_score
 from mlflow_ragmetrics.rows import read_samples
-from mlflow_ragmetrics.rows.messages import mapping_of
+from mlflow_ragmetrics.rows.chat_messages import mapping_of
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.tables import has_diagnoses
-from mlflow_ragmetrics.rows.traces import failure_of, record_of_trace, retrieved_documents, session_of
+from mlflow_ragmetrics.rows.trace_records import failure_of, record_of_trace, retrieved_documents, session_of
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure

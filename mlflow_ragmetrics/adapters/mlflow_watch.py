@@ -21,7 +21,7 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, RagMetricsError
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.traces import (
+from mlflow_ragmetrics.rows.trace_records import (
     TraceSearch,
     experiment_named,
     is_answered,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import assignments, files, metrics, tracking_uri_option
-from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.cli.shared_options import assignments, files, metrics, open_store, tracking_uri_option
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:

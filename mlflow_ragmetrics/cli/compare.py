@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import files, tracking_uri_option
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, report_gates, write_text
-from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.cli.shared_options import files, open_store, tracking_uri_option
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 

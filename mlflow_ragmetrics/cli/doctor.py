@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from mlflow_ragmetrics import __version__
-from mlflow_ragmetrics.cli.options import tracking_uri_option
-from mlflow_ragmetrics.cli.store import Destination, reaching, silence_mlflow
+from mlflow_ragmetrics.cli.shared_options import Destination, reaching, silence_mlflow, tracking_uri_option
 from mlflow_ragmetrics.errors import JudgeError, RagMetricsError
 
 if TYPE_CHECKING:
@@ -224,7 +223,7 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
 
 
 def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
-    from mlflow_ragmetrics.cli.store import destination_of
+    from mlflow_ragmetrics.cli.shared_options import destination_of
 
     yield from check_versions()
     yield from check_extras()

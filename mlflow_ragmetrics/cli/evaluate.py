@@ -13,17 +13,6 @@ import click
 import numpy as np
 
 from mlflow_ragmetrics.cli import exit_code_of, say_stopping
-from mlflow_ragmetrics.cli.options import (
-    columns_option,
-    experiment_option,
-    files,
-    limit_option,
-    numbers,
-    share_or_numbers,
-    suite_of,
-    suite_options,
-    tracking_uri_option,
-)
 from mlflow_ragmetrics.cli.output import (
     GATE_NOT_REACHED,
     NOT_COMPLETE,
@@ -34,16 +23,30 @@ from mlflow_ragmetrics.cli.output import (
     report_gates,
     wrapped,
 )
-from mlflow_ragmetrics.cli.store import Destination, destination_of, open_store, reaching
+from mlflow_ragmetrics.cli.shared_options import (
+    Destination,
+    columns_option,
+    destination_of,
+    experiment_option,
+    files,
+    limit_option,
+    numbers,
+    open_store,
+    reaching,
+    share_or_numbers,
+    suite_of,
+    suite_options,
+    tracking_uri_option,
+)
 from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.report.gates import check_figures, check_names
 from mlflow_ragmetrics.report.junit import row_cases
 from mlflow_ragmetrics.rows.data import RUNS
-from mlflow_ragmetrics.rows.groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
+from mlflow_ragmetrics.rows.row_groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
 from mlflow_ragmetrics.rows.tables import has_diagnoses
-from mlflow_ragmetrics.rows.traces import SCHEME as TRACES
+from mlflow_ragmetrics.rows.trace_records import SCHEME as TRACES
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.score import Sample

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from mlflow_ragmetrics.cli.options import files, metrics, tracking_uri_option
 from mlflow_ragmetrics.cli.output import check_writable, write_text
-from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.cli.shared_options import files, metrics, open_store, tracking_uri_option
 from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.text.messages import counted

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlflow_ragmetrics.cli.options import files, tracking_uri_option
 from mlflow_ragmetrics.cli.output import print_blocks
-from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.cli.shared_options import files, open_store, tracking_uri_option
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.document import Cell, Line, Styled, Table, shorten
 from mlflow_ragmetrics.core.marked import row_blocks

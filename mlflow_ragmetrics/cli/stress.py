@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import (
+from mlflow_ragmetrics.cli.output import NOT_COMPLETE
+from mlflow_ragmetrics.cli.shared_options import (
     CACHE,
     experiment_option,
     files,
@@ -18,7 +19,6 @@ from mlflow_ragmetrics.cli.options import (
     suites,
     tracking_uri_option,
 )
-from mlflow_ragmetrics.cli.output import NOT_COMPLETE
 from mlflow_ragmetrics.errors import JudgeError
 
 
@@ -56,7 +56,7 @@ def command(
       ragmetrics stress answers.jsonl -j openai:/gpt-4o-mini --kind negation
     """
     from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
-    from mlflow_ragmetrics.cli.store import destination_of
+    from mlflow_ragmetrics.cli.shared_options import destination_of
     from mlflow_ragmetrics.rows import read_samples
     from mlflow_ragmetrics.stress_suite import Stress, stress
     from mlflow_ragmetrics.suite import Suite

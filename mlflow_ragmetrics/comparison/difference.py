@@ -13,14 +13,8 @@ from mlflow_ragmetrics.core.document import Cell, Interval, number, signed
 from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.intervals import BOOTSTRAP_GROUPS, paired_intervals
-from mlflow_ragmetrics.statistics.power import about, power_of
-from mlflow_ragmetrics.statistics.significance import (
-    effect_size,
-    holm,
-    mcnemar,
-    sign_flip_tests,
-    t_tests,
-)
+from mlflow_ragmetrics.statistics.sample_size import about, power_of
+from mlflow_ragmetrics.statistics.significance import effect_size, holm, mcnemar, sign_flip_tests, t_tests
 from mlflow_ragmetrics.text.messages import counted
 
 Verdict = Literal["improved", "regressed", "changed", "unchanged", "too few rows to tell"]

@@ -12,8 +12,8 @@ import numpy as np
 
 from mlflow_ragmetrics.comparison.changes import ChangedRow
 from mlflow_ragmetrics.comparison.difference import VERDICTS, Difference, Values, Verdict, adjust, differences_of
+from mlflow_ragmetrics.comparison.paired_sessions import SessionPasses, session_passes
 from mlflow_ragmetrics.comparison.pairing import Pairing, measured
-from mlflow_ragmetrics.comparison.sessions import SessionPasses, session_passes
 from mlflow_ragmetrics.core.document import (
     Block,
     Cell,
@@ -38,9 +38,9 @@ from mlflow_ragmetrics.report.gates import Check, raise_failures
 from mlflow_ragmetrics.report.junit import Case
 from mlflow_ragmetrics.report.marks import count_causes
 from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true_difference
-from mlflow_ragmetrics.rows.groups import table_slices
 from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.rows.row_groups import table_slices
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
 from mlflow_ragmetrics.text.messages import counted
 
@@ -434,7 +434,7 @@ class Comparison:
         ``run_id`` names another run. Where B is not a run: the active run, else a new one. The artifacts are
         ``compare_<A>.html``, ``.json`` (a table) and ``.png``, the metrics ``vs_<A>/<key>/difference``, ….
         """
-        from mlflow_ragmetrics.tracking.report import Findings, log_findings, safe_name
+        from mlflow_ragmetrics.tracking.log_report import Findings, log_findings, safe_name
 
         name = safe_name(self.a.name)
         findings = Findings(

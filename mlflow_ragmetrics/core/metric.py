@@ -20,6 +20,7 @@ from mlflow_ragmetrics.core.options import Settings, check_options, options_mode
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.score import BY_RULE, FIELDS, Better, Sample, Score, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
+from mlflow_ragmetrics.text.languages import is_unknown_language
 from mlflow_ragmetrics.text.messages import render, say
 
 CALLBACK_ATTRIBUTES = ("ignore_chain", "raise_error", "run_inline")
@@ -183,7 +184,7 @@ class Metric:
         return self.definition.function(*[self._field(sample, name) for name in self._fields], **self._given_options)
 
     def finish(self, score: Score, sample: Sample, language: str, duration_ms: float) -> Score:
-        """``score`` with threshold, 1–5 value, duration, chunk ids, and sentences in ``language``."""
+        """``score`` with threshold, 1–5 value, ``duration_ms``, chunk ids, and sentences in ``language``."""
         language = self.settings.language or language
         value, better, threshold = score.value, self.definition.higher_is_better, self.threshold
         warnings = self._warnings(score, sample)
@@ -200,9 +201,13 @@ class Metric:
         )
 
     def _warnings(self, score: Score, sample: Sample) -> Sequence[tuple[str, str]]:
-        """The score's own, and one where it holds the answer against contexts that nobody saw the model read."""
-        why = sample.contexts_assumed if "contexts" in self._fields and score.value is not None else None
-        return (*score.warnings, ("contexts_assumed", say(f"assumed.{why}"))) if why else score.warnings
+        """The score's own, one for contexts that nobody saw the model read, and one for a language without rules."""
+        found = list(score.warnings)
+        if score.value is not None and "contexts" in self._fields and sample.contexts_assumed:
+            found.append(("contexts_assumed", say(f"assumed.{sample.contexts_assumed}")))
+        if score.judge == "lexical" and score.value is not None and is_unknown_language(sample.answer or ""):
+            found.append(("language_unknown", say("assumed.language")))
+        return found
 
     def _marked(self, score: Score, language: str) -> Mapping[str, Any]:
         """The details, with the cause ``unmeasured`` if a rule gave the value that the user did not ask for."""

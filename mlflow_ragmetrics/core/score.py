@@ -105,6 +105,7 @@ DOUBTS = {
     "quote_not_found": "n_unquoted",
     "reply_at_odds": "n_at_odds",
     "contexts_assumed": "n_assumed",
+    "language_unknown": "n_language_unknown",
 }
 """The warnings that make a value doubtful, and the counts of rows that have one."""
 

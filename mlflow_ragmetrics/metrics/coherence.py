@@ -84,7 +84,7 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
 
 def _opposed(text: str, pairs: tuple[Pair, ...]) -> list[Pair]:
     plain = _plain(text)
-    possible = [pair for pair, words in _words_of(pairs) if all(map(plain.__contains__, words))]
+    possible = [pair for pair, words in _words_of(pairs) if words[-1] in plain and all(map(plain.__contains__, words))]
     if not possible:
         return []
     plain = " ".join(plain.split())

@@ -38,9 +38,9 @@ from mlflow_ragmetrics.report.summary import Totals, agreement_lines, panel_figu
 from mlflow_ragmetrics.report.text import report_blocks, usage_line
 from mlflow_ragmetrics.report.true_score import TrueScore, true_score
 from mlflow_ragmetrics.rows import digest
-from mlflow_ragmetrics.rows.groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
 from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import results_of
+from mlflow_ragmetrics.rows.row_groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
 from mlflow_ragmetrics.rows.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.text.messages import counted, render
 from mlflow_ragmetrics.tracking.describe import questions_digest

@@ -17,7 +17,7 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.metrics.documents import RetrievalCounts
 from mlflow_ragmetrics.report.marks import Failures, Ranking
-from mlflow_ragmetrics.rows.groups import SESSION, sample_groups
+from mlflow_ragmetrics.rows.row_groups import SESSION, sample_groups
 from mlflow_ragmetrics.rows.tables import judge_slugs
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS, Grouping, describe_groups

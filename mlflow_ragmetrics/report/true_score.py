@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from mlflow_ragmetrics.core.document import number
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows.groups import Groups
 from mlflow_ragmetrics.rows.labels import Labels, labels_of
 from mlflow_ragmetrics.rows.results import Results, results_groups
-from mlflow_ragmetrics.statistics import true_score as statistics
+from mlflow_ragmetrics.rows.row_groups import Groups
+from mlflow_ragmetrics.statistics import prediction_powered
 from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.resampling import Vector
 
@@ -93,19 +93,19 @@ def true_score(
 ) -> TrueScore:
     """The true score of ``key``, as ``Report.true_score`` says."""
     found = labelled_scores(results, key, labels, column=column, groups=groups)
-    estimated = statistics.true_mean(found.labels, found.scores, groups=found.groups)
+    estimated = prediction_powered.true_mean(found.labels, found.scores, groups=found.groups)
     return _described(key, estimated, found.labels, found.groups, found.scores)
 
 
 def true_difference(key: str, a: LabelledScores, b: LabelledScores) -> TrueScore:
     """B's true score less A's, over pairs of rows in the same order; see ``Comparison.true_score``."""
-    estimated = statistics.true_difference(a.labels, a.scores, b.labels, b.scores, groups=a.groups)
+    estimated = prediction_powered.true_difference(a.labels, a.scores, b.labels, b.scores, groups=a.groups)
     either = np.where(np.isnan(b.labels), a.labels, b.labels)
     return _described(key, estimated, either, a.groups, b.scores - a.scores)
 
 
 def _described(
-    key: str, estimated: statistics.TrueScore, labels: Vector, groups: list[str] | None, scores: Vector
+    key: str, estimated: prediction_powered.TrueScore, labels: Vector, groups: list[str] | None, scores: Vector
 ) -> TrueScore:
     grouping = None if groups is None else describe_groups(labels[:, None], groups)[0]
     scored = np.sort(scores[~np.isnan(scores)])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows.traces import TRACES_TAG
+from mlflow_ragmetrics.rows.trace_records import TRACES_TAG
 from mlflow_ragmetrics.tracking.writer import explained
 
 if TYPE_CHECKING:

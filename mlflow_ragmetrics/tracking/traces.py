@@ -25,8 +25,8 @@ from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.rows.groups import SESSION
-from mlflow_ragmetrics.rows.traces import TRACE_TIMES, TRACES_TAG, documents_of
+from mlflow_ragmetrics.rows.row_groups import SESSION
+from mlflow_ragmetrics.rows.trace_records import TRACE_TIMES, TRACES_TAG, documents_of
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, Diagnosed
 from mlflow_ragmetrics.tracking.feedback import (
     SOURCE_RUN,

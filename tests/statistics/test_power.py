@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
 from mlflow_ragmetrics.statistics.intervals import bootstrap_interval
-from mlflow_ragmetrics.statistics.power import (
+from mlflow_ragmetrics.statistics.sample_size import (
     VarianceParts,
     about,
     crossed_interval,

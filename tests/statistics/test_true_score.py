@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import linregress, ttest_1samp
 
 from mlflow_ragmetrics.statistics.intervals import agresti_min_interval, wilson_limits
-from mlflow_ragmetrics.statistics.true_score import true_difference, true_mean
+from mlflow_ragmetrics.statistics.prediction_powered import true_difference, true_mean
 
 DRAW = np.random.default_rng(21)
 

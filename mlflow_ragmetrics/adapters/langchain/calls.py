@@ -25,7 +25,7 @@ from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, result_of, run_in_thread, start_thread
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.messages import is_turn
+from mlflow_ragmetrics.rows.chat_messages import is_turn
 
 Config = Union[Mapping[str, Any], Callable[[Sample], Mapping[str, Any]]]
 """LangChain's config of a call: for all rows, or made from a row's sample."""

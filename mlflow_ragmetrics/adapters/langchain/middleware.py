@@ -14,8 +14,8 @@ from mlflow_ragmetrics.core.safe_text import for_log, redact
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.threads import run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
-from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
-from mlflow_ragmetrics.rows.messages import has_open_calls, sample_from_messages
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
+from mlflow_ragmetrics.rows.chat_messages import has_open_calls, sample_from_messages
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.text.messages import render, say
 

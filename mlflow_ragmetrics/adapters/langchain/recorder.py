@@ -17,7 +17,7 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables.config import var_child_runnable_config
 
-from mlflow_ragmetrics.rows.messages import fields_of
+from mlflow_ragmetrics.rows.chat_messages import fields_of
 
 if TYPE_CHECKING:
     _Listener = BaseCallbackHandler

@@ -11,7 +11,7 @@ from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.seen import Found, found_in, replies_of
 from mlflow_ragmetrics.core.score import Message, Sample
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.messages import (
+from mlflow_ragmetrics.rows.chat_messages import (
     answer_in,
     citations_in,
     closing_answer,

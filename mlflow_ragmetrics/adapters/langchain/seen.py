@@ -14,7 +14,7 @@ from typing import Any
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
 from mlflow_ragmetrics.core.score import Chunk
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.messages import (
+from mlflow_ragmetrics.rows.chat_messages import (
     directs_agents,
     is_turn,
     joined_parts,

@@ -7,7 +7,7 @@ from typing import Any
 
 from mlflow_ragmetrics.core.judge import Embedding, Judge
 from mlflow_ragmetrics.judges.chat.capabilities import untraced
-from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.suite import Suite
 
 

@@ -49,18 +49,11 @@ _MOST_SENTENCES_A_CLAIM = 3
 
 def claims_part(questions: Sequence[Claims]) -> Part:
     """One text per question, ``t1`` and on, its sentences numbered. Repeated and blank claims are dropped."""
-    ids = [f"t{number}" for number in range(1, len(questions) + 1)]
-
-    def read(data: Mapping[str, Any]) -> dict[Claims, _Extracted]:
-        entries = entries_by_id(data, "texts", ids)
-        if isinstance(entries, Problem):
-            return dict.fromkeys(questions, entries)
-        return {
-            question: _extracted(question, each, entries[each]) for each, question in zip(ids, questions, strict=True)
-        }
-
-    blocks = [*_situation(questions), *_texts(questions)]
-    return Part(tuple(questions), ("claims", "claims_form"), tuple(blocks), _CLAIMS_SCHEMA, read)
+    ids = {f"t{number}": question for number, question in enumerate(questions, 1)}
+    blocks = (*_situation(questions), *_texts(questions))
+    return Part(
+        tuple(questions), ("claims", "claims_form"), blocks, _CLAIMS_SCHEMA, lambda data: _read_texts(data, ids)
+    )
 
 
 def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
@@ -89,12 +82,7 @@ def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
     blocks = [*_situation(claims), *layout.blocks, *texts, *pointed]
 
     def read(data: Mapping[str, Any]) -> dict[Any, Any]:
-        entries = entries_by_id(data, "texts", list(ids))
-        if isinstance(entries, Problem):
-            found: dict[Any, Any] = dict.fromkeys(claims, entries)
-        else:
-            found = {question: _extracted(question, each, entries[each], layout) for each, question in ids.items()}
-        return {**found, **{each: _related(data, each, layout) for each in related}}
+        return {**_read_texts(data, ids, layout), **{each: _related(data, each, layout) for each in related}}
 
     prompts = ("claims", "verify", "single_form", *["related"] * bool(related))
     schema = {**_SINGLE_SCHEMA, **({"related": _RELATED} if related else {})}
@@ -109,13 +97,15 @@ def _situation(questions: Sequence[Claims | Verify]) -> list[Block]:
 
 
 def _texts(questions: Sequence[Claims]) -> list[Block]:
-    return [
-        Block(
-            f"t{place}",
-            "\n".join(f"{number}: {each}" for number, each in enumerate(distinct_statements(question.text), 1)),
-        )
-        for place, question in enumerate(questions, 1)
-    ]
+    said = [enumerate(distinct_statements(question.text), 1) for question in questions]
+    return [Block(f"t{n}", "\n".join(f"{number}: {each}" for number, each in own)) for n, own in enumerate(said, 1)]
+
+
+def _read_texts(data: Mapping[str, Any], ids: Mapping[str, Claims], layout: _Layout | None = None) -> dict[Any, Any]:
+    entries = entries_by_id(data, "texts", list(ids))
+    if isinstance(entries, Problem):
+        return dict.fromkeys(ids.values(), entries)
+    return {question: _extracted(question, each, entries[each], layout) for each, question in ids.items()}
 
 
 def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _Layout | None = None) -> _Extracted:
@@ -139,9 +129,6 @@ def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _L
     lines = distinct_statements(question.text)
     doubts += [f"sentence {n} of {text} has no claim and is not under none" for n in unclaimed]
     doubts += [f"sentence {n} of {text} is under none and yet asserts something" for n in none]
-    if not entries and not doubts and any(map(asserts, lines)):
-        unclaimed = [n for n, line in enumerate(lines, 1) if asserts(line)]
-        doubts.append(f"{text} asserts something, so it has claims")
     claims = [claim for claim in entries if claim not in invented]
     findings: tuple[Finding, ...] = ()
     if layout is not None:

@@ -106,8 +106,6 @@ def _described_object(value: Any, place: str) -> Any:
             raise UnidentifiedError(f"{place} is a {kind.__name__}, which keeps state outside its parameters")
         parameters = {name: getattr(value, name) for name, field in kind.model_fields.items() if not field.exclude}
         parameters |= value.__pydantic_extra__ or {}
-        private = value.__pydantic_private__ or {}
-        parameters |= {name: each for name, each in private.items() if isinstance(each, (bool, int, float, str))}
     elif is_dataclass(value):
         parameters = {field.name: getattr(value, field.name) for field in fields(value)}
     elif hasattr(value, "invoke"):

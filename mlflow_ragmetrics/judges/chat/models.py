@@ -18,7 +18,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from mlflow_ragmetrics.core.safe_text import keep_secret, redact
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError, MissingKeyError
 from mlflow_ragmetrics.judges.chat.capabilities import bare_model
-from mlflow_ragmetrics.judges.chat.options import JudgeOptions
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 
 _PROVIDERS = {
     "gemini": "google_genai",

@@ -13,9 +13,9 @@ from mlflow_ragmetrics.core.document import Heading, Line, Table, cell
 from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.question import Claims, Extraction, Outcome, Question, Verify, passages_digest
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.options import Calls
-from mlflow_ragmetrics.judges.chat.pieces import all_supported
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.claim_tasks import all_supported
+from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import (
     answers_in_calls,
@@ -96,14 +96,13 @@ class PlanJudge(Judge):
 
     Replies that would not fit are counted as the judge then pays for them, cut and asked for again. Its answers are
     placeholders (each sentence makes so many claims, each is supported by the first passage), so that every later
-    question is asked as well; scores made of them mean nothing. ``calls_made`` lists (kinds, prompt tokens).
+    question is asked as well; scores made of them mean nothing.
     """
 
     def __init__(self, judge: ChatJudge, claims_a_sentence: int = FEWEST_CLAIMS) -> None:
         self.judge = judge
         self.name = judge.name
         self.plan = Plan()
-        self.calls_made: list[tuple[tuple[str, ...], int]] = []
         self._claims = claims_a_sentence
         self._room = judge.new_room()
         self._lock = threading.Lock()
@@ -122,17 +121,15 @@ class PlanJudge(Judge):
         calls = self.judge.form
         request = request_of(questions, calls)
         prompt = sum(tokens_in(text) for _, text in self.judge.messages(request))
-        kinds, wanted = tuple(each.kind for each in questions), self._replied(questions)
+        wanted = self._replied(questions)
         first, most = self.judge.allowances(self._room.needed(questions))
-        if first is None or wanted <= first:
-            self._count(kinds, prompt, wanted, request.schema)
-        else:  # cut short, and asked again
-            self._count(kinds, prompt, first, request.schema)
-            if first < most:
-                self._count(kinds, prompt, min(wanted, most), request.schema)
-            if wanted > most:
-                cut = JudgeReplyError(f"{self.name}: the reply would be cut short", code="cut_short")
-                return dict.fromkeys(questions, cut)
+        fits = first is None or wanted <= first
+        self._count(prompt, wanted if first is None else min(wanted, first), request.schema)
+        if not fits and first is not None and first < most:  # cut short, and asked again
+            self._count(prompt, min(wanted, most), request.schema)
+        if not fits and wanted > most:
+            cut = JudgeReplyError(f"{self.name}: the reply would be cut short", code="cut_short")
+            return dict.fromkeys(questions, cut)
         return {each: placeholder_of(each, calls, self._claims) for each in questions}
 
     def _replied(self, questions: Sequence[Question[Any]]) -> int:
@@ -143,7 +140,7 @@ class PlanJudge(Judge):
         ]
         return round(sum(usual) * (_BRIEF if self._claims == FEWEST_CLAIMS else _VERBOSE))
 
-    def _count(self, kinds: tuple[str, ...], prompt: int, replied: int, schema: Mapping[str, Any]) -> None:
+    def _count(self, prompt: int, replied: int, schema: Mapping[str, Any]) -> None:
         prices = self.judge.usage.prices
         with self._lock:
             plan = self.plan
@@ -154,7 +151,6 @@ class PlanJudge(Judge):
             if prices is not None:
                 schemas = plan.schema_tokens if self._claims > FEWEST_CLAIMS else 0
                 plan.cost = prices.cost(plan.prompt_tokens + schemas, plan.completion_tokens)
-            self.calls_made.append((kinds, prompt))
 
 
 def cheapest_form(judge: ChatJudge, ask: Callable[[Judge], object]) -> ChatJudge:

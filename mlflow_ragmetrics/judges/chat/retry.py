@@ -18,7 +18,7 @@ import tenacity
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.engine.threads import pause
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.options import RetryOptions
+from mlflow_ragmetrics.judges.chat.judge_options import RetryOptions
 
 REFUSED_KEYS = {401, 403}
 _LONGEST_MESSAGE = 300

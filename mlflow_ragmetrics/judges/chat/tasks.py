@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, Union
 from mlflow_ragmetrics.core.judge import Call
 from mlflow_ragmetrics.core.question import Outcome, Question
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.options import Calls
+from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import Problem
 from mlflow_ragmetrics.text.sentences import statements
 

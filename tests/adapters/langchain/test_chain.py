@@ -19,7 +19,7 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from tests.adapters.langchain.programs import Model
 from tests.judges.fake_models import dutiful
 
@@ -69,7 +69,7 @@ def test_a_question_goes_where_the_chain_looks_for_it(suite: rm.Suite) -> None:
 
 
 def test_usage_is_that_of_this_evaluation_alone(plain: Any) -> None:
-    suite = rm.Suite(["faithfulness"], judge=ChatJudge(dutiful()))
+    suite = rm.Suite(["faithfulness"], judge=ChatJudge(dutiful(), calls="full"))
     first, second = evaluated(plain, suite, DATA[:2]), evaluated(plain, suite, DATA[2:4])
     assert first.usage["calls"] == second.usage["calls"] == 4
 

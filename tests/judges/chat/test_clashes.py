@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Extraction
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.reply import read_reply
 from tests.judges.fake_models import FakeChatModel, dutiful, dutiful_reply, scripted
 from tests.judges.misbehaving_server import Fault, Script, misbehaving_server

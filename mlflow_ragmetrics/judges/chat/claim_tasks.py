@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from mlflow_ragmetrics.core.question import Claims, Extraction, Finding, Question, Related, RelatedChunks, Verify
 from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, single_part
-from mlflow_ragmetrics.judges.chat.options import Calls
+from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import Task, distinct_statements
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+
 _SHOWN = ("verdicts", "rows", "accuracy", "balanced_accuracy", "precision", "recall", "f1", "kappa", "auroc")
 FIGURES = ("accuracy", "balanced_accuracy", "precision", "recall", "f1")
 
@@ -209,7 +210,7 @@ class Calibration:
         The artifacts are ``calibration_<key>.json`` (a table), ``.txt`` and ``.png``, the metrics
         ``calibration/<key>/…``.
         """
-        from mlflow_ragmetrics.tracking.report import Findings, log_findings, safe_name
+        from mlflow_ragmetrics.tracking.log_report import Findings, log_findings, safe_name
 
         name = safe_name(self.key)
         findings = Findings(

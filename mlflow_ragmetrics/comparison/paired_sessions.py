@@ -10,8 +10,8 @@ from mlflow_ragmetrics.comparison.difference import Passes
 from mlflow_ragmetrics.comparison.pairing import Pairing, is_true, measured
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.report.sessions import Session, Turn, limit_of
-from mlflow_ragmetrics.rows.groups import table_session_field, table_slices
 from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.rows.row_groups import table_session_field, table_slices
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, Union
 
 from mlflow_ragmetrics.core.question import Finding, Grade, Nugget, Nuggets, Question, Rating, Sufficiency, Tone
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.judges.chat.options import Calls
+from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import (
     Problem,
     array_of,

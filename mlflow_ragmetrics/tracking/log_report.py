@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+
 _NOTE_TAG = "mlflow.note.content"
 _OWN_NOTE = "| metric | mean |"
 

@@ -38,7 +38,7 @@ from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, judge
 from mlflow_ragmetrics.judges.lexical.terms import is_longer_than
 from mlflow_ragmetrics.text.messages import check_language, said
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
@@ -160,11 +160,23 @@ class LexicalJudge(Judge):
 
     def _grade(self, question: Grade) -> Rating:
         if question.aspect == "correctness":
-            overlap = compare(question.answer, question.reference or "", question.question or "")
-        else:
-            overlap = answers_question(question.answer, question.question or "")
-        code = f"lexical_judge.{question.aspect}{_extent(overlap.found, overlap.missing)}"
+            return self._correctness(question.answer, question.reference or "", question.question or "")
+        overlap = answers_question(question.answer, question.question or "")
+        code = f"lexical_judge.answer_relevance{_extent(overlap.found, overlap.missing)}"
         return Rating(round(1 + 4 * overlap.value, 4), self._say(code, **_counted(overlap.found, overlap.missing)))
+
+    def _correctness(self, answer: str, reference: str, question: str) -> Rating:
+        """The overlap with the reference, less the share of the answer's claims that the reference contradicts."""
+        overlap = compare(answer, reference, question)
+        code = f"lexical_judge.correctness{_extent(overlap.found, overlap.missing)}"
+        reasons = [self._say(code, **_counted(overlap.found, overlap.missing))]
+        source, claims = source_of((reference,)), split_claims(answer)
+        most = places_per_word(len(answer))
+        judged = [judge_claim(claim, source, self.threshold, most) for claim in dict.fromkeys(claims)]
+        denied = [each for each in judged if each.verdict == "CONTRADICTED"]
+        reasons += [self._reason(denied[0], "reference")] if denied else []
+        share = 1 - len(denied) / max(len(judged), 1)
+        return Rating(round(1 + 4 * overlap.value * share, 4), " ".join(reasons))
 
     def _too_long(self, names: list[str]) -> JudgeError:
         held = f"{' and '.join(names)} together hold" if len(names) > 1 else f"the {names[0]} holds"

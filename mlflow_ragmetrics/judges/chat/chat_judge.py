@@ -18,13 +18,13 @@ from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.question import Extraction, Finding, Outcome, Question
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError
-from mlflow_ragmetrics.judges.chat import grades, pieces
+from mlflow_ragmetrics.judges.chat import claim_tasks, grade_tasks
 from mlflow_ragmetrics.judges.chat.capabilities import ChatMessage
 from mlflow_ragmetrics.judges.chat.client import ModelClient, Usage
 from mlflow_ragmetrics.judges.chat.evidence import decided
 from mlflow_ragmetrics.judges.chat.identity import UnidentifiedError, identity_of
+from mlflow_ragmetrics.judges.chat.judge_options import MOST_AGREED, Calls, judge_options
 from mlflow_ragmetrics.judges.chat.models import name_of, open_model
-from mlflow_ragmetrics.judges.chat.options import MOST_AGREED, Calls, judge_options
 from mlflow_ragmetrics.judges.chat.reply import Problem, Reply
 from mlflow_ragmetrics.judges.chat.tasks import (
     Block,
@@ -46,7 +46,7 @@ from mlflow_ragmetrics.text.messages import check_language
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
+    from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 
 
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ _REFUSED = ("http_400", "http_413", "http_422")
 _LONGEST_ECHO = 8000
 _SHOWN = 160
 _MOST_DOUBTS = 12
-for _kind, _task in {**grades.TASKS, **pieces.TASKS}.items():
+for _kind, _task in {**grade_tasks.TASKS, **claim_tasks.TASKS}.items():
     register_task(_kind, _task)
 
 
