@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
+from inspect import cleandoc
 from itertools import count, islice
 from pathlib import Path
 from statistics import fmean
@@ -174,10 +175,12 @@ def _awaited(evaluate: Callable[P, Report]) -> Callable[P, Coroutine[Any, Any, R
 
 aevaluate_chain = _awaited(evaluate_chain)
 aevaluate_chain.__name__ = aevaluate_chain.__qualname__ = "aevaluate_chain"
-aevaluate_chain.__doc__ = """Like ``evaluate_chain``, from within an event loop: the chain is awaited in it.
+aevaluate_chain.__doc__ = f"""Like ``evaluate_chain``, from within an event loop: the chain is awaited in it.
 
 If the task is cancelled, the ``CancelledError`` has the ``report`` of what was done, which is logged. On Python 3.10
 the report is on the exception's ``__context__`` instead.
+
+{cleandoc(evaluate_chain.__doc__ or "")}
 """
 
 

@@ -127,11 +127,11 @@ class RagMetricsMiddleware(AgentMiddleware):
         }
         noted = {"ragmetrics": said} if scores else {_RETRIES: tried}
         changed: dict[str, Any] = {"response_metadata": {**answer.response_metadata, **noted}}
-        unjudged = next((f"{key}: {score.error}" for key, score in scores.items() if score.status == "error"), None)
-        if unjudged is not None:
+        unjudged = [f"{key}: {score.error}" for key, score in scores.items() if score.status == "error"]
+        if unjudged:
             goes = "is stopped" if self._stops_unjudged else "goes out unjudged"
-            _logger.warning("an answer %s: %s", goes, for_log(redact(unjudged)))
-        if (self._stops and _failed(scores)) or (self._stops_unjudged and unjudged is not None):
+            _logger.warning("an answer %s: %s", goes, for_log(redact("; ".join(unjudged))))
+        if (self._stops and _failed(scores)) or (self._stops_unjudged and unjudged):
             changed["content"] = self._instead
         place = response.result.index(answer)
         response.result[place] = answer.model_copy(update=changed)
