@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mlflow_ragmetrics.core.definition import Definition
+from mlflow_ragmetrics.core.document import shorten
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.score import LARGEST
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
@@ -47,11 +48,9 @@ class Pairing:
 
     def failed(self, a: Results, b: Results) -> tuple[Column, Column]:
         """Which pairs failed in A, and which in B: see ``failed_rows``; or have contexts on the other side only."""
-        (failed_a, bare_a), (failed_b, bare_b) = (
-            (failed_rows(each)[list(rows)], _contextless(each.table)[list(rows)])
-            for each, rows in ((a, self.rows_a), (b, self.rows_b))
-        )
-        return failed_a | (bare_a & ~bare_b), failed_b | (bare_b & ~bare_a)
+        rows_a, rows_b = list(self.rows_a), list(self.rows_b)
+        bare_a, bare_b = _contextless(a.table)[rows_a], _contextless(b.table)[rows_b]
+        return failed_rows(a)[rows_a] | (bare_a & ~bare_b), failed_rows(b)[rows_b] | (bare_b & ~bare_a)
 
 
 def pair(a: Results, b: Results) -> Pairing:
@@ -280,9 +279,6 @@ def _same(results: Results, entry: str) -> Any:
 
 
 def _brief(value: Any) -> str:
-    if isinstance(value, dict):
-        text = ", ".join(f"{key} {each}" for key, each in value.items())
-    else:
-        text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    text = text or "none"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    parts = [f"{key} {each}" for key, each in value.items()] if isinstance(value, dict) else value
+    text = ", ".join(map(str, parts)) if isinstance(parts, (list, tuple)) else str(parts)
+    return shorten(text or "none", _LONGEST)

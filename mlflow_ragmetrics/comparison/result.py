@@ -315,6 +315,7 @@ class Comparison:
         """
         failed = [each for each in self.differences if each.verdict == "regressed" and "regressed" in fail_on]
         scores = {each.key: self.pairs(each.key) for each in self.differences}
+        sides = {f"{key}_{side}": pair[place] for key, pair in scores.items() for place, side in enumerate("ab")}
         cases = []
         for row, name in enumerate(self.pairing.ids):
             faults = []
@@ -323,12 +324,7 @@ class Comparison:
                 fall, moved = (after - before, "rose") if each.higher_is_better is False else (before - after, "fell")
                 if fall > self.tolerance:
                     faults.append(f"{each.key} {moved} from {before:.3f} to {after:.3f}")
-            sides = {
-                f"{key}_{name}": side[row]
-                for key, pair in scores.items()
-                for name, side in zip("ab", pair, strict=True)
-            }
-            shown = {name: f"{value:.6g}" for name, value in sides.items() if not np.isnan(value)}
+            shown = {side: f"{values[row]:.6g}" for side, values in sides.items() if not np.isnan(values[row])}
             cases.append(Case(name, failure="; ".join(faults) or None, properties=shown))
         return cases
 
