@@ -130,6 +130,7 @@ def calibrate(
     good = _good(rows.grades, good_from)
     if good is None:
         return found
+    panel = _panel_scores(report, rows.key)
     gain = threshold_gain(rows.values, ~good, cut, groups=rows.groups)
     return replace(
         found,
@@ -139,10 +140,7 @@ def calibrate(
         auroc=auroc(rows.values, ~good, groups=rows.groups),
         bins=_reliability_bins(scores, good),
         beside=(
-            *(
-                _verdicts(name, given, None, usual, rows, good)
-                for name, given in _panel_scores(report, rows.key).items()
-            ),
+            *(_verdicts(name, given, None, usual, rows, good) for name, given in panel.items()),
             *(_other_judge(other, results, usual, rows, good) for other in others),
         ),
     )
