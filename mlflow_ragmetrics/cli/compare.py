@@ -92,7 +92,8 @@ def command(
     elif form == "markdown":
         click.echo("\n".join(comparison.to_markdown(fail_on) for comparison in comparisons), nl=False)
     elif form == "json":
-        click.echo(_json(comparisons), nl=False)
+        content = [comparison.to_dict() for comparison in comparisons]
+        click.echo(json.dumps(content if content[1:] else content[0], ensure_ascii=False, indent=1))
     else:
         click.echo(to_junit({"gates": gate_cases(checks), **cases}), nl=False)
     _write(comparisons, html, log, quiet=form != "text")
@@ -132,8 +133,3 @@ def _write(comparisons: Sequence[Comparison], html: str | None, log: bool | None
             click.echo(f"Logged into MLflow run {comparison.log()}", err=quiet)
         if (link := rows_link(comparison.a.run_id, comparison.b.run_id)) is not None:
             click.echo(f"Row by row in MLflow: {link}", err=quiet)
-
-
-def _json(comparisons: Sequence[Comparison]) -> str:
-    content = [comparison.to_dict() for comparison in comparisons]
-    return json.dumps(content[0] if len(content) == 1 else content, ensure_ascii=False, indent=1) + "\n"

@@ -40,11 +40,9 @@ def check_versions() -> Iterator[Check]:
     yield Check("ok", "python", f"{platform.python_version()} on {platform.system()}")
     yield Check("ok", "mlflow_ragmetrics", __version__)
     for extra, requirement in _requirements():
-        found = _version(requirement.name)
-        if extra is None and found is None:
-            yield Check("fault", requirement.name, f"is not installed; pip install '{requirement}'")
-        elif extra is None:
-            yield Check("ok", requirement.name, str(found))
+        if extra is None:
+            found, missing = _version(requirement.name), f"is not installed; pip install '{requirement}'"
+            yield Check("fault" if found is None else "ok", requirement.name, found or missing)
 
 
 def check_extras() -> Iterator[Check]:
@@ -70,10 +68,10 @@ def check_judge(judge: str) -> Check:
     try:
         (asked,) = judges_of(judge)
         (outcome,) = asked.answer([Claims("Paris is the capital of France.")])
+        if isinstance(outcome, JudgeError):
+            raise outcome
     except RagMetricsError as error:
         return Check("fault", f"judge {judge}", str(error))
-    if isinstance(outcome, JudgeError):
-        return Check("fault", f"judge {judge}", str(outcome))
     return Check("ok", f"judge {judge}", "answers")
 
 

@@ -78,12 +78,13 @@ def _by(how: Literal["id", "content"], a: Results, names_a: list[str], b: Result
     only_a = tuple(name for name in names_a if name not in common)
     only_b = tuple(name for name in names_b if name not in common)
     rows_a, rows_b = tuple(row for _, row, _ in shared), tuple(row for _, _, row in shared)
+    ids = tuple(name.splitlines()[0] if name else str(place) for name, place, _ in shared)
+    pairing = Pairing(ids, rows_a, rows_b, how, only_a, only_b)
     warnings = [_unmatched(each.name, only) for each, only in ((a, only_a), (b, only_b)) if only]
-    changed = _changed_questions(a.table, rows_a, b.table, rows_b)
+    changed = _differing("question", a, b, pairing)
     if changed:
         warnings.append(f"rows with the same id have different questions: {len(changed)} ({_listed(changed)})")
-    ids = tuple(name.splitlines()[0] if name else str(place) for name, place, _ in shared)
-    return Pairing(ids, rows_a, rows_b, how, only_a, only_b, tuple(warnings))
+    return replace(pairing, warnings=tuple(warnings))
 
 
 def _unmatched(name: str, rows: Sequence[str]) -> str:
@@ -96,11 +97,13 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown}, …" if len(names) > _NAMED else shown
 
 
-def _changed_questions(a: pd.DataFrame, rows_a: Sequence[int], b: pd.DataFrame, rows_b: Sequence[int]) -> list[str]:
-    if "question" not in a.columns or "question" not in b.columns or "id" not in a.columns:
+def _differing(name: str, a: Results, b: Results, pairing: Pairing) -> list[str]:
+    """The ids of the pairs whose texts in the column ``name`` differ; none if a table lacks it."""
+    if not all(name in each.table.columns for each in (a, b)):
         return []
-    asked_a, asked_b, ids = a["question"].tolist(), b["question"].tolist(), a["id"].tolist()
-    return [str(ids[i]) for i, j in zip(rows_a, rows_b, strict=True) if _text(asked_a[i]) != _text(asked_b[j])]
+    texts_a, texts_b = (column_texts(each.table, name) for each in (a, b))
+    rows = zip(pairing.ids, pairing.rows_a, pairing.rows_b, strict=True)
+    return [each for each, row_a, row_b in rows if texts_a[row_a] != texts_b[row_b]]
 
 
 def _ids(table: pd.DataFrame) -> list[str]:
@@ -193,11 +196,7 @@ def check_references(a: Results, b: Results, pairing: Pairing, keys: Sequence[st
 
     ``InvalidOptionError`` if one of the metrics ``keys`` reads references, unless ``allow_different``.
     """
-    if not all("reference" in each.table.columns for each in (a, b)):
-        return []
-    texts_a, texts_b = (column_texts(each.table, "reference") for each in (a, b))
-    rows = zip(pairing.ids, pairing.rows_a, pairing.rows_b, strict=True)
-    changed = [name for name, row_a, row_b in rows if texts_a[row_a] != texts_b[row_b]]
+    changed = _differing("reference", a, b, pairing)
     if not changed:
         return []
     found = f"{counted(len(changed), 'row')} of {a.name} and {b.name} have different references ({_listed(changed)})"

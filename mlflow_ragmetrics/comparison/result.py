@@ -13,7 +13,7 @@ import numpy as np
 from mlflow_ragmetrics.comparison.changes import ChangedRow
 from mlflow_ragmetrics.comparison.difference import VERDICTS, Difference, Values, Verdict, adjust, differences_of
 from mlflow_ragmetrics.comparison.paired_sessions import SessionPasses, session_passes
-from mlflow_ragmetrics.comparison.pairing import Pairing, column_texts, measured, metric_spans
+from mlflow_ragmetrics.comparison.pairing import Pairing, measured, metric_spans
 from mlflow_ragmetrics.core.document import (
     Block,
     Cell,
@@ -242,8 +242,9 @@ class Comparison:
 
     @cached_property
     def non_answers(self) -> tuple[int, int]:
-        """The number of rows of A and of B without an answer: blank, not given, or an error text."""
-        a, b = (sum(map(gives_no_answer, column_texts(each.table, "answer"))) for each in (self.a, self.b))
+        """The number of non-answers of A and of B, as a report counts them: blank, a refusal, an error text."""
+        answers = (each.table.get("answer", ()) for each in (self.a, self.b))
+        a, b = (sum(gives_no_answer(text) for text in texts if isinstance(text, str)) for texts in answers)
         return a, b
 
     @cached_property
@@ -268,7 +269,7 @@ class Comparison:
             if each.same_as is not None
         ]
         silent = [f"{count} in {side}" for side, count in zip("AB", self.non_answers, strict=True) if count]
-        answers = [f"Without an answer (or with an error text): {', '.join(silent)}"] if silent else []
+        answers = [f"Non-answers (blank, “I don't know”, an error text): {', '.join(silent)}"] if silent else []
         counts = [f"{cause} {a} → {b}" for cause, (a, b) in self.causes.items() if a or b]
         passes = [f"{each.key}: {each.passes}" for each in self.differences if each.passes is not None]
         sides = [

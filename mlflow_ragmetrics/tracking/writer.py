@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain_text, redact
@@ -86,18 +85,12 @@ class RunWriter:
         """The tags of the run as they are in the store."""
         return dict(self._client.get_run(self.run_id).data.tags)
 
-    def delete_tag(self, name: str) -> None:
-        """Take a tag away."""
-        self._client.delete_tag(self.run_id, name)
-
-    def params(self, params: Mapping[str, object], tags: Mapping[str, object] = MappingProxyType({})) -> None:
-        """Write params, and ``tags`` with them; of those that the run has already, see ``new_params``."""
+    def params(self, params: Mapping[str, object]) -> None:
+        """Write params; of those that the run has already, see ``new_params``."""
         from mlflow.entities import Param
 
         present = self._client.get_run(self.run_id).data.params
         fresh = [Param(name, value) for name, value in new_params(params_of(params), present).items()]
-        if tags:
-            self.tags(tags)
         for start in range(0, len(fresh), _PARAMS_PER_BATCH):
             self._client.log_batch(self.run_id, params=fresh[start : start + _PARAMS_PER_BATCH], synchronous=True)
 

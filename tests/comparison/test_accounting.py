@@ -195,3 +195,16 @@ def test_metrics_that_are_equal_in_every_row_count_once() -> None:
         assert text.count(line) == 1
     assert found.to_dict()["metrics"][1]["same_as"] == "twin"
     assert rm.power(found).tests == 2
+
+
+@pytest.mark.parametrize("columns", [["answer"], []])
+def test_non_answers_are_counted_as_a_report_counts_them(columns: list[str]) -> None:
+    answers = ["It is red.", "  ", "I don't know.", "Error code: 429 - Rate limit reached", None]
+    rows = [
+        {"id": str(n), "gold_doc_ids": ["d1"], "retrieved_doc_ids": ["d1"], **dict.fromkeys(columns, text)}
+        for n, text in enumerate(answers)
+    ]
+    found = rm.Suite(["recall_10"]).evaluate(rows, progress=False)
+    counted = int(found.metrics.get("n_non_answers", 0))
+    assert counted == 3 * len(columns)
+    assert rm.compare(found, found).non_answers == (counted, counted)
