@@ -76,14 +76,3 @@ ALIASES_BY_NATURE: Mapping[str, tuple[str, ...]] = {
 }
 """Names that mean a field in some data and something else in other data (``sources`` may be URLs, ``conversation`` an
 id): they count only where their values are texts, or messages, and no other name of the field has a value."""
-
-ANSWERABLE_NAMES: Mapping[str, bool] = {
-    "answerable": False,
-    "is_answerable": False,
-    "answerability": False,
-    "Answerability": False,
-    "unanswerable": True,
-    "is_impossible": True,
-}
-"""Metadata that say whether a question can be answered, in the order in which they are looked for; ``True``: they say
-that it cannot."""
