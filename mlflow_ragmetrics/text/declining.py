@@ -29,8 +29,6 @@ CONTRAST = re.compile(
 )
 # Every pattern has one of these words or letters; to look for them first is ten times as fast.
 NEGATIVE = word_set(
-    """
-    nicht keine unbekannt ne sais pas aucune inconnu inconnue non no ni não nao nessuna desconoce desconocido
-    desconocida desconheço desconhecido desconhecida sconosciuto sconosciuta
-    """
+    """nicht keine unbekannt ne sais pas aucune inconnu inconnue non no ni não nao nessuna desconoce desconocido
+    desconocida desconheço desconhecido desconhecida sconosciuto sconosciuta"""
 )

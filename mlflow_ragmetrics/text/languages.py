@@ -9,18 +9,9 @@ from mlflow_ragmetrics.text.sentences import STOP_WORDS, word_set
 from mlflow_ragmetrics.text.word_lists import words_of
 
 # Spanish denies with "no", as English does. Words that other languages have too tell nothing.
-_READ = (
-    STOP_WORDS
-    | word_set(
-        """
-        el los las y es fue del al para su lo más pero como este esta entre ha hay
-        """
-    )
-) - word_set(
-    """
-    a i in is no la en un una se as on an am me do so or all was per con
-    """
-)
+_SPANISH = word_set("el los las y es fue del al para su lo más pero como este esta entre ha hay")
+_SHARED = word_set("a i in is no la en un una se as on an am me do so or all was per con")
+_READ = (STOP_WORDS | _SPANISH) - _SHARED
 _OTHERS = words_of("foreign_words") - word_set("die per do as a is in an was")
 _FOREIGN = re.compile("[^\\W\\d_a-zа-яёáéíóúñü]")
 _WORD = re.compile(r"[^\W\d_]+(?:[’'][^\W\d_]+)?")

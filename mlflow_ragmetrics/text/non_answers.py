@@ -23,25 +23,13 @@ _LONGEST_TOPIC = 20
 _DROPPED = words_of("dropped")
 _FILLERS = words_of("fillers")
 _SOURCES = word_set(
-    """
-    context contexts document documents text passage passages source sources article content chunks it
-    """
+    "context contexts document documents text passage passages source sources article content chunks it"
 )
-_SILENT_VERBS = word_set(
-    """
-    mention mentions specify say state indicate provide discuss address
-    """
-)
-_TOPIC_STARTS = word_set(
-    """
-    about on regarding concerning of to for as in о об по для про в
-    """
-)
+_SILENT_VERBS = word_set("mention mentions specify say state indicate provide discuss address")
+_TOPIC_STARTS = word_set("about on regarding concerning of to for as in о об по для про в")
 _CONTRASTS = word_set(
-    """
-    but however although though yet except only because since while whereas instead unless until , ; : – — но
-    однако хотя зато кроме только потому поскольку
-    """
+    """but however although though yet except only because since while whereas instead unless until , ; : – — но
+    однако хотя зато кроме только потому поскольку"""
 )
 
 _SPELLINGS = (
