@@ -177,7 +177,7 @@ class RagScorer(_SuiteScorer):
             raise InvalidOptionError(message, param="sessions")
         made = SessionScorer(name=f"session_{key}", description=self.description)
         made._key, made._threshold, made._shared = key, threshold, self._shared
-        made._decide_by(_no_failure)
+        made._decide_by(lambda value: bool(value == 1.0))
         return made
 
     def report(self, result: Any) -> Report:
@@ -194,10 +194,6 @@ class RagScorer(_SuiteScorer):
             result.pass_criteria.update(self._shared.all_criteria)
         report = self.report(result)
         return report.log(run_id=result.run_id, traces=False, dataset=False, omit={f"{k}/mean" for k in report.keys})
-
-
-def _no_failure(value: Any) -> bool:
-    return bool(value == 1.0)
 
 
 class SessionScorer(_SuiteScorer):
