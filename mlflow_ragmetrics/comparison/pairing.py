@@ -16,6 +16,7 @@ from mlflow_ragmetrics.core.score import LARGEST
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.registry import metric_of
 from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.rows.values import decoded
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import is_error_text, is_indistinct
 
@@ -122,7 +123,8 @@ def _contents(table: pd.DataFrame) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, (list, tuple, np.ndarray)):  # several references
+    value = decoded(value)  # Parquet and CSV hold a list as JSON
+    if isinstance(value, (list, tuple)):
         return "\n".join(map(str, value))
     return "" if value is None or value != value else str(value)
 
@@ -189,7 +191,7 @@ def has_contexts(value: Any) -> bool:
 
 
 def check_references(a: Results, b: Results, pairing: Pairing, keys: Sequence[str], allow_different: bool) -> list[str]:
-    """A warning that names the rows whose reference differs between the runs.
+    """A warning that names the rows whose reference differs between the runs. A missing reference is no difference.
 
     ``InvalidOptionError`` if one of the metrics ``keys`` reads references, unless ``allow_different``.
     """
@@ -197,7 +199,7 @@ def check_references(a: Results, b: Results, pairing: Pairing, keys: Sequence[st
         return []
     texts_a, texts_b = (column_texts(each.table, "reference") for each in (a, b))
     rows = zip(pairing.ids, pairing.rows_a, pairing.rows_b, strict=True)
-    changed = [name for name, row_a, row_b in rows if texts_a[row_a] != texts_b[row_b]]
+    changed = [name for name, row_a, row_b in rows if "" != texts_a[row_a] != texts_b[row_b] != ""]
     if not changed:
         return []
     found = f"{counted(len(changed), 'row')} of {a.name} and {b.name} have different references ({_listed(changed)})"
