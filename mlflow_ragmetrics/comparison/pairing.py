@@ -16,6 +16,7 @@ from mlflow_ragmetrics.core.score import LARGEST
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.registry import metric_of
 from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.rows.values import decoded
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import is_error_text, is_indistinct
 
@@ -81,7 +82,7 @@ def _by(how: Literal["id", "content"], a: Results, names_a: list[str], b: Result
     ids = tuple(name.splitlines()[0] if name else str(place) for name, place, _ in shared)
     pairing = Pairing(ids, rows_a, rows_b, how, only_a, only_b)
     warnings = [_unmatched(each.name, only) for each, only in ((a, only_a), (b, only_b)) if only]
-    changed = _differing("question", a, b, pairing)
+    changed = [name for name, _, _ in _differing("question", a, b, pairing)]
     if changed:
         warnings.append(f"rows with the same id have different questions: {len(changed)} ({_listed(changed)})")
     return replace(pairing, warnings=tuple(warnings))
@@ -97,13 +98,13 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown}, …" if len(names) > _NAMED else shown
 
 
-def _differing(name: str, a: Results, b: Results, pairing: Pairing) -> list[str]:
-    """The ids of the pairs whose texts in the column ``name`` differ; none if a table lacks it."""
+def _differing(name: str, a: Results, b: Results, pairing: Pairing) -> list[tuple[str, str, str]]:
+    """The pairs whose texts in the column ``name`` differ: id and both texts; none if a table lacks the column."""
     if not all(name in each.table.columns for each in (a, b)):
         return []
     texts_a, texts_b = (column_texts(each.table, name) for each in (a, b))
-    rows = zip(pairing.ids, pairing.rows_a, pairing.rows_b, strict=True)
-    return [each for each, row_a, row_b in rows if texts_a[row_a] != texts_b[row_b]]
+    texts = ((texts_a[row_a], texts_b[row_b]) for row_a, row_b in zip(pairing.rows_a, pairing.rows_b, strict=True))
+    return [(each, x, y) for each, (x, y) in zip(pairing.ids, texts, strict=True) if x != y]
 
 
 def _ids(table: pd.DataFrame) -> list[str]:
@@ -125,7 +126,8 @@ def _contents(table: pd.DataFrame) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, (list, tuple, np.ndarray)):  # several references
+    value = decoded(value)  # Parquet and CSV hold a list as JSON
+    if isinstance(value, (list, tuple)):
         return "\n".join(map(str, value))
     return "" if value is None or value != value else str(value)
 
@@ -192,11 +194,12 @@ def has_contexts(value: Any) -> bool:
 
 
 def check_references(a: Results, b: Results, pairing: Pairing, keys: Sequence[str], allow_different: bool) -> list[str]:
-    """A warning that names the rows whose reference differs between the runs.
+    """A warning that names the rows whose reference differs between the runs. A missing reference is no difference.
 
     ``InvalidOptionError`` if one of the metrics ``keys`` reads references, unless ``allow_different``.
     """
-    changed = _differing("reference", a, b, pairing)
+    pairs = _differing("reference", a, b, pairing)
+    changed = [name for name, text_a, text_b in pairs if text_a and text_b]
     if not changed:
         return []
     found = f"{counted(len(changed), 'row')} of {a.name} and {b.name} have different references ({_listed(changed)})"
