@@ -151,14 +151,12 @@ def grounded(
 
 
 def _of_non_answer(answer: str, reference: str | None, question: str | None, states: States) -> Steps[Score]:
-    counts = Verified().details
-    if reference is None:
-        details = states.details("no_claims", counts, no_context=False)
-        return Score(value=1.0, reason=say("faithfulness.nothing_claimed"), details=details)
+    value, rule, code = 1.0, "no_claims", "nothing_claimed"
     if states.reference == "clear":
-        details = states.details("indistinct_answer", counts, no_context=False)
-        return Score(value=0.0, reason=say("faithfulness.indistinct"), details=details)
-    rating = yield from ask(Tone(answer, reference, question))
-    tone = rating.checked_tone("faithfulness")
-    codes = {1.0: "faithfulness.tone_cautious", 0.5: "faithfulness.tone_neutral", 0.0: "faithfulness.tone_misleading"}
-    return Score(value=tone, reason=say(codes[tone]), details=states.details("tone", counts, no_context=False))
+        value, rule, code = 0.0, "indistinct_answer", "indistinct"
+    elif reference is not None:
+        rating = yield from ask(Tone(answer, reference, question))
+        value, rule = rating.checked_tone("faithfulness"), "tone"
+        code = {1.0: "tone_cautious", 0.5: "tone_neutral", 0.0: "tone_misleading"}[value]
+    details = states.details(rule, Verified().details, no_context=False)
+    return Score(value=value, reason=say(f"faithfulness.{code}"), details=details)

@@ -23,12 +23,8 @@ SUFFICIENT = 0.5
 Answerable = Literal["answerable", "unanswerable", "partial", "underspecified"]
 
 _NAMES = {
-    "answerable": False,
-    "is_answerable": False,
-    "answerability": False,
-    "Answerability": False,
-    "unanswerable": True,
-    "is_impossible": True,
+    **dict.fromkeys(("answerable", "is_answerable", "answerability", "Answerability"), False),
+    **dict.fromkeys(("unanswerable", "is_impossible"), True),
 }
 """Metadata that say whether a question can be answered, in this order; ``True``: they say that it cannot."""
 

@@ -292,7 +292,9 @@ def contexts_in(messages: object, answer: object) -> tuple[Chunk, ...] | None:
     passages that ``answer`` rests on; ``None`` where no tool gave anything.
     """
     listed = messages if _is_list(messages) else ()
-    if not any(role_and_content(each)[0] in _TOOL_ROLES and not _directs(each) for each in listed):
+    if not any(
+        role_and_content(each)[0] in _TOOL_ROLES and not directs_agents(_attribute(each, "name")) for each in listed
+    ):
         return None
     now, earlier = tool_chunks_by_turn(listed)
     return (*now, *rested_on(answer if isinstance(answer, str) else "", now, earlier))
@@ -330,10 +332,6 @@ def rested_on(answer: str, now: Sequence[Chunk], earlier: Sequence[Chunk]) -> tu
 def is_turn(element: object) -> bool:
     """Whether it is a message of a user or a model, or the instructions to one."""
     return role_and_content(element)[0] in (*USER_ROLES, *MODEL_ROLES, "system")
-
-
-def _directs(message: object) -> bool:
-    return directs_agents(_attribute(message, "name"))
 
 
 def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chunk, ...]:

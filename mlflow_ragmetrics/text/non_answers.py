@@ -15,7 +15,7 @@ from typing import Any, Literal, Union
 
 from mlflow_ragmetrics.text.declining import CONTRAST, DECLINES, ERROR, FAILURE, NEGATIVE
 from mlflow_ragmetrics.text.sentences import has_content, normalize, statements, word_set
-from mlflow_ragmetrics.text.word_lists import phrases_of, words_of
+from mlflow_ragmetrics.text.word_lists import pattern_of, phrases_of, words_of
 
 _LONGEST_TOPIC = 20
 
@@ -41,15 +41,7 @@ _SPELLINGS = (
     (re.compile("ё"), "е"),
 )
 _TOKEN = re.compile(r"[^\W_]+|[,;:–—]")
-_COURTESY = re.compile(
-    r"\W*(?:hello|hi|hey|dear|good (?:morning|afternoon|evening|day)|thanks|thank you|you(?:['’]re| are) welcome|sure|"
-    r"certainly|of course|great question|good question|good luck|happy to help|i hope|hope (?:this|that) helps|"
-    r"let me know|feel free|please (?:let me know|feel free)|if you (?:have|need) (?:any|more|further)|"
-    r"i(?:['’]d| would)? be (?:happy|glad)|here (?:is|are) (?:the|a|an|some|my|your|what)|"
-    r"здравствуйте|привет|добрый (?:день|вечер)|доброе утро|спасибо|пожалуйста|конечно|отличный вопрос|хороший вопрос|"
-    r"надеюсь|удачи|дайте знать|обращайтесь|если у вас (?:есть|будут|остались|возникнут)|буду рад)\b",
-    re.IGNORECASE,
-)
+_COURTESY = pattern_of("courtesies", before=r"\W*", after=r"\b")
 _LONGEST_COURTESY = 14
 
 

@@ -43,16 +43,10 @@ def word_set(text: str) -> frozenset[str]:
 
 STOP_WORDS = words_of("stop_words")
 
-ABBREVIATIONS = word_set(
-    """mr mrs ms dr prof gen col lt sgt capt rev hon sen rep gov pres vs e.g i.e cf ca approx fig figs vol pp ed eds ch
-    mt т е ул им см напр рис стр акад проф д т.е п гл св"""
-)
+ABBREVIATIONS = words_of("abbreviations")
 
 # They end a sentence only before a function word: "in Washington D.C. The city …", but "Washington D.C. Police".
-CLOSING_ABBREVIATIONS = word_set(
-    """etc inc ltd co corp jr sr u.s u.k u.s.a a.m p.m ph.d b.c a.d d.c al st ft jan feb mar apr jun jul aug sep sept
-    oct nov dec г гг в вв др руб млн млрд тыс т.д т.п н.э км кг"""
-)
+CLOSING_ABBREVIATIONS = words_of("closing_abbreviations")
 
 # Abbreviations before a number only, words otherwise: "No. 5", but "No. It is."
 NUMBER_ABBREVIATIONS = word_set("no nos art sec")

@@ -108,7 +108,7 @@ class RagMetricsCallback(Recorder):
 
     def _new_queue(self) -> BackgroundQueue[Exchange]:
         # its thread holds the handler, so that one made for a single call lives until that call is scored
-        return BackgroundQueue(self._score, busy=self.capture.is_open, size=QUEUE_SIZE)
+        return BackgroundQueue(self._score, busy=lambda: len(self.capture) > 0, size=QUEUE_SIZE)
 
     def _score(self, exchanges: Sequence[Exchange]) -> None:
         self._scorer.work(exchanges)

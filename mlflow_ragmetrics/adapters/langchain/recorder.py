@@ -114,10 +114,6 @@ class Capture:
     def __len__(self) -> int:
         return len(self._open)
 
-    def is_open(self) -> bool:
-        """Whether any chain is running."""
-        return bool(self._open)
-
     def begin_chain(
         self, run_id: UUID, parent: UUID | None, inputs: Any, metadata: Mapping[str, Any] | None
     ) -> Exchange | None:

@@ -168,7 +168,7 @@ class ChatJudge(Judge):
             reply = self._reply(messages, request.schema, allowed)
             results = _read(request, reply)
         problem = _problem_in(results)
-        doubts = _doubts_in(results)
+        doubts = [doubt for each in results.values() if isinstance(each, Incomplete) for doubt in each.doubts]
         if (problem or doubts) and not reply.refused and not reply.cut:
             self.usage.add(repairs=int(problem is not None))
             turn = self.prompts.repair(problem) if problem else self.prompts.again("; ".join(doubts[:_MOST_DOUBTS]))
@@ -233,10 +233,6 @@ def _read(request: ChatRequest, reply: Reply) -> dict[Question[Any], Result]:
 
 def _problem_in(results: Mapping[Question[Any], Result]) -> str | None:
     return next((result.text for result in results.values() if isinstance(result, Problem)), None)
-
-
-def _doubts_in(results: Mapping[Question[Any], Result]) -> list[str]:
-    return [doubt for result in results.values() if isinstance(result, Incomplete) for doubt in result.doubts]
 
 
 def _better(first: Result, second: Result) -> Result:

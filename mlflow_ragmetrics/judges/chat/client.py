@@ -310,8 +310,8 @@ class ModelClient:
     def _sleep(self, seconds: float) -> bool:
         """Wait before another attempt; ends at once where the run did, or where meanwhile the breaker has opened."""
         while seconds > 0:
-            if self._breaker.opened is not None:
-                raise self._breaker.opened
+            if (opened := self._breaker.opened) is not None:  # it may close meanwhile
+                raise opened
             if pause(min(seconds, _SLICE)):
                 return True
             seconds -= _SLICE

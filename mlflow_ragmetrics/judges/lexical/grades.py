@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from mlflow_ragmetrics.judges.lexical.source import CLAUSE_END, Place, Source, analysed, places_per_word
 from mlflow_ragmetrics.judges.lexical.terms import NAME, NUMBER
+from mlflow_ragmetrics.text.word_lists import pattern_of
 
 _SHORT: Final = 12
 _ASKED: Final = 0.25
@@ -90,19 +91,8 @@ def answers_question(answer: str, question: str) -> Overlap:
     return overlap._replace(value=len(overlap.found) / len(wanted))
 
 
-_SURE = re.compile(
-    r"\b(?:definitely|certainly|obviously|clearly|undoubtedly|of course|guaranteed|without (?:a )?doubt|trust me"
-    r"|точно|несомненно|безусловно|очевидно|конечно|определённо|определенно|гарантирую)\b",
-    re.IGNORECASE,
-)
-_CAUTIOUS = re.compile(
-    r"\b(?:don['’]?t know|do not know|not sure|unsure|uncertain|cannot|can['’]?t|could not|couldn['’]?t|unable|sorry"
-    r"|unclear|unknown|no (?:relevant )?(?:information|answer|data)|not (?:mentioned|specified|provided|available)"
-    r"|may|might"
-    r"|не знаю|не уверен\w*|не могу|неизвестно|неясно|нет (?:информации|данных|ответа|сведений)|затрудня\w+"
-    r"|к сожалению|извините|не указан\w*|не найден\w*|возможно)",
-    re.IGNORECASE,
-)
+_SURE = pattern_of("sure_words", before=r"\b", after=r"\b")
+_CAUTIOUS = pattern_of("cautious_words", before=r"\b")
 
 
 class ToneFound(NamedTuple):

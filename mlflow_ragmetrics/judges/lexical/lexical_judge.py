@@ -42,6 +42,7 @@ _VERSION: Final = 4
 _LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
+_WAY_OUT: Final = 'that needs a language model, such as judge="openai:/gpt-4o-mini"'
 
 
 class LexicalJudge(Judge):
@@ -91,18 +92,15 @@ class LexicalJudge(Judge):
             return self._relate(question)
         if isinstance(question, Grade):
             if question.rubric is not None:
-                message = f"the lexical judge cannot grade {question.aspect} by a rubric; that needs a language model"
-                return JudgeError(f'{message}, such as judge="openai:/gpt-4o-mini"')
+                return JudgeError(f"the lexical judge cannot grade {question.aspect} by a rubric; {_WAY_OUT}")
             return self._grade(question)
         if isinstance(question, Sufficiency):
             return self._suffices(question)
         if isinstance(question, Nuggets):
             if question.from_reference:
                 return tuple(Nugget(claim) for text in question.sources for claim in split_claims(text))
-            message = (
-                "the lexical judge cannot tell which facts of passages an answer needs; that needs a language model"
-            )
-            return JudgeError(f'{message}, such as judge="openai:/gpt-4o-mini", or a reference')
+            message = "the lexical judge cannot tell which facts of passages an answer needs"
+            return JudgeError(f"{message}; {_WAY_OUT}, or a reference")
         if isinstance(question, Tone):
             tone = tone_of(question.answer)
             return Rating(tone.value, self._say(f"lexical_judge.tone.{tone.kind}", words=tone.words))
