@@ -69,9 +69,7 @@ class Stress:
             for r in records
         ]
         columns = {
-            "kind": [str(record["kind"]) for record in records],
-            "edits": [str(record["edits"]) for record in records],
-            "noticed": [str(record["noticed"]) for record in records],
+            **{name: [str(record[name]) for record in records] for name in ("kind", "edits", "noticed")},
             "share": [number(record["share"], 2) for record in records],
             "95 % interval": intervals,
             "failed": [str(record["failed"]) for record in records],
@@ -185,7 +183,8 @@ def _edited(
     """The number of the claim to edit, and what it becomes: nothing that is there already, or in the passages."""
     taken = {item.text for item in items}
     supported = [number for number, item in enumerate(items) if item.verdict == "SUPPORTED"]
-    seed = _seed("\n".join(sorted(taken)))
+    digest = blake2b("\n".join(sorted(taken)).encode("utf-8", "replace"), digest_size=4).digest()
+    seed = int.from_bytes(digest, "big")
     start = seed % len(supported) if supported else 0
     for place in (*supported[start:], *supported[:start]):
         found = [edit(items[place].text, seed) for edit in edits] if edits else [_foreign(contexts, foreign, seed)]
@@ -193,10 +192,6 @@ def _edited(
             if edited is not None and edited not in taken and not any(edited in text for text in contexts):
                 return place, edited
     return None, ""
-
-
-def _seed(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=4).digest(), "big")
 
 
 def _foreign_sentences(samples: Sequence[Sample]) -> tuple[str, ...]:

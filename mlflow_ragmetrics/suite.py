@@ -418,24 +418,13 @@ class Suite:
         ``groups`` as in ``evaluate``; where no row has such a field, a warning says so. ``totals``: those of all rows,
         when ``rows`` are the worst of more.
         """
-        grouped: str | None = None
-        more: tuple[str, ...] = ()
         totals = totals or Totals(rows)
-        if totals.rows == len(rows):
-            grouped, more = grouping_of(rows, totals, groups or self.groups)
+        grouped, more = grouping_of(rows, totals, groups or self.groups) if totals.rows == len(rows) else (None, ())
         usage = {"wall_seconds": seconds} if expenses is None else expenses.usage(seconds)
         asked = () if expenses is None else tuple(expenses.warnings)
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
         said = tuple(render(warning, self.language) for warning in (*warnings, *more, *asked, *panel_warnings(rows)))
-        return Report(
-            rows=rows,
-            description=description,
-            warnings=said,
-            usage=usage,
-            source=source,
-            ranges=self.ranges,
-            totals=totals,
-        )
+        return Report(rows, description, said, usage=usage, source=source, ranges=self.ranges, totals=totals)
 
     async def aevaluate(
         self,

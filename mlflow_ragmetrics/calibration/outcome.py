@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = ("verdicts", "rows", "accuracy", "balanced_accuracy", "precision", "recall", "f1", "kappa", "auroc")
+_COUNTS = ("found", "false_alarms", "missed", "cleared")
 FIGURES = ("accuracy", "balanced_accuracy", "precision", "recall", "f1")
 
 
@@ -251,9 +252,6 @@ def _record(
         "kappa_low": kappa.low if kappa else None,
         "kappa_high": kappa.high if kappa else None,
         "auroc": auroc.value if auroc else None,
-        "found": agreement.found,
-        "false_alarms": agreement.false_alarms,
-        "missed": agreement.missed,
-        "cleared": agreement.cleared,
+        **{count: getattr(agreement, count) for count in _COUNTS},
         "cost": cost,
     }

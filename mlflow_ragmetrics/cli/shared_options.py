@@ -23,6 +23,7 @@ from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
+    from mlflow_ragmetrics.rows.results import Results
     from mlflow_ragmetrics.suite import Suite
 
 
@@ -228,13 +229,21 @@ def open_store(tracking_uri: str | None) -> None:
         mlflow.MlflowClient().search_experiments(max_results=1)
 
 
+def results_at(run: str, tracking_uri: str | None) -> Results:
+    """The evaluation ``run``; the store is opened if it is not a file, or if ``tracking_uri`` names one."""
+    from mlflow_ragmetrics.rows.results import is_file, results_of
+
+    if tracking_uri is not None or not is_file(run):
+        open_store(tracking_uri)
+    return results_of(run)
+
+
 _STORE = "sqlite:///mlflow.db"
 _EXPERIMENT = "ragmetrics"
 _SQLITE = re.compile(r"sqlite:///(?P<path>[^?]+)(?:\?.*)?")
 _HALF_MADE = re.compile(
     r"no such (?:table|column)|already exists|duplicate column|out-of-date database schema|Can't locate revision"
 )
-_RETRIES = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 
 
 @dataclass(frozen=True)
@@ -305,12 +314,11 @@ def reaching(destination: Destination) -> Iterator[None]:
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
-    from mlflow_ragmetrics.tracking.writer import reason_of
+    from mlflow_ragmetrics.tracking.writer import few_attempts, reason_of
 
-    added = {name: value for name, value in _RETRIES.items() if name not in os.environ}
-    os.environ.update(added)
     try:
-        yield
+        with few_attempts():
+            yield
     except (MlflowException, SQLAlchemyError, OSError, ImportError, ValueError) as error:
         advice = "give another with --tracking-uri, or --no-log to only show the figures"
         if destination.sqlite_path is not None and _HALF_MADE.search(str(error)):
@@ -324,9 +332,6 @@ def reaching(destination: Destination) -> Iterator[None]:
             )
         message = f"cannot use the MLflow store {destination.shown} ({reason_of(error)}); {advice}"
         raise InvalidOptionError(message, param="tracking_uri") from None
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
 
 
 def silence_mlflow() -> None:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mlflow_ragmetrics.core.definition import Definition
+from mlflow_ragmetrics.core.document import shorten
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.score import LARGEST
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.registry import metric_of
 from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.rows.values import decoded
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import is_error_text, is_indistinct
 
@@ -47,11 +49,9 @@ class Pairing:
 
     def failed(self, a: Results, b: Results) -> tuple[Column, Column]:
         """Which pairs failed in A, and which in B: see ``failed_rows``; or have contexts on the other side only."""
-        (failed_a, bare_a), (failed_b, bare_b) = (
-            (failed_rows(each)[list(rows)], _contextless(each.table)[list(rows)])
-            for each, rows in ((a, self.rows_a), (b, self.rows_b))
-        )
-        return failed_a | (bare_a & ~bare_b), failed_b | (bare_b & ~bare_a)
+        rows_a, rows_b = list(self.rows_a), list(self.rows_b)
+        bare_a, bare_b = _contextless(a.table)[rows_a], _contextless(b.table)[rows_b]
+        return failed_rows(a)[rows_a] | (bare_a & ~bare_b), failed_rows(b)[rows_b] | (bare_b & ~bare_a)
 
 
 def pair(a: Results, b: Results) -> Pairing:
@@ -123,7 +123,8 @@ def _contents(table: pd.DataFrame) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, (list, tuple, np.ndarray)):  # several references
+    value = decoded(value)  # Parquet and CSV hold a list as JSON
+    if isinstance(value, (list, tuple)):
         return "\n".join(map(str, value))
     return "" if value is None or value != value else str(value)
 
@@ -190,7 +191,7 @@ def has_contexts(value: Any) -> bool:
 
 
 def check_references(a: Results, b: Results, pairing: Pairing, keys: Sequence[str], allow_different: bool) -> list[str]:
-    """A warning that names the rows whose reference differs between the runs.
+    """A warning that names the rows whose reference differs between the runs. A missing reference is no difference.
 
     ``InvalidOptionError`` if one of the metrics ``keys`` reads references, unless ``allow_different``.
     """
@@ -198,7 +199,7 @@ def check_references(a: Results, b: Results, pairing: Pairing, keys: Sequence[st
         return []
     texts_a, texts_b = (column_texts(each.table, "reference") for each in (a, b))
     rows = zip(pairing.ids, pairing.rows_a, pairing.rows_b, strict=True)
-    changed = [name for name, row_a, row_b in rows if texts_a[row_a] != texts_b[row_b]]
+    changed = [name for name, row_a, row_b in rows if "" != texts_a[row_a] != texts_b[row_b] != ""]
     if not changed:
         return []
     found = f"{counted(len(changed), 'row')} of {a.name} and {b.name} have different references ({_listed(changed)})"
@@ -280,9 +281,6 @@ def _same(results: Results, entry: str) -> Any:
 
 
 def _brief(value: Any) -> str:
-    if isinstance(value, dict):
-        text = ", ".join(f"{key} {each}" for key, each in value.items())
-    else:
-        text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    text = text or "none"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    parts = [f"{key} {each}" for key, each in value.items()] if isinstance(value, dict) else value
+    text = ", ".join(map(str, parts)) if isinstance(parts, (list, tuple)) else str(parts)
+    return shorten(text or "none", _LONGEST)

@@ -81,8 +81,7 @@ class PowerReport:
         """One row per metric: rows, groups, design effect, smallest difference, rows and groups needed."""
         import pandas as pd
 
-        names = ("rows", "groups", "deviation", "design_effect", "smallest", "rows_needed", "groups_needed")
-        return pd.DataFrame([{"metric": key, **{n: getattr(m, n) for n in names}} for key, m in self.metrics.items()])
+        return pd.DataFrame([vars(each) for each in self.metrics.values()]).rename(columns={"key": "metric"})
 
     def _blocks(self) -> list[Block]:
         found = list(self.metrics.values())

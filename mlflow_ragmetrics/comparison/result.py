@@ -50,13 +50,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SAME = ("difference", "p_value", "p_holm", "wins", "ties", "losses", "design_effect")
-_FIGURES = dict.fromkeys(_SAME) | {
-    "ci_low": "low",
-    "ci_high": "high",
-    "effect_size": "effect",
-    "n_pairs": "rows",
-    "n_groups": "groups",
-}
+_RENAMED = {"ci_low": "low", "ci_high": "high", "effect_size": "effect", "n_pairs": "rows", "n_groups": "groups"}
+_FIGURES = {**{name: name for name in _SAME}, **_RENAMED}
 _COUNTS = ("unscored_a", "unscored_b", "unscored_both", "only_a", "only_b", "lost_a", "lost_b")
 _DROPPABLE = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows", "groups")
 _WORDS: dict[Verdict, str] = {
@@ -144,7 +139,7 @@ class Comparison:
     def metrics(self) -> dict[str, float]:
         """What is logged as run metrics: ``<key>/difference``, ``/ci_low``, ``/p_holm``, …; nothing that is unknown."""
         figures = {
-            f"{each.key}/{name}": getattr(each, attribute or name)
+            f"{each.key}/{name}": getattr(each, attribute)
             for each in self.differences
             for name, attribute in _FIGURES.items()
         }
@@ -315,6 +310,7 @@ class Comparison:
         """
         failed = [each for each in self.differences if each.verdict == "regressed" and "regressed" in fail_on]
         scores = {each.key: self.pairs(each.key) for each in self.differences}
+        sides = {f"{key}_{side}": pair[place] for key, pair in scores.items() for place, side in enumerate("ab")}
         cases = []
         for row, name in enumerate(self.pairing.ids):
             faults = []
@@ -323,12 +319,7 @@ class Comparison:
                 fall, moved = (after - before, "rose") if each.higher_is_better is False else (before - after, "fell")
                 if fall > self.tolerance:
                     faults.append(f"{each.key} {moved} from {before:.3f} to {after:.3f}")
-            sides = {
-                f"{key}_{name}": side[row]
-                for key, pair in scores.items()
-                for name, side in zip("ab", pair, strict=True)
-            }
-            shown = {name: f"{value:.6g}" for name, value in sides.items() if not np.isnan(value)}
+            shown = {side: f"{values[row]:.6g}" for side, values in sides.items() if not np.isnan(values[row])}
             cases.append(Case(name, failure="; ".join(faults) or None, properties=shown))
         return cases
 
@@ -373,16 +364,12 @@ class Comparison:
         ends = [abs(end) for _, each in found for end in (each.low, each.high) if end is not None]
         reach = 1.05 * max(self.tolerance, *ends, 1e-6)  # intervals are drawn from -reach to reach
         figures = [each.figures(reach) for _, each in found]
-        slices: dict[str, Sequence[Cell]] = {column: [name for name, _ in found]} if column else {}
-        marks: dict[str, Sequence[Cell]] = {"mark": [_mark(each) for _, each in found]} if column else {}
-        columns: dict[str, Sequence[Cell]] = {
-            **slices,
-            "metric": [each.key for _, each in found],
-            **{name: [each[name] for each in figures] for name in (figures[0] if figures else ())},
-            "verdict": [Styled(each.verdict, _STYLES[each.verdict]) for _, each in found],
-            **marks,
-        }
-        return Table(columns, left=[*slices, "metric", "verdict", *marks], droppable=_DROPPABLE, flexible=column)
+        columns: dict[str, Sequence[Cell]] = {column: [name for name, _ in found]} if column else {}
+        columns["metric"] = [each.key for _, each in found]
+        columns |= {name: [each[name] for each in figures] for name in (figures[0] if figures else ())}
+        columns["verdict"] = [Styled(each.verdict, _STYLES[each.verdict]) for _, each in found]
+        columns |= {"mark": [_mark(each) for _, each in found]} if column else {}
+        return Table(columns, left=[column, "metric", "verdict", "mark"], droppable=_DROPPABLE, flexible=column)
 
     def _changed_blocks(self, *, answers: bool = True) -> list[Block]:
         """The rows that changed most: how far each score moved, both answers, and what is judged otherwise."""

@@ -116,18 +116,12 @@ def weakest_claim(
     if doubt is not None:  # which claim is the weakest is then not known
         raise JudgeReplyError(str(doubt), code="reply_at_odds")
     if weakest is None:
-        reason = say("faithfulness.no_claims")
+        value, rule, reason = 1.0, "no_claims", say("faithfulness.no_claims")
     else:
-        reason = say("weakest_claim.claim", n=len(verified.items), claim=weakest.text)
-        if weakest.reason:
-            reason = say("joined", first=reason, second=weakest.reason)
-    return Score(
-        value=1.0 if weakest is None else _support_of(weakest),
-        reason=reason,
-        items=verified.items,
-        details=states.details("no_claims" if weakest is None else "judged", verified.details, no_context=False),
-        warnings=verified.warnings,
-    )
+        value, rule = _support_of(weakest), "judged"
+        reason = joined(say("weakest_claim.claim", n=len(verified.items), claim=weakest.text), weakest.reason)
+    details = states.details(rule, verified.details, no_context=False)
+    return Score(value=value, reason=reason, items=verified.items, details=details, warnings=verified.warnings)
 
 
 def _support_of(item: Item) -> float:

@@ -11,7 +11,7 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Steps, Sufficiency, ask
 from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError, MissingFieldError
-from mlflow_ragmetrics.metrics.claims import has_context
+from mlflow_ragmetrics.metrics.claims import has_context, joined
 from mlflow_ragmetrics.metrics.replies import Reply, reply_kind
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.non_answers import Indistinct, is_error_text
@@ -124,14 +124,18 @@ def context_sufficiency(
     if judged.item is None:
         return Score(value=0.0, reason=say("context_sufficiency.no_context"), details=details)
     grade = say("context_sufficiency.enough" if details["sufficient"] else "context_sufficiency.not_enough")
-    reason = say("context_sufficiency.judged", value=judged.value, grade=grade)
-    if judged.item.reason:
-        reason = say("joined", first=reason, second=judged.item.reason)
+    reason = joined(say("context_sufficiency.judged", value=judged.value, grade=grade), judged.item.reason)
     return Score(value=judged.value, reason=reason, items=(judged.item,), details=details)
 
 
 Decision = Literal["right_answer", "right_refusal", "over_refusal", "false_confidence", "partly", "clarification"]
 
+_DECLINING_IS_RIGHT: Mapping[Reply, tuple[Decision, float]] = {
+    "answer": ("false_confidence", 0.0),
+    "refusal": ("right_refusal", 1.0),
+    "partly": ("partly", 0.5),
+    "clarification": ("clarification", 1.0),
+}
 _VERDICTS: Mapping[Answerable, Mapping[Reply, tuple[Decision, float]]] = {
     "answerable": {
         "answer": ("right_answer", 1.0),
@@ -139,24 +143,14 @@ _VERDICTS: Mapping[Answerable, Mapping[Reply, tuple[Decision, float]]] = {
         "partly": ("partly", 0.5),
         "clarification": ("clarification", 0.5),
     },
-    "unanswerable": {
-        "answer": ("false_confidence", 0.0),
-        "refusal": ("right_refusal", 1.0),
-        "partly": ("partly", 0.5),
-        "clarification": ("clarification", 1.0),
-    },
+    "unanswerable": _DECLINING_IS_RIGHT,
     "partial": {
         "answer": ("partly", 0.5),
         "refusal": ("over_refusal", 0.0),
         "partly": ("partly", 1.0),
         "clarification": ("clarification", 0.5),
     },
-    "underspecified": {
-        "answer": ("false_confidence", 0.0),
-        "refusal": ("right_refusal", 1.0),
-        "partly": ("partly", 0.5),
-        "clarification": ("clarification", 1.0),
-    },
+    "underspecified": _DECLINING_IS_RIGHT,
 }
 
 

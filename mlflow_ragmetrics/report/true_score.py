@@ -18,26 +18,19 @@ from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.resampling import Vector
 
 
-@dataclass(frozen=True)
-class TrueScore:
+@dataclass(frozen=True, kw_only=True)
+class TrueScore(prediction_powered.TrueScore):
     """The mean that people's labels would have over all rows (of a difference: B's less A's), with 95 % interval.
 
-    ``judge`` is the judge's own mean. ``labels`` of ``rows`` are labelled. ``low`` and ``high`` are ``None`` if too few
-    are. ``variance_left``: the share of the variance of the labels' own mean that is left (there would have to be
-    1 / ``variance_left`` times as many of them for this interval); ``tuning``: what the judge's scores are multiplied
-    by, 0 if they say nothing of the labels. ``groups`` that have a label, and the mark ``few_groups`` below ten
-    effective ones.
+    ``judge`` is the judge's own mean. ``labels`` of ``rows`` are labelled. ``low``, ``high`` and ``error`` (the
+    standard error) are ``None`` if too few are. ``variance_left``: the share of the variance of the labels' own mean
+    that is left (there would have to be 1 / ``variance_left`` times as many of them for this interval); ``tuning``:
+    what the judge's scores are multiplied by, 0 if they say nothing of the labels. ``groups`` that have a label, and
+    the mark ``few_groups`` below ten effective ones.
     """
 
     key: str
-    value: float
-    low: float | None
-    high: float | None
     judge: float | None
-    labels: int
-    rows: int
-    tuning: float
-    variance_left: float | None = None
     groups: int | None = None
     few_groups: bool = False
 
@@ -110,15 +103,9 @@ def _described(
     grouping = None if groups is None else describe_groups(labels[:, None], groups)[0]
     scored = np.sort(scores[~np.isnan(scores)])
     return TrueScore(
-        key,
-        estimated.value,
-        estimated.low,
-        estimated.high,
-        float(scored.mean()) if scored.size else None,
-        estimated.labels,
-        estimated.rows,
-        estimated.tuning,
-        estimated.variance_left,
-        None if grouping is None else grouping.groups,
-        grouping is not None and grouping.few_groups,
+        **vars(estimated),
+        key=key,
+        judge=float(scored.mean()) if scored.size else None,
+        groups=None if grouping is None else grouping.groups,
+        few_groups=grouping is not None and grouping.few_groups,
     )

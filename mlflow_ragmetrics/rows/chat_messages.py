@@ -14,24 +14,9 @@ from mlflow_ragmetrics.rows.values import chunks_of, decoded, distinct, document
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy
 from mlflow_ragmetrics.text.sentences import sentences
 
-_QUESTION_KEYS = (
-    "question",
-    "query",
-    "input",
-    *(name for name in ALIASES["question"] if name not in ("query", "input")),
-)
-_ANSWER_KEYS = (
-    "answer",
-    "output",
-    "response",
-    "content",
-    *(name for name in ALIASES["answer"] if name not in ("output", "response")),
-    "generation",
-    "output_text",
-    "final_answer",
-    "structured_response",
-    "parsed",
-)
+QUESTION_KEYS = ("question", "query", "input", *ALIASES["question"])
+_OF_CHAINS = ("generation", "output_text", "final_answer", "structured_response", "parsed")
+_ANSWER_KEYS = ("answer", "output", "response", "content", *ALIASES["answer"], *_OF_CHAINS)
 _REFERENCE_KEYS = ("reference", *ALIASES["reference"], *_ANSWER_KEYS)
 USER_ROLES = frozenset({"user", "human"})
 MODEL_ROLES = frozenset({"assistant", "ai", "AIMessageChunk"})
@@ -40,7 +25,7 @@ _DEEPEST = 6
 
 def question_in(value: object) -> object:
     """The question inside chain ``inputs``: a mapping's question, or its last user message; ``value`` if none."""
-    return _levels(value, _QUESTION_KEYS, USER_ROLES)[-1]
+    return _levels(value, QUESTION_KEYS, USER_ROLES)[-1]
 
 
 def answer_in(value: object) -> object:
@@ -128,7 +113,7 @@ def messages_of(value: object) -> tuple[Message, ...] | None:
 
 def messages_in(value: object) -> tuple[Message, ...] | None:
     """The messages inside chain ``inputs``, where the question is found among them; ``None`` if there are none."""
-    for level in _levels(value, _QUESTION_KEYS, USER_ROLES):
+    for level in _levels(value, QUESTION_KEYS, USER_ROLES):
         if isinstance(level, (list, tuple)) or (isinstance(level, Mapping) and not is_missing(level.get("messages"))):
             return messages_of(level)
     return None

@@ -42,15 +42,13 @@ def bootstrap_interval(
     values: Sequence[float],
     *,
     groups: Union[Labels, None] = None,
-    level: float = 0.95,
     resamples: int = 2000,
-    seed: int = 0,
 ) -> Interval:
     """The interval of the mean of scores, or ``None`` for fewer than two values, or groups; NaN does not count.
 
     Reproducible: the same values in any order give the same interval. ``groups`` names the group of each value.
     """
-    return bootstrap_intervals([values], groups=groups, level=level, resamples=resamples, seed=seed)[0]
+    return bootstrap_intervals([values], groups=groups, resamples=resamples)[0]
 
 
 def bootstrap_intervals(

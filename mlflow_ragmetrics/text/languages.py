@@ -6,28 +6,13 @@ import re
 from functools import lru_cache
 
 from mlflow_ragmetrics.text.sentences import STOP_WORDS, word_set
+from mlflow_ragmetrics.text.word_lists import words_of
 
 # Spanish denies with "no", as English does. Words that other languages have too tell nothing.
-_READ = (
-    STOP_WORDS
-    | word_set(
-        """
-        el los las y es fue del al para su lo más pero como este esta entre ha hay
-        """
-    )
-) - word_set(
-    """
-    a i in is no la en un una se as on an am me do so or all was per con
-    """
-)
-_OTHERS = word_set(
-    """
-    der die das den dem des ein eine einen einem einer und ist sind wurde wird nicht kein keine mit von zu auf für im
-    le les une du au aux et est sont était dans pour pas ne qui sur par avec cette ce il gli della dello delle che di
-    è sono non nel per os uma não em do da dos das com foi ao het een van niet zijn werd voor met aan op w na jest
-    nie się z są był ve bir bu için ile değil och är att som inte på av til er ikke og med ei tai ja på
-    """
-) - word_set("die per do as a is in an was")
+_SPANISH = word_set("el los las y es fue del al para su lo más pero como este esta entre ha hay")
+_SHARED = word_set("a i in is no la en un una se as on an am me do so or all was per con")
+_READ = (STOP_WORDS | _SPANISH) - _SHARED
+_OTHERS = words_of("foreign_words") - word_set("die per do as a is in an was")
 _FOREIGN = re.compile("[^\\W\\d_a-zа-яёáéíóúñü]")
 _WORD = re.compile(r"[^\W\d_]+(?:[’'][^\W\d_]+)?")
 _BEYOND = "\u0530"  # the scripts behind Latin, Greek and Cyrillic, in which one word alone tells

@@ -11,6 +11,8 @@ from itertools import chain, pairwise
 from operator import add
 from typing import NamedTuple, TypeVar
 
+from mlflow_ragmetrics.text.word_lists import words_of
+
 _combining = lru_cache(maxsize=4096)(unicodedata.combining)
 
 
@@ -39,26 +41,7 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-STOP_WORDS = word_set(
-    """
-    a about above according after again all also although always am an and another any anyone anything are around as at
-    be because been before being below best between both but by can cannot could did do does doing done down due during
-    each either else etc even ever every few for from further get gets given good had has have having he hence her here
-    hers herself him himself his how however i if important in include includes including instead into is it its itself
-    just know let like make makes making many may me might mine more most much must my myself need needs neither never
-    no nor not now of off often on once one only onto or other others our ours ourselves out over own per please rather
-    same several shall she should since so some someone something such take than that the their theirs them themselves
-    then there therefore these they thing things this those though through thus to too under until up upon us use used
-    using usually various very via want was way ways we well were what when where whether which while who whom whose why
-    will with within without would yet you your yours yourself yourselves
-    а без более больше будет будто бы был была были было быть в вам вас весь во вот все всё всего всех вы где да даже
-    для до его ее её если есть еще ещё ею же за здесь и из или им ими их к как какая какой когда которая которого
-    которое которой который которые которых кто ли либо между меня мне может можно мой моя мы на над надо наш не него
-    нее неё нет ни них но ну о об однако он она они оно от очень по под после потому почти при про с сам свой свою
-    себе себя со так такая также такие такой там те тем то тогда того тоже той только том тот тут ты у уже хотя чего
-    чей чем через что чтобы эта эти это этого этой этом этот эту я является являются
-    """
-)
+STOP_WORDS = words_of("stop_words")
 
 ABBREVIATIONS = word_set(
     """mr mrs ms dr prof gen col lt sgt capt rev hon sen rep gov pres vs e.g i.e cf ca approx fig figs vol pp ed eds ch

@@ -16,6 +16,32 @@ if TYPE_CHECKING:
     from mlflow.entities import Metric
 
 _WINDOW = 50
+_COVERAGE = "/coverage="
+
+
+class MarkCounts(Counter[str]):
+    """How many rows so far carry each mark, such as ``<key>/n_error``."""
+
+    def add(self, scores: Mapping[str, Score], cause: str | None = None, is_non_answer: bool = False) -> None:
+        """Count a row's scores, the part ``cause`` of the chain that failed, and whether the answer is a non-answer."""
+        self.update([] if cause is None else [cause_figure(cause)])
+        self["n_non_answers"] += is_non_answer
+        for key, score in scores.items():
+            self.update(f"{key}/{mark}" for mark in score.marks)
+            if score.measurement is not None and "coverage" in score.details:
+                self[f"{key}{_COVERAGE}{score.details['coverage']:.9f}"] += 1
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The counts that are not 0, with ``<key>/n_partial``: composites with a lower coverage than others."""
+        coverages: dict[str, dict[float, int]] = {}
+        for name, count in self.items():
+            key, separator, coverage = name.partition(_COVERAGE)
+            if separator:
+                coverages.setdefault(key, {})[float(coverage)] = count
+        found = {name: count for name, count in self.items() if _COVERAGE not in name}
+        found |= {f"{key}/n_partial": sum(each.values()) - each[max(each)] for key, each in coverages.items()}
+        return {name: float(count) for name, count in found.items() if count}
 
 
 class LiveFigures:
@@ -26,7 +52,7 @@ class LiveFigures:
         self.step: int = state.get("step", 0)
         self._sums: dict[str, list[float]] = state.get("sums", {})
         self._windows = {key: deque(values, _WINDOW) for key, values in state.get("windows", {}).items()}
-        self._marks = Counter[str](state.get("marks", {}))
+        self._marks = MarkCounts(state.get("marks", {}))
 
     @property
     def state(self) -> dict[str, Any]:
@@ -70,15 +96,13 @@ class LiveFigures:
         from mlflow.entities import Metric
 
         found: dict[str, float] = {}
-        self._marks.update([] if cause is None else [cause_figure(cause)])
-        self._marks["n_non_answers"] += is_non_answer
+        self._marks.add(scores, cause, is_non_answer)
         for key, score in scores.items():
-            self._marks.update(f"{key}/{mark}" for mark in score.marks)
             if score.measurement is not None:
                 self._add(key, score.measurement)
                 total, count = self._sums[key]
                 mean = fmean(self._windows[key])
                 found |= {key: score.measurement, f"{key}/mean": total / count, f"{key}/rolling_mean": mean}
-        found |= {name: float(count) for name, count in self._marks.items() if count}
+        found |= self._marks.figures
         self.step += 1
         return [Metric(name, value, time_ms, self.step - 1) for name, value in found.items()]

@@ -114,13 +114,11 @@ class RunWriter:
         finite = {name: float(value) for name, value in figures.items() if math.isfinite(value)}
         self.metrics([Metric(name, value, now, step, **about) for name, value in finite.items()])
 
-    def metrics(self, metrics: Sequence[Metric], tags: Mapping[str, object] = MappingProxyType({})) -> None:
-        """Write points of metrics, and ``tags`` with them; a point that the run has already is the same point."""
-        entries = _tags(tags)
+    def metrics(self, metrics: Sequence[Metric]) -> None:
+        """Write points of metrics; a point that the run has already is the same point."""
         for start in range(0, len(metrics), _METRICS_PER_BATCH):
             batch = metrics[start : start + _METRICS_PER_BATCH]
-            self._client.log_batch(self.run_id, metrics=batch, tags=entries, synchronous=True)
-            entries = []
+            self._client.log_batch(self.run_id, metrics=batch, synchronous=True)
 
     def files(self, files: Mapping[str, Content], tables: Collection[str] = ()) -> None:
         """Write artifacts by name, in place of those that the run has; ``tables`` are the ones that MLflow shows so.

@@ -24,8 +24,8 @@ from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, result_of, run_in_thread, start_thread
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.chat_messages import is_turn
+from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
+from mlflow_ragmetrics.rows.chat_messages import QUESTION_KEYS, is_turn
 
 Config = Union[Mapping[str, Any], Callable[[Sample], Mapping[str, Any]]]
 """LangChain's config of a call: for all rows, or made from a row's sample."""
@@ -34,7 +34,6 @@ FIGURES = ("latency_seconds", "input_tokens", "output_tokens", "cost")
 """What is measured of each call, as far as the models say it."""
 
 _INTERRUPTED = "it was interrupted before its end, and has no answer"
-_KEYS = ("question", "query", "input", *ALIASES["question"])
 _MESSAGES = "messages"
 _HISTORY = ("history", *ALIASES_BY_NATURE["history"])
 
@@ -48,7 +47,7 @@ def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Call
     a name for them.
     """
     names = _input_names(chain)
-    wanted = (*_KEYS, _MESSAGES, *(names if len(names) == 1 else ()))
+    wanted = (*QUESTION_KEYS, _MESSAGES, *(names if len(names) == 1 else ()))
     input_key = input_key or next((key for key in wanted if key in names), None)
     if input_key is None:
         return lambda sample: sample.question or ""

@@ -11,7 +11,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from types import TracebackType
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Capture, Exchange, Recorder
@@ -83,7 +83,7 @@ class RagMetricsCallback(Recorder):
         if not 0 <= sample_rate <= 1:
             raise InvalidOptionError(f"sample_rate={sample_rate!r} must lie in 0 to 1", param="sample_rate")
         suite = Suite.of(suite)
-        self._made_with = (suite, made_with)
+        self._made_again = partial(RagMetricsCallback, suite, **made_with)
         reading = Reading(question, answer, contexts, references, gold_doc_ids)
         self._sample_rate = sample_rate
         self._counts = Counts(("seen", "scored", "dropped", "failed", "skipped"))
@@ -102,9 +102,9 @@ class RagMetricsCallback(Recorder):
         _HANDLERS.add(self)
         after_fork(self._begin_in_child)
 
-    def __reduce__(self) -> tuple[Callable[..., RagMetricsCallback], tuple[Suite, dict[str, Any]]]:
+    def __reduce__(self) -> tuple[Callable[..., RagMetricsCallback], tuple[()]]:
         """Another process gets a handler of its own, made with the same options: counts and what waits stay here."""
-        return _made_again, self._made_with
+        return self._made_again, ()
 
     def _new_queue(self) -> BackgroundQueue[Exchange]:
         # its thread holds the handler, so that one made for a single call lives until that call is scored
@@ -178,14 +178,8 @@ class RagMetricsCallback(Recorder):
     def __enter__(self) -> RagMetricsCallback:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def _made_again(suite: Suite, options: dict[str, Any]) -> RagMetricsCallback:
-    return RagMetricsCallback(suite, **options)
 
 
 _HANDLERS: weakref.WeakSet[RagMetricsCallback] = weakref.WeakSet()

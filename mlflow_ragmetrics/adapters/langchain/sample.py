@@ -21,7 +21,7 @@ from mlflow_ragmetrics.rows.chat_messages import (
     messages_of,
     question_in,
 )
-from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.rows.record import FIELD_OF, to_sample
 from mlflow_ragmetrics.rows.values import document_ids_of
 
 Known = Union[Mapping[str, Any], Callable[..., Any]]
@@ -188,7 +188,7 @@ def _metadata_of(exchange: Exchange) -> dict[str, Any]:
     own = {
         name: value
         for name, value in exchange.metadata.items()
-        if name not in _CALL_NAMES and name not in _RECORD_NAMES and not name.startswith(_FRAMEWORKS)
+        if name not in FIELD_OF and not name.startswith(_FRAMEWORKS)
     }
     back = {
         "chain_run": str(exchange.run_id),
@@ -198,9 +198,6 @@ def _metadata_of(exchange: Exchange) -> dict[str, Any]:
         "trace_id": exchange.trace_id,
     }
     return {**own, **{name: each for name, each in back.items() if each}, "seconds": round(exchange.seconds, 6)}
-
-
-_RECORD_NAMES = frozenset(name for field_, names in ALIASES.items() for name in (field_, *names))
 
 
 def _entry(value: Any, key: str) -> Any:
