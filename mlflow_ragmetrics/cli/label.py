@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-import numpy as np
 
-from mlflow_ragmetrics.cli.output import check_writable, write_text
+from mlflow_ragmetrics.cli.output import check_writable, csv_text, write_text
 from mlflow_ragmetrics.cli.shared_options import files, metrics, results_at, tracking_uri_option
 from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.errors import InvalidOptionError
@@ -87,7 +85,7 @@ def command(
     if to == "mlflow":
         _queue(run, results, key or results.keys[0], rows, answers, reviewer)
         return
-    write_text(output, rows.map(_cell).to_csv(index=False))
+    write_text(output, csv_text(rows))
     click.echo(f"Wrote {output}: {counted(len(rows), 'row')} to label. Fill in the column label, then:")
     named = f" --key {key}" if key else ""
     click.echo(f"  ragmetrics calibrate {run} {output}{named}")
@@ -107,10 +105,3 @@ def _queue(
     if queue.without_trace:
         click.echo(f"Warning: {queue.without_trace} rows have no trace and were left out.", err=True)
     click.echo(f"Then:\n  ragmetrics calibrate {run} --feedback --key {key}")
-
-
-def _cell(value: Any) -> Any:
-    """A list, or the array that Parquet makes of one, as JSON."""
-    if isinstance(value, (list, np.ndarray)):
-        return json.dumps(list(value), ensure_ascii=False)
-    return value

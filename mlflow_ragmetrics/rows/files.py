@@ -241,11 +241,13 @@ def _open(file: Path, encoding: str) -> TextIO:
 
 
 def _encoding_of(file: Path) -> str:
-    """UTF-8, UTF-16 by its byte order mark, or the detected encoding of a text in a known language, with a warning."""
+    """UTF-8, UTF-16 by its mark or first character, or the detected encoding of a known language, with a warning."""
     with gzip.open(file, "rb") if file.suffix.lower() == ".gz" else open(file, "rb") as stream:
         beginning = bytes(stream.read(_MIB))
     if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
+    if (zero := beginning[:2].find(0)) >= 0:  # the first character of a header or of JSON is ASCII
+        return ("utf-16-be", "utf-16-le")[zero]
     try:
         codecs.getincrementaldecoder("utf-8")().decode(beginning)
     except UnicodeDecodeError:
