@@ -81,7 +81,7 @@ def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
     pointed = [
         Block(f"text: {named[each.text]}") if each.text in named else Block("text", each.text) for each in related
     ]
-    blocks = [*_situation(claims), *layout.blocks, *texts, *pointed]
+    blocks = [*_situation(questions), *layout.blocks, *texts, *pointed]
 
     def read(data: Mapping[str, Any]) -> dict[Any, Any]:
         entries = entries_by_id(data, "texts", list(ids))
@@ -96,7 +96,7 @@ def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
     return Part(tuple(questions), prompts, tuple(blocks), schema, read)
 
 
-def _situation(questions: Sequence[Claims | Verify]) -> list[Block]:
+def _situation(questions: Sequence[Claims | Verify | RelatedChunks]) -> list[Block]:
     """What the texts are about: the turns before the question, and the question."""
     history = next((each.history for each in questions if isinstance(each, Claims) and each.history), ())
     asked = dict.fromkeys(each.question for each in questions if each.question)
@@ -221,7 +221,7 @@ def evidence_part(questions: Sequence[_Evidence]) -> Part:
     """Passages ``p1`` and on, claims ``c1`` and on; at most one question about related chunks."""
     verify = [question for question in questions if isinstance(question, Verify)]
     related = [question for question in questions if isinstance(question, RelatedChunks)]
-    layout = _Layout(blocks=_situation(verify))
+    layout = _Layout(blocks=_situation(questions))
     for question in questions:
         layout.place(question.passages if isinstance(question, Verify) else question.chunks)
     for question in verify:

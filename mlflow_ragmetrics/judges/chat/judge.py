@@ -113,8 +113,9 @@ class ChatJudge(Judge):
         return (None if limit is None else max(limit, min(_SPARE * needed, self._most_tokens))), self._most_tokens
 
     def messages(self, request: ChatRequest) -> list[ChatMessage]:
-        """The messages of a request: the fixed part first, the fenced data after it."""
-        return [("system", self.prompts.system(request.prompts, self.language)), ("human", fenced(request.blocks))]
+        """The messages of a request: the fixed part, then the fenced data and a reminder that it is data."""
+        data = f"{fenced(request.blocks)}\n{self.prompts.texts['reminder']}"
+        return [("system", self.prompts.system(request.prompts, self.language)), ("human", data)]
 
     def _outcomes(self, questions: Sequence[Question[Any]]) -> dict[Question[Any], Outcome]:
         try:
@@ -137,7 +138,7 @@ class ChatJudge(Judge):
         doubts = _doubts_in(results)
         if (problem or doubts) and not reply.refused and not reply.cut:
             self.usage.add(repairs=int(problem is not None))
-            turn = self.prompts.repair(problem) if problem else self.prompts.again("; ".join(doubts[:_MOST_DOUBTS]))
+            turn = self.prompts.turn("repair" if problem else "again", problem or "; ".join(doubts[:_MOST_DOUBTS]))
             more: list[ChatMessage] = [("ai", reply.text[:_LONGEST_ECHO] or "{}"), ("human", turn)]
             try:
                 reply = self._reply([*messages, *more], request.schema, allowed)

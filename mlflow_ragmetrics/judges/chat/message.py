@@ -20,7 +20,7 @@ ChatMessage = tuple[str, str]
 Result = Union[object, Problem]
 """The answer to a question, or why the reply holds none."""
 
-VERSION = "3"
+VERSION = "4"
 """The version of the built-in prompts; it is logged and part of what stored answers are filed under."""
 
 _MARK_DIGITS = 16
@@ -111,7 +111,7 @@ class ChatRequest:
 class Prompts:
     """All prompt texts by name; ``source`` says where they come from.
 
-    ``version`` is ``"3"`` for the built-in ones and ``"3+<8 hex digits>"`` where any of them was replaced.
+    ``version`` is ``"4"`` for the built-in ones and ``"4+<8 hex digits>"`` where any of them was replaced.
     """
 
     texts: Mapping[str, str]
@@ -143,19 +143,15 @@ class Prompts:
         return f"{VERSION}+{self.digest[:8]}" if self.replaced else VERSION
 
     def system(self, prompts: Sequence[Prompt], language: str) -> str:
-        """The fixed part that a message begins with: the rules, then what is asked."""
-        wanted = ["rules", *prompts]
+        """The fixed part at the start of a message: the rules, then the questions, with examples in the language."""
+        wanted = ["rules", *prompts, *(f"{each}.{language}" for each in prompts if f"{each}.{language}" in self.texts)]
         if "claims_form" not in prompts:
             wanted.append(f"language.{language}")
         return "\n".join(each.text if isinstance(each, Instruction) else self.texts[each] for each in wanted)
 
-    def repair(self, problem: str) -> str:
-        """The turn that asks for a better reply."""
-        return self.texts["repair"].replace("{problem}", problem)
-
-    def again(self, doubts: str) -> str:
-        """The turn that asks to check a reply that can be used, but is doubtful."""
-        return self.texts["again"].replace("{problem}", doubts)
+    def turn(self, name: str, problem: str) -> str:
+        """The turn that asks to ``repair`` an unusable reply, or to check a doubtful one ``again``."""
+        return self.texts[name].replace("{problem}", problem)
 
 
 def mark_of(texts: Sequence[str]) -> str:
