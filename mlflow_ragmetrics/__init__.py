@@ -37,8 +37,7 @@ _HOMES = {
         "ask",
         "together",
     ),
-    "core.sample": ("Chunk", "Message", "Sample"),
-    "core.score": ("Evidence", "Item", "Score"),
+    "core.score": ("Chunk", "Evidence", "Item", "Message", "Sample", "Score"),
     "engine.program": ("Row",),
     "errors": ("RagMetricsError",),
     "judges.chat.judge": ("ChatJudge",),
@@ -53,7 +52,7 @@ _HOMES = {
     "calibration.stress": ("Stress", "stress"),
     "scoring": ("evaluate", "score"),
     "suite": ("Suite",),
-    "metrics.answer_states": ("is_indistinct",),
+    "text.non_answers": ("is_indistinct",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -62,7 +61,8 @@ __all__ = sorted([*_HOME, "__version__"])
 
 def __getattr__(name: str) -> object:
     if name in _HOME:
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        found = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        return found
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from mlflow_ragmetrics.registry import all_metrics

@@ -39,11 +39,11 @@ from mlflow_ragmetrics.core.question import Steps as Steps
 from mlflow_ragmetrics.core.question import Verify as Verify
 from mlflow_ragmetrics.core.question import ask as ask
 from mlflow_ragmetrics.core.question import together as together
-from mlflow_ragmetrics.core.sample import Chunk as Chunk
-from mlflow_ragmetrics.core.sample import Message as Message
-from mlflow_ragmetrics.core.sample import Sample as Sample
+from mlflow_ragmetrics.core.score import Chunk as Chunk
 from mlflow_ragmetrics.core.score import Evidence as Evidence
 from mlflow_ragmetrics.core.score import Item as Item
+from mlflow_ragmetrics.core.score import Message as Message
+from mlflow_ragmetrics.core.score import Sample as Sample
 from mlflow_ragmetrics.core.score import Score as Score
 from mlflow_ragmetrics.engine.program import Row as Row
 from mlflow_ragmetrics.errors import RagMetricsError as RagMetricsError
@@ -52,7 +52,6 @@ from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge as LexicalJudge
 from mlflow_ragmetrics.judges.nli import NLIJudge as NLIJudge
 from mlflow_ragmetrics.judges.resolve import Panel as Panel
 from mlflow_ragmetrics.judges.scripted import ScriptedJudge as ScriptedJudge
-from mlflow_ragmetrics.metrics.answer_states import is_indistinct as is_indistinct
 from mlflow_ragmetrics.report.report import Report as Report
 from mlflow_ragmetrics.report.summary import summarize as summarize
 from mlflow_ragmetrics.rows import join as join
@@ -60,6 +59,7 @@ from mlflow_ragmetrics.rows.messages import sample_from_messages as sample_from_
 from mlflow_ragmetrics.scoring import evaluate as evaluate
 from mlflow_ragmetrics.scoring import score as score
 from mlflow_ragmetrics.suite import Suite as Suite
+from mlflow_ragmetrics.text.non_answers import is_indistinct as is_indistinct
 
 _T = TypeVar("_T")
 _Several = list[_T] | tuple[_T, ...]

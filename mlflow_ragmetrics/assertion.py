@@ -10,9 +10,8 @@ from typing_extensions import Unpack
 from mlflow_ragmetrics.core.condition import Condition, check_limit, condition_of
 from mlflow_ragmetrics.core.marked import nearest_sentence
 from mlflow_ragmetrics.core.metric import Metric
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Evidence, Item, Score, verdict_name
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.score import Evidence, Item, Sample, Score, verdict_name
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
@@ -97,7 +96,7 @@ def _check(row: Row, limit: Condition | Measure, prefix: str) -> Check:
             message = f'{key} has no threshold; write a limit such as "{key} >= 0.8"'
             raise InvalidOptionError(message, param="limits", metric=key)
         limit = Condition(key, ">=", threshold)
-    if score.measured and score.value is not None and limit.holds(score.value):
+    if score.measurement is not None and limit.holds(score.measurement):
         return Check(key, True, f"{key} is {score.value:.3f}")
     lines = (_headline(key, score, limit, row.sample), *_texts(row.sample), *_explained(row, key, score))
     return Check(key, False, redact("\n".join(lines)))
@@ -109,12 +108,9 @@ def _headline(key: str, score: Score, limit: Condition, sample: Sample) -> str:
     about += [f"judge {score.judge}"] if score.judge else []
     named = f" ({', '.join(about)})" if about else ""
     must = f"must be {limit.sign} {limit.limit:g}"
-    if score.value is None:
-        reason = score.error or score.reason or "no reason was given"
-        return f"{key} was not measured and {must}{named}: {score.status}: {reason}"
     if not score.measured:
-        rule = f"{score.value:.3f} comes from a rule, not from a measurement"
-        return f"{key} was not measured and {must}{named}: {rule}: {score.reason}"
+        reason = "" if score.reason in score.cause else f": {score.reason}"
+        return f"{key} was not measured and {must}{named}: {score.cause}{reason}"
     return f"{key} is {score.value:.3f} and {must}{named}"
 
 
@@ -127,7 +123,7 @@ def _texts(sample: Sample) -> Iterator[str]:
 def _explained(row: Row, key: str, score: Score) -> Iterator[str]:
     """What counted against the score: its own items, those of a composite's components, else its reason."""
     bad = [item for item in _items(row, score) if item.verdict in _BAD]
-    if not bad and score.value is not None and score.reason and score.measured:
+    if not bad and score.reason and score.measured:
         yield f"  {_short(score.reason)}"
     for item in sorted(bad, key=lambda item: item.verdict != "CONTRADICTED")[:_MOST_ITEMS]:
         yield f"  {verdict_name(str(item.verdict), item.against)}: “{_short(item.text)}”"

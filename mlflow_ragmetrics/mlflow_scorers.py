@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Union
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.question import Outcome, Question, Steps, ask
-from mlflow_ragmetrics.core.sample import Chunk, Sample
-from mlflow_ragmetrics.core.score import LARGEST, Score
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.score import LARGEST, Chunk, Sample, Score
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, JudgeError
 from mlflow_ragmetrics.rows.labels import as_number
 from mlflow_ragmetrics.tracking.traces import trace_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from typing_extensions import Unpack
@@ -10,8 +11,7 @@ from typing_extensions import Unpack
 from mlflow_ragmetrics.core.composite import Composite
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score, score_of
+from mlflow_ragmetrics.core.score import Sample, Score, score_of
 from mlflow_ragmetrics.embeddings import EmbeddingLike
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
@@ -19,7 +19,6 @@ from mlflow_ragmetrics.registry import MetricLike, metric_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.selection import select
 from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides
 
 _SCALES = {"0-1": (0.0, 1.0), "1-5": (1.0, 5.0)}
@@ -53,9 +52,10 @@ def score(
     measure = measure(**options) if options else measure
     if isinstance(measure, Composite) and isinstance(sample, Mapping) and "scores" in sample:
         return _composed(measure, sample, language)
-    selection = select([measure]).settled()
-    suite = Suite(selection, judge=judge, embeddings=embeddings, language=language)
+    suite = Suite([measure], judge=judge, embeddings=embeddings, language=language)
     samples = [to_sample(sample)] if isinstance(sample, (Mapping, Sample)) else read_samples([sample])
+    if any("no_context" in each.definition.options.model_fields for each in suite.metrics):
+        samples = [replace(each, contexts=each.contexts or ()) for each in samples]
     (row,) = suite.score_samples(samples, strict=on_missing == "raise" and isinstance(measure, Metric))
     return row.scores[measure.key]
 

@@ -4,17 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Union
 
 from mlflow_ragmetrics.core.composite import Composite, Weights, check_weights, composite
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import kind_of, shown
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Better
+from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
-from mlflow_ragmetrics.rows.unused import LOOKED_AT, way_out
+from mlflow_ragmetrics.rows.record import MLFLOW_COLUMNS
+from mlflow_ragmetrics.rows.values import are_texts, is_missing
 from mlflow_ragmetrics.text.messages import Text, say
+
+LOOKED_AT = 100
+"""How many rows say what columns there are."""
+_MOST_NAMED = 12
+_OURS = frozenset({*MLFLOW_COLUMNS, "trace_id", "chain_run", "seconds"})
+_WORDS = ("context", "passage", "chunk", "retriev", "document", "doc", "evidence", "snippet", "source", "search", "hit")
+
+
+def likely_contexts(samples: Iterable[Sample]) -> str | None:
+    """The unused column that most likely holds what was retrieved: lists of texts, or texts under a telling name."""
+    best, found = 1, None
+    for name, values in _unused_columns(samples).items():
+        if not values or not all(map(are_texts, values)):
+            continue
+        is_named = any(word in name.lower() for word in _WORDS)
+        are_lists = not any(isinstance(value, str) and not value.lstrip().startswith("[") for value in values)
+        likelihood = 1 + 2 * are_lists + 4 * is_named
+        if likelihood > best:
+            best, found = likelihood, name
+    return found
+
+
+def way_out(field: str, samples: Sequence[Sample]) -> Text:
+    """What to do where no row has ``field``, as the end of a sentence: the likely column, and those that are unused."""
+    unused = list(_unused_columns(samples))
+    shown, more = ", ".join(unused[:_MOST_NAMED]), len(unused) - _MOST_NAMED
+    there = say("way.many_unused" if more > 0 else "way.unused", names=shown, n=more) if unused else ""
+    name = likely_contexts(samples) if field == "contexts" else None
+    mapping = f"columns={{{field!r}: {'…' if name is None else repr(name)}}}"
+    if name is None:
+        return say("way.add", mapping=mapping, field=field, there=there)
+    return say("way.likely", mapping=mapping, field=field, column=name, there=there)
+
+
+def _unused_columns(samples: Iterable[Sample]) -> dict[str, list[Any]]:
+    """The columns that no field was read from, in order, with their values in the first rows."""
+    columns: dict[str, list[Any]] = {}
+    for sample in islice(samples, LOOKED_AT):
+        for name, value in sample.metadata.items():
+            values = columns.setdefault(name, []) if name not in _OURS else []
+            if not is_missing(value):
+                values.append(value)
+    return columns
+
 
 _WHITE_PAPER = ("correctness", "faithfulness", "chunk_precision", "fact_recall", "answer_relevance")
 _LEXICAL = (
@@ -97,10 +142,6 @@ class Selection:
         """The same without the metrics of these keys."""
         return replace(self, metrics=tuple(metric for metric in self.metrics if metric.key not in keys))
 
-    def settled(self) -> Selection:
-        """The same with ``no_context`` given for every metric: contexts that are missing count as nothing retrieved."""
-        return replace(self, metrics=tuple(map(_settled, self.metrics)))
-
     def check_models(self, names: Sequence[str]) -> None:
         """``InvalidOptionError`` for a metric whose ``models`` names none of the configured ones."""
         for metric in self.metrics:
@@ -120,11 +161,6 @@ class Selection:
             "weights": {each.key: dict(each.weights) for each in self.composites},
             "thresholds": thresholds,
         }
-
-
-def _settled(metric: Metric) -> Metric:
-    rule = getattr(metric.options, "no_context", None)
-    return metric if rule is None or "no_context" in metric.given else metric(no_context=rule)
 
 
 def select(

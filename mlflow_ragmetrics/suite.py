@@ -19,13 +19,11 @@ from mlflow_ragmetrics.core.document import Heading, Line, Table, cell
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callback
 from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, shown
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Better
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
 from mlflow_ragmetrics.engine.engine import Engine
-from mlflow_ragmetrics.engine.program import Row, ScoringRules
-from mlflow_ragmetrics.engine.questions import Expenses, charged_to
+from mlflow_ragmetrics.engine.program import Expenses, Row, ScoringRules, charged_to
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.judges.chat.options import JudgeKeywords

@@ -45,10 +45,10 @@ def test_all_limits_that_do_not_hold_are_said() -> None:
 @pytest.mark.parametrize(
     ("change", "judge", "said"),
     [
-        ({"contexts": []}, "lexical", "comes from a rule, not from a measurement"),
-        ({"contexts": None}, "lexical", "skipped: faithfulness needs the field 'contexts'"),
-        ({"answer": None}, "lexical", "skipped: faithfulness needs the field 'answer'"),
-        ({}, rm.ScriptedJudge(error="down"), "error: AllJudgesFailedError: no judge answered (scripted: down)"),
+        ({"contexts": []}, "lexical", "no contexts (by rule 1): No context to verify."),
+        ({"contexts": None}, "lexical", "no contexts: faithfulness needs the field 'contexts'"),
+        ({"answer": None}, "lexical", "no answer: faithfulness needs the field 'answer'"),
+        ({}, rm.ScriptedJudge(error="down"), ": AllJudgesFailedError: no judge answered (scripted: down)"),
     ],
 )
 def test_what_was_not_measured_fails_whatever_the_limit(change: dict[str, Any], judge: Any, said: str) -> None:

@@ -87,7 +87,9 @@ def test_rows_without_any_context_pass_no_gate() -> None:
     )
     assert result.exit_code == 1, result.output
     assert failures() == 1
-    assert "faithfulness/mean is 1.0000 and reaches 0.8, but 0 of 20 rows were measured" in result.stderr
+    assert (
+        "faithfulness/mean could not be computed and must be at least 0.8; 0 of 20 rows were measured" in result.stderr
+    )
     assert "20 of 20 rows had no context to verify: faithfulness" in result.stdout
     run = last_run()
     assert run.data.metrics["faithfulness/n_no_context"] == 20

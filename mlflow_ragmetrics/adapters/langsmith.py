@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from mlflow_ragmetrics.core.json_text import as_json
+from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.rows.groups import Recent
 from mlflow_ragmetrics.rows.messages import messages_of
-from mlflow_ragmetrics.rows.record import Recent, to_sample
+from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 
 
@@ -42,9 +43,8 @@ def _evaluator(key: str, shared: _SharedScores) -> Callable[..., EvaluatorResult
         *, inputs: Any = None, outputs: Any = None, reference_outputs: Any = None, context: Any = None
     ) -> EvaluatorResult:
         score = shared.scores(inputs, outputs, reference_outputs, context)[key]
-        if score.status == "ok":
-            return {"key": key, "score": score.value, "comment": score.reason}
-        return {"key": key, "score": None, "comment": f"{score.status}: {score.error or score.reason}"}
+        comment = score.reason if score.measured else f"not measured: {score.cause}"
+        return {"key": key, "score": score.measurement, "comment": comment}
 
     evaluator.__name__ = evaluator.__qualname__ = key
     return evaluator

@@ -17,12 +17,9 @@ from mlflow.genai.scorers import Scorer
 from mlflow.tracing.constant import TraceMetadataKey
 from pydantic import BaseModel, PrivateAttr
 
-from mlflow_ragmetrics.core.json_text import as_json
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Better, Score, passes
-from mlflow_ragmetrics.core.secrets import for_log
-from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.engine.questions import Expenses, charged_to
+from mlflow_ragmetrics.core.safe_text import as_json, for_log
+from mlflow_ragmetrics.core.score import Better, Sample, Score, passes
+from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.registry import MetricLike, metric_of
@@ -35,6 +32,7 @@ from mlflow_ragmetrics.rows.messages import mapping_of
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.traces import failure_of, record_of_trace, retrieved_documents, session_of
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import diagnosis_feedback, feedback_of
 from mlflow_ragmetrics.tracking.writer import RunWriter, explained
@@ -63,7 +61,7 @@ def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagSco
 def scorers(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> list[RagScorer]:
     """One scorer per metric, named by its key, as ``quality_criteria`` wants it; each row is scored once for all.
 
-    Thresholds decide ``result.passed``; a metric without one fails no row.
+    Thresholds decide ``result.passed``: a metric without one fails no row, and a suite without any passes no row.
     """
     suite = Suite.of(suite)
     shared = _SharedRows(suite, columns or {})
@@ -114,7 +112,7 @@ def _scorer(name: str, keys: Sequence[str], suite: Suite, shared: _SharedRows) -
     _warn_of_small_pool()
     made = RagScorer(name=name, description=as_json(suite.describe()))
     made._keys, made._shared = tuple(keys), shared
-    made._decide_by(shared.criteria[keys[0]] if len(keys) == 1 else None)
+    made._decide_by(shared.criteria.get(keys[0]) if len(keys) == 1 else None)
     return made
 
 
@@ -145,14 +143,18 @@ class RagScorer(_SuiteScorer):
     def __call__(  # type: ignore[override]  # MLflow hands over only the parameters that are named here
         self, *, inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Trace | None = None
     ) -> Feedback | list[Feedback]:
-        """One feedback per metric: a number, ``None`` with the reason where skipped, or an error.
+        """One feedback per metric: a number, or ``None`` and "not measured: …" if nothing was measured, or an error.
 
-        Where the metrics tell which part failed, ``diagnosis`` says it.
-        That of the only metric, not a list, where there is one: what optimises prompts or combines scorers wants that.
+        What was not measured is an error for a metric with a threshold, and for all metrics of a row in which nothing
+        was measured: ``result.passed`` ignores what is ``None``. Where the metrics tell which part failed,
+        ``diagnosis`` says it. A single metric gives its feedback, not a list: optimisers of prompts want that.
         """
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
         scores = self._shared.row(self.name, row, trace).scores
-        feedback = [feedback_of(key, scores[key]) for key in self._keys]
+        nothing = not any(score.measured for score in scores.values())
+        feedback = [
+            feedback_of(key, scores[key], required=nothing or scores[key].threshold is not None) for key in self._keys
+        ]
         if has_diagnoses(self._keys):
             feedback += [diagnosis_feedback(each) for each in diagnoses_of([scores], self._shared.suite.language)]
         return feedback[0] if len(feedback) == 1 else feedback
@@ -185,10 +187,11 @@ class RagScorer(_SuiteScorer):
     def log(self, result: Any) -> str:
         """Add intervals, counts, params and the tables of rows and claims to the run of ``result``; its id.
 
-        ``result.passed`` then follows the thresholds: MLflow knows only one criterion per scorer, not one per metric.
+        ``result.passed`` then follows the thresholds. Without this, MLflow has one criterion per scorer, not one per
+        metric, and takes the data's expectations for criteria that failed.
         """
         if isinstance(getattr(result, "pass_criteria", None), dict):
-            result.pass_criteria.update(self._shared.criteria)
+            result.pass_criteria.update(self._shared.all_criteria)
         report = self.report(result)
         return report.log(run_id=result.run_id, traces=False, dataset=False, omit={f"{k}/mean" for k in report.keys})
 
@@ -217,7 +220,8 @@ class SessionScorer(_SuiteScorer):
         ``session``: the traces of the turns.
         """
         rows = [self._turn(trace) for trace in session or ()]
-        return feedback_of(self.name, session_score(rows, self._key, self._threshold, self._shared.suite.language))
+        score = session_score(rows, self._key, self._threshold, self._shared.suite.language)
+        return feedback_of(self.name, score, required=True)
 
     def _turn(self, trace: Trace) -> Row:
         row: Row = self._shared.row(self.name, record_of_trace(trace) or {}, trace)
@@ -235,9 +239,11 @@ class _SharedRows:
         self._expenses = Expenses()
         self._warned_of: set[str] = set()
         self._marks: dict[str, Counter[str]] = {}
-        thresholds = {suite.name_prefix + metric.key: metric.threshold for metric in suite.metrics}
-        self.criteria = {key: _criterion(thresholds.get(key), suite.better.get(key, True)) for key in suite.keys}
-        self.criteria[DIAGNOSIS] = _criterion(None, None)
+        self._expected: set[str] = set()
+        limits = {suite.name_prefix + each.key: each.threshold for each in suite.metrics}
+        limits |= {suite.name_prefix + each.key: each.threshold for each in suite.composites}
+        names = (DIAGNOSIS, *(limits if {*limits.values()} != {None} else ()))  # without any limit, nothing passes
+        self.criteria = {name: _criterion(limits.get(name), suite.better.get(name, True)) for name in names}
 
     def __deepcopy__(self, memo: Any) -> _SharedRows:
         return self
@@ -257,6 +263,11 @@ class _SharedRows:
                 self._mark(entry.row, trace)
         return entry.row
 
+    @property
+    def all_criteria(self) -> dict[str, Callable[[Any], bool]]:
+        """The criteria of the metrics, and those of the data's expectations, which fail nothing."""
+        return {**dict.fromkeys(self._expected, _criterion(None, None)), **self.criteria}
+
     def report(self, result: Any) -> Report:
         ids = _trace_ids(result)
         rows = [entry.row for entry in map(self._entries.get, ids) if entry is not None and entry.row is not None]
@@ -267,6 +278,7 @@ class _SharedRows:
         return self.suite.report(placed, expenses=self._expenses)
 
     def _scored(self, row: Mapping[str, Any], trace: Trace | None) -> Row:
+        self._expected.update(row.get("expectations") or ())
         sample = _sample_of(row, trace, self.columns)
         failure = failure_of(trace) if trace is not None else None
         if row["outputs"] is None and (failure or trace is None):
@@ -282,6 +294,7 @@ class _SharedRows:
         """Count in the run what its means, which are MLflow's, leave out or take though not measured, and causes."""
         run_id = (trace.info.trace_metadata or {}).get(TraceMetadataKey.SOURCE_RUN)
         marks = [f"{key}/{mark}" for key, score in row.scores.items() for mark in score.marks]
+        marks += ["n_non_answers"] if gives_no_answer(row.sample.answer) else []
         if has_diagnoses(row.scores):
             marks += [cause_figure(each.cause) for each in diagnoses_of([row.scores])]
         if not run_id or not marks:

@@ -16,14 +16,12 @@ from mlflow.metrics import MetricValue
 from mlflow.models import EvaluationMetric
 
 from mlflow_ragmetrics.adapters.mlflow_retrieval import with_traced_contexts
-from mlflow_ragmetrics.core.json_text import plain_text
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Better, Score
-from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.engine.questions import Expenses, charged_to
+from mlflow_ragmetrics.core.safe_text import plain_text
+from mlflow_ragmetrics.core.score import Better, Sample, Score
+from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows import read_samples
-from mlflow_ragmetrics.rows.fields import RECORD_NAMES
+from mlflow_ragmetrics.rows.record import RECORD_NAMES
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.tracking.describe import run_metrics_of
@@ -149,10 +147,14 @@ def _metric(shared: _SharedEvaluation, key: str, names: list[str], better: Bette
 def _metric_value(report: Report, key: str) -> MetricValue:
     scores = [row.scores.get(key) or _LEFT_OUT for row in report.rows]
     return MetricValue(
-        scores=[score.value for score in scores],  # type: ignore[arg-type]  # None is what MLflow stores as null
-        justifications=[plain_text(score.error or score.reason) for score in scores],
+        scores=[score.measurement for score in scores],  # type: ignore[arg-type]  # MLflow stores None as null
+        justifications=[plain_text(score.reason if score.measured else _unmeasured(score)) for score in scores],
         aggregate_results=_figures(report, key),
     )
+
+
+def _unmeasured(score: Score) -> str:
+    return score.error or f"not measured: {score.cause}"
 
 
 def _figures(report: Report, key: str) -> dict[str, float]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import mlflow
 
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.traces import record_of_trace
 from mlflow_ragmetrics.suite import Suite

@@ -15,8 +15,8 @@ from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Union
 
-from mlflow_ragmetrics.core.json_text import as_json
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.safe_text import as_json
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, RagMetricsError
 from mlflow_ragmetrics.report.report import Report

@@ -14,8 +14,8 @@ from typing import Any, Union
 
 import pytest
 
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.report.junit import Case, to_junit
 from mlflow_ragmetrics.report.report import Report

@@ -12,16 +12,15 @@ from mlflow_ragmetrics.core.document import Heading, Line, Table, number, to_tex
 from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Steps, Verify, ask
-from mlflow_ragmetrics.core.sample import Message, Sample
-from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.score import Item, Message, Sample, Score
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.metrics.answer_states import has_context
-from mlflow_ragmetrics.metrics.claims import read_findings, verified_claims
+from mlflow_ragmetrics.metrics.claims import has_context, read_findings, verified_claims
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.text.messages import counted, say
-from mlflow_ragmetrics.text.sentences import asserts, sentences
+from mlflow_ragmetrics.text.non_answers import asserts
+from mlflow_ragmetrics.text.sentences import sentences
 from mlflow_ragmetrics.text.terms import terms
 
 if TYPE_CHECKING:

@@ -52,7 +52,7 @@ class _Refusal(click.ClickException):
         """The sentence on standard error, broken between words where that is a terminal."""
         from mlflow_ragmetrics.cli.output import for_terminal
         from mlflow_ragmetrics.core.document import clean_lines
-        from mlflow_ragmetrics.core.secrets import redact
+        from mlflow_ragmetrics.core.safe_text import redact
 
         click.echo(
             for_terminal(clean_lines(redact(f"Error: {self.format_message()}")), sys.stderr), file=file, err=True
@@ -133,7 +133,7 @@ def _say_warning(
     if issubclass(category, UserWarning):
         from mlflow_ragmetrics.cli.output import for_terminal
         from mlflow_ragmetrics.core.document import clean_lines
-        from mlflow_ragmetrics.core.secrets import redact
+        from mlflow_ragmetrics.core.safe_text import redact
 
         click.echo(for_terminal(clean_lines(redact(f"Warning: {message}")), sys.stderr), err=True)
 

@@ -46,7 +46,7 @@ from mlflow_ragmetrics.rows.groups import SESSION, SESSION_FIELDS, sample_groups
 from mlflow_ragmetrics.rows.traces import SCHEME as TRACES
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.core.sample import Sample
+    from mlflow_ragmetrics.core.score import Sample
     from mlflow_ragmetrics.judges.chat.plan import Plan
     from mlflow_ragmetrics.report.report import Report
     from mlflow_ragmetrics.selection import Checked

@@ -13,8 +13,8 @@ from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.document import Block, Heading, Line, Table, cell, number, to_text
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows.groups import Groups, results_groups
-from mlflow_ragmetrics.rows.results import Results, Source, results_of
+from mlflow_ragmetrics.rows.groups import Groups
+from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
 from mlflow_ragmetrics.statistics.power import about, power_of
 from mlflow_ragmetrics.statistics.resampling import Matrix
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from mlflow_ragmetrics.comparison.pairing import check_alike, pair
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.rows.groups import results_groups
-from mlflow_ragmetrics.rows.results import Results, Source, results_of
+from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
 from mlflow_ragmetrics.statistics.power import crossed_interval, variance_parts
 from mlflow_ragmetrics.statistics.resampling import Matrix
 

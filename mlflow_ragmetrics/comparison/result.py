@@ -32,7 +32,7 @@ from mlflow_ragmetrics.core.document import (
     to_markdown,
     to_text,
 )
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.diagnosis import count_causes
 from mlflow_ragmetrics.report.gates import Check, raise_failures

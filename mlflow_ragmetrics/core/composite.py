@@ -178,11 +178,12 @@ class Composite:
     def score(self, scores: Mapping[str, Score], spans: Mapping[str, Span], language: str = "en") -> Score:
         """The composite of one sample; ``spans`` gives the range of each metric that is not on 0–1."""
         present = {key: scores[key] for key in self.weights if key in scores}
+        present = {key: s.changed(value=None) if _fell_back(s) else s for key, s in present.items()}
         units = {
             key: score if score.value is None else score.changed(value=to_unit(score.value, spans.get(key, (0.0, 1.0))))
             for key, score in present.items()
         }
-        score = self._marked(combine(units, self.weights), present)
+        score = self._marked(combine(units, self.weights), present, language)
         value = score.value
         return score.changed(
             scaled=1.0 + 4.0 * value if self.scaled and value is not None else None,
@@ -192,17 +193,24 @@ class Composite:
             judge=", ".join(dict.fromkeys(each.judge for each in present.values() if each.judge)) or None,
         )
 
-    def _marked(self, score: Score, present: Mapping[str, Score]) -> Score:
-        """Unscored where too little weight has a score; ``unmeasured`` names components that measured nothing."""
+    def _marked(self, score: Score, present: Mapping[str, Score], language: str) -> Score:
+        """Unscored if too little weight has a score; ``unmeasured`` names components that measured nothing."""
         coverage = score.details["coverage"]
         if score.value is not None and coverage < self.min_coverage - 1e-9:
             reason = say("combine.coverage", share=100 * coverage, least=100 * self.min_coverage)
             return score.changed(value=None, status="skipped", passed=None, reason=reason)
         weighed = {key: each for key, each in present.items() if self.weights[key] > 0}
-        vain = [key for key, each in weighed.items() if each.status == "error" or (each.scored and not each.measured)]
+        vain = [k for k, s in weighed.items() if s.status == "error" or (s.value is not None and not s.measured)]
         doubts = {code: text for each in weighed.values() for code, text in each.warnings if code in DOUBTS}
         score = score.changed(warnings=(*score.warnings, *doubts.items())) if doubts else score
-        return score.with_details(unmeasured=", ".join(vain)) if vain else score
+        if not vain:
+            return score
+        return score.with_details(unmeasured=render(say("unmeasured.components", names=", ".join(vain)), language))
+
+
+def _fell_back(score: Score) -> bool:
+    """Whether the component was computed from another text than its formula says; it drops out."""
+    return score.details.get("rule") in ("instead_of_answer", "other_text")
 
 
 def composite(name: str, weights: Weights, *, threshold: float | None = None, min_coverage: float = 0.5) -> Composite:

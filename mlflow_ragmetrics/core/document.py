@@ -17,7 +17,7 @@ from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal, NamedTuple, Union
 
-from mlflow_ragmetrics.core.json_text import plain_text
+from mlflow_ragmetrics.core.safe_text import plain_text
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -90,37 +90,7 @@ class EmbedsTexts(Protocol):
         """One vector per text."""
 
 
-def as_judge(given: AnswersQuestions) -> Judge:
-    """``given`` itself where it is a whole ``Judge``; else a judge that has what it has, and the defaults."""
-    return given if isinstance(given, Judge) else _AdaptedJudge(given)
-
-
-def as_embedding(given: EmbedsTexts) -> Embedding:
-    """``given`` itself where it is a whole ``Embedding``; else one that has what it has, and the defaults."""
-    return given if isinstance(given, Embedding) else _AdaptedEmbedding(given)
-
-
-class _AdaptedJudge(Judge):
-    def __init__(self, given: AnswersQuestions) -> None:
-        self.name = given.name
-        self._given = given
-        _take_over(self, given, ("local", "fingerprint", "usage", "calls"))
-
-    def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
-        return self._given.answer(questions)
-
-
-class _AdaptedEmbedding(Embedding):
-    def __init__(self, given: EmbedsTexts) -> None:
-        self.name = given.name
-        self._given = given
-        _take_over(self, given, ("local",))
-
-    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        return self._given.embed(texts)
-
-
-def _take_over(adapted: object, given: object, members: Sequence[str]) -> None:
+def take_over(adapted: object, given: object, members: Sequence[str]) -> None:
     """Give ``adapted`` the optional members that ``given`` has; done once, nobody asks later what a judge lacks."""
     for member in set(members).intersection(dir(given)):
         setattr(adapted, member, attrgetter(member)(given))

@@ -15,11 +15,11 @@ from mlflow_ragmetrics.core.document import (
     Style,
     Styled,
     Table,
+    cell,
     shorten,
     to_markdown,
 )
-from mlflow_ragmetrics.core.sample import Chunk, Sample
-from mlflow_ragmetrics.core.score import VERDICTS, Evidence, Item, Score, verdict_name
+from mlflow_ragmetrics.core.score import VERDICTS, Chunk, Evidence, Item, Sample, Score, verdict_name
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.sentences import sentences
 from mlflow_ragmetrics.text.terms import terms
@@ -203,7 +203,7 @@ def score_line(score: Score, key: str = "") -> Line:
     value = str(score.status) if score.value is None else f"{score.value:.3f}"
     bad = score.passed is False or score.status == "error"
     parts = [f"{score.scaled:.1f} of 5"] if score.scaled is not None else []
-    parts += ["by rule and not measured"] if score.scored and not score.measured else []
+    parts += [f"not measured: {score.cause}"] if score.scored and not score.measured else []
     parts += [f"{'passed' if score.passed else 'failed'} at {score.threshold:g}"] if score.passed is not None else []
     parts += [score.judge] if score.judge and not key else []
     reason = score.error or score.reason
@@ -236,3 +236,10 @@ def _why(item: Item) -> str:
         f"{f'passage {each.chunk}: ' if each.chunk else ''}“{each.quote}”" for each in item.evidence if each.quote
     ]
     return " ".join(filter(None, [f"{item.judge}:" if item.judge else "", item.reason, *quotes]))
+
+
+def _shown(score: Score) -> str:
+    return cell([score_line(score), *score_details(score)])
+
+
+Score._repr_html_ = _shown  # type: ignore[attr-defined]  # here, where all is known that shows it

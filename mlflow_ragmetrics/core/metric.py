@@ -19,8 +19,7 @@ from pydantic import BaseModel
 from mlflow_ragmetrics.core.description import described
 from mlflow_ragmetrics.core.options import Settings, check_options, options_model
 from mlflow_ragmetrics.core.question import Steps
-from mlflow_ragmetrics.core.sample import FIELDS, Sample
-from mlflow_ragmetrics.core.score import Better, Score, passes
+from mlflow_ragmetrics.core.score import BY_RULE, FIELDS, Better, Sample, Score, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.text.messages import render, say
 
@@ -240,7 +239,7 @@ class Metric:
             higher_is_better=better,
             scaled=1.0 + 4.0 * value if self.definition.scaled and value is not None else None,
             warnings=tuple([(code, render(text, language)) for code, text in warnings]) if warnings else (),
-            details=self._marked(score),
+            details=self._marked(score, language),
         )
 
     def _warnings(self, score: Score, sample: Sample) -> Sequence[tuple[str, str]]:
@@ -248,13 +247,14 @@ class Metric:
         why = sample.contexts_assumed if "contexts" in self._fields and score.value is not None else None
         return (*score.warnings, ("contexts_assumed", say(f"assumed.{why}"))) if why else score.warnings
 
-    def _marked(self, score: Score) -> Mapping[str, Any]:
-        """The details, with ``unmeasured`` where a rule gave the value and nobody asked for that rule."""
+    def _marked(self, score: Score, language: str) -> Mapping[str, Any]:
+        """The details, with the cause ``unmeasured`` if a rule gave the value that the user did not ask for."""
         details = score.details
-        if score.value is None or ("no_context" in self.given and details.get("no_context")):
-            return details
         rule = "no_context" if details.get("no_context") else details.get("rule")
-        return {**details, "unmeasured": rule} if rule in ("no_context", "no_claims") else details
+        if rule == "no_context" and "no_context" in self.given and score.value is not None:
+            return details
+        cause = say(f"unmeasured.{rule}") if rule in BY_RULE else details.get("unmeasured")
+        return details if cause is None else {**details, "unmeasured": render(cause, language)}
 
     def _field(self, sample: Sample, name: str) -> Any:
         if name in sample.invalid:

@@ -1,17 +1,91 @@
-"""The result of one metric on one sample: ``Score``, made of ``Item`` and ``Evidence``."""
+"""A row to score (``Sample``), and the result of one metric on it: ``Score``, made of ``Item`` and ``Evidence``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, Union
 
 from mlflow_ragmetrics.core.options import kind_of
-from mlflow_ragmetrics.core.sample import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.text.messages import render as rendered
 from mlflow_ragmetrics.text.messages import say
+
+FIELDS = ("question", "answer", "reference", "contexts", "retrieved_doc_ids", "gold_doc_ids", "history")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A retrieved passage: its text, and its id and metadata where the retriever gave them."""
+
+    text: str
+    id: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Message:
+    """One turn of a conversation: who spoke (``"user"``, ``"assistant"``, ``"system"``, …), and the text."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One question with what a chain answered and what is known about the right answer.
+
+    ``None`` is a missing field, ``""`` a blank one. ``id`` names the row in tables and comparisons. ``answer`` is the
+    chain's answer to ``question``, ``references`` are the accepted answers, usually one, ``contexts`` the retrieved
+    passages. ``retrieved_doc_ids`` are in rank order, ``gold_doc_ids`` those of the relevant documents. ``history``
+    holds the turns before the question, ``metadata`` all other columns. ``invalid`` maps a field that could not be
+    read to the sentence that says why: only metrics which need that field fail.
+    """
+
+    id: str = ""
+    question: str | None = None
+    answer: str | None = None
+    references: tuple[str, ...] | None = None
+    contexts: tuple[Chunk, ...] | None = None
+    retrieved_doc_ids: tuple[str, ...] | None = None
+    gold_doc_ids: tuple[str, ...] | None = None
+    history: tuple[Message, ...] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    invalid: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def reference(self) -> str | None:
+        """The first accepted answer, or ``None``."""
+        return self.references[0] if self.references else None
+
+    @cached_property
+    def texts(self) -> tuple[str, ...] | None:
+        """The texts of ``contexts`` in rank order, or ``None`` where no context field was given."""
+        return None if self.contexts is None else tuple(chunk.text for chunk in self.contexts)
+
+    @cached_property
+    def context_ids(self) -> tuple[str, ...] | None:
+        """The ids of ``contexts`` in rank order, ``""`` for one without; ``None`` where none has an id.
+
+        Where no context has one, ``retrieved_doc_ids`` are theirs if there are as many.
+        """
+        ids = tuple(chunk.id or "" for chunk in self.contexts or ())
+        if any(ids):
+            return ids
+        given = self.retrieved_doc_ids
+        return given if given and len(given) == len(ids) else None
+
+    @property
+    def contexts_assumed(self) -> str | None:
+        """Why all that was retrieved stands for what the model saw, where the metadata says so: ``"no_model_call"`` was
+        observed, or ``"no_call_matches"`` the answer.
+        """
+        why = self.metadata.get("contexts_assumed") if self.metadata else None
+        return why if isinstance(why, str) and why in _ASSUMPTIONS else None
+
+
+_ASSUMPTIONS = ("no_model_call", "no_call_matches")
 
 Better = Union[bool, None]
 """Whether a higher value is better (``True``), a lower one (``False``), or neither (``None``)."""
@@ -28,6 +102,11 @@ UNSUPPORTED = say("verdict.UNSUPPORTED")
 
 DOUBTS = {"claims_missing": "n_unclaimed", "quote_not_found": "n_unquoted", "contexts_assumed": "n_assumed"}
 """The warnings that make a value doubtful, and the counts of rows that have one."""
+
+BY_RULE = frozenset(
+    ("no_context", "no_claims", "blank", "error_text", "tone", "both_indistinct", "instead_of_answer", "other_text")
+)
+"""The entries ``rule`` of ``details`` by which a value is given and nothing is measured."""
 
 _PLAIN = frozenset(("no_context", "unmeasured", "judges_asked"))  # without these details, a value is a measurement
 _TOLERANCE = 1e-9
@@ -163,11 +242,24 @@ class Score:
 
     @property
     def measured(self) -> bool:
-        """Whether the value comes of a measurement, not of the rule for rows without context or without claims.
+        """Whether the value was computed as the metric's formula says, from the row's own answer; no rule gave it.
 
-        A composite is measured when each of its components is that has a weight and was not skipped.
+        A composite is not measured if a component with a weight failed or has a value by a rule.
         """
         return self.scored and not self.details.get("unmeasured")
+
+    @property
+    def measurement(self) -> float | None:
+        """The value if it was measured, else ``None``: what means, intervals, gates and comparisons count."""
+        return self.value if self.measured else None
+
+    @property
+    def cause(self) -> str:
+        """Why nothing was measured, such as "no contexts", and the value that a rule gave; empty if it was measured."""
+        if self.measured:
+            return ""
+        by_rule = "" if self.value is None else f" (by rule {self.value:g})"
+        return str(self.details.get("unmeasured") or self.error or self.reason or "no reason was given") + by_rule
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -211,12 +303,6 @@ class Score:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "items": self.items, "_make_items": None}
-
-    def _repr_html_(self) -> str:
-        from mlflow_ragmetrics.core.document import cell
-        from mlflow_ragmetrics.core.marked import score_details, score_line
-
-        return cell([score_line(self), *score_details(self)])
 
     def with_details(self, **counts: Any) -> Score:
         """The same score with more entries in ``details``."""

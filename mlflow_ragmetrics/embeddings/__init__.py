@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Union
 
-from mlflow_ragmetrics.core.judge import Embedding, EmbedsTexts, as_embedding
+from mlflow_ragmetrics.core.judge import Embedding, EmbedsTexts, take_over
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidOptionError
 
@@ -68,3 +68,18 @@ def _spelled(spelling: str) -> Embedding:
 
         return LangChainEmbedding.from_uri(spelling)
     raise InvalidOptionError(f"embeddings={spelling!r} is not an embedding model; give {_ACCEPTED}", param="embeddings")
+
+
+def as_embedding(given: EmbedsTexts) -> Embedding:
+    """``given`` itself where it is a whole ``Embedding``; else one that has what it has, and the defaults."""
+    return given if isinstance(given, Embedding) else _AdaptedEmbedding(given)
+
+
+class _AdaptedEmbedding(Embedding):
+    def __init__(self, given: EmbedsTexts) -> None:
+        self.name = given.name
+        self._given = given
+        take_over(self, given, ("local",))
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        return self._given.embed(texts)

@@ -7,7 +7,7 @@ from typing import Any
 
 from mlflow_ragmetrics.core.judge import Embedding
 from mlflow_ragmetrics.core.options import shown
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
 
 

@@ -1,9 +1,13 @@
-"""The programs of one sample, one per metric and judge, and the scores that come of them."""
+"""The programs of one sample, one per metric and judge, the scores that come of them, and what they cost."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -14,11 +18,62 @@ from mlflow_ragmetrics.core.marked import row_blocks
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.options import Aggregate
 from mlflow_ragmetrics.core.question import Outcome, Question, Steps, together
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.score import BY_RULE, Sample, Score
 from mlflow_ragmetrics.errors import AllJudgesFailedError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.text.messages import say
+
+
+class Expenses:
+    """What the judges cost one caller: counts by name, added up by the threads that work for it."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def update(self, counts: Mapping[str, float]) -> None:
+        """Add to the counts of these names."""
+        with self._lock:
+            self._counts.update(counts)
+
+    def counts(self) -> Counter[str]:
+        """All counts so far."""
+        with self._lock:
+            return Counter(self._counts)
+
+    def usage(self, seconds: float) -> dict[str, float]:
+        """What a report says that it cost: the counts that are not 0, answers of the cache, and the time."""
+        counts = {"cached": 0.0, **self.counts()}
+        return {name: count for name, count in counts.items() if count or name == "cached"} | {"wall_seconds": seconds}
+
+
+_CALLER: ContextVar[Expenses | None] = ContextVar("ragmetrics_expenses", default=None)
+
+
+@contextmanager
+def charged_to(expenses: Expenses) -> Iterator[Expenses]:
+    """While this lasts, what this context asks of judges is added to ``expenses``, and nothing that others ask."""
+    charged = _CALLER.set(expenses)
+    try:
+        yield expenses
+    finally:
+        _CALLER.reset(charged)
+
+
+def expenses_of_caller() -> Expenses:
+    """Those of this context's caller; new ones where nobody asks what it costs."""
+    return _CALLER.get() or Expenses()
+
+
+def charge(counts: Mapping[str, float]) -> None:
+    """Add to what the caller of this context has to pay, if there is one."""
+    caller = _CALLER.get()
+    if caller is not None:
+        caller.update(counts)
+
+
+class ChargesCaller:
+    """A judge's meter that charges each request to its caller as well, so that one caller's share of it is known."""
 
 
 def start(metric: Metric, sample: Sample) -> Steps[Score]:
@@ -203,7 +258,8 @@ def _only(run: Run) -> Score:
 
 def _unscored(error: Exception) -> Score:
     if isinstance(error, MissingFieldError):
-        return Score(status="skipped", reason=str(error))
+        cause = {} if error.field is None else {"unmeasured": say("unmeasured.missing", field=error.field)}
+        return Score(status="skipped", reason=str(error), details=cause)
     said = str(error) if isinstance(error, RagMetricsError) else redact(str(error))
     code = error.code if isinstance(error, JudgeError) else None
     warnings = ((f"judge_{code}", said),) if code else ()
@@ -229,6 +285,8 @@ def merge_judges(
     if not scores:
         raise _failure(failures, several)
     voted = {name: score.value for name, score in scores.items() if score.value is not None}
+    measured = {name: value for name, value in voted.items() if scores[name].details.get("rule") not in BY_RULE}
+    voted = measured or voted  # a judge that found no claims has no vote if another one did
     if not voted:
         return next(iter(scores.values())).changed(duration_ms=duration_ms)
     first = scores[next(iter(voted))]

@@ -7,15 +7,17 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
 
-from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, as_judge
+from mlflow_ragmetrics.core.judge import AnswersQuestions, Judge, take_over
 from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, shown
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.question import Outcome, Question
+from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
+
 
 _URI = re.compile(r"[A-Za-z][\w-]+:\S")
 JudgeLike = Union[str, Judge, Any]
@@ -113,3 +115,18 @@ class Panel:
     def __repr__(self) -> str:
         names = ", ".join(judge.name for judge in self.judges)
         return f"{type(self).__name__}({names}, aggregate={self.aggregate!r})"
+
+
+def as_judge(given: AnswersQuestions) -> Judge:
+    """``given`` itself where it is a whole ``Judge``; else a judge that has what it has, and the defaults."""
+    return given if isinstance(given, Judge) else _AdaptedJudge(given)
+
+
+class _AdaptedJudge(Judge):
+    def __init__(self, given: AnswersQuestions) -> None:
+        self.name = given.name
+        self._given = given
+        take_over(self, given, ("local", "fingerprint", "usage", "calls"))
+
+    def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
+        return self._given.answer(questions)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Grade, Steps, ask
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.metrics.answer_states import Indistinct, states_of
 from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.non_answers import Indistinct, states_of
 
 
 @metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_relevance",))

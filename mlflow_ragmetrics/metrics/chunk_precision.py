@@ -8,16 +8,9 @@ from functools import partial
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Related, RelatedChunks, Role, Steps, ask
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.metrics.answer_states import (
-    Indistinct,
-    NoContext,
-    States,
-    has_context,
-    need_reference,
-    states_of,
-    without_context,
-)
+from mlflow_ragmetrics.metrics.claims import NoContext, has_context, need_reference, without_context
 from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 
 @metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_precision",))
@@ -65,10 +58,11 @@ def chunk_precision(
 def _compared(text: str, chunks: tuple[str, ...], role: Role, states: States, question: str | None) -> Steps[Score]:
     found = yield from ask(RelatedChunks(text, chunks, role, question))
     related = {each.chunk: each for each in reversed(found) if 1 <= each.chunk <= len(chunks)}  # the first of repeats
+    rule = "on_answer" if role == "answer" else "instead_of_answer"
     return Score(
         value=len(related) / len(chunks),
         reason=say(f"chunk_precision.{role}", n=len(chunks), related=len(related)),
-        details=states.details(f"on_{role}", _counts(related, chunks), no_context=False),
+        details=states.details(rule, _counts(related, chunks), no_context=False),
     ).with_items(partial(_items, chunks, related))
 
 

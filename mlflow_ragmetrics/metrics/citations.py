@@ -12,7 +12,8 @@ from mlflow_ragmetrics.core.question import Finding, Steps, Verify, ask, togethe
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
 from mlflow_ragmetrics.metrics.claims import read_findings
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.text.sentences import asserts, statements
+from mlflow_ragmetrics.text.non_answers import asserts
+from mlflow_ragmetrics.text.sentences import statements
 
 _NAMES = (
     r"(?:sources?|src|passages?|documents?|docs?|contexts?|chunks?|excerpts?|refs?|references?|citations?|ids?|"

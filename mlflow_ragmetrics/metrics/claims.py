@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
-from mlflow_ragmetrics.core.question import (
-    Against,
-    Claims,
-    Extraction,
-    Finding,
-    Role,
-    Steps,
-    Verify,
-    ask,
-    together,
-)
-from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Evidence, Item, Verdict
+from mlflow_ragmetrics.core.question import Against, Claims, Extraction, Finding, Role, Steps, Verify, ask, together
+from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict
+from mlflow_ragmetrics.errors import MissingFieldError
 from mlflow_ragmetrics.text.messages import Text, say
+
+NoContext = Literal["vacuous", "floor", "skip"]
+"""What a row without context gets: the metric's own value for it, 0.0, or no score."""
+
+
+def has_context(contexts: Sequence[str] | None) -> bool:
+    """Whether there is at least one chunk that is not blank."""
+    return any(text.strip() for text in contexts or ())
+
+
+def without_context(mode: NoContext, vacuous: float | None, details: Mapping[str, Any]) -> Score:
+    """The score of a row without context: ``vacuous`` (``None``: no score), 0.0 or none, always with a warning."""
+    value = {"vacuous": vacuous, "floor": 0.0, "skip": None}[mode]
+    rule: Text = say("context.unscored") if value is None else say("context.scored", value=value, mode=mode)
+    return Score(
+        value=value,
+        reason=say("joined", first=say("context.none"), second=rule),
+        details={**details, "no_context": True},
+        warnings=(("no_context", say("context.none")),),
+    )
+
+
+def need_reference(metric: str, why: str) -> MissingFieldError:
+    """The error of a metric that needs the reference on this row; ``why`` is a clause such as "the answer …"."""
+    message = f"{metric} needs the field 'reference' because {why}; give a reference, or on_missing='skip'"
+    return MissingFieldError(message, field="reference", metric=metric)
+
 
 Warnings = tuple[tuple[str, Text], ...]
 _CLAIM_VERDICTS: dict[str, Verdict] = {word: word for word in get_args(Verdict)[:3]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -13,7 +13,7 @@ from pydantic import AfterValidator
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.text.terms import normalize
+from mlflow_ragmetrics.text.sentences import normalize
 
 Category = Literal["blocked_terms", "emails", "ssns", "phones"]
 
@@ -62,7 +62,7 @@ def content_safety(
     >>> score.value, score.details["violations"], score.passed
     (0.7, 2, False)
     """
-    text = _normal(answer)
+    text = normalize("NFKC", answer).replace("\u2010", "-").replace("\u2011", "-")
     has_number = _ENDING.search(text) is not None  # most texts have none, and are read once
     found: dict[Category, tuple[str, ...]] = {
         "blocked_terms": _blocked_terms(text, additional_blocklist),
@@ -70,21 +70,13 @@ def content_safety(
         "ssns": _distinct(_SSN.findall(text)) if has_number else (),
         "phones": _distinct(_PHONE.findall(text), lambda number: _digits(number)[-10:]) if has_number else (),
     }
-    return _score(found, per_category)
-
-
-def _normal(text: str) -> str:
-    return normalize("NFKC", text).replace("\u2010", "-").replace("\u2011", "-")
-
-
-def _score(found: Mapping[Category, tuple[str, ...]], per_category: bool) -> Score:
     counts: dict[str, int] = {category: len(values) for category, values in found.items()}
     violations = sum(map(bool, counts.values()) if per_category else counts.values())
     return Score(
         value=max(0, 100 - 15 * violations) / 100,
         reason=say("content_safety.counts" if violations else "content_safety.clean", n=violations, **counts),
         items=tuple([_item(category, value) for category, values in found.items() for value in values]),
-        details={"violations": violations, **counts},
+        details={"violations": violations, **counts, **({} if text.strip() else {"rule": "blank"})},
     )
 
 

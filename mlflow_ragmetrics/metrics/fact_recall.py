@@ -9,19 +9,19 @@ from pydantic import BaseModel
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Role, Steps
-from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.metrics.answer_states import (
-    Indistinct,
+from mlflow_ragmetrics.core.score import Message, Score
+from mlflow_ragmetrics.metrics.claims import (
     NoContext,
-    States,
+    Verified,
     has_context,
+    joined,
     need_reference,
-    states_of,
+    to_do,
+    verified_claims,
     without_context,
 )
-from mlflow_ragmetrics.metrics.claims import Verified, joined, to_do, verified_claims
 from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 
 def _key(options: BaseModel) -> str:
@@ -83,7 +83,8 @@ def fact_recall(
 def _covered(verified: Verified, role: Role, states: States, target: Role) -> Score:
     counts = say(f"fact_recall.{role}", n=len(verified.claims), **verified.counts)
     reason = joined(counts, to_do("not_retrieved", verified.of("NEUTRAL", "CONTRADICTED")))
-    rule = f"on_{role}" if verified.claims else "no_claims"
+    rule = f"on_{role}" if role == target else "instead_of_answer" if target == "answer" else "other_text"
+    rule = rule if verified.claims else "no_claims"
     return Score(
         value=verified.share(empty=1.0),
         reason=reason if verified.claims else say("fact_recall.no_claims"),

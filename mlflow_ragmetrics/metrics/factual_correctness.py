@@ -10,8 +10,7 @@ from pydantic import AfterValidator, BaseModel, ValidationInfo
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.question import Steps, together
-from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Message, Score
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.metrics.claims import Correspondence, correspond, joined, to_do
 from mlflow_ragmetrics.metrics.semantic_similarity import Similarity, similarity

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps, Tone, ask
-from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.metrics.answer_states import (
-    Indistinct,
+from mlflow_ragmetrics.core.score import Item, Message, Score
+from mlflow_ragmetrics.metrics.claims import (
     NoContext,
-    States,
+    Verified,
     has_context,
-    states_of,
+    joined,
+    to_do,
+    verified_claims,
     without_context,
 )
-from mlflow_ragmetrics.metrics.claims import Verified, joined, to_do, verified_claims
 from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 
 @metric(scaled=True, source="RAG Answer Evaluation Framework (white paper)", aliases=("rag_faithfulness",))

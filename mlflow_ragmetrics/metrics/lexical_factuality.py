@@ -46,14 +46,15 @@ def lexical_factuality(answer: str, reference: str) -> Score:
             own = set(terms)
             claims.append((sentence, len(own), len(own & known)))
     supported = sum([2 * shared >= n for _, n, shared in claims])
-    counts = {"supported": supported, "unsupported": len(claims) - supported, "total": len(claims)}
+    details = {"supported": supported, "unsupported": len(claims) - supported, "total": len(claims)}
+    rule = {} if any(n for _, n, _ in claims) or not answer.strip() else {"rule": "no_claims"}
     if claims:
         reason = say("lexical_factuality.counts", n=len(claims), supported=supported)
-        score = Score(value=supported / len(claims), reason=reason, details=counts)
+        score = Score(value=supported / len(claims), reason=reason, details=details | rule)
         return score.with_items(partial(_items, tuple(claims)))
     if not answer.strip():
-        return Score(value=0.0, reason=say("lexical_factuality.blank"), details=counts)
-    return Score(value=1.0, reason=say("lexical_factuality.no_claims"), details={**counts, "rule": "no_claims"})
+        return Score(value=0.0, reason=say("lexical_factuality.blank"), details=details)
+    return Score(value=1.0, reason=say("lexical_factuality.no_claims"), details=details | rule)
 
 
 def _items(claims: Sequence[Claim]) -> tuple[Item, ...]:

@@ -8,9 +8,9 @@ from typing import Literal
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Nugget, Nuggets, Steps, Verify, ask
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.metrics.answer_states import Indistinct, has_context, is_indistinct, need_reference, states_of
-from mlflow_ragmetrics.metrics.claims import read_findings
+from mlflow_ragmetrics.metrics.claims import has_context, need_reference, read_findings
 from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.non_answers import Indistinct, is_indistinct, states_of
 
 Counted = Literal["vital", "all", "weighted"]
 _PARTIAL = 0.3

@@ -9,11 +9,18 @@ from typing import Any
 
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Against, Finding, Role, Steps, together
-from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.metrics.answer_states import Indistinct, States, has_context, states_of, without_context
-from mlflow_ragmetrics.metrics.claims import Verified, Warnings, joined, to_do, verified_claims
+from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score
+from mlflow_ragmetrics.metrics.claims import (
+    Verified,
+    Warnings,
+    has_context,
+    joined,
+    to_do,
+    verified_claims,
+    without_context,
+)
 from mlflow_ragmetrics.text.messages import Text, say
+from mlflow_ragmetrics.text.non_answers import Indistinct, States, states_of
 
 
 @dataclass(frozen=True)

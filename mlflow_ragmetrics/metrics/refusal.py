@@ -9,13 +9,14 @@ from typing import Any, Literal
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Steps, Sufficiency, ask
-from mlflow_ragmetrics.core.sample import Message
-from mlflow_ragmetrics.core.score import Evidence, Item, Score, Verdict, passes
+from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError, MissingFieldError
-from mlflow_ragmetrics.metrics.answer_states import Indistinct, has_context
+from mlflow_ragmetrics.metrics.claims import has_context
 from mlflow_ragmetrics.metrics.replies import Reply, reply_kind
+from mlflow_ragmetrics.text.declining import is_error_text
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.text.terms import has_content
+from mlflow_ragmetrics.text.non_answers import Indistinct
+from mlflow_ragmetrics.text.sentences import has_content
 
 SUFFICIENT = 0.5
 """The support from which passages count as sufficient."""
@@ -212,8 +213,10 @@ def refusal(
     reply = reply_kind(answer, indistinct)
     answerable = given_answerable(metadata)
     details: dict[str, Any] = {"reply": reply, "judged": int(answerable is None)}
-    if not has_content(answer):
-        details["rule"] = "no_claims"
+    if indistinct != "off" and is_error_text(answer):
+        details["rule"] = "error_text"
+    elif not has_content(answer):
+        details["rule"] = "blank"
     items: tuple[Item, ...] = ()
     if answerable is None:
         if contexts is None:

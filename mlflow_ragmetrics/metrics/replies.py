@@ -1,7 +1,7 @@
 """What kind of reply a text is: an answer, a refusal, partly one and partly the other, or a question back.
 
 Wider than ``is_indistinct``, whose texts say nothing else at all: here "I don't have the price list. Please ask the
-shop." is a refusal too. English and Russian; other languages are read as answers.
+shop." is a refusal too. The wider rules are for English and Russian; eight more languages have short ones.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import re
 from functools import lru_cache
 from typing import Literal
 
-from mlflow_ragmetrics.metrics.answer_states import Indistinct, is_indistinct
-from mlflow_ragmetrics.text.non_answers import is_non_answer
-from mlflow_ragmetrics.text.sentences import asserts, statements
-from mlflow_ragmetrics.text.terms import has_content, normalize
+from mlflow_ragmetrics.text.declining import is_error_text
+from mlflow_ragmetrics.text.non_answers import Indistinct, asserts, is_indistinct, is_non_answer
+from mlflow_ragmetrics.text.sentences import has_content, normalize, statements
 
 Reply = Literal["answer", "refusal", "partly", "clarification"]
 
@@ -155,6 +154,8 @@ def reply_kind(text: str, indistinct: Indistinct = "rules") -> Reply:
     if callable(indistinct):
         return "refusal" if indistinct(text) else "answer"
     phrases = indistinct if isinstance(indistinct, tuple) else ()
+    if indistinct != "off" and is_error_text(text):
+        return "answer"
     if not has_content(text) or (indistinct != "off" and is_indistinct(text, phrases)):
         return "refusal"
     return _kind(text[:_LONGEST], phrases)

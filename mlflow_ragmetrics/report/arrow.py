@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mlflow_ragmetrics.core.json_text import plain_texts
+from mlflow_ragmetrics.core.safe_text import plain_texts
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.diagnosis import diagnose

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Score, passes
-from mlflow_ragmetrics.core.secrets import redact
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.gates import Check
 from mlflow_ragmetrics.report.sessions import limit_of
@@ -70,8 +70,8 @@ def _fault(name: str, score: Score | None, limit: float | None, most: float | No
     key, _, figure = name.partition("/")
     if score is None:
         return None
-    if not score.measured or score.value is None:
-        return f"{key} was not measured: {score.error or score.reason}"
+    if score.value is None or not score.measured:
+        return f"{key} was not measured: {score.cause}"
     if figure.startswith("session_"):  # a share of conversations: a row's own limit is the one that its turn has
         own = limit_of(score.threshold, score.higher_is_better)
         failed = not passes(score.value, own, score.higher_is_better)

@@ -39,6 +39,7 @@ class Failures:
         self._causes: dict[str, Cause] = {}
         self._general: dict[str, str] = {}  # the text of each cause without its first row's id
         self._unanswered: str | None = None
+        self.rows = 0  # those with a score in error
         self._answered = False
         for row in rows:
             self.add(row)
@@ -52,6 +53,7 @@ class Failures:
                 found.setdefault(score.error.replace(f": {key}: ", ": ", 1), {}).setdefault(key)
                 if self._unanswered is None and score.error.partition(":")[0] in SILENT:
                     self._unanswered = score.error
+        self.rows += bool(found)
         for text, keys in found.items():
             if text in self._causes or len(self._causes) < _MOST_CAUSES:
                 self._general.setdefault(text, _without_id(text, row.sample.id))
@@ -109,8 +111,9 @@ def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, la
 
 def count_lines(keys: Sequence[str], figures: Mapping[str, float], rows: int, language: str = "en") -> list[str]:
     """The lines without which the ``figures`` of so many ``rows`` would look better than they are."""
-    lines = []
-    for name in ("n_no_context", *DOUBTS.values()):
+    silent = int(figures.get("n_non_answers", 0))
+    lines = [say("marks.n_non_answers", n=silent, total=rows)] if silent else []
+    for name in ("n_no_context", "n_partial", *DOUBTS.values()):
         counts = {key: int(figures.get(f"{key}/{name}", 0)) for key in keys}
         for count in sorted({each for each in counts.values() if each}, reverse=True):
             named = ", ".join(key for key in keys if counts[key] == count)

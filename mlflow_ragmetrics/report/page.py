@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Union, get_args
 
 from mlflow_ragmetrics.core.document import in_html, source
-from mlflow_ragmetrics.core.json_text import plain
+from mlflow_ragmetrics.core.safe_text import plain
 from mlflow_ragmetrics.core.score import UNSUPPORTED, VERDICTS, Item, Kind, Score, Verdict
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in

@@ -33,7 +33,7 @@ from mlflow_ragmetrics.report.sessions import (
     turn_limit,
 )
 from mlflow_ragmetrics.report.slices import slices_frame
-from mlflow_ragmetrics.report.summary import agreement_lines, measured_figures, panel_figures
+from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures
 from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.report.text import report_blocks, usage_line
 from mlflow_ragmetrics.report.totals import Totals
@@ -199,6 +199,11 @@ class Report:
         return self.stopped or self.totals.failures.silence
 
     @property
+    def partial(self) -> str | None:
+        """How many rows failed, if they exceed 5 % of the rows; else ``None``."""
+        return self.totals.partial
+
+    @property
     def _language(self) -> str:
         return str(self.description.get("language", "en"))
 
@@ -258,7 +263,7 @@ class Report:
         raise_failures(checks)
 
     def __repr__(self) -> str:
-        figures = measured_figures(self.metrics, self.keys)
+        figures = self.metrics
         means = (f"{key} {figures[f'{key}/mean']:.3f}" for key in self.keys if f"{key}/mean" in figures)
         return f"<Report of {counted(len(self), 'row')}: {', '.join(means)}>"
 

@@ -86,8 +86,8 @@ def keys_of_turns(rows: Sequence[Row]) -> list[str]:
 
 def turn_of(name: str, score: Score | None, limit: float) -> Turn:
     """The turn of the row ``name``."""
-    if score is not None and score.measured and score.value is not None:
-        return Turn(name, score.value, passes(score.value, limit, score.higher_is_better))
+    if score is not None and score.measurement is not None:
+        return Turn(name, score.measurement, passes(score.measurement, limit, score.higher_is_better))
     claims_nothing = score is not None and score.status != "error" and score.details.get("rule") == "no_claims"
     return Turn(name, None, True if claims_nothing else None)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from mlflow_ragmetrics.core.json_text import as_json, plain
+from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.totals import Totals
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
@@ -39,7 +39,7 @@ def slices_frame(
         for key in totals.keys:
             scored, measured = (int(figures[f"{key}/{count}"]) for count in ("n_scored", "n_measured"))
             few = "few groups" if f"{key}/few_groups" in figures else ""
-            if groups is None and scored < FEW_GROUPS:
+            if groups is None and measured < FEW_GROUPS:
                 few = "few rows"
             ruled = f"{measured} measured" if measured < scored else ""
             known = {figure: figures.get(f"{key}/{figure}") for figure in ("mean", "ci_low", "ci_high")}

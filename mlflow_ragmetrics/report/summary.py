@@ -20,18 +20,17 @@ from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
 _WORTH_A_WARNING = 1.1
-_OF_VALUES = ("mean", "ci_low", "ci_high", "pass_rate")
 
 
 def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object] | None = None) -> dict[str, float]:
     """The figures of one metric over its rows.
 
-    Always ``n_scored``, ``n_skipped``, ``n_error`` and ``n_measured`` (the scored rows but for those that the rule for
-    rows without context or claims scored; see ``Score.measured``); with at least one score ``mean``, with two
-    ``ci_low`` and ``ci_high`` (95 %, see ``statistics.intervals``); ``pass_rate`` over the scored rows where there is a
-    threshold; ``n_no_context`` where the metric looks at contexts; where there are any, ``n_unclaimed``,
-    ``n_unquoted`` and ``n_assumed``, rows with sentences that no claim covers, with quotes that are not in the
-    passages, and with contexts of which nobody knows that the model saw them; ``coverage`` (mean) for a composite.
+    Always ``n_scored``, ``n_skipped``, ``n_error`` and ``n_measured`` (the scored rows except those whose value comes
+    from a rule; see ``Score.measured``). With at least one measured row ``mean``, with two ``ci_low`` and ``ci_high``
+    (95 %, see ``statistics.intervals``), and ``pass_rate`` if there is a threshold, all over the measured rows.
+    ``n_no_context`` if the metric reads contexts. If not 0, ``n_unclaimed``, ``n_unquoted`` and ``n_assumed``: rows
+    with sentences that no claim covers, with quotes that are not in the passages, and with contexts that the model may
+    not have seen. For a composite the mean ``coverage``, and ``n_partial``: rows with a smaller coverage than others.
     Numbers may be given in place of scores; ``None`` and NaN count as skipped. Nothing is ever NaN.
 
     ``groups``: a name for each row that rows which belong together share, such as turns of one conversation; the
@@ -49,17 +48,6 @@ def summarize(scores: Sequence[Score | float | None], *, groups: Sequence[object
     for score in found:
         totals.add_scores({"": score})
     return {name.removeprefix("/"): value for name, value in totals.figures(groups).items()}
-
-
-def measured_figures(figures: Mapping[str, float], keys: Sequence[str]) -> dict[str, float]:
-    """``figures`` without the means of ``keys`` whose scores all come of a rule: nothing was measured there.
-
-    >>> measured_figures({"a/mean": 1.0, "a/n_scored": 2.0, "a/n_measured": 0.0}, ["a"])
-    {'a/n_scored': 2.0, 'a/n_measured': 0.0}
-    """
-    ruled = [key for key in keys if figures.get(f"{key}/n_scored") and figures.get(f"{key}/n_measured") == 0]
-    left_out = {f"{key}{scale}/{name}" for key in ruled for scale in ("", "_1to5") for name in _OF_VALUES}
-    return {name: value for name, value in figures.items() if name not in left_out}
 
 
 def grouping_of(rows: Sequence[Row], totals: Totals, groups: str | None) -> tuple[str | None, tuple[str, ...]]:
@@ -109,7 +97,7 @@ def panel_figures(rows: Sequence[Mapping[str, Score]]) -> dict[str, float]:
     """
     figures: dict[str, float] = {}
     for key in dict.fromkeys(key for row in rows for key in row):
-        scores = [row[key] for row in rows if key in row]
+        scores = [row[key] for row in rows if key in row and (row[key].measured or row[key].value is None)]
         slugs = judge_slugs(scores)
         if not slugs:
             continue

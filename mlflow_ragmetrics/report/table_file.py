@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.core.json_text import as_json
+from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.diagnosis import Diagnosis, diagnosis_columns
 from mlflow_ragmetrics.report.tables import Layout

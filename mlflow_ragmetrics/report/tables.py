@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.core.json_text import as_json, plain, plain_text, plain_texts
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text, plain_texts
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.rows.schema import ORIGINS, REASON, SCORE_COLUMNS, VALUES, Column, item_columns
 

@@ -21,7 +21,6 @@ from mlflow_ragmetrics.core.document import (
 from mlflow_ragmetrics.core.marked import FAULTS, fault_lines
 from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.summary import measured_figures
 from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def usage_line(report: Report) -> Line:
 
 def figures_table(report: Report) -> Table:
     """One line per metric: mean, 95 % interval, 1–5 value, share that passed, and how many rows were scored."""
-    figures = measured_figures(report.metrics, report.keys)
+    figures = report.metrics
     keys = report.totals.ranking.keys
     styles = [_style(figures, key) for key in keys]
     cells = {

@@ -17,6 +17,11 @@ from mlflow_ragmetrics.report.marks import Failures, Ranking
 from mlflow_ragmetrics.statistics.groups import Grouping, describe_groups
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_intervals
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
+from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
+
+TOLERATED = 0.05
+"""The share of failed rows up to which an evaluation is complete."""
 
 _DOUBTS = frozenset(DOUBTS.values())
 _STATUS_COUNTS = {"ok": "n_scored", "skipped": "n_skipped", "error": "n_error"}
@@ -31,6 +36,7 @@ class Totals:
 
     def __init__(self, rows: Iterable[Row] = (), keys: Iterable[str] = ()) -> None:
         self.rows = 0
+        self.non_answers = 0
         self.kept_all = True  # whether the report of these totals holds all their rows
         self.failures = Failures()
         self._metrics = {key: _MetricTotals() for key in keys}
@@ -41,6 +47,7 @@ class Totals:
     def add(self, row: Row) -> None:
         """Take one more row."""
         self.failures.add(row)
+        self.non_answers += gives_no_answer(row.sample.answer)
         self.add_scores(row.scores)
 
     def add_scores(self, scores: Mapping[str, Score]) -> None:
@@ -55,6 +62,12 @@ class Totals:
         self.rows += 1
 
     @property
+    def partial(self) -> str | None:
+        """How many rows have a failed score, if they exceed 5 % of the rows."""
+        failed = self.failures.rows
+        return f"{failed} of {counted(self.rows, 'row')} failed" if failed > TOLERATED * self.rows else None
+
+    @property
     def keys(self) -> list[str]:
         """The keys of the scores, in the order in which they came."""
         return list(self._metrics)
@@ -67,12 +80,12 @@ class Totals:
     @property
     def composites(self) -> list[str]:
         """The keys of the weighted composites."""
-        return [key for key, each in self._metrics.items() if "coverage" in each.sums]
+        return [key for key, each in self._metrics.items() if each.is_composite]
 
     @property
     def ranking(self) -> Ranking:
         """The order of the worst rows: by the first composite that was scored, else by the worst score of each row."""
-        composite = next((key for key in self.composites if self._metrics[key].counts["n_scored"]), None)
+        composite = next((key for key in self.composites if self._metrics[key].counts["n_measured"]), None)
         keys = sorted(self.keys, key=lambda key: key not in self.composites)
         return Ranking(keys, self.better, composite)
 
@@ -92,6 +105,7 @@ class Totals:
                 own |= self._metrics[key].figures()
                 scaled = {f"{key}_1to5/mean": own.pop("1to5")} if "1to5" in own else {}
                 figures |= {f"{key}/{name}": float(value) for name, value in own.items()} | scaled
+        figures |= {"n_non_answers": float(self.non_answers)} if self.non_answers else {}
         return figures | (self._retrieval.figures(figures) if self._retrieval else {})
 
 
@@ -103,24 +117,30 @@ class _MetricTotals:
         self.values = array("d")
         self.counts: Counter[str] = Counter()
         self.sums: dict[str, tuple[float, int]] = {}
+        self.is_composite = False
+        self.coverages: Counter[float] = Counter()
 
     def add(self, score: Score, row: int) -> None:
-        counts, details, value = self.counts, score.details, score.value
+        counts, details, value = self.counts, score.details, score.measurement
         self.better = score.higher_is_better
         self._fill(row)
         self.values.append(math.nan if value is None else value)
         counts[_STATUS_COUNTS[score.status or "skipped"]] += 1
-        counts["n_measured"] += score.measured
         if "no_context" in details:
             counts["n_no_context"] += bool(details["no_context"])
         for mark in score.marks:
             if mark in _DOUBTS:
                 counts[mark] += 1
+        self.is_composite |= "coverage" in details
+        if value is None:
+            return
+        counts["n_measured"] += 1
         if score.scaled is not None:
             self._average("1to5", score.scaled)
         if "coverage" in details:
             self._average("coverage", details["coverage"])
-        if value is not None and score.passed is not None:
+            self.coverages[round(details["coverage"], 9)] += 1
+        if score.passed is not None:
             self._average("pass_rate", score.passed)
 
     def _average(self, name: str, number: float) -> None:
@@ -139,6 +159,8 @@ class _MetricTotals:
     def figures(self) -> dict[str, float]:
         """The counts and averages."""
         counts = dict.fromkeys((*_STATUS_COUNTS.values(), "n_measured"), 0) | self.counts
+        partial = self.coverages.total() - self.coverages[max(self.coverages, default=0.0)]
+        counts |= {"n_partial": partial} if partial else {}
         return counts | {name: total / count for name, (total, count) in self.sums.items()}
 
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from mlflow_ragmetrics.core.document import number
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows.groups import Groups, results_groups
+from mlflow_ragmetrics.rows.groups import Groups
 from mlflow_ragmetrics.rows.labels import Labels, labels_of
-from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.rows.results import Results, results_groups
 from mlflow_ragmetrics.statistics import true_score as statistics
 from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.resampling import Vector

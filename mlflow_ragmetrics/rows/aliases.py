@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mlflow_ragmetrics.core.sample import FIELDS
+from mlflow_ragmetrics.core.score import FIELDS
 
 RECORD_FIELDS = ("id", *FIELDS)
 """The canonical names that a record may use and a column mapping may name."""

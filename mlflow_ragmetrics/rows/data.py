@@ -14,13 +14,13 @@ from itertools import chain, islice
 from typing import Any
 
 from mlflow_ragmetrics.core.options import kind_of
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.exports import records_of_exports
-from mlflow_ragmetrics.rows.fields import FIELD_OF
 from mlflow_ragmetrics.rows.files import NEVER_BLANK, check_delimiter, extension_of, read_file
-from mlflow_ragmetrics.rows.record import check_columns, to_sample, with_ids
+from mlflow_ragmetrics.rows.groups import with_ids
+from mlflow_ragmetrics.rows.record import FIELD_OF, check_columns, to_sample
 from mlflow_ragmetrics.rows.traces import SCHEME, read_traces, record_of_trace
 from mlflow_ragmetrics.rows.values import is_missing, text_of
 

@@ -1,21 +1,20 @@
-"""Which rows belong together: by a field or column that they share, by their conversation, by a name for each row."""
+"""What tells rows apart, and which belong together: ids, fields or columns that they share, their conversations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 from mlflow_ragmetrics.core.options import shown
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.rows.fields import FIELD_OF
+from mlflow_ragmetrics.core.score import Sample
+from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows.messages import mapping_of
+from mlflow_ragmetrics.rows.record import FIELD_OF, content_id
 from mlflow_ragmetrics.rows.values import is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from mlflow_ragmetrics.rows.results import Results
 
 
 SESSION = "mlflow.trace.session"
@@ -59,14 +58,6 @@ def table_session_field(table: pd.DataFrame) -> Union[str, None]:
 def table_slices(table: pd.DataFrame, name: str, *, param: str = "by") -> list[Union[str, None]]:
     """The slice of each row of a report's table; ``None`` where it has none."""
     return _present(_table_values(table, name), name, param, table.columns)
-
-
-def results_groups(results: Results, groups: Union[Groups, None] = None) -> Union[list[str], None]:
-    """The group of each row of an evaluation: by ``groups``, else by those that it was made with, else by the sessions
-    of its traces; ``None`` where there are none."""
-    if groups is None:
-        groups = results.description.get("groups") or (SESSION if SESSION in results.table.columns else None)
-    return None if groups is None else table_groups(results.table, groups)
 
 
 def table_groups(table: pd.DataFrame, groups: Groups) -> list[str]:
@@ -124,3 +115,59 @@ def _shared_field(values_of: Callable[[str], list[Any]]) -> Union[str, None]:
         if len(set(there)) < len(there):
             return name
     return None
+
+
+V = TypeVar("V")
+
+
+class Recent(Generic[V]):
+    """Keeps at least the last ``least`` keys that were set, and at most twice as many; all of them for ``None``.
+
+    >>> recent = Recent(2)
+    >>> for number, key in enumerate("abcde"):
+    ...     recent[key] = number
+    >>> [recent.get(key) for key in "abcde"]
+    [None, None, 2, 3, 4]
+    """
+
+    def __init__(self, least: int | None = None) -> None:
+        self._least = least
+        self._newer: dict[str, V] = {}
+        self._older: dict[str, V] = {}
+
+    def __setitem__(self, key: str, value: V) -> None:
+        if len(self._newer) == self._least:
+            self._older, self._newer = self._newer, {}
+        self._newer[key] = value
+
+    def get(self, key: str) -> Union[V, None]:
+        """The value last set, or ``None``."""
+        return self._newer.get(key, self._older.get(key))
+
+
+def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:
+    """The samples of one data set with distinct ids, streaming: repeats of a content id get ``-2``, ``-3``, ….
+
+    ``remembered``: ids are compared with those of at least so many previous rows, and memory is bounded; by default
+    with those of all rows.
+
+    Raises:
+        InvalidFieldError: (``field="id"``) for an id given twice, naming both rows (from 1), or an unreadable one.
+    """
+    rows = Recent[int](remembered)
+    repeats = Recent[int](remembered)
+    for row, sample in enumerate(samples, start=1):
+        if "id" in sample.invalid:
+            raise InvalidFieldError(f"Row {row}: {sample.invalid['id']}", field="id")
+        unique = sample.id or content_id(sample.question, sample.references)
+        if earlier := rows.get(unique):
+            derived = content_id(sample.question, sample.references)
+            if unique != derived:
+                message = f"Rows {earlier} and {row} have the same id {unique!r}; give each row its own `id`, or none."
+                raise InvalidFieldError(message, field="id")
+            while rows.get(unique):
+                repeated = (repeats.get(derived) or 1) + 1
+                repeats[derived] = repeated
+                unique = f"{derived}-{repeated}"
+        rows[unique] = row
+        yield sample if unique == sample.id else replace(sample, id=unique)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from mlflow_ragmetrics.core.sample import Chunk, Message, Sample
+from mlflow_ragmetrics.core.score import Chunk, Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES
 from mlflow_ragmetrics.rows.values import chunks_of, decoded, distinct, document_ids_of, elements_of, is_missing
@@ -157,7 +157,8 @@ def _inside(value: object, keys: Sequence[str], roles: frozenset[str]) -> object
     if isinstance(value, (list, tuple)):
         return _last_message(value, roles)
     role, content = role_and_content(value)
-    if not isinstance(value, Mapping) or (content and isinstance(role, str) and role in roles):
+    has_content = not is_missing(content) and bool(content)
+    if not isinstance(value, Mapping) or (has_content and isinstance(role, str) and role in roles):
         return joined_parts(content)
     found = next((value[key] for key in keys if not is_missing(value.get(key))), None)
     return _last_message(_messages(value), roles) if found is None else found

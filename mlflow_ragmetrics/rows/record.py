@@ -9,60 +9,216 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Generic, TypeVar, Union
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.core.options import kind_of
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
-from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE, RECORD_FIELDS
-from mlflow_ragmetrics.rows.fields import (
-    MISSING,
-    MLFLOW_COLUMNS,
-    Reading,
-    entries_by_field,
-    fits,
-    read_by_nature,
-    read_field,
-    read_nested,
-)
+from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_FIELDS
 from mlflow_ragmetrics.rows.messages import (
+    answer_in,
     citations_in,
     mapping_of,
     messages_in,
     messages_of,
+    question_in,
+    reference_in,
     sample_from_messages,
+    tool_chunks_in,
     turns_before,
 )
-from mlflow_ragmetrics.rows.values import document_ids_of
+from mlflow_ragmetrics.rows.values import (
+    are_texts,
+    chunks_of,
+    document_ids_of,
+    elements_of,
+    is_missing,
+    text_of,
+    texts_of,
+)
 
-V = TypeVar("V")
+FIELD_OF: Mapping[str, str] = {name: field for field in RECORD_FIELDS for name in (field, *ALIASES[field])}
+"""Every accepted name (canonical or alias) -> canonical field."""
+
+RECORD_NAMES = (*FIELD_OF, *(name for names in ALIASES_BY_NATURE.values() for name in names))
+"""Every name under which a field may be found."""
+
+MLFLOW_COLUMNS = ("inputs", "outputs", "expectations")
+"""The columns of an MLflow evaluation row, each of which holds a mapping."""
+
+_READ_ELSEWHERE = frozenset({"messages", "choices", "content", "expected_facts", "expected_retrieved_context"})
 
 
-class Recent(Generic[V]):
-    """Keeps at least the last ``least`` keys that were set, and at most twice as many; all of them for ``None``.
+_NESTED = {
+    **dict.fromkeys(("contexts", "retrieved_doc_ids", "history"), ("outputs", "inputs")),
+    **dict.fromkeys(("reference", "gold_doc_ids"), ("expectations",)),
+}
 
-    >>> recent = Recent(2)
-    >>> for number, key in enumerate("abcde"):
-    ...     recent[key] = number
-    >>> [recent.get(key) for key in "abcde"]
-    [None, None, 2, 3, 4]
+
+class Reading(NamedTuple):
+    """What a record has for one field: its value (``None``: missing), or why it cannot be read, as a sentence."""
+
+    value: Any = None
+    problem: str | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether the field is neither present nor unreadable."""
+        return self.value is None and self.problem is None
+
+
+MISSING = Reading()
+
+
+def read_field(field: str, found: Mapping[str, Any]) -> Reading:
+    """Read ``field`` from ``found``, the entries of a record under its canonical name and its aliases.
+
+    The canonical name beats aliases, unless its value is missing; aliases must agree.
     """
+    if len(found) == 1:
+        ((only, value),) = found.items()
+        return _read(field, only, value)
+    readings = {name: _read(field, name, value) for name, value in found.items()}
+    present = {name: reading for name, reading in readings.items() if not reading.empty}
+    if field in present:
+        return present[field]
+    readable = {name: reading for name, reading in present.items() if reading.problem is None}
+    if not present:
+        return MISSING
+    (name, reading), *others = (readable or present).items()
+    differing = next((other for other, another in others if another.value != reading.value), None)
+    if differing is None:
+        return reading
+    return Reading(
+        problem=f"`{field}` is given as `{name}` and as `{differing}` with different values; keep one of them, "
+        f"or say which one counts with columns={{{field!r}: {name!r}}}."
+    )
 
-    def __init__(self, least: int | None = None) -> None:
-        self._least = least
-        self._newer: dict[str, V] = {}
-        self._older: dict[str, V] = {}
 
-    def __setitem__(self, key: str, value: V) -> None:
-        if len(self._newer) == self._least:
-            self._older, self._newer = self._newer, {}
-        self._newer[key] = value
+def fits(field: str, value: object) -> bool:
+    """Whether ``value`` can be one of ``field``, whatever its name: texts for contexts, messages for history."""
+    return messages_of(value) is not None if field == "history" else are_texts(value)
 
-    def get(self, key: str) -> Union[V, None]:
-        """The value last set, or ``None``."""
-        return self._newer.get(key, self._older.get(key))
+
+def read_by_nature(field: str, entries: Mapping[Any, Any]) -> Reading:
+    """``field`` under a name of ``ALIASES_BY_NATURE``, where the value fits."""
+    names = ALIASES_BY_NATURE.get(field, ())
+    found = {name: entries[name] for name in names if name in entries and fits(field, entries[name])}
+    return read_field(field, found) if found else MISSING
+
+
+def read_nested(row: Mapping[Any, Any]) -> tuple[dict[str, Reading], dict[str, Any]]:
+    """The fields in the columns of MLflow, and what else these hold, by column: it belongs to the metadata.
+
+    What is right is in ``expectations``: a reference is ``expected_response`` (or an alias of reference), else the
+    ``expected_facts`` joined by newlines; gold ids are the ``doc_uri`` of each element of
+    ``expected_retrieved_context``. Other fields are in ``outputs``, else in ``inputs``.
+    """
+    columns = {column: mapping_of(row.get(column)) for column in MLFLOW_COLUMNS}
+    inner = {column: entries_by_field(entries, {}) for column, entries in columns.items()}
+    readings: dict[str, Reading] = {}
+    for field, names in _NESTED.items():
+        for column in names:
+            if readings.get(field, MISSING).empty:
+                found, rest = inner[column]
+                readings[field] = read_field(field, found[field]) if field in found else read_by_nature(field, rest)
+            if field == "contexts" and readings[field].empty:
+                readings[field] = Reading(tool_chunks_in(columns[column].get("messages")))
+    for field, read in (("reference", _expected_facts), ("gold_doc_ids", _document_uris)):
+        if readings[field].empty:
+            try:
+                readings[field] = Reading(read(columns["expectations"]))
+            except InvalidFieldError as error:
+                readings[field] = Reading(problem=f"{error} It was read from `expectations`.")
+    extra = {
+        column: {str(name): value for name, value in rest.items() if name not in _READ_ELSEWHERE}
+        for column, (_, rest) in inner.items()
+    }
+    return readings, {column: entries for column, entries in extra.items() if entries}
+
+
+def entries_by_field(
+    row: Mapping[Any, Any], columns: Mapping[str, str]
+) -> tuple[dict[str, dict[str, Any]], dict[Any, Any]]:
+    """The entries under the names of each field, and those that belong to no field."""
+    found = {field: {name: row[name]} for field, name in columns.items()}
+    taken = set(columns.values())
+    rest: dict[Any, Any] = {}
+    for name, value in row.items():
+        field = FIELD_OF.get(name)
+        if name in taken:
+            continue
+        if field is None or (field == "history" and not is_missing(value) and not fits(field, value)):
+            rest[name] = value
+        elif field not in columns:
+            found.setdefault(field, {})[name] = value
+    contexts = found.get("contexts", {})
+    if "context" in contexts and not contexts.keys().isdisjoint(("retrieval_context", "retrievalContext")):
+        rest["context"] = contexts.pop("context")  # deepeval's is the ideal one
+    return found, rest
+
+
+_UNWRAPPED: Mapping[str, Callable[[object], object]] = {
+    "question": question_in,
+    "answer": answer_in,
+    "reference": reference_in,
+}
+"""How the value of an alias is found: chains take and give mappings and messages under such names."""
+
+
+def _read(field: str, name: str, value: object) -> Reading:
+    try:
+        if name == field or field not in _UNWRAPPED:
+            return Reading(_value(field, value))
+        return Reading(_value(field, _UNWRAPPED[field](value)))
+    except InvalidFieldError as error:
+        where = "" if name == field else f" It was read from `{name}`."
+        return Reading(problem=f"{error}{where}")
+
+
+def _value(field: str, value: object) -> Any:
+    """``value`` in the type that a sample holds."""
+    if field in ("question", "answer"):
+        return None if isinstance(value, (dict, list)) and not value else text_of(value, field)
+    if field == "reference":
+        return _references(value)
+    if field == "contexts":
+        return chunks_of(value)
+    if field == "history":
+        messages = messages_of(value)
+        if messages is None and not is_missing(value):
+            message = f"`history` is {kind_of(value)}, but must be a list of messages with `role` and `content`."
+            raise InvalidFieldError(message, field=field)
+        return messages or None
+    if field == "id":
+        return (text_of(value, field) or "").strip() or None
+    return texts_of(value, field)
+
+
+def _references(value: object) -> tuple[str, ...] | None:
+    """Accepted answers: a text, or a list of texts whose blank elements are dropped. A string is always one text."""
+    if isinstance(value, (list, tuple)) or (hasattr(value, "tolist") and getattr(value, "shape", ()) != ()):
+        return texts_of(value, "reference") or None
+    text = text_of(value, "reference")
+    return None if text is None else (text,)
+
+
+def _expected_facts(expectations: Mapping[Any, Any]) -> tuple[str, ...] | None:
+    facts = texts_of(expectations.get("expected_facts"), "reference")
+    return ("\n".join(facts),) if facts else None
+
+
+def _document_uris(expectations: Mapping[Any, Any]) -> tuple[str, ...] | None:
+    """The ``doc_uri`` of each element of ``expected_retrieved_context`` (a mapping, or the URI itself)."""
+    elements = elements_of(expectations.get("expected_retrieved_context"), "gold_doc_ids")
+    if elements is None:
+        return None
+    uris = [element.get("doc_uri") if isinstance(element, Mapping) else element for element in elements]
+    if any(isinstance(element, Mapping) and is_missing(uri) for element, uri in zip(elements, uris, strict=True)):
+        message = "`gold_doc_ids` cannot be read: an element of `expected_retrieved_context` has no `doc_uri`."
+        raise InvalidFieldError(message, field="gold_doc_ids")
+    return texts_of(uris, "gold_doc_ids")
 
 
 _NOTHING = dict.fromkeys(RECORD_FIELDS, MISSING)
@@ -136,34 +292,6 @@ def content_id(question: str | None, references: Sequence[str] | None) -> str:
     """The id of a record that has none: the first 16 hex digits of SHA-256 over question and reference."""
     asked = [question, None if references is None else "\n".join(references)]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
-
-
-def with_ids(samples: Iterable[Sample], remembered: int | None = None) -> Iterator[Sample]:
-    """The samples of one data set with distinct ids, streaming: repeats of a content id get ``-2``, ``-3``, ….
-
-    ``remembered``: ids are compared with those of at least so many previous rows, and memory is bounded; by default
-    with those of all rows.
-
-    Raises:
-        InvalidFieldError: (``field="id"``) for an id given twice, naming both rows (from 1), or an unreadable one.
-    """
-    rows = Recent[int](remembered)
-    repeats = Recent[int](remembered)
-    for row, sample in enumerate(samples, start=1):
-        if "id" in sample.invalid:
-            raise InvalidFieldError(f"Row {row}: {sample.invalid['id']}", field="id")
-        unique = sample.id or content_id(sample.question, sample.references)
-        if earlier := rows.get(unique):
-            derived = content_id(sample.question, sample.references)
-            if unique != derived:
-                message = f"Rows {earlier} and {row} have the same id {unique!r}; give each row its own `id`, or none."
-                raise InvalidFieldError(message, field="id")
-            while rows.get(unique):
-                repeated = (repeats.get(derived) or 1) + 1
-                repeats[derived] = repeated
-                unique = f"{derived}-{repeated}"
-        rows[unique] = row
-        yield sample if unique == sample.id else replace(sample, id=unique)
 
 
 def _mapping(record: Any) -> Mapping[Any, Any]:

@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Better, Evidence, Item, Score
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.score import Better, Evidence, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.files import extension_of, read_file
+from mlflow_ragmetrics.rows.groups import SESSION, Groups, table_groups
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.schema import BETTER, DIAGNOSIS, SCORE_COLUMNS, score_keys, typed
 from mlflow_ragmetrics.rows.traces import experiment_named
@@ -24,6 +24,7 @@ from mlflow_ragmetrics.rows.values import is_missing
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow.entities import Run
+
 
 Source = Union["_Evaluation", "Results", str, Path]
 _ROWS, _ITEMS, _SUITE = "rag_rows.json", "rag_claims.json", "ragmetrics_suite.json"
@@ -276,3 +277,11 @@ def _item(own: Mapping[str, Any]) -> Item:
 
 def _known(record: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(name): value for name, value in record.items() if not is_missing(value)}
+
+
+def results_groups(results: Results, groups: Union[Groups, None] = None) -> Union[list[str], None]:
+    """The group of each row of an evaluation: by ``groups``, else by those that it was made with, else by the sessions
+    of its traces; ``None`` where there are none."""
+    if groups is None:
+        groups = results.description.get("groups") or (SESSION if SESSION in results.table.columns else None)
+    return None if groups is None else table_groups(results.table, groups)

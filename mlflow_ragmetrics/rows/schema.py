@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
-from mlflow_ragmetrics.core.json_text import plain, plain_text, plain_texts
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Better, Item, Score
+from mlflow_ragmetrics.core.safe_text import plain, plain_text, plain_texts
+from mlflow_ragmetrics.core.score import Better, Item, Sample, Score
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in
 
 if TYPE_CHECKING:

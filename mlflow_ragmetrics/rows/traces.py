@@ -14,9 +14,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Union
 from urllib.parse import parse_qsl, unquote
 
-from mlflow_ragmetrics.core.json_text import plain
 from mlflow_ragmetrics.core.options import shown
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.safe_text import plain
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.groups import SESSION

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from mlflow_ragmetrics.core.options import kind_of
-from mlflow_ragmetrics.core.sample import Chunk
+from mlflow_ragmetrics.core.score import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.text.terms import words
 

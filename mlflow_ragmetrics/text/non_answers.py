@@ -1,4 +1,4 @@
-"""Courtesies, and non-answers: the phrases that give no answer.
+"""What asserts something and what does not: courtesies, and non-answers, the phrases that give no answer.
 
 A sentence is a non-answer when it consists of these phrases and of words that say nothing on their own ("sorry",
 "the provided documents"). A phrase about silent sources ("the context does not mention", "no information about")
@@ -8,10 +8,13 @@ may be followed by the topic that they are silent about, as long as nothing else
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Literal, Union
 
-from mlflow_ragmetrics.text.words import word_set
+from mlflow_ragmetrics.text.declining import declines, is_error_text
+from mlflow_ragmetrics.text.sentences import has_content, normalize, statements, word_set
 
 _LONGEST_TOPIC = 20
 
@@ -126,6 +129,8 @@ def is_courtesy(sentence: str) -> bool:
 def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:
     """Whether the sentence as a whole gives no answer; ``extra`` are further phrases, in any case.
 
+    The phrases are English and Russian; ``declining`` has rules for eight more languages.
+
     Brackets, quotes and closing punctuation are ignored, as are typographic apostrophes and ``ё``.
     """
     tokens = _tokens(sentence)
@@ -141,8 +146,8 @@ def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:
         elif tokens[place] in _FILLERS:
             place += 1
         else:
-            return False
-    return found
+            return declines(sentence)
+    return found or declines(sentence)
 
 
 def _phrase_at(
@@ -181,3 +186,78 @@ _SILENT_SOURCE_SET = frozenset((source, "not", verb) for source in _SOURCES for 
 _SILENCE_SET = _table(_SILENCES) | _SILENT_SOURCE_SET
 _PHRASE_SET = _table(_PHRASES) | _SILENCE_SET
 _LONGEST_PHRASE = max(map(len, _PHRASE_SET))
+
+
+_BOLD = re.compile(r"\*\*[^*]+\*\*")
+_CLOSING = " \t\"'»”’)]"
+
+
+def asserts(sentence: str) -> bool:
+    """Whether the sentence states something: it is no question, courtesy, heading or non-answer.
+
+    >>> [asserts(each) for each in ("It is red.", "Is it?", "Hello!", "Two ways:", "I don't know.", "Yes.")]
+    [True, False, False, False, False, True]
+    """
+    plain = sentence.strip()
+    if not has_content(plain) or plain.rstrip(_CLOSING).endswith(("?", "？", "؟")):
+        return False
+    if plain.startswith("#") or plain.rstrip("* ").endswith((":", "：")) or _BOLD.fullmatch(plain):
+        return False
+    return not (is_courtesy(plain) or is_non_answer(normalize("NFKC", plain)))
+
+
+Indistinct = Union[Literal["rules", "off"], tuple[str, ...], Callable[[str], bool]]
+"""How indistinct texts are recognised: by the rules, by the rules with further phrases, by a function, or never."""
+
+State = Literal["clear", "indistinct", "missing"]
+
+
+@dataclass(frozen=True)
+class States:
+    """The states of one row's answer and reference."""
+
+    answer: State
+    reference: State
+
+    def details(self, rule: str, counts: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """``counts`` and ``more`` with both states and the rule that was applied."""
+        return {**(counts or {}), **more, "answer_state": self.answer, "reference_state": self.reference, "rule": rule}
+
+
+def is_indistinct(text: str | None, extra: Sequence[str] = ()) -> bool:
+    """Whether ``text`` gives no answer: missing, blank, without a letter or digit, an error text, or only non-answers.
+
+    An error text is that of an API or a program ("Error code: 429 …"). Otherwise every sentence must be a non-answer as
+    a whole, in one of ten languages; a hedge followed by content is distinct. ``extra`` are further phrases that count
+    as non-answers. Source: the "RAG Answer Evaluation Framework" white paper, "confused" answers.
+
+    >>> [is_indistinct(text) for text in ("(I don't know. No idea.)", "I'm not sure. It is Paris.", "no")]
+    [True, False, False]
+    """
+    phrases = tuple(extra)
+    if text is None or is_error_text(text):
+        return True
+    return all(is_non_answer(normalize("NFKC", sentence), phrases) for sentence in statements(text))
+
+
+def gives_no_answer(answer: str | None) -> bool:
+    """Whether ``answer`` is blank, a non-answer or an error text; a missing answer is none of these."""
+    return answer is not None and _indistinct_by_rules(answer)
+
+
+def states_of(answer: str | None, reference: str | None, indistinct: Indistinct = "rules") -> States:
+    """The states of both texts; ``indistinct`` is the metric's option of that name."""
+    return States(_state(answer, indistinct), _state(reference, indistinct))
+
+
+_indistinct_by_rules = lru_cache(maxsize=256)(is_indistinct)  # five metrics look at the same two texts
+
+
+def _state(text: str | None, indistinct: Indistinct) -> State:
+    if text is None:
+        return "missing"
+    if callable(indistinct):
+        found = bool(indistinct(text))
+    else:
+        found = indistinct != "off" and _indistinct_by_rules(text, () if isinstance(indistinct, str) else indistinct)
+    return "indistinct" if found else "clear"

@@ -1,14 +1,75 @@
-"""The sentences of a text, and which of them assert something."""
+"""The sentences of a text, with the function words and abbreviations, English and Russian, that tell where they end."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
-from mlflow_ragmetrics.text.non_answers import is_courtesy, is_non_answer
-from mlflow_ragmetrics.text.terms import has_content, normalize
-from mlflow_ragmetrics.text.words import ABBREVIATIONS, CLOSING_ABBREVIATIONS, NUMBER_ABBREVIATIONS, STOP_WORDS
+_combining = lru_cache(maxsize=4096)(unicodedata.combining)
+
+
+def normalize(form: str, text: str) -> str:
+    """The Unicode normal form (``"NFC"``, ``"NFKC"``) of ``text``, in linear time.
+
+    Runs of more than 30 combining marks, which would cost quadratic time, are broken up as the Stream-Safe Text
+    Format does (Unicode Standard Annex 15).
+    """
+    if text.isascii():
+        return text
+    characters = set(text)
+    if any(map(_combining, characters)):
+        run = f"[{re.escape(''.join(filter(_combining, characters)))}]"
+        text = re.sub(f"({run}{{30}})(?={run})", "\\1\u034f", text)
+    return unicodedata.normalize(form, text)  # type: ignore[arg-type]
+
+
+def has_content(text: str | None) -> bool:
+    """Whether ``text`` holds at least one letter or digit of any script."""
+    return text is not None and any(map(str.isalnum, text))
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a list that is written as one text."""
+    return frozenset(text.split())
+
+
+STOP_WORDS = word_set(
+    """
+    a about above according after again all also although always am an and another any anyone anything are around as at
+    be because been before being below best between both but by can cannot could did do does doing done down due during
+    each either else etc even ever every few for from further get gets given good had has have having he hence her here
+    hers herself him himself his how however i if important in include includes including instead into is it its itself
+    just know let like make makes making many may me might mine more most much must my myself need needs neither never
+    no nor not now of off often on once one only onto or other others our ours ourselves out over own per please rather
+    same several shall she should since so some someone something such take than that the their theirs them themselves
+    then there therefore these they thing things this those though through thus to too under until up upon us use used
+    using usually various very via want was way ways we well were what when where whether which while who whom whose why
+    will with within without would yet you your yours yourself yourselves
+    а без более больше будет будто бы был была были было быть в вам вас весь во вот все всё всего всех вы где да даже
+    для до его ее её если есть еще ещё ею же за здесь и из или им ими их к как какая какой когда которая которого
+    которое которой который которые которых кто ли либо между меня мне может можно мой моя мы на над надо наш не него
+    нее неё нет ни них но ну о об однако он она они оно от очень по под после потому почти при про с сам свой свою
+    себе себя со так такая также такие такой там те тем то тогда того тоже той только том тот тут ты у уже хотя чего
+    чей чем через что чтобы эта эти это этого этой этом этот эту я является являются
+    """
+)
+
+ABBREVIATIONS = word_set(
+    """mr mrs ms dr prof gen col lt sgt capt rev hon sen rep gov pres vs e.g i.e cf ca approx fig figs vol pp ed eds ch
+    mt т е ул им см напр рис стр акад проф д т.е п гл св"""
+)
+
+# They end a sentence only before a function word: "in Washington D.C. The city …", but "Washington D.C. Police".
+CLOSING_ABBREVIATIONS = word_set(
+    """etc inc ltd co corp jr sr u.s u.k u.s.a a.m p.m ph.d b.c a.d d.c al st ft jan feb mar apr jun jul aug sep sept
+    oct nov dec г гг в вв др руб млн млрд тыс т.д т.п н.э км кг"""
+)
+
+# Abbreviations before a number only, words otherwise: "No. 5", but "No. It is."
+NUMBER_ABBREVIATIONS = word_set("no nos art sec")
 
 _MARKER = re.compile(r"[ \t]*((?:#{1,6}|[-*•‣◦–—·|]|\(?(?:\d{1,3}|[A-Za-zа-я])\)|\d{1,3}\.|[a-zа-я]\.)(?=\s))\s*(?=\S)")
 # A run of stops is tried from its first one only: tried from each, a long run would take quadratic time.
@@ -19,8 +80,6 @@ _STOP = re.compile(
 _NEWLINE = re.compile(r"\n(?=[ \t]*(\S?))")
 _WORD_BREAK = re.compile(r"[\s\"'“”«»(\[]")
 _WORD_AFTER = re.compile(r"\s*[\"'“«(\[]*([^\W_]+)")
-_BOLD = re.compile(r"\*\*[^*]+\*\*")
-_CLOSING = " \t\"'»”’)]"
 
 
 class Sentence(NamedTuple):
@@ -106,17 +165,3 @@ def statements(text: str) -> list[str]:
     ['Two ways:', '- Call Dr. Fox.', '- Write to us, or come by.', 'Always.']
     """
     return [" ".join(f"{marker} {text[start:end]}".split()) for start, end, marker in read_sentences(text)]
-
-
-def asserts(sentence: str) -> bool:
-    """Whether the sentence states something: it is no question, courtesy, heading or non-answer.
-
-    >>> [asserts(each) for each in ("It is red.", "Is it?", "Hello!", "Two ways:", "I don't know.", "Yes.")]
-    [True, False, False, False, False, True]
-    """
-    plain = sentence.strip()
-    if not has_content(plain) or plain.rstrip(_CLOSING).endswith(("?", "？", "؟")):
-        return False
-    if plain.startswith("#") or plain.rstrip("* ").endswith((":", "：")) or _BOLD.fullmatch(plain):
-        return False
-    return not (is_courtesy(plain) or is_non_answer(normalize("NFKC", plain)))

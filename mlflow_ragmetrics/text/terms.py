@@ -11,6 +11,8 @@ from itertools import chain, pairwise
 from operator import add
 from typing import NamedTuple, TypeVar
 
+from mlflow_ragmetrics.text.sentences import has_content, normalize
+
 T = TypeVar("T")
 
 _SHORTEST_TERM = 3
@@ -33,28 +35,6 @@ _CLOSING = r"""(?:[\])}"»›”“「」『』】〉》〕）］｝«]|['’‘
 _SENTENCE_END = re.compile(  # begins with one class of characters, which is what a search is fast for
     rf"[.!?．。｡！？](?:(?<=[.!?．])(?=\s|\Z|{_CLOSING})|(?<=[。｡！？])[。｡！？]*){_CLOSING}*"
 )
-
-_combining = lru_cache(maxsize=4096)(unicodedata.combining)
-
-
-def normalize(form: str, text: str) -> str:
-    """The Unicode normal form (``"NFC"``, ``"NFKC"``) of ``text``, in linear time.
-
-    Runs of more than 30 combining marks, which would cost quadratic time, are broken up as the Stream-Safe Text
-    Format does (Unicode Standard Annex 15).
-    """
-    if text.isascii():
-        return text
-    characters = set(text)
-    if any(map(_combining, characters)):
-        run = f"[{re.escape(''.join(filter(_combining, characters)))}]"
-        text = re.sub(f"({run}{{30}})(?={run})", "\\1\u034f", text)
-    return unicodedata.normalize(form, text)  # type: ignore[arg-type]
-
-
-def has_content(text: str | None) -> bool:
-    """Whether ``text`` holds at least one letter or digit of any script."""
-    return text is not None and any(map(str.isalnum, text))
 
 
 def terms(text: str) -> list[str]:

@@ -12,9 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
-from mlflow_ragmetrics.core.json_text import as_json, plain
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import DOUBTS
+from mlflow_ragmetrics.core.safe_text import as_json, plain
+from mlflow_ragmetrics.core.score import DOUBTS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.tracking.writer import reason_of
@@ -83,6 +82,10 @@ class Loggable(Measured, Protocol):
     def incomplete(self) -> Union[str, None]:
         """Why the figures are not those of a whole evaluation."""
 
+    @property
+    def partial(self) -> Union[str, None]:
+        """How many rows failed, if they exceed 5 % of the rows."""
+
 
 def package_version() -> str:
     """The installed version of this package."""
@@ -101,7 +104,9 @@ def cause_figure(cause: str) -> str:
 _LOGGED = {"mean", "ci_low", "ci_high", "n_scored", "pass_rate", "n_groups", "design_effect"}
 _LOGGED |= {"true_mean", "true_low", "true_high", "n_labelled"}
 _LOGGED |= {"n_sessions", *(f"session_{name}" for name in ("pass_rate", "ci_low", "ci_high", "first_failure"))}
-_MARKS = {"n_error", "n_sessions_unmeasured", "n_no_context", *DOUBTS.values(), "n_fewer_judges", "few_groups"}
+_MARKS = {"n_error", "n_sessions_unmeasured", "n_no_context", "n_partial", "n_fewer_judges", "few_groups"}
+_MARKS |= {*DOUBTS.values()}
+_STATES = ("n_scored", "n_skipped", "n_error")
 
 
 def figures_of(report: Measured) -> dict[str, float]:
@@ -115,7 +120,7 @@ def run_metrics_of(report: Measured) -> dict[str, float]:
 
     Of each key ``mean``, ``ci_low``, ``ci_high``, ``n_scored`` and, where there is one, ``pass_rate``; where they say
     that something is missing, the marks ``n_error``, ``n_no_context``, ``n_unclaimed``, ``n_unquoted``,
-    ``n_assumed``, ``n_fewer_judges``, ``few_groups``, ``n_measured`` and a composite's ``coverage``;
+    ``n_assumed``, ``n_fewer_judges``, ``few_groups``, ``n_measured`` and a composite's ``n_partial`` and ``coverage``;
     ``<composite>_1to5/mean``; what groups, sessions and labels add; the figures of retrieval under their own names,
     ``diagnosis/*`` and ``usage/*``. The rest is in the artifact ``rag_figures.json``.
     """
@@ -130,7 +135,7 @@ def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
     if key.endswith("_1to5") and f"{key}/n_scored" not in figures:
         return f"{key.removesuffix('_1to5')}/coverage" in figures
     if figure == "n_measured":
-        return value < figures[f"{key}/n_scored"]
+        return value < sum(figures.get(f"{key}/{name}", 0.0) for name in _STATES)
     return figure in _LOGGED or (figure in _MARKS and value != 0) or (figure == "coverage" and value < 1)
 
 

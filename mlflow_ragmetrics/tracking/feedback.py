@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mlflow_ragmetrics.core.document import escaped
-from mlflow_ragmetrics.core.json_text import as_json, plain_text
 from mlflow_ragmetrics.core.marked import rationale
+from mlflow_ragmetrics.core.safe_text import as_json, plain_text
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
@@ -24,28 +24,33 @@ _ABSENT = "RESOURCE_DOES_NOT_EXIST"
 _MLFLOWS = ("correctness", "context_sufficiency")  # names of MLflow's judges, which it shows as yes and no
 
 
-def feedback_of(key: str, score: Score, run_id: str | None = None, *, name: str | None = None) -> Feedback:
+def feedback_of(
+    key: str, score: Score, run_id: str | None = None, *, name: str | None = None, required: bool = False
+) -> Feedback:
     """``score`` as feedback of ``run_id``: the raw value, the reason as Markdown, and claims as JSON in the metadata.
 
-    Its name is ``name``, else ``key``, which the metadata have as well. A skipped score has the value ``None`` and the
-    rationale ``"skipped: …"``; one in error has the error. The value is never NaN: one NaN makes all traces of an
-    experiment unreadable. Where MLflow takes no feedback without a value, a skipped score has the error ``SKIPPED``.
+    Its name is ``name``, else ``key``, which the metadata have as well. A score that was not measured has the value
+    ``None`` and the rationale ``"not measured: …"``, with the cause and the value that a rule gave, since MLflow takes
+    the mean of all values. With ``required``, and if MLflow takes no feedback without a value, it has the error
+    ``NOT_MEASURED`` too. A score in error has the error. The value is never NaN: one NaN makes all traces of an
+    experiment unreadable.
     """
     from mlflow.entities import AssessmentError, AssessmentSource, Feedback
 
-    reason = plain_text(score.reason)
-    error = None
-    if score.status == "skipped" and not _takes_no_value():
-        error = AssessmentError(error_code="SKIPPED", error_message=reason)
+    why, error = rationale(score), None
     if score.status == "error":
-        code, _, message = plain_text(score.error or f"Error: {reason}").partition(": ")
+        code, _, message = plain_text(score.error or f"Error: {score.reason}").partition(": ")
         error = AssessmentError(error_code=code, error_message=message or code)
-    why = rationale(score)
+    elif not score.measured:
+        cause = plain_text(f"not measured: {score.cause}")
+        why = cause if cause.endswith(score.reason) else f"{escaped(cause)}. {why}"
+        if required or not _takes_no_value():
+            error = AssessmentError(error_code="NOT_MEASURED", error_message=cause)
     return Feedback(
         name=name or key,
-        value=None if score.value is None else round(score.value, 12),  # 0.08571, not 0.08571000000000001
+        value=None if score.measurement is None else round(score.measurement, 12),  # 0.08571, not 0.08571000000000001
         error=error,
-        rationale=(f"skipped: {why}" if score.status == "skipped" else why) or None,
+        rationale=why or None,
         source=AssessmentSource(
             source_type="CODE" if score.judge in (None, LexicalJudge.name) else "LLM_JUDGE",
             source_id=score.judge or key,

@@ -25,17 +25,16 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
 
-from mlflow_ragmetrics.core.json_text import as_json
+from mlflow_ragmetrics.core.safe_text import as_json, for_log
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.secrets import for_log
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.forks import after_fork
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
 from mlflow_ragmetrics.tracking.outbox import Home, Lines, Outbox, Waiting
-from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
+from mlflow_ragmetrics.tracking.run import COMPLETE, after_fork, status_of
 from mlflow_ragmetrics.tracking.tables import table_rows
 from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, WRITER_TAG, RunWriter, explained, this_process
 
@@ -106,31 +105,36 @@ class LiveFigures:
         """Take rows that another process has written into the run's table."""
         self.step += len(table.rows)
         for row in table.rows:
-            for column, value in zip(table.columns, row, strict=True):
-                if isinstance(value, float):
+            own = dict(zip(table.columns, row, strict=True))
+            for column, value in own.items():
+                if isinstance(value, float) and own.get(f"{column}_measured") is not False:
                     self._add(column, value)
                 elif column == DIAGNOSIS and value:
                     self._marks[cause_figure(value)] += 1
                 elif column.endswith("_status") and value in ("error", "skipped"):
                     self._marks[f"{column.removesuffix('_status')}/n_{value}"] += 1
 
-    def add(self, scores: Mapping[str, Score], time_ms: int, cause: str | None = None) -> list[Metric]:
+    def add(
+        self, scores: Mapping[str, Score], time_ms: int, cause: str | None = None, is_non_answer: bool = False
+    ) -> list[Metric]:
         """The metrics of the next answer: ``<key>``, ``<key>/mean`` so far and ``<key>/rolling_mean`` (last 50).
 
         ``<key>/n_error``, ``/n_skipped``, ``/n_no_context`` and the like (``Score.marks``) count the answers so far
-        that the mean leaves out or that were not measured; ``diagnosis/n_<cause>`` those whose part ``cause`` failed.
+        that the mean leaves out or that were not measured; ``n_non_answers`` counts the answers that give none;
+        ``diagnosis/n_<cause>`` those whose part ``cause`` failed.
         """
         from mlflow.entities import Metric
 
         found: dict[str, float] = {}
         self._marks.update([] if cause is None else [cause_figure(cause)])
+        self._marks["n_non_answers"] += is_non_answer
         for key, score in scores.items():
             self._marks.update(f"{key}/{mark}" for mark in score.marks)
-            if score.value is not None:
-                self._add(key, score.value)
+            if score.measurement is not None:
+                self._add(key, score.measurement)
                 total, count = self._sums[key]
                 mean = fmean(self._windows[key])
-                found |= {key: score.value, f"{key}/mean": total / count, f"{key}/rolling_mean": mean}
+                found |= {key: score.measurement, f"{key}/mean": total / count, f"{key}/rolling_mean": mean}
         found |= {name: float(count) for name, count in self._marks.items() if count}
         self.step += 1
         return [Metric(name, value, time_ms, self.step - 1) for name, value in found.items()]
@@ -290,7 +294,7 @@ class LiveRun:
         figures = LiveFigures(self._outbox.run(self._number, "figures"))
         points: list[Metric] = []
         for (each, row), cause in zip(found, causes, strict=True):
-            points += figures.add(row.scores, each.content["time_ms"], cause)
+            points += figures.add(row.scores, each.content["time_ms"], cause, gives_no_answer(row.sample.answer))
         writer.metrics(points)
         named = zip((ROWS, CLAIMS), frames, strict=True)
         lines = [Lines(name, list(frame.columns), table_rows(frame)) for name, frame in named]

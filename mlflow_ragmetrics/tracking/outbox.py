@@ -25,9 +25,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mlflow_ragmetrics.core.json_text import as_json
-from mlflow_ragmetrics.forks import after_fork
-from mlflow_ragmetrics.tracking.run import is_alive
+from mlflow_ragmetrics.core.safe_text import as_json
+from mlflow_ragmetrics.tracking.run import after_fork, is_alive
 from mlflow_ragmetrics.tracking.writer import this_process
 
 _BUSY_SECONDS = 10.0

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from mlflow_ragmetrics.core.json_text import as_json
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.tracking.describe import (
     Loggable,
     dataset_input,
@@ -76,7 +75,7 @@ def log_report(
     Logging again, also after a failure, replaces tables and traces and sets the metrics anew. Where something cannot be
     written, a run made here ends FAILED, the tag ``ragmetrics.status`` says why, and a ``RagMetricsError`` is raised.
     A report that is not complete (``report.incomplete``) is written whole, but the tag is not ``complete``, and a run
-    made here ends FAILED.
+    made here ends FAILED. If more than 5 % of the rows failed, the tag is ``partial: …`` and the run ends FINISHED.
     """
     import mlflow
     from mlflow.entities import LoggedModelInput
@@ -104,7 +103,7 @@ def log_report(
             log_traces(report.rows, target, model, report.diagnoses)
         is_ours = _OWN_NOTE in writer.present_tags().get(_NOTE_TAG, _OWN_NOTE)
         said = {_NOTE_TAG: redact(note)} if note and is_ours else {}
-        writer.tags({**said, **(tags or {}), STATUS_TAG: status_of(report.incomplete)})
+        writer.tags({**said, **(tags or {}), STATUS_TAG: status_of(report.incomplete, report.partial)})
     return target
 
 

@@ -6,22 +6,22 @@ A run whose process was killed stays half written: it is found, told from those 
 from __future__ import annotations
 
 import gc
+import inspect
 import logging
 import os
 import platform
 import threading
 import time
+import weakref
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from traceback import clear_frames
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-from mlflow_ragmetrics.core.json_text import plain_text
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import plain_text, redact
 from mlflow_ragmetrics.errors import RagMetricsError
-from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.tracking.traces import RUN_TYPE, remove_traces
 from mlflow_ragmetrics.tracking.writer import (
     LONGEST_TAG,
@@ -38,15 +38,42 @@ from mlflow_ragmetrics.tracking.writer import (
 if TYPE_CHECKING:
     from mlflow.entities import Run, RunInfo
 
+
+Action = TypeVar("Action", bound=Callable[[], object])
+_ACTIONS: list[Callable[[], Callable[[], object] | None]] = []
+
+
+def after_fork(action: Action) -> Action:
+    """Call ``action`` in each process forked from this one; a method, as long as its object lives."""
+    _ACTIONS[:] = [find for find in _ACTIONS if find() is not None]
+    _ACTIONS.append(weakref.WeakMethod(action) if inspect.ismethod(action) else lambda: action)
+    return action
+
+
+def _begin_child() -> None:
+    for action in [find() for find in _ACTIONS]:
+        if action is not None:
+            action()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_child)
+
 _logger = logging.getLogger(__name__)
 
 COMPLETE = "complete"
+PARTIAL = "partial"
 WRITING = "writing"
 
 
-def status_of(incomplete: str | None) -> str:
-    """The value of the tag ``ragmetrics.status`` for a report that is written whole; ``incomplete`` is the report's."""
-    return COMPLETE if incomplete is None else redact(plain_text(f"incomplete: {incomplete}"))[:LONGEST_TAG]
+def status_of(incomplete: str | None, partial: str | None = None) -> str:
+    """The tag ``ragmetrics.status`` of a report that is written whole: ``complete``, ``partial: …``, ``incomplete: …``.
+
+    ``incomplete`` and ``partial`` are the report's.
+    """
+    if incomplete is not None:
+        return redact(plain_text(f"incomplete: {incomplete}"))[:LONGEST_TAG]
+    return COMPLETE if partial is None else f"{PARTIAL}: {partial}"
 
 
 def run_link(info: RunInfo) -> dict[str, str]:
@@ -85,7 +112,7 @@ def target_run(run_id: str | None, run_name: str | None) -> Iterator[str]:
     """Yield the id of the run to write into.
 
     A run made here ends with the block: FINISHED, or FAILED when the block raises or leaves it with a status other than
-    ``complete``; the status of the user's own run is the user's. In either kind of run the tag
+    ``complete`` or ``partial``; the status of the user's own run is the user's. In either kind of run the tag
     ``ragmetrics.status`` then says what went wrong, without secrets, and the error goes on as a ``RagMetricsError``
     of one sentence (an interruption as it is). A named run that an earlier attempt left unfinished is finished.
     """
@@ -97,7 +124,7 @@ def target_run(run_id: str | None, run_name: str | None) -> Iterator[str]:
             yield str(active.info.run_id)
     elif run_id is not None:
         with _failure_noted(run_id):
-            is_unfinished = mlflow.get_run(run_id).data.tags.get(STATUS_TAG, COMPLETE) != COMPLETE
+            is_unfinished = not _is_finished(run_id)
             yield run_id
             if is_unfinished:
                 mlflow.MlflowClient().set_terminated(run_id, _ending(run_id))
@@ -153,10 +180,13 @@ def _said_where_impossible() -> Iterator[None]:
 
 
 def _ending(run_id: str) -> str:
+    return "FINISHED" if _is_finished(run_id) else "FAILED"
+
+
+def _is_finished(run_id: str) -> bool:
     import mlflow
 
-    status = mlflow.get_run(run_id).data.tags.get(STATUS_TAG, COMPLETE)
-    return "FINISHED" if status == COMPLETE else "FAILED"
+    return str(mlflow.get_run(run_id).data.tags.get(STATUS_TAG, COMPLETE)).startswith((COMPLETE, PARTIAL))
 
 
 @contextmanager

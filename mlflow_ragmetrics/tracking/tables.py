@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlflow_ragmetrics.core.json_text import as_json
+from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.tracking.writer import Content, RunWriter
 
 if TYPE_CHECKING:

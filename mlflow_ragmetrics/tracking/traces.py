@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
 
-from mlflow_ragmetrics.core.json_text import as_json, plain, plain_text
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.groups import SESSION

@@ -18,8 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
-from mlflow_ragmetrics.core.json_text import as_json, plain_text
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import as_json, plain_text, redact
 from mlflow_ragmetrics.errors import RagMetricsError
 
 if TYPE_CHECKING:

@@ -137,7 +137,7 @@ def test_never_nan_and_a_skipped_score_says_why(suite: rm.Suite) -> None:
     result = evaluate(data, [rm.scorer(suite)])
     skipped = assessments(result)["rouge1_f1"][:2]
     assert [feedback.value for feedback in skipped] == [None, None]
-    assert all(feedback.rationale.startswith("skipped: rouge needs the field") for feedback in skipped)
+    assert all(feedback.rationale.startswith("not measured: no reference. rouge needs") for feedback in skipped)
     assert result.metrics["rouge1_f1/mean"] == pytest.approx(1 / 3)
     assert len(mlflow.search_traces(run_id=result.run_id)) == 3
 
@@ -271,8 +271,8 @@ def test_unknown_contexts_are_not_scored_and_that_is_said(caplog: pytest.LogCapt
     assert len(said) == 1
     assert "'contexts'" in said[0]
     nothing = made(inputs={"question": "What?", "contexts": []}, outputs="It is red.")
-    assert nothing.value == 1.0
-    assert "No context to verify" in nothing.rationale
+    assert nothing.value is None
+    assert nothing.rationale.startswith("not measured: no contexts (by rule 1). No context to verify")
 
 
 def test_columns_name_entries_of_inputs_outputs_and_expectations(judge: WordJudge) -> None:
@@ -378,7 +378,7 @@ def test_sessions_without_a_failing_turn(judge: WordJudge) -> None:
     assert {name: each.feedback.value for name, each in found.items()} == {"good": 1.0, "bad": 0.0, "unknown": None}
     assert found["bad"].rationale.startswith("Turn 2 of 2 fails first: The contexts support 0 of 1 claim")
     assert "not in the passages" in found["bad"].rationale
-    assert found["unknown"].rationale.startswith("skipped: Not known: 1 of 2 turns not measured")
+    assert found["unknown"].rationale.startswith("not measured: Not known: 1 of 2 turns not measured")
     rag.log(result)
     logged = mlflow.get_run(result.run_id).data.metrics
     assert logged["faithfulness/session_pass_rate"] == 0.5

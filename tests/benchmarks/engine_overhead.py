@@ -16,7 +16,7 @@ from typing import Any
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Finding, Question, Rating, Related, RelatedChunks, Verify
-from mlflow_ragmetrics.judges.chat.judge import group_calls
+from mlflow_ragmetrics.judges.chat.tasks import group_calls
 from mlflow_ragmetrics.rows.record import to_sample
 
 FULL_SET = ["faithfulness", "chunk_precision", "fact_recall", "fact_recall(target='reference')"]

@@ -7,7 +7,7 @@ answer of 4 sentences, a reference of 3, 5 chunks of about 90 words; the model m
 from __future__ import annotations
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.judges.chat.limits import tokens_in
+from mlflow_ragmetrics.judges.chat.reply import tokens_in
 from tests.judges.fake_models import dutiful
 from tests.judges.rows import FULL_SET, ROW
 

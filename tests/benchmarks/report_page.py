@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.sample import Chunk, Sample
-from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.core.score import Chunk, Evidence, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.page import write_page
 

@@ -7,8 +7,7 @@ from sklearn.metrics import cohen_kappa_score, f1_score, roc_auc_score
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.calibration.calibrate_scores import _reliability_bins
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.report import Report

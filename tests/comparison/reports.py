@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.score import Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.report import Report
 

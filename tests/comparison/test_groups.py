@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.report import Report

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.sample import Chunk, Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Chunk, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.report import Report
 

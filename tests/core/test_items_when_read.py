@@ -6,8 +6,7 @@ import copy
 import pickle
 from dataclasses import asdict, replace
 
-from mlflow_ragmetrics.core.sample import Chunk
-from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.core.score import Chunk, Evidence, Item, Score
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.text.messages import render, say
 

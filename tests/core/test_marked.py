@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from mlflow_ragmetrics.core.marked import claims_of, nearest_sentence
-from mlflow_ragmetrics.core.sample import Chunk
-from mlflow_ragmetrics.core.score import Item, Score
+from mlflow_ragmetrics.core.score import Chunk, Item, Score
 
 CHUNKS = [
     Chunk("Bees make honey. Honey keeps for years in closed jars.", "bees"),

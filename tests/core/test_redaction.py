@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
 
 _TAIL = "a1B2c3D4e5F6g7H8i9J0"
 SHAPES = [

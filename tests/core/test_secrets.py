@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
 
 
 @pytest.mark.parametrize(

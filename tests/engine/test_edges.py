@@ -12,7 +12,7 @@ import pytest
 from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue
 from mlflow_ragmetrics.cache import SQLiteStore
 from mlflow_ragmetrics.core.question import Question
-from mlflow_ragmetrics.engine.questions import JudgeSession, answer_call
+from mlflow_ragmetrics.engine.engine import JudgeSession, answer_call
 from mlflow_ragmetrics.engine.threads import Slots, ThreadTimeoutError, pause, run_in_thread
 from mlflow_ragmetrics.errors import JudgeError
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.metric import Metric, metric
 from mlflow_ragmetrics.core.question import Claims, Grade, Question, Rating, Steps, ask
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import ScoringRules
 from mlflow_ragmetrics.engine.threads import Slots

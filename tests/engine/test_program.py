@@ -6,7 +6,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Grade, Outcome, Question, Rating
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import JudgeError, MissingFieldError
 
 RECORD = {"answer": "the red house", "reference": ["a blue boat", "the red house", "the house"]}

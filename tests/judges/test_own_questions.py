@@ -16,10 +16,17 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Grade, Outcome, Question, Steps, ask
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.judges.chat.judge import group_calls
-from mlflow_ragmetrics.judges.chat.message import Block, Instruction, Part, Result
 from mlflow_ragmetrics.judges.chat.reply import Problem
-from mlflow_ragmetrics.judges.chat.tasks import Task, register_task, request_of
+from mlflow_ragmetrics.judges.chat.tasks import (
+    Block,
+    Instruction,
+    Part,
+    Result,
+    Task,
+    group_calls,
+    register_task,
+    request_of,
+)
 from mlflow_ragmetrics.text.messages import say
 from tests.judges.fake_models import FakeChatModel, dutiful, scripted
 

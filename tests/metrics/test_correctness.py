@@ -37,8 +37,8 @@ def test_grades_that_are_errors(given: object) -> None:
     ("answer", "reference", "value", "rule"),
     [
         (VAGUE, CLEAR, 0.0, "indistinct_answer"),
-        (VAGUE, "N/A", 1.0, "both_indistinct"),
-        ("", "", 1.0, "both_indistinct"),
+        (VAGUE, "N/A", 1.0, "both_decline"),
+        ("", "", 1.0, "both_decline"),
     ],
 )
 def test_indistinct_answers_cost_no_call(answer: str, reference: str, value: float, rule: str) -> None:

@@ -41,7 +41,9 @@ def test_whose_facts_are_checked(answer: str, reference: str | None, target: str
     assert judge.texts == [checked]
     assert score.value == pytest.approx(1 / 3)
     assert score.details["target"] == target
-    assert score.details["rule"] == ("on_answer" if checked == CLEAR else "on_reference")
+    own = answer if target == "answer" else reference
+    assert score.measured is (checked == own)
+    assert ("took its place" in score.cause) is (checked != own)
 
 
 @pytest.mark.parametrize("target", ["answer", "reference"])

@@ -10,8 +10,7 @@ from mlflow.models import EvaluationResult, MetricThreshold
 from mlflow.models.evaluation.validation import ModelValidationFailedException
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report.gates import Check, check_figures, to_json

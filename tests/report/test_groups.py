@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report.report import Report
@@ -196,4 +195,4 @@ def test_a_slice_says_how_many_of_its_rows_were_measured() -> None:
         {"answer": "It is red.", "contexts": ["It is red."] if n % 2 else [], "topic": "ab"[n % 2]} for n in range(24)
     ]
     marks = rm.Suite(["faithfulness"]).evaluate(rows, progress=False).by("topic")["mark"].tolist()
-    assert marks == ["0 measured", ""]
+    assert marks == ["few rows, 0 measured", ""]

@@ -4,8 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.gates import Check
 from mlflow_ragmetrics.report.junit import Case, row_cases, to_junit
@@ -14,7 +13,7 @@ SCORES = {
     "good": Score(0.9, threshold=0.5, reason="well said"),
     "low": Score(0.4, threshold=0.5, reason="ill said"),
     "failed": Score(error="JudgeError: off\x00"),
-    "by rule": Score(1.0, details={"unmeasured": "no_context"}, reason="nothing retrieved"),
+    "by rule": Score(1.0, details={"unmeasured": "no contexts"}, reason="nothing retrieved"),
 }
 ROWS = [Row(Sample(id=name), {"faithfulness": score}) for name, score in SCORES.items()]
 
@@ -32,7 +31,7 @@ def test_rows_fail_for_their_part_in_a_gate_that_failed() -> None:
         "good": None,
         "low": "faithfulness is 0.4000, below the gate's 0.8: ill said",
         "failed": "faithfulness was not measured: JudgeError: off\x00",
-        "by rule": "faithfulness was not measured: nothing retrieved",
+        "by rule": "faithfulness was not measured: no contexts (by rule 1)",
     }
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.sample import Chunk, Sample
-from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.core.score import Chunk, Evidence, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report import page as report_page
 

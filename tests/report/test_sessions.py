@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.core.sample import Message, Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Message, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report.report import Report

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.core.sample import Chunk, Message, Sample
+from mlflow_ragmetrics.core.score import Chunk, Message, Sample
 from mlflow_ragmetrics.rows import digest
 
 SAMPLE = Sample(id="1", answer="a", contexts=(Chunk("c", "1", {"k": [1]}),), metadata={"m": {"n": [1, 2]}})

@@ -5,8 +5,7 @@ import pytest
 from mlflow.entities import AssessmentSource
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.report.report import Report

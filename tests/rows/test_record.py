@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.core.sample import Message, Sample
+from mlflow_ragmetrics.core.score import Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, RECORD_FIELDS
-from mlflow_ragmetrics.rows.fields import FIELD_OF
-from mlflow_ragmetrics.rows.record import content_id, to_sample, with_ids
+from mlflow_ragmetrics.rows.groups import with_ids
+from mlflow_ragmetrics.rows.record import FIELD_OF, content_id, to_sample
 
 TEXT_FIELDS = ("question", "answer", "reference")
 
@@ -266,6 +266,7 @@ values = st.recursive(
 
 @settings(max_examples=300)
 @given(st.dictionaries(keys | st.text() | st.integers(), values, max_size=8))
+@example({"question": {"content": pd.NA}})
 def test_any_mapping_is_a_sample(record: dict[Any, Any]) -> None:
     sample = to_sample(record)
     assert sample.id

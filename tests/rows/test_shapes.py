@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.sample import Message, Sample
+from mlflow_ragmetrics.core.score import Message, Sample
 from mlflow_ragmetrics.rows import join, read_samples
 from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.messages import messages_of, turns_before

@@ -11,7 +11,7 @@ from mlflow.entities import SpanType
 from mlflow.tracing.client import TracingClient
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.traces import record_of_trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.unused import likely_contexts
+from mlflow_ragmetrics.selection import likely_contexts
 
 QUESTION = {"question": "How high is it?", "answer": "330 m."}
 

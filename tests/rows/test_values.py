@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.core.sample import Chunk
+from mlflow_ragmetrics.core.score import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
 from mlflow_ragmetrics.rows.values import chunks_of, document_ids_of, elements_of, is_missing, text_of, texts_of
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.metrics.answer_states import is_indistinct
-from mlflow_ragmetrics.text.terms import has_content
+from mlflow_ragmetrics.text.non_answers import is_indistinct
+from mlflow_ragmetrics.text.sentences import has_content
 
 NON_ANSWERS = """
 I don't know.|I don’t know|dont know|I do not know|I don't really know.|I don't know, I'm not sure.|No idea

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.text.sentences import asserts, sentences, statements
+from mlflow_ragmetrics.text.non_answers import asserts
+from mlflow_ragmetrics.text.sentences import sentences, statements
 
 
 @pytest.mark.parametrize(

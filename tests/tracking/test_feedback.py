@@ -7,8 +7,7 @@ import math
 
 import mlflow
 
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Evidence, Item, Score
+from mlflow_ragmetrics.core.score import Evidence, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.tracking.feedback import assessments_of, feedback_of, remove_assessment, write_assessment
 
@@ -26,8 +25,8 @@ def test_a_score_with_claims() -> None:
 
 def test_nan_is_no_value_but_a_skipped_score() -> None:
     feedback = feedback_of("m", Score(math.nan, reason="nothing to score"))
-    assert (feedback.value, feedback.rationale) == (None, "skipped: nothing to score")
-    assert feedback.error is None or feedback.error.error_code == "SKIPPED"
+    assert (feedback.value, feedback.rationale) == (None, "not measured: nothing to score")
+    assert feedback.error is None or feedback.error.error_code == "NOT_MEASURED"
 
 
 def test_an_error_has_its_class_as_code() -> None:

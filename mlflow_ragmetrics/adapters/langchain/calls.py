@@ -18,8 +18,8 @@ from langchain_core.runnables import Runnable, RunnableLambda
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import Reading
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, result_of, run_in_thread, start_thread
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES

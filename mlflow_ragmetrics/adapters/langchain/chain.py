@@ -29,10 +29,8 @@ from mlflow_ragmetrics.adapters.langchain.calls import (
 )
 from mlflow_ragmetrics.adapters.langchain.sample import Reading
 from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.engine.questions import Expenses, charged_to
+from mlflow_ragmetrics.core.score import Sample, Score
+from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingFieldError
 from mlflow_ragmetrics.report.progress import Progress, progress_of

@@ -18,12 +18,11 @@ from mlflow_ragmetrics.adapters.langchain.recorder import Capture, Exchange, Rec
 from mlflow_ragmetrics.adapters.langchain.sample import Known, Reading
 from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue, Counts, Scorer, Taker
 from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.forks import after_fork
 from mlflow_ragmetrics.report.tables import row_without_texts
 from mlflow_ragmetrics.suite import Suite, SuiteLike
+from mlflow_ragmetrics.tracking.run import after_fork
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.adapters.langchain.sink import MLflowSink

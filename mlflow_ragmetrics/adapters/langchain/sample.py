@@ -9,7 +9,7 @@ from typing import Any, Union
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.seen import Found, found_in, replies_of
-from mlflow_ragmetrics.core.sample import Chunk, Message, Sample
+from mlflow_ragmetrics.core.score import Chunk, Message, Sample
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.messages import (
     answer_in,

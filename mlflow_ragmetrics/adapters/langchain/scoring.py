@@ -16,9 +16,8 @@ from typing import Any, Generic, TypeVar
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
 from mlflow_ragmetrics.core.options import kind_of
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.secrets import for_log, redact
+from mlflow_ragmetrics.core.safe_text import for_log, redact
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
 from mlflow_ragmetrics.suite import Suite

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
-from mlflow_ragmetrics.core.sample import Chunk
+from mlflow_ragmetrics.core.score import Chunk
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.messages import directs_agents, joined_parts, tool_chunks
 from mlflow_ragmetrics.rows.values import are_texts, chunks_of, distinct

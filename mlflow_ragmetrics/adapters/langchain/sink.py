@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.scoring import Counts
-from mlflow_ragmetrics.core.secrets import for_log
+from mlflow_ragmetrics.core.safe_text import for_log
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.diagnosis import diagnoses_of, diagnosis_columns
 from mlflow_ragmetrics.report.marks import Failures

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Unpack
 
 from mlflow_ragmetrics.adapters.spark.recipe import Recipe
-from mlflow_ragmetrics.core.json_text import as_json
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import as_json, redact
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.diagnosis import cause_figures, causes_line, count_causes
@@ -65,6 +63,11 @@ class Summary:
     def incomplete(self) -> str | None:
         """Why the figures are not those of a whole evaluation."""
         return self.totals.failures.silence
+
+    @property
+    def partial(self) -> str | None:
+        """How many rows failed, if they exceed 5 % of the rows; else ``None``."""
+        return self.totals.partial
 
     @property
     def banner(self) -> list[str]:
@@ -175,6 +178,6 @@ def log_spark(
         texts={FIGURES: as_json(figures_of(summary), indent=2), SUITE: redact(as_json(about, indent=2))},
         metrics=run_metrics_of(summary),
         params=params,
-        status=status_of(summary.incomplete),
+        status=status_of(summary.incomplete, summary.partial),
     )
     return log_findings(findings, run_id, run_name)

@@ -13,13 +13,12 @@ import pyarrow as pa
 from typing_extensions import Unpack
 
 from mlflow_ragmetrics.adapters.spark.recipe import Recipe, is_remote, suite_of
-from mlflow_ragmetrics.core.sample import FIELDS, Sample
+from mlflow_ragmetrics.core.score import FIELDS, Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.arrow import ScoreColumns
 from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.fields import FIELD_OF, MLFLOW_COLUMNS, RECORD_NAMES
-from mlflow_ragmetrics.rows.record import check_columns, to_sample
+from mlflow_ragmetrics.rows.record import FIELD_OF, MLFLOW_COLUMNS, RECORD_NAMES, check_columns, to_sample
 from mlflow_ragmetrics.selection import check_presence
 from mlflow_ragmetrics.suite import Suite, SuiteLike, SuiteOverrides
 from mlflow_ragmetrics.text.messages import render

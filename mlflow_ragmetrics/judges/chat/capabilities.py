@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -21,12 +21,18 @@ from langchain_core.rate_limiters import BaseRateLimiter
 from langchain_core.runnables import RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.retry import RunnableRetry
+from pydantic_core import to_json
 
-from mlflow_ragmetrics.judges.chat.failures import status_of
-from mlflow_ragmetrics.judges.chat.message import ChatMessage
+from mlflow_ragmetrics.judges.chat.retry import status_of
+
+ChatMessage = tuple[str, str]
+"""A role (``"system"``, ``"human"``, ``"ai"``) and a text: a message as LangChain takes it."""
 
 _COUNTS_ATTEMPTS = ("ChatGoogleGenerativeAI", "ChatVertexAI", "ChatMistralAI")
 OLLAMA_NAMES = {"max_tokens": "num_predict", "temperature": "temperature", "seed": "seed"}
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
+_USUAL_MOST_TOKENS = 1000
+_SMALLEST_WINDOW = 4096
 _CANNOT = (TypeError, NotImplementedError, ValueError)
 
 
@@ -42,11 +48,6 @@ def bare_model(model: Any) -> tuple[Any, dict[str, Any]]:
 def rate_limiter_of(model: Any) -> BaseRateLimiter | None:
     """The limiter that a chat model waits for inside its calls, where waiting would pass for a slow reply."""
     return model.rate_limiter if isinstance(model, BaseChatModel) else None
-
-
-def is_ollama(model: Any) -> bool:
-    """Whether a model takes the options of a call as its own fields, and the size of its window among them."""
-    return isinstance(model, BaseChatModel) and {"num_ctx", "num_predict"} <= type(model).model_fields.keys()
 
 
 def without(model: Any, field: str) -> Any:
@@ -186,9 +187,61 @@ class Manner:
             return clean
         return [(clean[1][0], f"{clean[0][1]}\n\n{clean[1][1]}"), *clean[2:]]
 
-    def arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call, without a temperature that the model refuses."""
-        return {name: value for name, value in arguments.items() if self.temperature or name != "temperature"}
+
+class JudgeModel:
+    """A chat model and the arguments of its calls: how long its prompts and replies may be, and how a call is made.
+
+    ``longest_reply`` is the limit on tokens that calls have, ``None`` where they have none.
+    """
+
+    def __init__(self, model: Any, arguments: Mapping[str, Any]) -> None:
+        self._model = model
+        self._is_ollama = (
+            isinstance(model, BaseChatModel) and {"num_ctx", "num_predict"} <= type(model).model_fields.keys()
+        )
+        self._made: dict[tuple[object, ...], Any] = {}
+        self._window = _SMALLEST_WINDOW
+        self.longest_reply = _limit_in(arguments) or _limit_in({name: getattr(model, name, None) for name in _LIMITS})
+
+    @cached_property
+    def window(self) -> int | None:
+        """The tokens of the longest prompt that the model takes, where it says so."""
+        window = getattr(self._model, "num_ctx", None)
+        window = window or (getattr(self._model, "profile", None) or {}).get("max_input_tokens")
+        return window if isinstance(window, int) and window > 0 else None
+
+    def most_tokens(self, arguments: Mapping[str, Any]) -> int:
+        """The tokens that the reply to a call with these arguments has at most, or usually where nothing limits it."""
+        return _limit_in(arguments) or self.longest_reply or _USUAL_MOST_TOKENS
+
+    def for_call(
+        self, manner: Manner, messages: Sequence[ChatMessage], schema: Mapping[str, Any], arguments: Mapping[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """The model that is asked in this manner, and the arguments that it is called with.
+
+        Ollama's takes its options as fields. Left to itself it cuts long prompts short in silence: the context window
+        grows by doubling, and never shrinks, as the model is loaded anew whenever it changes.
+        """
+        sent = {name: value for name, value in arguments.items() if manner.temperature or name != "temperature"}
+        settings: dict[str, Any] = {}
+        if self._is_ollama:
+            settings = {field: sent.pop(name) for name, field in OLLAMA_NAMES.items() if name in sent}
+            if self._model.num_ctx is None:
+                wanted = sum(len(text.encode()) for _, text in messages) // 3 + self.most_tokens(arguments)
+                while self._window < wanted:
+                    self._window *= 2
+                settings["num_ctx"] = self._window
+        key = (to_json(schema) if manner.structured else b"", manner, *settings.items())
+        if key not in self._made:
+            model = self._model if manner.temperature else without(self._model, "temperature")
+            model = model.model_copy(update=settings) if settings else model
+            self._made[key] = (with_structure(model, schema) or model) if manner.structured else model
+        return self._made[key], sent
+
+
+def _limit_in(settings: Mapping[str, Any]) -> int | None:
+    given = [settings.get(name) for name in _LIMITS]
+    return next((limit for limit in given if isinstance(limit, int) and limit > 0), None)
 
 
 _LANGCHAIN_TRACER = "mlflow.langchain.langchain_tracer"

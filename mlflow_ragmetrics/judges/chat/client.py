@@ -1,4 +1,4 @@
-"""What stands between a judge and its model: limits, attempts, budget, and the request itself."""
+"""What stands between a judge and its model: the budget, what was spent, and the request itself."""
 
 from __future__ import annotations
 
@@ -8,41 +8,182 @@ import threading
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import copy_context
-from functools import cached_property, partial
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from langchain_core.rate_limiters import InMemoryRateLimiter
 from pydantic_core import to_json
 
+from mlflow_ragmetrics.engine.program import ChargesCaller, charge
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
-from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
+from mlflow_ragmetrics.errors import BudgetExceededError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.capabilities import (
-    OLLAMA_NAMES,
+    ChatMessage,
     FurtherRequests,
+    JudgeModel,
     Manner,
-    is_ollama,
     rate_limiter_of,
     untraced_context,
-    with_structure,
     without,
 )
-from mlflow_ragmetrics.judges.chat.failures import failure_of, may_be_charged
-from mlflow_ragmetrics.judges.chat.limits import Budget, Request, TokenLimiter, Usage, tokens_in
-from mlflow_ragmetrics.judges.chat.message import ChatMessage
-from mlflow_ragmetrics.judges.chat.options import JudgeOptions
-from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error
-from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry
+from mlflow_ragmetrics.judges.chat.options import JudgeOptions, Prices
+from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error, tokens_in
+from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry, TokenLimiter, failure_of, may_be_charged
+
+_PATIENCE = 1.0
+
+
+@dataclass
+class _Counts:
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    estimated_calls: int = 0
+    retries: int = 0
+    repairs: int = 0
+
+
+@dataclass(eq=False)
+class Request:
+    """A request that was sent and is not answered: what it may cost at most, in tokens."""
+
+    prompt: int
+    completion: int
+
+
+class Usage(ChargesCaller):
+    """A meter that many threads read and advance at once.
+
+    ``calls`` are requests that were sent, answered or not; ``estimated_calls`` those whose provider did not report
+    tokens: these are counted as a quarter of the characters.
+    """
+
+    def __init__(self, prices: Prices | None = None) -> None:
+        self.prices = prices
+        self._counts = _Counts()
+        self._open: dict[Request, None] = {}
+        self._lost: dict[Request, None] = {}
+        self._underestimated = 1.0
+        self._changed = threading.Condition()
+
+    def add(self, **counts: int) -> None:
+        """Add to the counts of these names."""
+        with self._changed:
+            for name, count in counts.items():
+                setattr(self._counts, name, getattr(self._counts, name) + count)
+        charge(counts)
+
+    @property
+    def calls(self) -> int:
+        """Requests sent so far."""
+        return self._counts.calls
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars spent so far; ``None`` where the prices are not known."""
+        with self._changed:
+            return self._cost()
+
+    def snapshot(self) -> dict[str, float]:
+        """All counts by name, and ``cost`` where the prices are known."""
+        with self._changed:
+            counts: dict[str, float] = asdict(self._counts)
+            cost = self._cost()
+        return counts if cost is None else {**counts, "cost": cost}
+
+    def begin_call(self, budget: Budget, prompt_tokens: int, most_tokens: int) -> Request:
+        """Count a request before it is sent; ``BudgetExceededError`` where the budget does not cover it.
+
+        Requests that are still open, or whose reply was lost, count with their prompts and as long a reply as they
+        allow. One that only they keep out waits until they are answered.
+        """
+        request = Request(prompt_tokens, most_tokens)
+        with self._changed:
+            while True:
+                budget.check_calls(self._counts.calls)
+                if budget.covers(self._expected_cost([*self._open, *self._lost, request])):
+                    break
+                if not self._open or not budget.covers(self._expected_cost([*self._lost, request])):
+                    raise budget.cost_exceeded()
+                self._changed.wait(_PATIENCE)
+            self._counts.calls += 1
+            self._open[request] = None
+        charge({"calls": 1})
+        return request
+
+    def end_call(self, request: Request, *, lost: bool = False) -> None:
+        """Note that a request is over; one that was ``lost`` may have been paid for, though no reply came."""
+        with self._changed:
+            if self._open.pop(request, request) is None and lost:
+                self._lost[request] = None
+            self._changed.notify_all()
+
+    def answered(self, request: Request, *, prompt: int, completion: int, cached: int, estimated: bool) -> None:
+        """Count the tokens of a request in place of what it might have cost."""
+        counts = {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "cached_tokens": cached,
+            "estimated_calls": int(estimated),
+        }
+        with self._changed:
+            self._open.pop(request, None)
+            self._underestimated = max(self._underestimated, prompt / max(1, request.prompt))
+            for name, count in counts.items():
+                setattr(self._counts, name, getattr(self._counts, name) + count)
+            self._changed.notify_all()
+        cost = {} if self.prices is None else {"cost": self.prices.cost(prompt, completion, cached)}
+        charge({**counts, **cost})
+
+    def _expected_cost(self, unanswered: list[Request]) -> float | None:
+        spent = self._cost()
+        if self.prices is None or spent is None:
+            return None
+        prompts = self._underestimated * sum(request.prompt for request in unanswered)
+        return spent + self.prices.cost(prompts, sum(request.completion for request in unanswered))
+
+    def _cost(self) -> float | None:
+        counts = self._counts
+        if self.prices is None:
+            return None
+        return self.prices.cost(counts.prompt_tokens, counts.completion_tokens, counts.cached_tokens)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that a judge may cost over its life: requests and dollars."""
+
+    judge: str
+    max_calls: int | None = None
+    max_cost: float | None = None
+
+    def check_calls(self, calls: int) -> None:
+        """``BudgetExceededError`` where one more request after ``calls`` is too much."""
+        if self.max_calls is not None and calls >= self.max_calls:
+            raise self._exceeded(f"max_calls={self.max_calls} is reached")
+
+    def covers(self, cost: float | None) -> bool:
+        """Whether so many dollars may be spent."""
+        return self.max_cost is None or cost is None or cost <= self.max_cost
+
+    def cost_exceeded(self) -> BudgetExceededError:
+        """What a request is refused with that might cost more than is left."""
+        return self._exceeded(f"max_cost={self.max_cost} is reached, or would be by one more call")
+
+    def _exceeded(self, limit: str) -> BudgetExceededError:
+        message = f"{self.judge}: {limit}; what was answered before is kept, raise the limit to go on"
+        return BudgetExceededError(message, fatal=True, code="budget")
+
 
 T = TypeVar("T")
 _LOOP_LOCK = threading.Lock()
 _LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
 
-_USUAL_MOST_TOKENS = 1000
-_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
 _SLICE = 0.25
 _LONG_PROMPT = 1000
 _TRUNCATED = 0.4
-_SMALLEST_WINDOW = 4096
 
 
 class ModelClient:
@@ -57,11 +198,10 @@ class ModelClient:
         self.usage = Usage(options.prices)
         own_limiter = rate_limiter_of(model)
         self._request_limiters = [] if own_limiter is None else [own_limiter]
-        self._model = model if own_limiter is None else without(model, "rate_limiter")
+        self.model = JudgeModel(model if own_limiter is None else without(model, "rate_limiter"), call_options)
         self._call_options = call_options
         self._timeout, self._trace = options.timeout, options.trace
         self._manner = Manner(structured=options.structured)
-        self._made: dict[tuple[object, ...], Any] = {}
         if options.requests_per_minute is not None:
             self._request_limiters.append(InMemoryRateLimiter(requests_per_second=options.requests_per_minute / 60))
         self._limiter = TokenLimiter(options.tokens_per_minute)
@@ -69,16 +209,6 @@ class ModelClient:
         self._retry = Retry(options.retries, sleep=self._sleep)
         self._budget = Budget(name, options.max_calls, options.max_cost)
         self._warned = False
-        self._is_ollama = is_ollama(model)
-        self.longest_reply = longest_reply_of(model, call_options)
-        self._window = _SMALLEST_WINDOW
-
-    @cached_property
-    def window(self) -> int | None:
-        """The tokens of the longest prompt that the model takes, where it says so."""
-        window = getattr(self._model, "num_ctx", None)
-        window = window or (getattr(self._model, "profile", None) or {}).get("max_input_tokens")
-        return window if isinstance(window, int) and window > 0 else None
 
     def reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], **options: Any) -> Reply:
         """The reply to ``messages``; a ``JudgeError`` where none came, fatal where none ever will."""
@@ -114,7 +244,7 @@ class ModelClient:
         self._wait_for_turn(prompt)
         # written in other alphabets a token has fewer characters, and the schema is paid for too
         priced = sum(len(text.encode()) for _, text in said) // 3 + tokens_in(to_json(schema).decode())
-        most = _limit_in(arguments) or self.longest_reply or _USUAL_MOST_TOKENS
+        most = self.model.most_tokens(arguments)
         begin = partial(self.usage.begin_call, self._budget, priced, most)
         request, context = begin(), copy_context()
         further: list[Request] = []
@@ -138,11 +268,7 @@ class ModelClient:
         begin_another: Callable[[], None],
     ) -> Reply:
         keys = schema["properties"]
-        sent = manner.arguments(arguments)
-        settings = self._settings_for(messages, sent) if self._is_ollama else {}
-        if settings:
-            sent = {name: value for name, value in sent.items() if name not in OLLAMA_NAMES}
-        model = self._model_for(manner, schema, settings)
+        model, sent = self.model.for_call(manner, messages, schema, arguments)
         config: dict[str, Any] = {"callbacks": [FurtherRequests(begin_another)]}
         if not self._trace:
             config["run_name"] = "ragmetrics judge"
@@ -163,31 +289,8 @@ class ModelClient:
                 raise
             return ended
 
-    def _model_for(self, manner: Manner, schema: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
-        key = (to_json(schema) if manner.structured else b"", manner, *settings.items())
-        if key not in self._made:
-            model = self._model if manner.temperature else without(self._model, "temperature")
-            model = model.model_copy(update=settings) if settings else model
-            self._made[key] = (with_structure(model, schema) or model) if manner.structured else model
-        return self._made[key]
-
-    def _settings_for(self, messages: Sequence[ChatMessage], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What Ollama's model takes as fields: the options of the call, and a context window that holds the prompt.
-
-        Left to itself Ollama cuts long prompts short in silence. The window grows by doubling and never shrinks, as the
-        model is loaded anew whenever it changes.
-        """
-        settings = {field: arguments[name] for name, field in OLLAMA_NAMES.items() if name in arguments}
-        if self._model.num_ctx is not None:
-            return settings
-        most = _limit_in(arguments) or self.longest_reply or _USUAL_MOST_TOKENS
-        wanted = sum(len(text.encode()) for _, text in messages) // 3 + most
-        while self._window < wanted:
-            self._window *= 2
-        return {**settings, "num_ctx": self._window}
-
     def _check_window(self, messages: Sequence[ChatMessage]) -> None:
-        window = self.window
+        window = self.model.window
         prompt = sum(tokens_in(text) for _, text in messages)
         if window is not None and prompt > window:
             message = f"{self.name}: the question has about {prompt:,} tokens and the model takes {window:,}; use one"
@@ -240,16 +343,6 @@ class ModelClient:
             self._warned = True
             message = f"{self.name}: the server counted {reported:,} prompt tokens where about {prompt:,} were sent; it"
             warnings.warn(f"{message} may cut prompts short in silence: raise its context window", RuntimeWarning, 2)
-
-
-def longest_reply_of(model: Any, arguments: Mapping[str, Any]) -> int | None:
-    """The longest reply that a call allows, in tokens; ``None`` where it sets no limit."""
-    return _limit_in(arguments) or _limit_in({name: getattr(model, name, None) for name in _LIMITS})
-
-
-def _limit_in(settings: Mapping[str, Any]) -> int | None:
-    given = [settings.get(name) for name in _LIMITS]
-    return next((limit for limit in given if isinstance(limit, int) and limit > 0), None)
 
 
 def _awaited(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -6,17 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
-from mlflow_ragmetrics.core.question import (
-    Claims,
-    Extraction,
-    Finding,
-    Related,
-    RelatedChunks,
-    Verify,
-    passages_digest,
-)
+from mlflow_ragmetrics.core.question import Claims, Extraction, Finding, Related, RelatedChunks, Verify, passages_digest
 from mlflow_ragmetrics.core.score import passes
-from mlflow_ragmetrics.judges.chat.message import Block, Doubt, Incomplete, Part
 from mlflow_ragmetrics.judges.chat.reply import (
     Problem,
     array_of,
@@ -27,7 +18,9 @@ from mlflow_ragmetrics.judges.chat.reply import (
     passage_quotes,
     text_in,
 )
-from mlflow_ragmetrics.text.sentences import asserts, statements
+from mlflow_ragmetrics.judges.chat.tasks import Block, Doubt, Incomplete, Part
+from mlflow_ragmetrics.text.non_answers import asserts
+from mlflow_ragmetrics.text.sentences import statements
 from mlflow_ragmetrics.text.terms import terms
 
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Union
 
-from mlflow_ragmetrics.core.question import Finding, Grade, Nugget, Nuggets, Rating, Sufficiency, Tone
+from mlflow_ragmetrics.core.question import (
+    Finding,
+    Grade,
+    Nugget,
+    Nuggets,
+    Question,
+    Rating,
+    Sufficiency,
+    Tone,
+)
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.judges.chat.message import Block, Instruction, Part, Prompt
-from mlflow_ragmetrics.judges.chat.reply import Problem, array_of, entries_by_id, number_in, passage_quotes, text_in
+from mlflow_ragmetrics.judges.chat.options import Calls
+from mlflow_ragmetrics.judges.chat.reply import (
+    Problem,
+    array_of,
+    entries_by_id,
+    number_in,
+    passage_quotes,
+    text_in,
+)
+from mlflow_ragmetrics.judges.chat.tasks import (
+    Block,
+    Instruction,
+    Part,
+    Prompt,
+    Task,
+)
+from mlflow_ragmetrics.text.sentences import statements
 
 _GRADES_SCHEMA = {"grades": array_of(id=str, reason=str, grade={"type": "number"})}
 _QUESTION_ID = "question"
@@ -17,6 +42,9 @@ _SUFFICIENCY_SCHEMA = {
 }
 _NUGGETS_SCHEMA = {"nuggets": array_of(fact=str, vital={"type": "boolean"})}
 _Graded = Union[Grade, Tone]
+_REASON = "-" * 60
+_QUOTE = 40
+_GRADE_TOKENS, _QUOTE_TOKENS, _NUGGET_TOKENS = 120, 80, 30
 
 
 def grades_part(questions: Sequence[_Graded]) -> Part:
@@ -121,3 +149,48 @@ def _nuggets(given: object) -> tuple[Nugget, ...] | Problem:
             return Problem('each of the "nuggets" must have a fact in words, and vital as true or false')
         found.setdefault(fact, Nugget(fact, vital == "true"))
     return tuple(found.values())
+
+
+_MOST_NUGGETS = 20
+
+
+def _grades_conflict(question: Grade, other: Grade) -> bool:
+    """Whether both ask for one aspect, or name different texts; one grade by each of several references is none."""
+    if replace(question, reference=other.reference) == other:
+        return question.rubric is not None or None in (question.reference, other.reference)
+    pairs = [
+        (question.question, other.question),
+        (question.reference, other.reference),
+        (question.contexts, other.contexts),
+    ]
+    return question.aspect == other.aspect or any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+
+def _grades_shared(question: Grade, calls: Calls) -> Hashable | None:
+    if question.rubric is not None:
+        return (question.answer, "rubrics")
+    return (question.answer, question.aspect)  # relevance is graded with no reference in view
+
+
+TASKS: dict[type[Question[Any]], Task[Any]] = {
+    Grade: Task(
+        grades_part,
+        placeholder=lambda question: Rating(3.0, _REASON),
+        shares=_grades_shared,
+        conflict=_grades_conflict,
+        reply=lambda question, calls: _GRADE_TOKENS,
+    ),
+    Tone: Task(
+        grades_part, placeholder=lambda question: Rating(0.5, _REASON), reply=lambda question, calls: _GRADE_TOKENS
+    ),
+    Sufficiency: Task(
+        sufficiency_part,
+        placeholder=lambda question: Finding("", _REASON, 1.0, ((1, question.passages[0][:_QUOTE]),)),
+        reply=lambda question, calls: _GRADE_TOKENS + _QUOTE_TOKENS,
+    ),
+    Nuggets: Task(
+        nuggets_part,
+        placeholder=lambda question: tuple(map(Nugget, statements("\n".join(question.sources))[:_MOST_NUGGETS])),
+        reply=lambda question, calls: _MOST_NUGGETS * _NUGGET_TOKENS,
+    ),
+}

@@ -14,7 +14,7 @@ from typing import Any
 from langchain_core.runnables.base import RunnableBindingBase
 from pydantic import BaseModel, SecretBytes, SecretStr
 
-from mlflow_ragmetrics.core.secrets import redact
+from mlflow_ragmetrics.core.safe_text import redact
 
 _SECRET = re.compile(
     r"(^|[_-])(api[_-]?key|access[_-]?key([_-]?id)?|secret|token|password|credentials?|cookie|authorization)"

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
 import re
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.question import Extraction, Finding, Outcome, Question
-from mlflow_ragmetrics.core.secrets import redact
-from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
-from mlflow_ragmetrics.judges.chat.client import ModelClient
+from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError
+from mlflow_ragmetrics.judges.chat import grades, pieces
+from mlflow_ragmetrics.judges.chat.capabilities import ChatMessage
+from mlflow_ragmetrics.judges.chat.client import ModelClient, Usage
 from mlflow_ragmetrics.judges.chat.evidence import decided
-from mlflow_ragmetrics.judges.chat.fitting import Room, answers_in_calls
 from mlflow_ragmetrics.judges.chat.identity import UnidentifiedError, identity_of
-from mlflow_ragmetrics.judges.chat.limits import Usage
-from mlflow_ragmetrics.judges.chat.message import ChatMessage, ChatRequest, Incomplete, Prompts, Result, fenced
 from mlflow_ragmetrics.judges.chat.models import name_of, open_model
-from mlflow_ragmetrics.judges.chat.options import Calls, judge_options
+from mlflow_ragmetrics.judges.chat.options import judge_options
 from mlflow_ragmetrics.judges.chat.reply import Problem, Reply
-from mlflow_ragmetrics.judges.chat.tasks import no_task, request_of, task_of
+from mlflow_ragmetrics.judges.chat.tasks import (
+    Block,
+    ChatRequest,
+    Incomplete,
+    Instruction,
+    Prompt,
+    Result,
+    Room,
+    answers_in_calls,
+    group_calls,
+    no_task,
+    register_task,
+    request_of,
+    task_of,
+)
 from mlflow_ragmetrics.text.messages import check_language
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
+
 
 _log = logging.getLogger(__name__)
 _MORE_TOKENS = 4
@@ -40,6 +59,8 @@ _REFUSED = ("http_400", "http_413", "http_422")
 _LONGEST_ECHO = 8000
 _SHOWN = 160
 _MOST_DOUBTS = 12
+for _kind, _task in {**grades.TASKS, **pieces.TASKS}.items():
+    register_task(_kind, _task)
 
 
 class ChatJudge(Judge):
@@ -65,7 +86,7 @@ class ChatJudge(Judge):
         self.model, call_options = open_model(model, self.options)
         self._client = ModelClient(self.name, self.model, call_options, self.options)
         self.usage = self._client.usage
-        limit = self._client.longest_reply or _USUAL_TOKENS
+        limit = self._client.model.longest_reply or _USUAL_TOKENS
         self._most_tokens = max(limit, min(_MORE_TOKENS * limit, _ENOUGH_TOKENS))
         self._room = self.new_room()
         self.fingerprint = self._identified(call_options)
@@ -95,8 +116,10 @@ class ChatJudge(Judge):
 
     def new_room(self) -> Room:
         """How long replies and prompts of this model may be; a window that is known has room for a usual reply, too."""
-        window = self._client.window
-        prompt = None if window is None else max(window // 2, window - (self._client.longest_reply or _USUAL_TOKENS))
+        window = self._client.model.window
+        prompt = (
+            None if window is None else max(window // 2, window - (self._client.model.longest_reply or _USUAL_TOKENS))
+        )
         return Room(self.options.calls, self._most_tokens, prompt)
 
     def prompt_length(self, questions: Sequence[Question[Any]]) -> int:
@@ -109,7 +132,7 @@ class ChatJudge(Judge):
 
         The first is ``None`` where nothing limits it.
         """
-        limit = self._client.longest_reply
+        limit = self._client.model.longest_reply
         return (None if limit is None else max(limit, min(_SPARE * needed, self._most_tokens))), self._most_tokens
 
     def messages(self, request: ChatRequest) -> list[ChatMessage]:
@@ -152,7 +175,7 @@ class ChatJudge(Judge):
 
     def _reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], allowed: int | None) -> Reply:
         """A reply of so many tokens at most; a model that refuses as many is from then on given its own limit."""
-        limit = self._client.longest_reply
+        limit = self._client.model.longest_reply
         if allowed == limit or allowed is None or allowed > self._most_tokens:
             return self._client.reply(messages, schema)
         try:
@@ -215,30 +238,85 @@ def _better(first: Result, second: Result) -> Result:
     return first if isinstance(second, Incomplete) and len(second.doubts) > len(first.doubts) else second
 
 
-def group_calls(calls: Calls, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
-    """The calls to make now for one sample's questions, as their tasks say; what is in none of them waits.
+VERSION = "4"
+"""The version of the built-in prompts; it is logged and part of what stored answers are filed under."""
 
-    Full: each question is asked alone, but for grades by rubrics of one's own on one answer. Compact: all claims share
-    a call; everything about contexts shares one, and waits for the claims that are still being made; both directions
-    between answer and reference share one. Single: claims, their verdicts and related chunks share one.
+_MARK_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """All prompt texts by name; ``source`` says where they come from.
+
+    ``version`` is ``"4"`` for the built-in ones and ``"4+<8 hex digits>"`` where any of them was replaced.
     """
-    unanswered = {type(question) for question in (*pending, *in_flight)}
-    groups: dict[Hashable, list[list[Question[Any]]]] = {}
-    for question in pending:
-        task = task_of(question)
-        shared = None if task is None else task.shares(question, calls)
-        if task is None or shared is None:
-            groups[question] = [[question]]
-        elif unanswered.isdisjoint(task.waits_for(calls)):
-            candidates = groups.setdefault((task.part_in(calls), shared), [])
-            room = next((call for call in candidates if _has_room(call, question)), None)
-            candidates.append([question]) if room is None else room.append(question)
-    return [tuple(call) for candidates in groups.values() for call in candidates]
+
+    texts: Mapping[str, str]
+    replaced: frozenset[str] = frozenset()
+
+    @classmethod
+    def load(cls, folder: str | Path | None = None) -> Prompts:
+        """The built-in prompts, those that ``folder`` holds under the same names replaced.
+
+        ``InvalidOptionError`` where the folder does not exist or holds a text file that is not a prompt.
+        """
+        replaced = {} if folder is None else _texts_in(Path(folder))
+        unknown = sorted(replaced.keys() - _built_in().keys())
+        if unknown:
+            known = ", ".join(f"{name}.txt" for name in sorted(_built_in()))
+            message = f"prompts={str(folder)!r}: {unknown[0]}.txt is not a prompt; there are {known}"
+            raise InvalidOptionError(message, param="prompts")
+        return cls({**_built_in(), **replaced}, frozenset(replaced))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all texts, 64 hex digits."""
+        return hashlib.sha256(repr(sorted(self.texts.items())).encode()).hexdigest()
+
+    @property
+    def version(self) -> str:
+        """The version as it is logged."""
+        return f"{VERSION}+{self.digest[:8]}" if self.replaced else VERSION
+
+    def system(self, prompts: Sequence[Prompt], language: str) -> str:
+        """The fixed part at the start of a message: the rules, then the questions, with examples in the language."""
+        wanted = ["rules", *prompts, *(f"{each}.{language}" for each in prompts if f"{each}.{language}" in self.texts)]
+        if "claims_form" not in prompts:
+            wanted.append(f"language.{language}")
+        return "\n".join(each.text if isinstance(each, Instruction) else self.texts[each] for each in wanted)
+
+    def turn(self, name: str, problem: str) -> str:
+        """The turn that asks to ``repair`` an unusable reply, or to check a doubtful one ``again``."""
+        return self.texts[name].replace("{problem}", problem)
 
 
-def _has_room(call: Sequence[Question[Any]], question: Question[Any]) -> bool:
-    tasks = [(each, task) for each in (*call, question) if (task := task_of(each)) is not None]
-    mine = tasks[-1][1]
-    if sum(task.size(each) for each, task in tasks) > mine.most:
-        return False
-    return not any(type(each) is type(question) and mine.conflict(question, each) for each in call)
+def mark_of(texts: Sequence[str]) -> str:
+    """The fence of a message: 16 hex digits of SHA-256 over its texts, found in none of them.
+
+    Derived, not drawn: equal questions give equal messages, and nobody can write a text that holds its own fence.
+    """
+    digest = hashlib.sha256("\x00".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
+    folded = [text.lower() if text.isascii() else text.casefold() for text in texts]  # the same, many times as fast
+    while any(digest[:_MARK_DIGITS] in text for text in folded):
+        digest = hashlib.sha256(digest.encode()).hexdigest()
+    return digest[:_MARK_DIGITS]
+
+
+def fenced(blocks: Sequence[Block]) -> str:
+    """The data part of a message: each text after a line that holds the fence and the text's label."""
+    mark = mark_of([block.text for block in blocks])
+    lines = [f"[{mark} {block.label}]" + (f"\n{block.text}" if block.text else "") for block in blocks]
+    return "\n".join([*lines, f"[{mark} end]"])
+
+
+@lru_cache(maxsize=1)
+def _built_in() -> Mapping[str, str]:
+    folder = files("mlflow_ragmetrics.judges.chat") / "prompts"
+    named = {path.name: path for path in folder.iterdir() if path.name.endswith(".txt")}
+    return {name[: -len(".txt")]: path.read_text(encoding="utf-8").strip() for name, path in named.items()}
+
+
+def _texts_in(folder: Path) -> dict[str, str]:
+    if not os.path.isdir(folder):
+        raise InvalidOptionError(f"prompts={str(folder)!r} is not a folder", param="prompts")
+    return {path.stem: path.read_text(encoding="utf-8").strip() for path in sorted(folder.glob("*.txt"))}

@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_me
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from mlflow_ragmetrics.core.secrets import keep_secret, redact
+from mlflow_ragmetrics.core.safe_text import keep_secret, redact
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError, MissingKeyError
 from mlflow_ragmetrics.judges.chat.capabilities import bare_model
 from mlflow_ragmetrics.judges.chat.options import JudgeOptions

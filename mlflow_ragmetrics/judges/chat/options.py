@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from mlflow_ragmetrics.core.options import shown
-from mlflow_ragmetrics.core.secrets import keep_secret
+from mlflow_ragmetrics.core.safe_text import keep_secret
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 Calls = Literal["full", "compact", "single"]

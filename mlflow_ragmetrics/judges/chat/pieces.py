@@ -1,16 +1,34 @@
-"""Long questions in pieces: how each kind is divided, and how one answer is made of the answers to its pieces."""
+"""Questions about claims and chunks: which share a call, how long ones are divided and their answers joined."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from mlflow_ragmetrics.core.question import Claims, Extraction, Finding, Related, RelatedChunks, Verify
+from mlflow_ragmetrics.core.question import (
+    Claims,
+    Extraction,
+    Finding,
+    Question,
+    Related,
+    RelatedChunks,
+    Verify,
+)
+from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, single_part
+from mlflow_ragmetrics.judges.chat.options import Calls
+from mlflow_ragmetrics.judges.chat.reply import tokens_in
+from mlflow_ragmetrics.judges.chat.tasks import Task
 from mlflow_ragmetrics.text.sentences import statements
 
 T = TypeVar("T")
+_REASON = "-" * 60
+_QUOTE = 40
+_MOST_SENTENCES = 12
+_LONG_CLAIM = 100
+_MOST_CLAIMS = 60  # in one call: longer lists are read with less care
+_CLAIM_TOKENS, _VERDICT_TOKENS, _RELATED_TOKENS = 15, 130, 80
 _RANK = {"CONTRADICTED": 1, "SUPPORTED": 2}
 
 
@@ -100,3 +118,89 @@ def joined_related(
     return tuple(
         replace(each, chunk=start + each.chunk) for start, found in zip(starts, answers, strict=True) for each in found
     )
+
+
+def all_supported(question: Verify) -> tuple[Finding, ...]:
+    """Findings as plans take them: each claim is supported by the first passage."""
+    quotes = ((1, question.passages[0][:_QUOTE]),) if question.passages else ()
+    return tuple(Finding("SUPPORTED", _REASON, 1.0, quotes) for _ in question.claims)
+
+
+def _all_related(question: RelatedChunks) -> tuple[Related, ...]:
+    return tuple(Related(i, text[:_QUOTE], _REASON) for i, text in enumerate(question.chunks, 1))
+
+
+def _judged_at_once(question: Claims, calls: Calls) -> bool:
+    return calls == "single" and bool(question.passages)
+
+
+def _claims_reply(question: Claims, calls: Calls) -> int:
+    """Two claims a sentence, each as long as the sentence, though never very long."""
+    each = _CLAIM_TOKENS + (_VERDICT_TOKENS if _judged_at_once(question, calls) else 0)
+    return sum(2 * (each + min(tokens_in(line), _LONG_CLAIM)) for line in statements(question.text))
+
+
+def _claims_shared(question: Claims, calls: Calls) -> Hashable | None:
+    if calls == "full":
+        return None
+    return question.passages if calls == "single" and question.passages else "claims"
+
+
+def _claims_conflict(question: Claims, other: Claims) -> bool:
+    """Whether they are parts of different conversations."""
+    return (question.question, question.history) != (other.question, other.history)
+
+
+def _verify_shared(question: Verify, calls: Calls) -> Hashable | None:
+    if calls == "full":
+        return None
+    return question.passages if question.against == "contexts" else "each other"
+
+
+def _related_shared(question: RelatedChunks, calls: Calls) -> Hashable | None:
+    return None if calls == "full" else question.chunks
+
+
+TASKS: dict[type[Question[Any]], Task[Any]] = {
+    Claims: Task(
+        claims_part,
+        placeholder=lambda question: tuple(dict.fromkeys(statements(question.text))),
+        shares=_claims_shared,
+        conflict=_claims_conflict,
+        single=single_part,
+        reply=_claims_reply,
+        parts=lambda question, calls: (
+            -(-len(statements(question.text)) // _MOST_SENTENCES) if _judged_at_once(question, calls) else 1
+        ),
+        divide=divided_claims,
+        spread=spread_claims,
+        join=joined_claims,
+    ),
+    Verify: Task(
+        evidence_part,
+        placeholder=all_supported,
+        shares=_verify_shared,
+        size=lambda question: len(question.claims),
+        most=_MOST_CLAIMS,
+        after=(Claims,),
+        reply=lambda question, calls: _VERDICT_TOKENS * len(question.claims),
+        parts=lambda question, calls: -(-len(question.claims) // _MOST_CLAIMS),
+        divide=divided_verify,
+        spread=spread_verify,
+        join=joined_verify,
+    ),
+    RelatedChunks: Task(
+        evidence_part,
+        placeholder=_all_related,
+        shares=_related_shared,
+        conflict=lambda question, other: True,
+        size=lambda question: 0,
+        most=_MOST_CLAIMS,
+        after=(Claims,),
+        single=single_part,
+        reply=lambda question, calls: _RELATED_TOKENS * len(question.chunks),
+        divide=divided_related,
+        spread=spread_related,
+        join=joined_related,
+    ),
+}

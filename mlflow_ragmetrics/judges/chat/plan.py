@@ -10,12 +10,15 @@ from typing import Any
 
 from mlflow_ragmetrics.core.document import Heading, Line, Table, cell
 from mlflow_ragmetrics.core.judge import Call, Judge
-from mlflow_ragmetrics.core.question import Claims, Outcome, Question
+from mlflow_ragmetrics.core.question import Claims, Extraction, Outcome, Question, Verify, passages_digest
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.judges.chat.fitting import answers_in_calls
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.limits import tokens_in
-from mlflow_ragmetrics.judges.chat.tasks import known_task, no_task, placeholder_of, request_of, task_of
+from mlflow_ragmetrics.judges.chat.options import Calls
+from mlflow_ragmetrics.judges.chat.pieces import all_supported
+from mlflow_ragmetrics.judges.chat.reply import tokens_in
+from mlflow_ragmetrics.judges.chat.tasks import answers_in_calls, known_task, no_task, request_of, task_of
+from mlflow_ragmetrics.text.non_answers import asserts
+from mlflow_ragmetrics.text.sentences import statements
 
 FEWEST_CLAIMS, MOST_CLAIMS = 1, 3
 """The claims that a sentence makes, in the least and the most that a plan tells."""
@@ -137,3 +140,22 @@ class PlanJudge(Judge):
                 schemas = plan.schema_tokens if self._claims > FEWEST_CLAIMS else 0
                 plan.cost = prices.cost(plan.prompt_tokens + schemas, plan.completion_tokens)
             self.calls_made.append((kinds, prompt))
+
+
+_NAMES = "-" * 16
+
+
+def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int = 1) -> object:
+    """An answer as plans take it: so many claims of a sentence, a single one short, several long; all supported."""
+    if not isinstance(question, Claims):
+        return known_task(question).placeholder(question)
+    if claims_a_sentence == 1:
+        sentences = list(filter(asserts, statements(question.text)))
+        claims = tuple(f"{place} {each[: len(each) // 2]}" for place, each in enumerate(sentences))
+    else:
+        told = dict.fromkeys(statements(question.text))
+        claims = tuple(f"{each} {_NAMES} {n}" for each in told for n in range(claims_a_sentence))
+    if calls != "single" or not question.passages:
+        return claims
+    findings = all_supported(Verify(claims, question.passages))
+    return Extraction(claims, (), findings, passages_digest(question.passages))

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from mlflow_ragmetrics.text.terms import has_content, normalize
+from mlflow_ragmetrics.text.sentences import has_content, normalize
+
+
+def tokens_in(text: str) -> int:
+    """The tokens of a text, estimated as a quarter of its characters, rounded up."""
+    return -(-len(text) // 4)
+
 
 _DECODER = json.JSONDecoder(strict=False)
 _CUT = {"length", "max_tokens", "max_output_tokens", "model_length"}

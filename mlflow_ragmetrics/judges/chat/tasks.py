@@ -1,54 +1,110 @@
-"""How chat models are asked each kind of question: the part of a message, its reply, which questions share a call."""
+"""Questions as requests: what a message holds, which questions share one, and how long ones are divided."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
+from mlflow_ragmetrics.core.judge import Call
 from mlflow_ragmetrics.core.question import (
-    Claims,
-    Extraction,
-    Finding,
-    Grade,
-    Nugget,
-    Nuggets,
+    Outcome,
     Question,
-    Rating,
-    Related,
-    RelatedChunks,
-    Sufficiency,
-    Tone,
-    Verify,
-    passages_digest,
 )
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, single_part
-from mlflow_ragmetrics.judges.chat.grades import grades_part, nuggets_part, sufficiency_part
-from mlflow_ragmetrics.judges.chat.limits import tokens_in
-from mlflow_ragmetrics.judges.chat.message import ChatRequest, Part
 from mlflow_ragmetrics.judges.chat.options import Calls
-from mlflow_ragmetrics.judges.chat.pieces import (
-    divided_claims,
-    divided_related,
-    divided_verify,
-    joined_claims,
-    joined_related,
-    joined_verify,
-    spread_claims,
-    spread_related,
-    spread_verify,
-)
-from mlflow_ragmetrics.text.sentences import asserts, statements
+from mlflow_ragmetrics.judges.chat.reply import Problem
+
+if TYPE_CHECKING:
+    pass
+
+
+Result = Union[object, Problem]
+"""The answer to a question, or why the reply holds none."""
+Doubt = str
+"""What looks wrong in a reply, in words of ours."""
+
+
+@dataclass(frozen=True)
+class Incomplete:
+    """An answer that can be used, and what makes it doubtful: the model is asked to look at that once more."""
+
+    answer: object
+    doubts: tuple[Doubt, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A text under evaluation and the label that names it; the label is ours, the text is anybody's."""
+
+    label: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """A prompt that is no file: the rubric of a ``Grade``, or what a question of one's own asks.
+
+    It stands in the trusted part of the message; texts under evaluation belong in blocks.
+    """
+
+    text: str
+
+
+Prompt = Union[str, Instruction]
+"""The name of a prompt file, without ``.txt``, or an instruction."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a message asks about some questions of related kinds, and how the reply is read.
+
+    ``schema`` has the properties of the reply's object by name. ``read`` takes that object and gives every question its
+    answer or its problem.
+    """
+
+    questions: tuple[Question[Any], ...]
+    prompts: tuple[Prompt, ...]
+    blocks: tuple[Block, ...]
+    schema: Mapping[str, Any]
+    read: Callable[[Mapping[str, Any]], Mapping[Any, Result]]
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """One call: ``parts`` in order, each with the questions that it answers."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def prompts(self) -> list[Prompt]:
+        """The prompts that make up the fixed part."""
+        return list(dict.fromkeys(prompt for part in self.parts for prompt in part.prompts))
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The data, in order."""
+        return [block for part in self.parts for block in part.blocks]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of the reply; it depends on the kinds of questions only."""
+        properties = {key: value for part in self.parts for key, value in part.schema.items()}
+        return {
+            "title": "reply",
+            "description": "The evaluation, in the form asked for.",
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
+
+    def read(self, data: Mapping[str, Any]) -> dict[Question[Any], Result]:
+        """The answer to each question, or the problem with it."""
+        return {question: result for part in self.parts for question, result in part.read(data).items()}
+
 
 Q = TypeVar("Q", bound=Question[Any])
-_REASON = "-" * 60
-_QUOTE = 40
-_NAMES = "-" * 16
-_MOST_SENTENCES = 12
-_LONG_CLAIM = 100
-_MOST_NUGGETS = 20
-_CLAIM_TOKENS, _VERDICT_TOKENS, _RELATED_TOKENS, _GRADE_TOKENS = 15, 130, 80, 120
 
 
 @dataclass(frozen=True)
@@ -120,158 +176,173 @@ def request_of(questions: Sequence[Question[Any]], calls: Calls = "full") -> Cha
     return ChatRequest(tuple(make(asked) for make, asked in makers.items()))
 
 
-def _grades_conflict(question: Grade, other: Grade) -> bool:
-    """Whether both ask for one aspect, or name different texts; one grade by each of several references is none."""
-    if replace(question, reference=other.reference) == other:
-        return question.rubric is not None or None in (question.reference, other.reference)
-    pairs = [
-        (question.question, other.question),
-        (question.reference, other.reference),
-        (question.contexts, other.contexts),
-    ]
-    return question.aspect == other.aspect or any(None not in pair and pair[0] != pair[1] for pair in pairs)
+_Questions = Sequence[Question[Any]]
+_Pieces = list[Question[Any]]
+Ask = Callable[[_Questions], dict[Question[Any], Outcome]]
+"""Asks questions in one call, and gives an outcome for each."""
+Measure = Callable[[_Questions], int]
+"""The tokens of the prompt that asks questions in one call, rather too many than too few."""
+_LONGEST = 8.0  # one reply without end must not put every claim into a call of its own
+
+_SHORT_PROMPT = 2000
 
 
-def _supported(question: Verify) -> tuple[Finding, ...]:
-    quotes = ((1, question.passages[0][:_QUOTE]),) if question.passages else ()
-    return tuple(Finding("SUPPORTED", _REASON, 1.0, quotes) for _ in question.claims)
+class Room:
+    """The tokens that a reply may have (``reply``) and those of a prompt (``prompt``; ``None``: nobody knows).
+
+    A reply that was cut short although it had all room teaches that this model writes more about questions of these
+    kinds than is usual.
+    """
+
+    def __init__(self, calls: Calls, reply: int, prompt: int | None = None) -> None:
+        self.calls, self.reply, self.prompt = calls, reply, prompt
+        self._lengths: dict[type[Question[Any]], float] = {}
+
+    def needed(self, questions: _Questions) -> int:
+        """How long the reply to these questions is likely to be."""
+        return sum(
+            round(known_task(each).reply(each, self.calls) * self._lengths.get(type(each), 1.0)) for each in questions
+        )
+
+    def lengths(self) -> dict[type[Question[Any]], float]:
+        """By kind of question, how many times as long as usual its reply is expected to be, where it is longer."""
+        return dict(self._lengths)
+
+    def was_cut(self, questions: _Questions, expected: Mapping[type[Question[Any]], float]) -> None:
+        """Note that the reply to these questions, asked with these ``lengths``, did not fit.
+
+        Twice as much is expected from now on; several replies that are cut at the same time teach no more than one.
+        """
+        for kind in {type(each) for each in questions if known_task(each).divide is not None}:
+            self._lengths[kind] = max(self._lengths.get(kind, 1.0), min(_LONGEST, 2 * expected.get(kind, 1.0)))
+
+    def was_too_long(self, prompt: int) -> None:
+        """Note that a prompt of so many tokens was refused for its length; short ones are never taken for too long."""
+        self.prompt = max(_SHORT_PROMPT, min(prompt, self.prompt or prompt) * 3 // 4)
 
 
-def _all_related(question: RelatedChunks) -> tuple[Related, ...]:
-    return tuple(Related(i, text[:_QUOTE], _REASON) for i, text in enumerate(question.chunks, 1))
+def answers_in_calls(questions: _Questions, room: Room, measure: Measure, ask: Ask) -> dict[Question[Any], Outcome]:
+    """An outcome for each question: all are asked in one call where that fits, else divided until it does.
+
+    What cannot be divided is asked as it is. A question fails where any piece of it does.
+    """
+    whole = list(questions)
+    pieces, calls = _calls(whole, room, measure)
+    if _is_whole(calls, whole):
+        expected = room.lengths()
+        outcomes = ask(whole)
+        if any(map(_is_cut, outcomes.values())):
+            room.was_cut(whole, expected)
+            pieces, calls = _calls(whole, room, measure, least=2)
+        elif any(isinstance(each, JudgeError) and each.code == "too_long" for each in outcomes.values()):
+            room.was_too_long(measure(whole))
+            pieces, calls = _calls(whole, room, measure)
+        else:
+            return outcomes
+        if _is_whole(calls, whole):
+            if len(whole) == 1:
+                return outcomes
+            calls = [[each] for each in whole]
+    found: dict[int, Outcome] = {}
+    for call in calls:
+        lost = [_lost(own, found) for own in pieces if not {id(each) for each in own}.isdisjoint(map(id, call))]
+        if all(lost):
+            found.update((id(each), lost[0]) for each in call)
+        else:
+            answered = answers_in_calls(call, room, measure, ask)
+            found.update((id(each), answered[each]) for each in call)
+    joined = [_joined(each, own, [found[id(piece)] for piece in own]) for each, own in zip(whole, pieces, strict=True)]
+    return dict(zip(whole, joined, strict=True))
 
 
-def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int = 1) -> object:
-    """An answer as plans take it: so many claims of a sentence, a single one short, several long; all supported."""
-    if not isinstance(question, Claims):
-        return known_task(question).placeholder(question)
-    if claims_a_sentence == 1:
-        sentences = list(filter(asserts, statements(question.text)))
-        claims = tuple(f"{place} {each[: len(each) // 2]}" for place, each in enumerate(sentences))
-    else:
-        told = dict.fromkeys(statements(question.text))
-        claims = tuple(f"{each} {_NAMES} {n}" for each in told for n in range(claims_a_sentence))
-    if calls != "single" or not question.passages:
-        return claims
-    findings = _supported(Verify(claims, question.passages))
-    return Extraction(claims, (), findings, passages_digest(question.passages))
+def _is_cut(outcome: Outcome) -> bool:
+    return isinstance(outcome, JudgeError) and outcome.code == "cut_short"
 
 
-def _judged_at_once(question: Claims, calls: Calls) -> bool:
-    return calls == "single" and bool(question.passages)
+def _lost(pieces: _Pieces, found: Mapping[int, Outcome]) -> Outcome | None:
+    """The failure of one of the pieces after which there is no use in asking about the others."""
+    told = [found[id(each)] for each in pieces if id(each) in found]
+    return next((each for each in told if _is_cut(each) or (isinstance(each, JudgeError) and each.fatal)), None)
 
 
-def _claims_reply(question: Claims, calls: Calls) -> int:
-    """Two claims a sentence, each as long as the sentence, though never very long."""
-    each = _CLAIM_TOKENS + (_VERDICT_TOKENS if _judged_at_once(question, calls) else 0)
-    return sum(2 * (each + min(tokens_in(line), _LONG_CLAIM)) for line in statements(question.text))
+def _is_whole(calls: list[_Pieces], questions: _Questions) -> bool:
+    return len(calls) == 1 and all(each is question for each, question in zip(calls[0], questions, strict=False))
 
 
-def _claims_shared(question: Claims, calls: Calls) -> Hashable | None:
-    if calls == "full":
-        return None
-    return question.passages if calls == "single" and question.passages else "claims"
+def _calls(questions: _Questions, room: Room, measure: Measure, least: int = 1) -> tuple[list[_Pieces], list[_Pieces]]:
+    """The pieces of each question, ``least`` where it can be divided, and the calls that they are asked in.
+
+    No two pieces of one question share a call.
+    """
+    pieces: list[_Pieces] = []
+    calls: list[_Pieces] = []
+    alone: list[_Pieces] = []
+    for question in questions:
+        own, is_spread = _pieces(question, room, measure, least)
+        pieces.append(own)
+        if is_spread:
+            alone += [[each] for each in own]
+            continue
+        place = 0
+        for piece in own:
+            while place < len(calls) and not _fits([*calls[place], piece], room, measure):
+                place += 1
+            if place == len(calls):
+                calls.append([])
+            calls[place].append(piece)
+            place += 1
+    return pieces, calls + alone
 
 
-def _claims_conflict(question: Claims, other: Claims) -> bool:
-    """Whether they are parts of different conversations."""
-    return (question.question, question.history) != (other.question, other.history)
+def _pieces(question: Question[Any], room: Room, measure: Measure, least: int) -> tuple[_Pieces, bool]:
+    """The question in pieces whose replies fit; or, where only the prompt is too long, by what it is read from."""
+    task = known_task(question)
+    parts = max(least, task.parts(question, room.calls), -(-room.needed([question]) // room.reply))
+    if parts > 1 and task.divide is not None and len(divided := task.divide(question, parts)) > 1:
+        return divided, False
+    if task.spread is not None and room.prompt is not None and measure([question]) > room.prompt:
+        spread = task.spread(question)
+        return spread, spread[0] is not question
+    return [question], False
 
 
-def _verify_shared(question: Verify, calls: Calls) -> Hashable | None:
-    if calls == "full":
-        return None
-    return question.passages if question.against == "contexts" else "each other"
+def _fits(questions: _Questions, room: Room, measure: Measure) -> bool:
+    if room.needed(questions) > room.reply:
+        return False
+    return room.prompt is None or measure(questions) <= room.prompt
 
 
-def _related_shared(question: RelatedChunks, calls: Calls) -> Hashable | None:
-    return None if calls == "full" else question.chunks
+def _joined(question: Question[Any], pieces: _Pieces, answers: list[Outcome]) -> Outcome:
+    failure = next((each for each in answers if isinstance(each, JudgeError)), None)
+    if failure is not None or len(answers) == 1:
+        return failure or answers[0]
+    return known_task(question).join(question, pieces, answers)
 
 
-def _grades_shared(question: Grade, calls: Calls) -> Hashable | None:
-    if question.rubric is not None:
-        return (question.answer, "rubrics")
-    return (question.answer, question.aspect)  # relevance is graded with no reference in view
+def group_calls(calls: Calls, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
+    """The calls to make now for one sample's questions, as their tasks say; what is in none of them waits.
+
+    Full: each question is asked alone, but for grades by rubrics of one's own on one answer. Compact: all claims share
+    a call; everything about contexts shares one, and waits for the claims that are still being made; both directions
+    between answer and reference share one. Single: claims, their verdicts and related chunks share one.
+    """
+    unanswered = {type(question) for question in (*pending, *in_flight)}
+    groups: dict[Hashable, list[list[Question[Any]]]] = {}
+    for question in pending:
+        task = task_of(question)
+        shared = None if task is None else task.shares(question, calls)
+        if task is None or shared is None:
+            groups[question] = [[question]]
+        elif unanswered.isdisjoint(task.waits_for(calls)):
+            candidates = groups.setdefault((task.part_in(calls), shared), [])
+            room = next((call for call in candidates if _has_room(call, question)), None)
+            candidates.append([question]) if room is None else room.append(question)
+    return [tuple(call) for candidates in groups.values() for call in candidates]
 
 
-_MOST_CLAIMS = 60  # in one call: longer lists are read with less care
-register_task(
-    Claims,
-    Task(
-        claims_part,
-        placeholder=lambda question: tuple(dict.fromkeys(statements(question.text))),
-        shares=_claims_shared,
-        conflict=_claims_conflict,
-        single=single_part,
-        reply=_claims_reply,
-        parts=lambda question, calls: (
-            -(-len(statements(question.text)) // _MOST_SENTENCES) if _judged_at_once(question, calls) else 1
-        ),
-        divide=divided_claims,
-        spread=spread_claims,
-        join=joined_claims,
-    ),
-)
-register_task(
-    Verify,
-    Task(
-        evidence_part,
-        placeholder=_supported,
-        shares=_verify_shared,
-        size=lambda question: len(question.claims),
-        most=_MOST_CLAIMS,
-        after=(Claims,),
-        reply=lambda question, calls: _VERDICT_TOKENS * len(question.claims),
-        parts=lambda question, calls: -(-len(question.claims) // _MOST_CLAIMS),
-        divide=divided_verify,
-        spread=spread_verify,
-        join=joined_verify,
-    ),
-)
-register_task(
-    RelatedChunks,
-    Task(
-        evidence_part,
-        placeholder=_all_related,
-        shares=_related_shared,
-        conflict=lambda question, other: True,
-        size=lambda question: 0,
-        most=_MOST_CLAIMS,
-        after=(Claims,),
-        single=single_part,
-        reply=lambda question, calls: _RELATED_TOKENS * len(question.chunks),
-        divide=divided_related,
-        spread=spread_related,
-        join=joined_related,
-    ),
-)
-register_task(
-    Grade,
-    Task(
-        grades_part,
-        placeholder=lambda question: Rating(3.0, _REASON),
-        shares=_grades_shared,
-        conflict=_grades_conflict,
-        reply=lambda question, calls: _GRADE_TOKENS,
-    ),
-)
-register_task(
-    Tone,
-    Task(grades_part, placeholder=lambda question: Rating(0.5, _REASON), reply=lambda question, calls: _GRADE_TOKENS),
-)
-register_task(
-    Sufficiency,
-    Task(
-        sufficiency_part,
-        placeholder=lambda question: Finding("", _REASON, 1.0, ((1, question.passages[0][:_QUOTE]),)),
-        reply=lambda question, calls: _GRADE_TOKENS + _RELATED_TOKENS,
-    ),
-)
-register_task(
-    Nuggets,
-    Task(
-        nuggets_part,
-        placeholder=lambda question: tuple(map(Nugget, statements("\n".join(question.sources))[:_MOST_NUGGETS])),
-        reply=lambda question, calls: _MOST_NUGGETS * 2 * _CLAIM_TOKENS,
-    ),
-)
+def _has_room(call: Sequence[Question[Any]], question: Question[Any]) -> bool:
+    tasks = [(each, task) for each in (*call, question) if (task := task_of(each)) is not None]
+    mine = tasks[-1][1]
+    if sum(task.size(each) for each, task in tasks) > mine.most:
+        return False
+    return not any(type(each) is type(question) and mine.conflict(question, each) for each in call)

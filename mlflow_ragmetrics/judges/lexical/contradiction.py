@@ -21,7 +21,7 @@ from mlflow_ragmetrics.judges.lexical.terms import (
     is_negator,
     stem,
 )
-from mlflow_ragmetrics.text.words import word_set
+from mlflow_ragmetrics.text.sentences import word_set
 
 _MATCHING: Final = 0.6
 _FEWEST_SHARED: Final = 2

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
 from mlflow_ragmetrics.text.non_answers import is_courtesy
-from mlflow_ragmetrics.text.sentences import read_sentences
-from mlflow_ragmetrics.text.words import word_set
+from mlflow_ragmetrics.text.sentences import read_sentences, word_set
 
 _LONGEST_KEPT: Final = 8_000  # characters of a text of which many are kept
 _PREFIX: Final = 5

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
 from mlflow_ragmetrics.metrics.rouge.porter import stem
-from mlflow_ragmetrics.text.terms import normalize
+from mlflow_ragmetrics.text.sentences import normalize
 
 RougeKind = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
 Tokenizer = Literal["whitespace", "rouge_score"]

@@ -16,8 +16,7 @@ from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel,
 from langchain_core.tools import create_retriever_tool, tool
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.core.sample import Sample
-from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.core.score import Sample, Score
 
 
 class Library(BaseRetriever):

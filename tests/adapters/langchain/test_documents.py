@@ -15,7 +15,7 @@ from langchain_core.outputs import ChatGeneration, LLMResult
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
 from mlflow_ragmetrics.adapters.langchain.seen import document_lists, found_in, leading_calls, seen_in
-from mlflow_ragmetrics.core.sample import Chunk
+from mlflow_ragmetrics.core.score import Chunk
 from mlflow_ragmetrics.rows.values import distinct
 
 ONE, TWO = Document(page_content="one", id="1"), Document(page_content="two", id="2")

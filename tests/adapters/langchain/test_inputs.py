@@ -10,7 +10,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 from mlflow_ragmetrics.adapters.langchain.calls import input_maker
-from mlflow_ragmetrics.core.sample import Sample
+from mlflow_ragmetrics.core.score import Sample
 
 SAMPLE = Sample(question="why", metadata={"context": "known", "unrelated": 1})
 TO_TEXT = RunnableLambda(str)

@@ -24,10 +24,9 @@ from mlflow_ragmetrics.core.question import (
     RelatedChunks,
     Verify,
 )
-from mlflow_ragmetrics.judges.chat.fitting import Room
 from mlflow_ragmetrics.judges.chat.judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.plan import PlanJudge
-from mlflow_ragmetrics.judges.chat.tasks import known_task
+from mlflow_ragmetrics.judges.chat.tasks import Room, known_task
 from tests.judges.fake_models import FakeChatModel, dutiful_reply
 from tests.judges.rows import FULL_SET, ROW
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_ragmetrics.core.question import Claims, Grade, Question, RelatedChunks, Tone, Verify
-from mlflow_ragmetrics.judges.chat.judge import group_calls
 from mlflow_ragmetrics.judges.chat.options import Calls
+from mlflow_ragmetrics.judges.chat.tasks import group_calls
 
 A, R, CHUNKS = "The answer.", "The reference.", ("one", "two")
 CLAIMS = [Claims(A), Claims(R, role="reference")]

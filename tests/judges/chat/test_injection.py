@@ -10,9 +10,8 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Grade, RelatedChunks, Verify
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.message import Block, fenced, mark_of
-from mlflow_ragmetrics.judges.chat.tasks import request_of
+from mlflow_ragmetrics.judges.chat.judge import ChatJudge, fenced, mark_of
+from mlflow_ragmetrics.judges.chat.tasks import Block, request_of
 from tests.judges.fake_models import blocks_in, dutiful, scripted
 from tests.judges.rows import FULL_SET, ROW
 

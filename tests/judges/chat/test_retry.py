@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.failures import failure_of, retry_after, status_of
 from mlflow_ragmetrics.judges.chat.options import RetryOptions
-from mlflow_ragmetrics.judges.chat.retry import Retry
+from mlflow_ragmetrics.judges.chat.retry import Retry, failure_of, retry_after, status_of
 
 
 class ClientError(Exception):

@@ -8,8 +8,9 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.judge import Embedding
 from mlflow_ragmetrics.core.question import Claims, Embed, Question
-from mlflow_ragmetrics.engine import questions
-from mlflow_ragmetrics.engine.questions import Embedder, Expenses, JudgeSession, answer_call, charged_to
+from mlflow_ragmetrics.engine import engine
+from mlflow_ragmetrics.engine.engine import Embedder, JudgeSession, answer_call
+from mlflow_ragmetrics.engine.program import Expenses, charged_to
 from mlflow_ragmetrics.errors import JudgeError
 
 
@@ -104,7 +105,7 @@ def test_one_embedding_model_fails_and_the_other_answers() -> None:
 
 
 def test_only_the_latest_answers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions, "_REMEMBERED", 1)
+    monkeypatch.setattr(engine, "_REMEMBERED", 1)
     judge = Judge([("A.",), ("B.",)])
     session = JudgeSession(judge)
     for question, outcome in zip((A, B), session.ask((A, B)), strict=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_ragmetrics.metrics.answer_states import Indistinct, has_context, states_of, without_context
+from mlflow_ragmetrics.metrics.claims import has_context, without_context
+from mlflow_ragmetrics.text.non_answers import Indistinct, states_of
 
 
 @pytest.mark.parametrize(
