@@ -49,7 +49,7 @@ _HOMES = {
     "rows.messages": ("sample_from_messages",),
     "report.report": ("Report",),
     "report.summary": ("summarize",),
-    "calibration.stress": ("Stress", "stress"),
+    "stress_suite": ("Stress", "stress"),
     "scoring": ("evaluate", "score"),
     "suite": ("Suite",),
     "text.non_answers": ("is_indistinct",),

@@ -15,8 +15,6 @@ from mlflow_ragmetrics.adapters.mlflow_models import extra_metrics as extra_metr
 from mlflow_ragmetrics.assertion import assert_score as assert_score
 from mlflow_ragmetrics.calibration import Calibration as Calibration
 from mlflow_ragmetrics.calibration import calibrate as calibrate
-from mlflow_ragmetrics.calibration.stress import Stress as Stress
-from mlflow_ragmetrics.calibration.stress import stress as stress
 from mlflow_ragmetrics.comparison import Comparison as Comparison
 from mlflow_ragmetrics.comparison import compare as compare
 from mlflow_ragmetrics.comparison.power import power as power
@@ -58,6 +56,8 @@ from mlflow_ragmetrics.rows import join as join
 from mlflow_ragmetrics.rows.messages import sample_from_messages as sample_from_messages
 from mlflow_ragmetrics.scoring import evaluate as evaluate
 from mlflow_ragmetrics.scoring import score as score
+from mlflow_ragmetrics.stress_suite import Stress as Stress
+from mlflow_ragmetrics.stress_suite import stress as stress
 from mlflow_ragmetrics.suite import Suite as Suite
 from mlflow_ragmetrics.text.non_answers import is_indistinct as is_indistinct
 

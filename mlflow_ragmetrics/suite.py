@@ -32,8 +32,7 @@ from mlflow_ragmetrics.mlflow_scorers import with_scorers
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report.progress import Progress, progress_of
 from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.report.summary import grouping_of, panel_warnings, repeated_questions
-from mlflow_ragmetrics.report.totals import Totals
+from mlflow_ragmetrics.report.summary import Totals, grouping_of, panel_warnings, repeated_questions
 from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.rows.groups import sample_groups
 from mlflow_ragmetrics.selection import PRESETS, Checked, Preset, Selection, Thresholds, check_presence, select
@@ -397,8 +396,9 @@ class Suite:
         if totals.rows == len(rows):
             grouped, more = grouping_of(rows, totals, groups or self.groups)
         usage = {"wall_seconds": seconds} if expenses is None else expenses.usage(seconds)
+        asked = () if expenses is None else tuple(expenses.warnings)
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
-        said = tuple(render(warning, self.language) for warning in (*warnings, *more, *panel_warnings(rows)))
+        said = tuple(render(warning, self.language) for warning in (*warnings, *more, *asked, *panel_warnings(rows)))
         return Report(
             rows=rows,
             description=description,

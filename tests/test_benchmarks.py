@@ -39,16 +39,25 @@ def path_counts() -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(reason="one circle of imports at run time and four with types are left", strict=True)
 def test_the_package_has_no_circles_and_probes_no_judge(path_counts: str) -> None:
     assert "\n0 circles of imports at run time" in path_counts
     assert "\n0 circles of imports with types" in path_counts
     assert "\n0 probes of judges" in path_counts
 
 
+_NOT_YET = pytest.mark.xfail(reason="the limit on files is not reached yet", strict=True)
+
+
 @pytest.mark.slow
-@pytest.mark.xfail(reason="the limits on files are not reached yet", strict=True)
-@pytest.mark.parametrize("path", ["one row on the main job", "one judged question", "one chain run"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("one row on the main job", marks=_NOT_YET),
+        "one judged question",
+        "one warm score",
+        pytest.param("one chain run", marks=_NOT_YET),
+    ],
+)
 def test_little_of_the_package_must_be_read_to_follow_one_piece_of_work(path: str, path_counts: str) -> None:
     found = re.search(rf"^{path} +(\d+) +(\d+) +\d+$", path_counts, re.MULTILINE)
     assert found is not None

@@ -14,7 +14,7 @@ from pathlib import Path
 from making import benchmark_tables, costs
 from making.text import escaped, prose, table
 from mlflow_ragmetrics.core.composite import Composite
-from mlflow_ragmetrics.core.description import facts_of, options_of
+from mlflow_ragmetrics.core.definition import facts_of, options_of
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.registry import builtin_metrics, metric_of
@@ -70,8 +70,14 @@ def _metric(found: Metric) -> Iterator[str]:
     yield "## Example"
     yield from _example(found.name, example)
     yield "## Facts"
-    yield table(("", ""), ((f"**{name}**", escaped(value)) for name, value in facts_of(found).items()))
-    for title, options in options_of(found).items():
+    yield table(
+        ("", ""),
+        (
+            (f"**{name}**", escaped(value))
+            for name, value in facts_of(found.definition, found.key, found.threshold).items()
+        ),
+    )
+    for title, options in options_of(found.definition).items():
         yield f"## {title}"
         yield table(("option", "accepts"), ((f"`{option}`", f"`{said}`") for option, said in options.items()))
     yield "## What it costs"

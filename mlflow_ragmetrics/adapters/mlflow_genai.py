@@ -23,13 +23,13 @@ from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.judges.resolve import JudgeLike
 from mlflow_ragmetrics.registry import MetricLike, metric_of
-from mlflow_ragmetrics.report.diagnosis import diagnoses_of
+from mlflow_ragmetrics.report.marks import diagnoses_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.sessions import session_score
-from mlflow_ragmetrics.report.tables import has_diagnoses
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.rows.messages import mapping_of
 from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.rows.tables import has_diagnoses
 from mlflow_ragmetrics.rows.traces import failure_of, record_of_trace, retrieved_documents, session_of
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.text.non_answers import gives_no_answer

@@ -36,13 +36,13 @@ from mlflow_ragmetrics.cli.output import (
 )
 from mlflow_ragmetrics.cli.store import Destination, destination_of, open_store, reaching
 from mlflow_ragmetrics.core.document import clean
+from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.report.gates import check_figures, check_names
 from mlflow_ragmetrics.report.junit import row_cases
-from mlflow_ragmetrics.report.slices import slices_file
-from mlflow_ragmetrics.report.tables import has_diagnoses
 from mlflow_ragmetrics.rows.data import RUNS
 from mlflow_ragmetrics.rows.groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
+from mlflow_ragmetrics.rows.tables import has_diagnoses
 from mlflow_ragmetrics.rows.traces import SCHEME as TRACES
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def command(
          what was done is logged
       130  stopped by Ctrl-C, 143 by SIGTERM; what was scored is written
     """
-    from mlflow_ragmetrics.cli.report import show
+    from mlflow_ragmetrics.cli.output import show
     from mlflow_ragmetrics.suite import mapped_field
 
     check_output(output)
@@ -202,7 +202,7 @@ def command(
     if is_written:
         click.echo(f"Wrote {output}")
     if destination is not None:
-        slices = slices_file(report, settings.by) if texts else {}
+        slices = slices_file(report, settings.by) if texts and settings.by else {}
         _show_run(report.log(run_name=run_name, texts=texts, feedback=feedback, files=slices), destination)
     if file.refusal is not None:
         raise file.refusal
@@ -440,3 +440,10 @@ def _show_run(run_id: str, destination: Destination) -> None:
         where += f"/#/experiments/{run.info.experiment_id}/runs/{run_id}"
     screen.print("Look at it: ", end="")
     screen.print(where, style="bold", soft_wrap=True)
+
+
+def slices_file(report: Report, columns: Sequence[str]) -> dict[str, str]:
+    """The artifact with the figures of the report's slices by each of the columns."""
+    frames = [report.by(column).assign(by=column) for column in columns]
+    records = [record for frame in frames for record in frame.to_dict("records")]
+    return {"rag_slices.json": as_json(plain(records), indent=2)}

@@ -73,7 +73,7 @@ def _families() -> Iterator[tuple[str, list[Measure]]]:
 
 
 def _facts(metric: Metric) -> str:
-    from mlflow_ragmetrics.core.description import SIDES
+    from mlflow_ragmetrics.core.definition import SIDES
 
     definition = metric.definition
     low, high = definition.range
@@ -120,12 +120,12 @@ def _composite_lines(found: Composite) -> Iterator[str]:
 
 
 def _metric_lines(found: Metric) -> Iterator[str]:
-    from mlflow_ragmetrics.core.description import facts_of, options_of
+    from mlflow_ragmetrics.core.definition import facts_of, options_of
 
     yield from _documentation(found.definition.function)
     yield ""
-    yield from (f"{name:<12} {value}" for name, value in facts_of(found).items())
-    for title, options in options_of(found).items():
+    yield from (f"{name:<12} {value}" for name, value in facts_of(found.definition, found.key, found.threshold).items())
+    for title, options in options_of(found.definition).items():
         yield from ("", title)
         width = max(map(len, options))
         yield from (f"  {name:<{width}}  {said}" for name, said in options.items())
@@ -136,7 +136,7 @@ def _metric_lines(found: Metric) -> Iterator[str]:
 
 def _documentation(function: Any) -> Iterator[str]:
     """The docstring with each paragraph on one line, to be wrapped anew; its example stays line by line."""
-    from mlflow_ragmetrics.core.description import paragraphs_of
+    from mlflow_ragmetrics.core.definition import paragraphs_of
 
     paragraphs, example = paragraphs_of((inspect.getdoc(function) or "It has no docstring.").replace("``", ""))
     for number, paragraph in enumerate(paragraphs):

@@ -12,13 +12,14 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.core.document import Block, clean, terminal_lines
+from mlflow_ragmetrics.core.document import Block, Line, clean, terminal_lines
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
-from mlflow_ragmetrics.report.diagnosis import diagnoses_of
 from mlflow_ragmetrics.report.gates import Check
 from mlflow_ragmetrics.report.junit import Case, gate_cases, to_junit
+from mlflow_ragmetrics.report.marks import diagnoses_of
 from mlflow_ragmetrics.report.table_file import TABLES, TableFile
-from mlflow_ragmetrics.report.tables import has_diagnoses
+from mlflow_ragmetrics.report.text import report_blocks, usage_line
+from mlflow_ragmetrics.rows.tables import has_diagnoses
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from mlflow_ragmetrics.engine.program import Row
     from mlflow_ragmetrics.report.report import Report
     from mlflow_ragmetrics.suite import Suite
+
 
 GATE_NOT_REACHED = 1
 NOT_COMPLETE = 3
@@ -219,3 +221,18 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(markup=False, highlight=False, emoji=False)
+
+
+_SPELLING = "Embeddings: char-ngram, built in. It compares spelling, not meaning; --embeddings takes a real model."
+
+
+def show(report: Report, suite: Suite, worst: int, by: Sequence[str] = ()) -> None:
+    """Print the figures, those of slices ``by`` columns, the worst rows, and how far to trust the judge."""
+    blocks = report_blocks(report, worst, tuple(by))
+    if suite.cache is not None:
+        kept = f"The judge's answers are kept in {suite.cache} and found again (--cache none: nowhere)."
+        blocks.append(Line(kept))
+    asks = {each for metric in suite.metrics for each in metric.definition.asks}
+    if "embeddings" in asks and any(each.name == "char-ngram" for each in suite.embeddings):
+        blocks.append(Line(_SPELLING))
+    print_blocks([*blocks, usage_line(report)])

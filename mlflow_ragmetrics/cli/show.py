@@ -48,7 +48,7 @@ def command(
       ragmetrics show my-run --diagnosis retrieval
       ragmetrics show my-run rt14373
     """
-    from mlflow_ragmetrics.report.diagnosis import CAUSES, causes_line, count_causes
+    from mlflow_ragmetrics.report.marks import CAUSES, causes_line, count_causes
     from mlflow_ragmetrics.rows.results import is_file, results_of, stored_rows
 
     conditions = [condition_of(each, "where") for each in where]

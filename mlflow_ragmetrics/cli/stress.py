@@ -55,10 +55,10 @@ def command(
       ragmetrics stress answers.jsonl --limit 100
       ragmetrics stress answers.jsonl -j openai:/gpt-4o-mini --kind negation
     """
-    from mlflow_ragmetrics.calibration.stress import Stress, stress
     from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
     from mlflow_ragmetrics.cli.store import destination_of
     from mlflow_ragmetrics.rows import read_samples
+    from mlflow_ragmetrics.stress_suite import Stress, stress
     from mlflow_ragmetrics.suite import Suite
 
     made = Suite.of(suite or "faithfulness", **{name: value for name, value in options.items() if value is not None})

@@ -34,9 +34,9 @@ from mlflow_ragmetrics.core.document import (
 )
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report.diagnosis import count_causes
 from mlflow_ragmetrics.report.gates import Check, raise_failures
 from mlflow_ragmetrics.report.junit import Case
+from mlflow_ragmetrics.report.marks import count_causes
 from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true_difference
 from mlflow_ragmetrics.rows.groups import table_slices
 from mlflow_ragmetrics.rows.labels import Labels

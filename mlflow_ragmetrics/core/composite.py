@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Union
 
 from mlflow_ragmetrics.core.options import Aggregate, Settings, check_aggregate, check_options, shown
 from mlflow_ragmetrics.core.score import DOUBTS, Score, passes, score_of
-from mlflow_ragmetrics.errors import (
-    AllJudgesFailedError,
-    InvalidFieldError,
-    InvalidOptionError,
-    NoConsensusError,
-)
+from mlflow_ragmetrics.errors import AllJudgesFailedError, InvalidFieldError, InvalidOptionError, NoConsensusError
 from mlflow_ragmetrics.text.messages import render, say
 
 if TYPE_CHECKING:

@@ -11,65 +11,16 @@ import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
-from typing import Any, Literal, SupportsIndex, Union, overload
+from typing import Any, overload
 
 from pydantic import BaseModel
 
-from mlflow_ragmetrics.core.description import described
+from mlflow_ragmetrics.core.definition import Asks, Definition, Key, described
 from mlflow_ragmetrics.core.options import Settings, check_options, options_model
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.score import BY_RULE, FIELDS, Better, Sample, Score, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.text.messages import render, say
-
-Asks = Literal["judge", "embeddings"]
-Key = Union[str, Callable[[BaseModel], str]]
-
-
-@dataclass(frozen=True)
-class Definition:
-    """A metric's function with the facts about it.
-
-    ``required`` and ``optional`` name sample fields; ``asks`` whom the program asks; ``range`` bounds the raw value;
-    ``levels`` maps conservative, balanced and lenient to thresholds; ``scaled`` adds the 1–5 value;
-    ``higher_is_better`` is ``False`` where lower is better and ``None`` where neither is; ``key`` is a
-    template over the options (or a function of them), and ``key_pattern`` reads such a key back. ``source`` cites where
-    the metric comes from. ``batch`` is the function for many samples at once: it takes a list per field, and gives
-    ``None`` for those that are to be scored one by one.
-    """
-
-    name: str
-    function: Callable[..., Any]
-    required: tuple[str, ...]
-    optional: tuple[str, ...]
-    options: type[BaseModel]
-    asks: tuple[Asks, ...] = ()
-    range: tuple[float, float] = (0.0, 1.0)
-    levels: Mapping[str, float] | None = None
-    scaled: bool = False
-    higher_is_better: Better = True
-    source: str = ""
-    aliases: tuple[str, ...] = ()
-    key: Key | None = None
-    key_pattern: str | None = None
-    batch: Callable[..., Sequence[Score | None]] | None = None
-
-    @property
-    def summary(self) -> str:
-        """The first line of the docstring."""
-        return (inspect.getdoc(self.function) or "").partition("\n")[0]
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        """By the name of its metric, under which the function itself cannot be found any more."""
-        place = (self.function.__module__, self.function.__qualname__)
-        return (_definition_at, place) if _definition_at(*place) is self else super().__reduce_ex__(protocol)
-
-
-def _definition_at(module: str, name: str) -> Definition | None:
-    found: Definition | None = getattr(getattr(import_module(module), name, None), "definition", None)
-    return found
-
 
 CALLBACK_ATTRIBUTES = ("ignore_chain", "raise_error", "run_inline")
 """What LangChain asks of a callback before a chain runs."""
@@ -295,7 +246,7 @@ class _Documentation:
         self._of_the_class = of_the_class
 
     def __get__(self, metric: Metric | None, owner: type[Metric]) -> str | None:
-        return self._of_the_class if metric is None else described(metric)
+        return self._of_the_class if metric is None else described(metric.definition, metric.key, metric.threshold)
 
 
 Metric.__doc__ = _Documentation(Metric.__doc__)  # type: ignore[assignment]

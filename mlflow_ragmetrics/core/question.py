@@ -79,7 +79,8 @@ class Finding:
 
     ``verdict`` is what the judge said, in any case, and ``reason`` why; a metric reads it and never trusts it blindly.
     ``support`` is graded 0 to 1 or ``None``. ``quotes`` are pairs of (passage number from 1, quote). ``unquoted``: it
-    is SUPPORTED by quotes of which no passage has any.
+    is SUPPORTED by quotes of which no passage has any. ``at_odds``: verdict, support and quotes contradict each other,
+    also when the judge was asked again; the claim then counts as not supported.
     """
 
     verdict: str
@@ -87,6 +88,7 @@ class Finding:
     support: float | None = None
     quotes: tuple[tuple[int, str], ...] = ()
     unquoted: bool = False
+    at_odds: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,13 +149,15 @@ class Extraction:
 
     ``unclaimed`` are sentences that assert something and that no claim covers, though the judge was asked for them
     again. ``findings``, where there are any, are the verdicts on the claims by the passages with the digest
-    ``judged_by``.
+    ``judged_by``. ``at_odds`` are claims that their sentences do not make, and sentences that assert something though
+    the judge twice said that they claim nothing: they count as claims that are not supported.
     """
 
     claims: tuple[str, ...]
     unclaimed: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     judged_by: str | None = None
+    at_odds: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.claims)

@@ -100,7 +100,12 @@ VERDICTS = {each: str(say(f"verdict.{each}")) for each in ("SUPPORTED", "NEUTRAL
 UNSUPPORTED = say("verdict.UNSUPPORTED")
 """What NEUTRAL is called where a claim was held against the answer or the reference, not against the passages."""
 
-DOUBTS = {"claims_missing": "n_unclaimed", "quote_not_found": "n_unquoted", "contexts_assumed": "n_assumed"}
+DOUBTS = {
+    "claims_missing": "n_unclaimed",
+    "quote_not_found": "n_unquoted",
+    "reply_at_odds": "n_at_odds",
+    "contexts_assumed": "n_assumed",
+}
 """The warnings that make a value doubtful, and the counts of rows that have one."""
 
 BY_RULE = frozenset(

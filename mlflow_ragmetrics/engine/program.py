@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,9 +26,10 @@ from mlflow_ragmetrics.text.messages import say
 
 
 class Expenses:
-    """What the judges cost one caller: counts by name, added up by the threads that work for it."""
+    """What the judges cost one caller: counts by name, added up by the threads that work for it; and their warnings."""
 
     def __init__(self) -> None:
+        self.warnings: dict[str, None] = {}
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -70,6 +72,14 @@ def charge(counts: Mapping[str, float]) -> None:
     caller = _CALLER.get()
     if caller is not None:
         caller.update(counts)
+
+
+def warn_caller(message: str) -> None:
+    """Warn of how a judge is asked: as Python does, and in the report of this context's caller."""
+    caller = _CALLER.get()
+    if caller is not None:
+        caller.warnings[message] = None
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 class ChargesCaller:

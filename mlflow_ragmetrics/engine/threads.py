@@ -1,7 +1,8 @@
 """One pool of daemon threads for whatever must not wait or must not be waited for.
 
 ``start_thread`` runs an action on a thread of the pool; ``run_in_thread`` waits for its result, with a timeout;
-``run_beside`` awaits it from an event loop; ``Workers`` runs many, with a limit on how many run at once.
+``run_beside`` awaits it from an event loop; ``Workers`` runs many, with a limit on how many run at once. ``after_fork``
+says what a forked process does first: it has none of these threads, and drops what belongs to its parent.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import heapq
+import inspect
 import os
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -362,3 +365,24 @@ async def run_beside(action: Callable[[], T], *, patience: float = 0.0) -> T:
         raise
     finally:
         ended.set()
+
+
+Action = TypeVar("Action", bound=Callable[[], object])
+_ACTIONS: list[Callable[[], Callable[[], object] | None]] = []
+
+
+def after_fork(action: Action) -> Action:
+    """Call ``action`` in each process forked from this one; a method, as long as its object lives."""
+    _ACTIONS[:] = [find for find in _ACTIONS if find() is not None]
+    _ACTIONS.append(weakref.WeakMethod(action) if inspect.ismethod(action) else lambda: action)
+    return action
+
+
+def _begin_child() -> None:
+    for action in [find() for find in _ACTIONS]:
+        if action is not None:
+            action()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_child)

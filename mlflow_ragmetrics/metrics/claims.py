@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from mlflow_ragmetrics.core.question import Against, Claims, Extraction, Finding, Role, Steps, Verify, ask, together
 from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict
-from mlflow_ragmetrics.errors import MissingFieldError
+from mlflow_ragmetrics.errors import JudgeReplyError, MissingFieldError
 from mlflow_ragmetrics.text.messages import Text, say
 
 NoContext = Literal["vacuous", "floor", "skip"]
@@ -88,7 +88,11 @@ class Verified:
     def details(self) -> dict[str, Any]:
         """The counts, the mean graded support where the judge grades, and what is doubtful where anything is."""
         graded = [support for support in map(_support_in, self.findings) if support is not None]
-        doubts = {"unclaimed": len(self.unclaimed), "unquoted": sum([each.unquoted for each in self.findings])}
+        doubts = {
+            "unclaimed": len(self.unclaimed),
+            "unquoted": sum([each.unquoted for each in self.findings]),
+            "at_odds": sum([each.at_odds for each in self.findings]),
+        }
         return {
             **self.counts,
             **({"support": statistics.fmean(graded)} if graded else {}),
@@ -153,8 +157,9 @@ def verified_claims(
     findings = found.findings_on(sources)
     if findings is None:
         findings = yield from ask(Verify(found.claims, sources, against, role, question))
-    padded, doubts = _padded(found.claims, findings)
-    return Verified(found.claims, padded, len(sources), against, (*warnings, *doubts), found.unclaimed)
+    claims = (*found.claims, *found.at_odds)
+    padded, doubts = _padded(claims, (*findings[: len(found.claims)], *[_AT_ODDS] * len(found.at_odds)))
+    return Verified(claims, padded, len(sources), against, (*warnings, *doubts), found.unclaimed)
 
 
 def read_findings(
@@ -170,10 +175,15 @@ def read_findings(
 
 
 _MISSING = Finding("")
+_AT_ODDS = Finding("NEUTRAL", support=0.0, at_odds=True)
+_MOST_AT_ODDS = 0.25
 
 
 def _padded(claims: Sequence[str], findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], Warnings]:
-    """A finding for each claim, and warnings about what the judge left out."""
+    """A finding for each claim, and warnings about what the judge left out.
+
+    ``JudgeReplyError`` where more than a quarter of the findings are at odds with themselves.
+    """
     missing = max(0, len(claims) - len(findings))
     given = tuple(findings[: len(claims)])
     unknown = [finding.verdict for finding in given if _verdict_in(finding) is None]
@@ -186,6 +196,12 @@ def _padded(claims: Sequence[str], findings: Sequence[Finding]) -> tuple[tuple[F
     unquoted = sum([finding.unquoted for finding in given])
     if unquoted:
         warnings.append(("quote_not_found", say("reading.unquoted", n=unquoted)))
+    at_odds = sum([finding.at_odds for finding in given])
+    if at_odds:
+        if at_odds > _MOST_AT_ODDS * len(claims):
+            message = f"the judge's replies contradict themselves on {at_odds} of {len(claims)} claims, asked twice"
+            raise JudgeReplyError(message, code="reply_at_odds")
+        warnings.append(("reply_at_odds", say("reading.at_odds", n=at_odds, total=len(claims))))
     return given + (_MISSING,) * missing, tuple(warnings)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Steps, Tone, ask
 from mlflow_ragmetrics.core.score import Item, Message, Score
+from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.metrics.claims import (
     NoContext,
     Verified,
@@ -91,7 +92,8 @@ def weakest_claim(
     would pass the claim as backed by ``contexts``); of a judge that gives verdicts only, SUPPORTED is 1 and all else 0.
     1.0 with a note when the answer makes no claims. It asks what ``faithfulness`` asks: beside it, it costs no call.
 
-    Without context and for indistinct answers it holds what holds for ``faithfulness``. Unscored: no answer at all.
+    Without context and for indistinct answers it holds what holds for ``faithfulness``. Unscored: no answer at all, and
+    a judge whose verdict on any claim contradicts its own support or quotes.
 
     Options: ``indistinct`` ("rules", "off", further phrases, or a function of the text), ``no_context``.
     Source: this project; the claims and verdicts are those of Es et al., "RAGAS", 2024.
@@ -110,6 +112,9 @@ def weakest_claim(
     if isinstance(verified, Score):
         return verified
     weakest = min(verified.items, key=_support_of, default=None)
+    doubt = next((text for code, text in verified.warnings if code == "reply_at_odds"), None)
+    if doubt is not None:  # which claim is the weakest is then not known
+        raise JudgeReplyError(str(doubt), code="reply_at_odds")
     if weakest is None:
         reason = say("faithfulness.no_claims")
     else:

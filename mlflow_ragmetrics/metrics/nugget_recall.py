@@ -8,7 +8,7 @@ from typing import Literal
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Nugget, Nuggets, Steps, Verify, ask
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.metrics.claims import has_context, need_reference, read_findings
+from mlflow_ragmetrics.metrics.claims import Warnings, has_context, need_reference, read_findings
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.non_answers import Indistinct, is_indistinct, states_of
 
@@ -68,9 +68,10 @@ def nugget_recall(
         return Score(reason=say("nugget_recall.none"), details={"vital": 0, "okay": 0})
     texts = tuple(nugget.text for nugget in nuggets)
     items = tuple(Item("claim", text, "NEUTRAL", against="answer") for text in texts)
+    warnings: Warnings = ()
     if states_of(answer, None, indistinct).answer == "clear":
         findings = yield from ask(Verify(texts, (answer,), "answer", "reference", question))
-        items, _ = read_findings(texts, findings, 0, "answer")
+        items, warnings = read_findings(texts, findings, 0, "answer")
     figures = {
         f"{name}_{'partial' if half else 'strict'}": _recall(items, nuggets, name, half)
         for name in ("vital", "all", "weighted")
@@ -92,9 +93,8 @@ def nugget_recall(
         else item.changed(reason=say(_RANKS[nugget.vital]))
         for item, nugget in zip(items, nuggets, strict=True)
     )
-    return Score(
-        value=value, reason=reason, items=shown, details={**figures, "vital": vital, "okay": len(items) - vital}
-    )
+    details = {**figures, "vital": vital, "okay": len(items) - vital}
+    return Score(value=value, reason=reason, items=shown, details=details, warnings=warnings)
 
 
 _RANKS = {True: "nugget_recall.vital", False: "nugget_recall.okay"}

@@ -11,9 +11,8 @@ import pyarrow as pa
 from mlflow_ragmetrics.core.safe_text import plain_texts
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.diagnosis import diagnose
-from mlflow_ragmetrics.report.tables import has_diagnoses
-from mlflow_ragmetrics.rows.schema import COUNTED_COLUMNS, DIAGNOSIS, REASON, SCORE_COLUMNS, item_columns
+from mlflow_ragmetrics.report.marks import diagnose
+from mlflow_ragmetrics.rows.tables import COUNTED_COLUMNS, DIAGNOSIS, REASON, SCORE_COLUMNS, has_diagnoses, item_columns
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.suite import Suite

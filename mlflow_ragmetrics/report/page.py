@@ -16,12 +16,12 @@ from mlflow_ragmetrics.core.safe_text import plain
 from mlflow_ragmetrics.core.score import UNSUPPORTED, VERDICTS, Item, Kind, Score, Verdict
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in
-from mlflow_ragmetrics.report.diagnosis import count_causes
+from mlflow_ragmetrics.report.marks import count_causes
 from mlflow_ragmetrics.text.messages import render as say_in
 from mlflow_ragmetrics.text.messages import say
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.report.report import Report
+    from mlflow_ragmetrics.report.text import Shown
 
 MOST_ROWS = 20_000
 """How many rows a page shows."""
@@ -47,7 +47,7 @@ _CODES = [
 _CODE = {each: code for code, each in enumerate(_CODES)}
 
 
-def report_page(report: Report, title: str | None = None, run: Mapping[str, str] | None = None) -> Iterator[str]:
+def report_page(report: Shown, title: str | None = None, run: Mapping[str, str] | None = None) -> Iterator[str]:
     """The page of one evaluation, in pieces: summary, distributions, a table of rows, each row's claims and passages.
 
     ``title`` stands above it; without one, the name of the file that was evaluated does. ``run`` is the run in MLflow
@@ -112,7 +112,7 @@ def report_page(report: Report, title: str | None = None, run: Mapping[str, str]
     yield after.replace("<!-- script -->", source("report/report.js"))
 
 
-def write_page(report: Report, path: Path, run: Mapping[str, str] | None = None) -> None:
+def write_page(report: Shown, path: Path, run: Mapping[str, str] | None = None) -> None:
     """Write the page of ``report`` without ever having the whole of it in memory."""
     with path.open("w", encoding="utf-8", newline="\n") as target:
         target.writelines(report_page(report, run=run))
@@ -171,7 +171,7 @@ def _filtered_by(value: Any) -> str | None:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _packed(report: Report, order: Sequence[int]) -> Iterator[tuple[int, int, int, str]]:
+def _packed(report: Shown, order: Sequence[int]) -> Iterator[tuple[int, int, int, str]]:
     """Blocks of rows: the first row's place on the page, how many, the first text's number, and the packed rows."""
     texts = _Texts()
     block: list[str] = []

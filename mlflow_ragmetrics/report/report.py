@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any, Union
 from mlflow_ragmetrics.core.document import cell, to_markdown
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.report.diagnosis import (
+from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
+from mlflow_ragmetrics.report.marks import (
     Diagnosis,
     cause_figures,
     causes_line,
     count_causes,
+    count_lines,
     diagnoses_of,
     diagnosis_columns,
+    failure_lines,
+    judge_lines,
 )
-from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import count_lines, failure_lines, judge_lines
 from mlflow_ragmetrics.report.page import report_page, write_page
 from mlflow_ragmetrics.report.sessions import (
     Session,
@@ -32,16 +34,14 @@ from mlflow_ragmetrics.report.sessions import (
     sessions_of,
     turn_limit,
 )
-from mlflow_ragmetrics.report.slices import slices_frame
-from mlflow_ragmetrics.report.summary import agreement_lines, panel_figures
-from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
+from mlflow_ragmetrics.report.summary import Totals, agreement_lines, panel_figures, slices_frame
 from mlflow_ragmetrics.report.text import report_blocks, usage_line
-from mlflow_ragmetrics.report.totals import Totals
 from mlflow_ragmetrics.report.true_score import TrueScore, true_score
 from mlflow_ragmetrics.rows import digest
 from mlflow_ragmetrics.rows.groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
 from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import results_of
+from mlflow_ragmetrics.rows.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.text.messages import counted, render
 from mlflow_ragmetrics.tracking.describe import questions_digest
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.diagnosis import Diagnosis, diagnosis_columns
-from mlflow_ragmetrics.report.tables import Layout
-from mlflow_ragmetrics.tracking.tables import storable, table_rows
+from mlflow_ragmetrics.report.marks import Diagnosis, diagnosis_columns
+from mlflow_ragmetrics.rows.tables import Layout
+from mlflow_ragmetrics.tracking.writer import storable, table_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

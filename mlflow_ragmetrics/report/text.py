@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mlflow_ragmetrics.core.document import (
     Block,
@@ -21,12 +21,12 @@ from mlflow_ragmetrics.core.document import (
 from mlflow_ragmetrics.core.marked import FAULTS, fault_lines
 from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.report.summary import Totals
 from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.tracking.describe import Loggable
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from mlflow_ragmetrics.report.report import Report
 
 _COUNTS = {"scored": "n_scored", "skipped": "n_skipped", "failed": "n_error"}
 _DROPPED_FIRST = ("1–5", "passed", "skipped", "failed", "95 % interval")
@@ -36,7 +36,43 @@ _LONGEST = 300
 _LONGEST_QUESTION = 120
 
 
-def report_blocks(report: Report, worst: int = 3, by: tuple[str, ...] = ()) -> list[Block]:
+class Shown(Loggable, Protocol):
+    """What a report has that is shown: its public attributes."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the scores."""
+
+    @property
+    def ranges(self) -> Mapping[str, tuple[float, float]]:
+        """The lowest and the highest value of each key."""
+
+    @property
+    def totals(self) -> Totals:
+        """What the figures follow from."""
+
+    @property
+    def banner(self) -> list[str]:
+        """What must be read with the figures."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What stands below them."""
+
+    @property
+    def judged_by(self) -> list[str]:
+        """Who judged."""
+
+    def worst_rows(self, count: int) -> list[Row]:
+        """The worst rows, the worst first."""
+
+    def by(self, column: str) -> pd.DataFrame:
+        """The figures of each slice."""
+
+
+def report_blocks(report: Shown, worst: int = 3, by: tuple[str, ...] = ()) -> list[Block]:
     """The report as its text; ``worst``: how many rows stand in it, ``by``: columns whose slices do."""
     source = f"{report.source}: " if report.source else ""
     rows = counted(len(report), "row")
@@ -52,7 +88,7 @@ def report_blocks(report: Report, worst: int = 3, by: tuple[str, ...] = ()) -> l
     return blocks
 
 
-def usage_line(report: Report) -> Line:
+def usage_line(report: Shown) -> Line:
     """What the evaluation took: time, calls, tokens, money."""
     counts = {name: value for name, value in report.usage.items() if name not in ("wall_seconds", "cost") and value}
     parts = [f"{counted(len(report), 'row')} in {report.usage.get('wall_seconds', 0.0):.1f} s"]
@@ -61,7 +97,7 @@ def usage_line(report: Report) -> Line:
     return Line(" · ".join(parts))
 
 
-def figures_table(report: Report) -> Table:
+def figures_table(report: Shown) -> Table:
     """One line per metric: mean, 95 % interval, 1–5 value, share that passed, and how many rows were scored."""
     figures = report.metrics
     keys = report.totals.ranking.keys
@@ -121,7 +157,7 @@ def _style(figures: Mapping[str, float], key: str) -> Style:
     return "faint" if not scored else "middling" if measured < scored else ""
 
 
-def _explanations(report: Report) -> Iterator[str]:
+def _explanations(report: Shown) -> Iterator[str]:
     """What composites are made of, which metrics are better the lower, what groups do, and figures of the whole."""
     figures, better = report.metrics, report.totals.ranking.better
     weights: Mapping[str, Mapping[str, float]] = report.description.get("weights", {})
@@ -152,7 +188,7 @@ def _explanations(report: Report) -> Iterator[str]:
     yield from (f"{name} = {value:.1f}" for name, value in figures.items() if name.startswith("pct_"))
 
 
-def _worst_rows(report: Report, count: int) -> list[Block]:
+def _worst_rows(report: Shown, count: int) -> list[Block]:
     ranking = report.totals.ranking
     worst = report.worst_rows(count)
     if not worst:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeGuard
 
 from mlflow_ragmetrics.core.score import Chunk, Message, Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES
 from mlflow_ragmetrics.rows.values import chunks_of, decoded, distinct, document_ids_of, elements_of, is_missing
+from mlflow_ragmetrics.text.non_answers import is_bare_courtesy
+from mlflow_ragmetrics.text.sentences import sentences
 
 _QUESTION_KEYS = (
     "question",
@@ -71,11 +74,21 @@ def citations_in(value: object) -> list[Any]:
     return []
 
 
+def fields_of(value: Any) -> Any:
+    """A pydantic model or dataclass of the application as a mapping of its fields; anything else as it is."""
+    kind = type(value)
+    if hasattr(kind, "lc_id"):  # messages, prompts and documents of LangChain
+        return value
+    if hasattr(kind, "model_fields"):
+        return dict(value)
+    if is_dataclass(kind) and not hasattr(kind, "update"):  # LangGraph's Command
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    return value
+
+
 def _as_mapping(value: object) -> Any:
-    """A structured output, a pydantic model that is no message or its JSON, as a mapping; all else as it is."""
-    if hasattr(value, "model_dump") and not hasattr(value, "content"):
-        return value.model_dump()
-    return (mapping_of(value) or value) if isinstance(value, str) else value
+    """A structured output, or the JSON of one, as a mapping; all else as it is."""
+    return (mapping_of(value) or value) if isinstance(value, str) else fields_of(value)
 
 
 def _cites(entry: Mapping[Any, Any]) -> bool:
@@ -122,17 +135,18 @@ def messages_in(value: object) -> tuple[Message, ...] | None:
 
 
 def turns_before(messages: Sequence[Message], question: str | None, answer: str | None) -> tuple[Message, ...]:
-    """The messages before the one that asks ``question``: all, unless it is the last question among them.
+    """The messages before the last one that asks ``question``: all, where none does.
 
     A question that was answered otherwise than by ``answer`` was asked before.
     """
-    last = max((place for place, message in enumerate(messages) if message.role == "user"), default=None)
-    if last is None or question is None or messages[last].content.strip() != question.strip():
+    said = [message.content.strip() if message.role == "user" else None for message in messages]
+    asked = [place for place, text in enumerate(said) if question is not None and text == question.strip()]
+    if not asked:
         return tuple(messages)
-    replies = [message.content.strip() for message in messages[last + 1 :] if message.role == "assistant"]
+    replies = [message.content.strip() for message in messages[asked[-1] + 1 :] if message.role == "assistant"]
     if replies and answer is not None and answer.strip() not in replies:
         return tuple(messages)
-    return tuple(messages[:last])
+    return tuple(messages[: asked[-1]])
 
 
 def mapping_of(value: object) -> Mapping[Any, Any]:
@@ -154,7 +168,7 @@ def _levels(value: object, keys: Sequence[str], roles: frozenset[str]) -> list[o
 
 def _inside(value: object, keys: Sequence[str], roles: frozenset[str]) -> object:
     """What is one level inside ``value``, or ``None``."""
-    if isinstance(value, (list, tuple)):
+    if _is_list(value) and not is_turn(value):
         return _last_message(value, roles)
     role, content = role_and_content(value)
     has_content = not is_missing(content) and bool(content)
@@ -185,7 +199,9 @@ def _last_message(messages: Iterable[object], roles: frozenset[str]) -> object:
 
 
 def role_and_content(message: object) -> tuple[object, object]:
-    """Who spoke, as the message says it, and what; ``None`` twice where it is no message."""
+    """Who spoke, as the message or the pair of role and text says it, and what; ``None`` twice where it is none."""
+    if isinstance(message, (list, tuple)) and len(message) == 2:
+        return message[0], message[1]
     if isinstance(message, Message):
         return message.role, message.content
     if isinstance(message, Mapping):  # OpenTelemetry calls the content parts
@@ -218,13 +234,13 @@ def joined_parts(content: object) -> object:
     """The text of a message whose content is a list of parts (``{"type": "text", "text": …}``, or ``content``)."""
     if not isinstance(content, (list, tuple)):
         return content
-    texts = [
-        part.get("text", part.get("content") if part.get("type") == "text" else None)
-        if isinstance(part, Mapping)
-        else part
-        for part in content
-    ]
+    texts = [joined_parts(_part_text(part)) if isinstance(part, Mapping) else part for part in content]
     return "\n".join(text for text in texts if isinstance(text, str)) or None
+
+
+def _part_text(part: Mapping[str, Any]) -> object:
+    """A text block's text; of Anthropic's search results the blocks in them."""
+    return part.get("text", part.get("content") if part.get("type") in ("text", "search_result") else None)
 
 
 _TOOL_ROLES = frozenset({"tool", "function"})
@@ -235,8 +251,9 @@ def sample_from_messages(messages: Sequence[Any]) -> Sample:
     """A conversation, as agents take and give it, as a sample: what was asked last, and what was answered to it.
 
     ``messages`` are LangChain's, OpenAI's dicts, pairs of role and text, or a mapping that has them under
-    ``"messages"``. The turns before the question are its ``history``; what tools gave before the answer are its
-    ``contexts`` (``None`` where no tool was asked). A message that only calls tools is no answer.
+    ``"messages"``. The turns before the question are its ``history``; what tools gave for the question are its
+    ``contexts``, and of what they gave for earlier ones the passages that the answer rests on (``None`` where no tool
+    was ever asked). A message that only calls tools is no answer.
 
     >>> turns = [("user", "How tall?"), {"role": "tool", "content": "It is 29 m tall."}, ("assistant", "29 m.")]
     >>> sample_from_messages(turns).texts
@@ -251,7 +268,7 @@ def sample_from_messages(messages: Sequence[Any]) -> Sample:
         raise InvalidDataError("These are no messages: give a list of messages with `role` and `content`.")
     answer = closing_answer(listed)
     question = next((turn.content for turn in reversed(turns) if turn.role == "user"), None)
-    contexts = tool_chunks_in(listed)
+    contexts = contexts_in(listed, answer)
     return Sample(
         question=question,
         answer=answer,
@@ -264,7 +281,7 @@ def sample_from_messages(messages: Sequence[Any]) -> Sample:
 def closing_answer(messages: Sequence[Any]) -> str | None:
     """The model's last text after the last question; ``None`` where it goes on to call a tool."""
     for message in reversed(messages):
-        role, content = _role_and_content(message)
+        role, content = role_and_content(message)
         if role in USER_ROLES or (role in MODEL_ROLES and has_open_calls(message)):
             return None
         text = joined_parts(content)
@@ -284,11 +301,53 @@ def directs_agents(tool: object) -> bool:
     return isinstance(tool, str) and tool.startswith(_DIRECTING)
 
 
-def tool_chunks_in(messages: object) -> tuple[Chunk, ...] | None:
-    """What the tools in a list of messages gave, before the last answer; ``None`` where there is none of them."""
-    of_tools = [each for each in (messages if _is_list(messages) else ()) if _role_and_content(each)[0] in _TOOL_ROLES]
-    found = [message for message in of_tools if not directs_agents(_attribute(message, "name"))]
-    return distinct(chunk for message in found for chunk in tool_chunks(message)) if found else None
+def contexts_in(messages: object, answer: object) -> tuple[Chunk, ...] | None:
+    """What the tools in a list of messages gave for its last question, and of what they gave for earlier ones the
+    passages that ``answer`` rests on; ``None`` where no tool gave anything.
+    """
+    listed = messages if _is_list(messages) else ()
+    if not any(role_and_content(each)[0] in _TOOL_ROLES and not _directs(each) for each in listed):
+        return None
+    now, earlier = tool_chunks_by_turn(listed)
+    return (*now, *rested_on(answer if isinstance(answer, str) else "", now, earlier))
+
+
+def tool_chunks_by_turn(
+    messages: Sequence[Any], tools: Collection[str] | None = None
+) -> tuple[tuple[Chunk, ...], tuple[Chunk, ...]]:
+    """What ``tools`` gave in a conversation since its last question, and what they gave before it."""
+    asked = max((place for place, each in enumerate(messages) if role_and_content(each)[0] in USER_ROLES), default=0)
+    turns = [
+        [each for each in part if role_and_content(each)[0] in _TOOL_ROLES]
+        for part in (messages[asked:], messages[:asked])
+    ]
+    now, earlier = (distinct(chunk for message in turn for chunk in tool_chunks(message, tools)) for turn in turns)
+    return now, tuple(chunk for chunk in earlier if chunk not in now)
+
+
+def rested_on(answer: str, now: Sequence[Chunk], earlier: Sequence[Chunk]) -> tuple[Chunk, ...]:
+    """Of passages of ``earlier`` turns those that state what a sentence of ``answer`` does, and none of ``now``."""
+    if not earlier:
+        return ()
+    from mlflow_ragmetrics.judges.lexical.grades import related_sentences
+    from mlflow_ragmetrics.judges.lexical.source import source_of
+
+    def related(text: str, chunks: Sequence[Chunk]) -> set[int]:
+        source = source_of(tuple(chunk.text for chunk in chunks))
+        return {place.passage for place, _ in related_sentences(text, source)}
+
+    unbacked = [each for each in sentences(answer) if not is_bare_courtesy(each) and not related(each, now)]
+    places = related("\n".join(unbacked), earlier)
+    return tuple(chunk for place, chunk in enumerate(earlier, start=1) if place in places)
+
+
+def is_turn(element: object) -> bool:
+    """Whether it is a message of a user or a model, or the instructions to one."""
+    return role_and_content(element)[0] in (*USER_ROLES, *MODEL_ROLES, "system")
+
+
+def _directs(message: object) -> bool:
+    return directs_agents(_attribute(message, "name"))
 
 
 def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chunk, ...]:
@@ -297,7 +356,7 @@ def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chun
     ``result``: a tool's message (``()`` for other messages, for errors, and for tools that ``tools`` does not name, or
     without it for those that only direct agents), or what the tool returned.
     """
-    role, content = role_and_content(result)
+    role, content = (None, None) if _is_list(result) else role_and_content(result)
     if role is None or content is None:
         return _passages(result)
     name, status, artifact = (_attribute(result, each) for each in ("name", "status", "artifact"))
@@ -323,7 +382,7 @@ def _passages(value: Any) -> tuple[Chunk, ...]:
             return _chunks_or_none([value])
         return (Chunk(json.dumps(value, ensure_ascii=False, default=str)),)
     if _is_list(value) and value:
-        parts = [part.get("text") if _is_text_part(part) else part for part in value]
+        parts = [joined_parts(_part_text(part)) if _is_text_part(part) else part for part in value]
         if all(isinstance(part, str) for part in parts):
             return tuple(chunk for part in parts for chunk in _passages(part))
         return _chunks_or_none(parts) or (Chunk(json.dumps(value, ensure_ascii=False, default=str)),)
@@ -339,7 +398,7 @@ def _chunks_or_none(value: Sequence[Any]) -> tuple[Chunk, ...]:
 
 def _is_text_part(part: object) -> bool:
     """Whether it is a part of a message's content, as the tools of a MCP server give them."""
-    return isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)
+    return isinstance(part, Mapping) and "type" in part and isinstance(joined_parts(_part_text(part)), str)
 
 
 def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
@@ -348,10 +407,3 @@ def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
 
 def _attribute(message: object, name: str) -> Any:
     return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)
-
-
-def _role_and_content(message: object) -> tuple[object, object]:
-    """As ``role_and_content``, also of a pair of role and text."""
-    if isinstance(message, (list, tuple)) and len(message) == 2:
-        return message[0], message[1]
-    return role_and_content(message)

@@ -19,13 +19,13 @@ from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_FI
 from mlflow_ragmetrics.rows.messages import (
     answer_in,
     citations_in,
+    contexts_in,
     mapping_of,
     messages_in,
     messages_of,
     question_in,
     reference_in,
     sample_from_messages,
-    tool_chunks_in,
     turns_before,
 )
 from mlflow_ragmetrics.rows.values import (
@@ -124,7 +124,7 @@ def read_nested(row: Mapping[Any, Any]) -> tuple[dict[str, Reading], dict[str, A
                 found, rest = inner[column]
                 readings[field] = read_field(field, found[field]) if field in found else read_by_nature(field, rest)
             if field == "contexts" and readings[field].empty:
-                readings[field] = Reading(tool_chunks_in(columns[column].get("messages")))
+                readings[field] = Reading(contexts_in(columns[column].get("messages"), answer_in(columns["outputs"])))
     for field, read in (("reference", _expected_facts), ("gold_doc_ids", _document_uris)):
         if readings[field].empty:
             try:

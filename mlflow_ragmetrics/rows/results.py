@@ -17,7 +17,7 @@ from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.files import extension_of, read_file
 from mlflow_ragmetrics.rows.groups import SESSION, Groups, table_groups
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.schema import BETTER, DIAGNOSIS, SCORE_COLUMNS, score_keys, typed
+from mlflow_ragmetrics.rows.tables import BETTER, DIAGNOSIS, SCORE_COLUMNS, score_keys, typed
 from mlflow_ragmetrics.rows.traces import experiment_named
 from mlflow_ragmetrics.rows.values import is_missing
 

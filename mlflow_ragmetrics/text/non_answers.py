@@ -109,7 +109,7 @@ _COURTESY = re.compile(
     r"\W*(?:hello|hi|hey|dear|good (?:morning|afternoon|evening|day)|thanks|thank you|you(?:['’]re| are) welcome|sure|"
     r"certainly|of course|great question|good question|good luck|happy to help|i hope|hope (?:this|that) helps|"
     r"let me know|feel free|please (?:let me know|feel free)|if you (?:have|need) (?:any|more|further)|"
-    r"i(?:['’]d| would)? be (?:happy|glad)|here (?:is|are) (?:the|a|an|some|my|your)|"
+    r"i(?:['’]d| would)? be (?:happy|glad)|here (?:is|are) (?:the|a|an|some|my|your|what)|"
     r"здравствуйте|привет|добрый (?:день|вечер)|доброе утро|спасибо|пожалуйста|конечно|отличный вопрос|хороший вопрос|"
     r"надеюсь|удачи|дайте знать|обращайтесь|если у вас (?:есть|будут|остались|возникнут)|буду рад)\b",
     re.IGNORECASE,
@@ -124,6 +124,16 @@ def is_courtesy(sentence: str) -> bool:
     [True, True, False]
     """
     return _COURTESY.match(sentence) is not None and len(sentence.split()) <= _LONGEST_COURTESY
+
+
+def is_bare_courtesy(sentence: str) -> bool:
+    """Whether the sentence is a courtesy that states nothing else.
+
+    >>> [is_bare_courtesy(each) for each in ("You are welcome.", "Here is what I found.", "Sure, it is red.")]
+    [True, True, False]
+    """
+    courtesy = _COURTESY.match(sentence)
+    return courtesy is not None and all(token in _FILLERS for token in _tokens(sentence[courtesy.end() :]))
 
 
 def is_non_answer(sentence: str, extra: Sequence[str] = ()) -> bool:

@@ -28,15 +28,23 @@ from pydantic import TypeAdapter, ValidationError
 from mlflow_ragmetrics.core.safe_text import as_json, for_log
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.engine.threads import ThreadTask, start_thread
+from mlflow_ragmetrics.engine.threads import ThreadTask, after_fork, start_thread
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
 from mlflow_ragmetrics.tracking.feedback import feedback_of, write_assessment
 from mlflow_ragmetrics.tracking.outbox import Home, Lines, Outbox, Waiting
-from mlflow_ragmetrics.tracking.run import COMPLETE, after_fork, status_of
-from mlflow_ragmetrics.tracking.tables import table_rows
-from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, WRITER_TAG, RunWriter, explained, this_process
+from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
+from mlflow_ragmetrics.tracking.writer import (
+    CLAIMS,
+    ROWS,
+    STATUS_TAG,
+    WRITER_TAG,
+    RunWriter,
+    explained,
+    table_rows,
+    this_process,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,8 +26,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mlflow_ragmetrics.core.safe_text import as_json
-from mlflow_ragmetrics.tracking.run import after_fork, is_alive
-from mlflow_ragmetrics.tracking.writer import this_process
+from mlflow_ragmetrics.engine.threads import after_fork
+from mlflow_ragmetrics.tracking.writer import is_alive, this_process
 
 _BUSY_SECONDS = 10.0
 _SILENCE = 600.0

@@ -19,7 +19,6 @@ from mlflow_ragmetrics.tracking.describe import (
     run_metrics_of,
 )
 from mlflow_ragmetrics.tracking.run import COMPLETE, WRITING, alone_in, run_link, status_of, target_run
-from mlflow_ragmetrics.tracking.tables import table_json, write_tables
 from mlflow_ragmetrics.tracking.traces import log_feedback, log_traces
 from mlflow_ragmetrics.tracking.writer import (
     CLAIMS,
@@ -31,8 +30,10 @@ from mlflow_ragmetrics.tracking.writer import (
     WRITER_TAG,
     Content,
     RunWriter,
+    table_json,
     this_process,
     write_errors,
+    write_tables,
 )
 
 if TYPE_CHECKING:

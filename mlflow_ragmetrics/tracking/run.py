@@ -6,21 +6,20 @@ A run whose process was killed stays half written: it is found, told from those 
 from __future__ import annotations
 
 import gc
-import inspect
 import logging
 import os
 import platform
 import threading
 import time
-import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from traceback import clear_frames
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from mlflow_ragmetrics.core.safe_text import plain_text, redact
+from mlflow_ragmetrics.engine.threads import after_fork
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking.traces import RUN_TYPE, remove_traces
 from mlflow_ragmetrics.tracking.writer import (
@@ -30,6 +29,7 @@ from mlflow_ragmetrics.tracking.writer import (
     RunWriter,
     explained,
     few_attempts,
+    is_alive,
     reason_of,
     this_process,
     write_errors,
@@ -38,26 +38,6 @@ from mlflow_ragmetrics.tracking.writer import (
 if TYPE_CHECKING:
     from mlflow.entities import Run, RunInfo
 
-
-Action = TypeVar("Action", bound=Callable[[], object])
-_ACTIONS: list[Callable[[], Callable[[], object] | None]] = []
-
-
-def after_fork(action: Action) -> Action:
-    """Call ``action`` in each process forked from this one; a method, as long as its object lives."""
-    _ACTIONS[:] = [find for find in _ACTIONS if find() is not None]
-    _ACTIONS.append(weakref.WeakMethod(action) if inspect.ismethod(action) else lambda: action)
-    return action
-
-
-def _begin_child() -> None:
-    for action in [find() for find in _ACTIONS]:
-        if action is not None:
-            action()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_child)
 
 _logger = logging.getLogger(__name__)
 
@@ -291,16 +271,3 @@ def is_being_written(run: Run) -> bool:
     if machine == platform.node() and os.name == "posix":
         return is_alive(process)
     return time.time() - (run.info.start_time or 0) / 1000 < _DAY
-
-
-def is_alive(process: str) -> bool:
-    """Whether a process of this machine is there: its number, and when it began, as ``this_process`` gives them."""
-    number, _, began = process.partition(" ")
-    try:
-        os.kill(int(number), 0)
-    except PermissionError:
-        return True
-    except (OSError, ValueError):
-        return False
-    # a number is given to another process after a while
-    return not began or this_process(int(number)).partition(" ")[2] in (f"{number} {began}", f"{number} ")

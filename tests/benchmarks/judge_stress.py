@@ -17,7 +17,7 @@ import json
 from pathlib import Path
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.calibration.stress import STRESS_KINDS
+from mlflow_ragmetrics.stress_suite import STRESS_KINDS
 
 from judge_agreement import Row, digest, list_batches  # isort: skip
 from relay_model import RelayModel  # isort: skip

@@ -43,7 +43,7 @@ def _rows() -> list[dict[str, Any]]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows go by from few on, and are written a few at a time."""
-    for module in ("cli.evaluate", "suite", "report.totals", "statistics.intervals"):
+    for module in ("cli.evaluate", "suite", "report.summary", "statistics.intervals"):
         monkeypatch.setattr(f"mlflow_ragmetrics.{module}.MANY_ROWS", 60)
     monkeypatch.setattr("mlflow_ragmetrics.suite._ROWS_AT_ONCE", 10)
     monkeypatch.setattr(table_file, "_ROWS", 7)

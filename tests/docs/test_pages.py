@@ -15,7 +15,7 @@ from making import benchmark_tables, metric_pages, python_reference, reference
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.core.description import facts_of, options_of, paragraphs_of
+from mlflow_ragmetrics.core.definition import facts_of, options_of, paragraphs_of
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.registry import all_metrics, builtin_metrics, metric_of
 
@@ -45,8 +45,8 @@ def _said_of(name: str) -> list[str]:
     found = METRICS[name]
     metric = found if isinstance(found, Metric) else None
     paragraphs, example = paragraphs_of(inspect.getdoc(metric.definition.function if metric else found) or "")
-    facts = facts_of(metric) if metric else {}
-    options = [option for each in (options_of(metric) if metric else {}).values() for option in each.items()]
+    facts = facts_of(metric.definition, metric.key, metric.threshold) if metric else {}
+    options = [option for each in (options_of(metric.definition) if metric else {}).values() for option in each.items()]
     code = [line.partition(" ")[2] for line in example if line.startswith((">>> ", "... "))]
     return [*paragraphs, *code, *(f"{name} {said}" for name, said in (*facts.items(), *options))]
 

@@ -265,7 +265,7 @@ def warm() -> None:
         import rich.progress  # noqa: F401
 
         import mlflow_ragmetrics.cli.evaluate
-        import mlflow_ragmetrics.cli.report  # noqa: F401
+        import mlflow_ragmetrics.cli.output  # noqa: F401
     finally:
         os.chdir(before)
         shutil.rmtree(folder, ignore_errors=True)

@@ -83,11 +83,11 @@ def dutiful_reply(system: str, data: str) -> dict[str, Any]:
     blocks = blocks_in(data)
     reply: dict[str, Any] = {}
     if '"texts"' in system:
-        judged = {} if '"verdicts"' in system or '"support"' not in system else _JUDGED
+        judged = {} if '"verdicts"' in system or '"support"' not in system else _judged(blocks, "p1")
         texts = [(label.split()[0], text) for label, text in blocks if re.fullmatch(r"t\d+( on .*)?", label)]
         reply["texts"] = [{"id": each, "claims": _claims(text, judged), "none": []} for each, text in texts]
     if '"verdicts"' in system:
-        reply["verdicts"] = [verdict for label, text in blocks for verdict in _verdicts(label, text)]
+        reply["verdicts"] = [verdict for label, text in blocks for verdict in _verdicts(label, text, blocks)]
     if '"related"' in system:
         passages = [label for label, _ in blocks if re.fullmatch(r"p\d+", label)]
         reply["related"] = [{"passage": label, "quote": "", "reason": "", "related": True} for label in passages]
@@ -97,7 +97,9 @@ def dutiful_reply(system: str, data: str) -> dict[str, Any]:
     return reply
 
 
-_JUDGED = {"quotes": [{"passage": "p1", "text": ""}], "reason": "", "support": 90, "verdict": "SUPPORTED"}
+def _judged(blocks: list[tuple[str, str]], passage: str) -> dict[str, Any]:
+    quote = {"passage": passage, "text": dict(blocks).get(passage, "")[:40]}
+    return {"quotes": [quote], "reason": "", "support": 90, "verdict": "SUPPORTED"}
 
 
 def _claims(text: str, judged: dict[str, Any]) -> list[dict[str, Any]]:
@@ -105,10 +107,8 @@ def _claims(text: str, judged: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"claim": sentence, "sentences": [int(number)], **judged} for number, sentence in numbered]
 
 
-def _verdicts(label: str, text: str) -> list[dict[str, Any]]:
+def _verdicts(label: str, text: str, blocks: list[tuple[str, str]]) -> list[dict[str, Any]]:
     if not label.startswith("claims on "):
         return []
-    passage = label.removeprefix("claims on ").split("-")[0]
-    ids = [line.split(":")[0] for line in text.splitlines()]
-    quotes = [{"passage": passage, "text": ""}]
-    return [{"id": i, "quotes": quotes, "reason": "", "support": 90, "verdict": "SUPPORTED"} for i in ids]
+    judged = _judged(blocks, label.removeprefix("claims on ").split("-")[0])
+    return [{"id": line.split(":")[0], **judged} for line in text.splitlines()]

@@ -44,6 +44,7 @@ def test_beside_faithfulness_it_costs_nothing() -> None:
     assert judge.asked == 2
 
 
+QUOTES = [{"passage": "p1", "text": "It holds."}]
 GOLDEN = [  # supports and verdicts of a chat judge's reply, in order; the score; the claim that is its reason
     ([(100, "SUPPORTED"), (90, "SUPPORTED")], 0.9, 2),
     ([(75, "SUPPORTED"), (40, "NEUTRAL"), (100, "SUPPORTED")], 0.4, 2),
@@ -63,7 +64,7 @@ GOLDEN = [  # supports and verdicts of a chat judge's reply, in order; the score
 def test_golden_replies(calls: Any, given: list[tuple[Any, str]], value: float, weakest: int) -> None:
     claims = [f"Claim number {number} holds." for number in range(1, len(given) + 1)]
     judged = [
-        {"quotes": [], "reason": f"Reason {number}.", "support": support, "verdict": verdict}
+        {"quotes": QUOTES, "reason": f"Reason {number}.", "support": support, "verdict": verdict}
         for number, (support, verdict) in enumerate(given, 1)
     ]
     listed = [{"claim": claim, "sentences": [number]} for number, claim in enumerate(claims, 1)]

@@ -9,7 +9,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.report.diagnosis import Diagnosis
+from mlflow_ragmetrics.report.marks import Diagnosis
 from tests.comparison.reports import noisy, report_of
 
 ROWS = [

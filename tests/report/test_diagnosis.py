@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.score import Evidence, Item, Score
-from mlflow_ragmetrics.report.diagnosis import CAUSES, diagnose
+from mlflow_ragmetrics.report.marks import CAUSES, diagnose
 from tests.report.pages import carried
 
 FACT, CLAIM = "The tower is red.", "The bridge is green."

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.cli.evaluate import slices_file
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
 from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.report.slices import slices_file
 from mlflow_ragmetrics.report.summary import repeated_questions
 from tests.report.pages import carried
 

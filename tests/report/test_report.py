@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.report.tables import ITEM_COLUMNS, items_frame
 from mlflow_ragmetrics.rows import digest
+from mlflow_ragmetrics.rows.tables import ITEM_COLUMNS, items_frame
 
 RECORD = {"id": "r1", "question": "q?", "answer": "A fact.", "contexts": [{"id": "doc-7", "text": "A fact."}]}
 

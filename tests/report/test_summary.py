@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.report.totals import Totals
+from mlflow_ragmetrics.report.summary import Totals
 
 
 def test_nothing_scored_has_counts_and_no_mean() -> None:

@@ -14,8 +14,8 @@ from mlflow import MlflowClient
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.tracking.run import abandoned_runs, is_alive, mark_abandoned, target_run
-from mlflow_ragmetrics.tracking.writer import STATUS_TAG, WRITER_TAG, _own_name, this_process
+from mlflow_ragmetrics.tracking.run import abandoned_runs, mark_abandoned, target_run
+from mlflow_ragmetrics.tracking.writer import STATUS_TAG, WRITER_TAG, _own_name, is_alive, this_process
 
 DAY = 24 * 3600 * 1000
 

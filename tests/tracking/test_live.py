@@ -29,7 +29,7 @@ from mlflow_ragmetrics.tracking.live import (
     resolved_store,
 )
 from mlflow_ragmetrics.tracking.outbox import Outbox, open_outbox
-from mlflow_ragmetrics.tracking.tables import table_rows
+from mlflow_ragmetrics.tracking.writer import table_rows
 
 
 def tables(rows: Any) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -11,7 +11,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.report import page as report_page
 from mlflow_ragmetrics.rows.results import results_of
-from mlflow_ragmetrics.tracking import tables
+from mlflow_ragmetrics.tracking import writer
 from tests.report.pages import carried
 
 RECORDS = [
@@ -39,10 +39,10 @@ def test_a_large_table_has_a_head_and_parts_and_is_read_whole(
     report: rm.Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = results_of(report.log(traces=False))
-    monkeypatch.setattr(tables, "_LARGEST", 2_000)
-    monkeypatch.setattr(tables, "_HEAD", 10)
-    monkeypatch.setattr(tables, "_ROWS_PER_CHUNK", 7)
-    monkeypatch.setattr(tables, "_ROWS_PER_PART", 12)
+    monkeypatch.setattr(writer, "_LARGEST", 2_000)
+    monkeypatch.setattr(writer, "_HEAD", 10)
+    monkeypatch.setattr(writer, "_ROWS_PER_CHUNK", 7)
+    monkeypatch.setattr(writer, "_ROWS_PER_PART", 12)
     run_id = report.log(traces=False)
     assert len(mlflow.load_table("rag_rows.json", run_ids=[run_id])) == 10
     assert artifacts(run_id, "rag_rows") == {f"rag_rows/part-0000{number}.parquet" for number in range(3)}
@@ -60,16 +60,16 @@ def test_a_smaller_report_in_the_same_run_is_not_read_from_the_parts_of_the_larg
     report: rm.Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(tables, "_LARGEST", 2_000)
-        patched.setattr(tables, "_HEAD", 10)
+        patched.setattr(writer, "_LARGEST", 2_000)
+        patched.setattr(writer, "_HEAD", 10)
         run_id = report.log(traces=False)
     replace(report, rows=report.rows[:5]).log(traces=False, run_id=run_id)
     assert len(results_of(run_id).table) == 5
 
 
 def test_chunks_make_one_json_document(report: rm.Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = tables.table_json(report.table)
-    monkeypatch.setattr(tables, "_ROWS_PER_CHUNK", 7)
+    whole = writer.table_json(report.table)
+    monkeypatch.setattr(writer, "_ROWS_PER_CHUNK", 7)
     run_id = report.log(traces=False)
     assert json.loads(mlflow.artifacts.load_text(f"runs:/{run_id}/rag_rows.json")) == json.loads(whole)
 

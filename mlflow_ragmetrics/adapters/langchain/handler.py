@@ -19,10 +19,10 @@ from mlflow_ragmetrics.adapters.langchain.sample import Known, Reading
 from mlflow_ragmetrics.adapters.langchain.scoring import BackgroundQueue, Counts, Scorer, Taker
 from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.score import Sample, Score
+from mlflow_ragmetrics.engine.threads import after_fork
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report.tables import row_without_texts
+from mlflow_ragmetrics.rows.tables import row_without_texts
 from mlflow_ragmetrics.suite import Suite, SuiteLike
-from mlflow_ragmetrics.tracking.run import after_fork
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.adapters.langchain.sink import MLflowSink

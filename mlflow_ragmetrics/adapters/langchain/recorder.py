@@ -7,14 +7,17 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables.config import var_child_runnable_config
+
+from mlflow_ragmetrics.rows.messages import fields_of
 
 if TYPE_CHECKING:
     _Listener = BaseCallbackHandler
@@ -33,7 +36,7 @@ class Step:
 
     ``kind``: ``"input"`` and ``"output"`` of a chain inside the call, ``"retriever"`` and ``"tool"`` with what they
     gave as ``value``, and ``"model"`` with what it was asked; ``reply`` is what the model answered. ``name`` is a
-    tool's name, or a retriever's query.
+    tool's name, or a retriever's query. By ``known``, steps are in the order in which their value or reply was known.
     """
 
     kind: Literal["input", "output", "retriever", "tool", "model"]
@@ -41,6 +44,7 @@ class Step:
     value: Any = None
     name: str = ""
     reply: Any = None
+    known: int = 0
 
 
 @dataclass(eq=False)
@@ -70,6 +74,7 @@ class Exchange:
     began: float = field(default_factory=time.perf_counter)
     seconds: float = 0.0
     open_runs: set[UUID] = field(default_factory=set)
+    order: Iterator[int] = field(default_factory=count)
 
     def is_within(self, run_id: UUID | None, runs: Container[UUID]) -> bool:
         """Whether ``run_id`` is one of ``runs``, or inside one."""
@@ -125,8 +130,9 @@ class Capture:
             if above.exchange is not None:
                 if above.exchange.thread is None:
                     above.exchange.thread = _thread()
-                if not above.inside_retriever and isinstance(inputs, Mapping):
-                    above.exchange.steps.append(Step("input", run_id, _copied(inputs)))
+                value = _copied(inputs)
+                if not above.inside_retriever and isinstance(value, dict):
+                    above.exchange.steps.append(Step("input", run_id, value, known=next(above.exchange.order)))
             return None
 
     def begin_step(
@@ -152,10 +158,14 @@ class Capture:
             run = self._take(run_id)
             if run is None or run.exchange is None:
                 return
+            known = next(run.exchange.order)
             if run.step is None:
+                value = _copied(value)
                 if not run.inside_retriever and (isinstance(value, (list, tuple)) or hasattr(value, "update")):
-                    run.exchange.steps.append(Step("output", run_id, _copied(value)))
-            elif run.step.kind == "model":
+                    run.exchange.steps.append(Step("output", run_id, value, known=known))
+                return
+            run.step.known = known
+            if run.step.kind == "model":
                 run.step.reply = value
             else:
                 run.step.value = value
@@ -329,6 +339,7 @@ def _thread() -> Any:
 
 def _copied(value: Any) -> Any:
     """A copy: applications go on to change the dicts and message lists that they passed."""
+    value = fields_of(value)
     if isinstance(value, Mapping):
         return {key: list(each) if isinstance(each, list) else each for key, each in value.items()}
     return list(value) if isinstance(value, list) else value

@@ -15,11 +15,11 @@ from mlflow_ragmetrics.rows.messages import (
     answer_in,
     citations_in,
     closing_answer,
+    fields_of,
     mapping_of,
     messages_in,
     messages_of,
     question_in,
-    turns_before,
 )
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.values import document_ids_of
@@ -66,23 +66,22 @@ class Reading:
         """
         given = {name: value for name, value in exchange.metadata.items() if name in _CALL_NAMES}
         found = to_sample(given)
-        asked = self._question(exchange)
-        history = _history_of(exchange)
-        question = (self._follow_up(exchange) if history else None) or asked
+        question = self._question(exchange)
         sample_id = found.id if _has(exchange.metadata, "id") else ""
         answer = None if exchange.left else self._answer(exchange)
         record: dict[str, Any] = {
             "id": sample_id or str(exchange.run_id),
             "question": question,
             "answer": answer,
-            "history": history if question == asked else turns_before(history or (), asked, answer),
-            "reference": list(found.references or ()) or _looked_up(self.references, asked, sample_id),
+            "history": _history_of(exchange),
+            "reference": list(found.references or ()) or _looked_up(self.references, question, sample_id),
             "gold_doc_ids": found.gold_doc_ids
             if found.gold_doc_ids is not None
-            else _looked_up(self.gold_doc_ids, asked, sample_id),
+            else _looked_up(self.gold_doc_ids, question, sample_id),
         }
-        if question != asked:
-            record["asked"] = asked
+        condensed = _condensed_question(exchange)
+        if condensed and condensed != question:
+            record["condensed_question"] = condensed
         if citations := citations_in(exchange.outputs):
             record["citations"] = citations
         if self.contexts is not None:
@@ -101,17 +100,6 @@ class Reading:
             record["contexts_assumed"] = chunks.assumed
         return to_sample({**_metadata_of(exchange), **record})
 
-    def _follow_up(self, exchange: Exchange) -> str | None:
-        """The question as the chain's own model wrote it anew for its one retrieval."""
-        if self.question is not None or self.input_key is not None:
-            return None
-        queries = {step.name for step in exchange.steps if step.kind == "retriever"}
-        if len(queries) != 1:
-            return None
-        (query,) = queries
-        replies = (text for step in exchange.steps if step.kind == "model" for text in replies_of(step.reply, False))
-        return query if query.strip() in {text.strip() for text in replies} else None
-
     def _question(self, exchange: Exchange) -> str | None:
         if self.question is not None:
             return _text(call_with(self.question, exchange.inputs, exchange.outputs))
@@ -125,8 +113,8 @@ class Reading:
     def _answer(self, exchange: Exchange) -> str | None:
         if self.answer is not None:
             return _text(call_with(self.answer, exchange.outputs, exchange.inputs))
-        outputs = exchange.outputs if self.output_key is None else _entry(_plain(exchange.outputs), self.output_key)
-        return _answer_in(_plain(outputs))
+        outputs = exchange.outputs if self.output_key is None else _entry(fields_of(exchange.outputs), self.output_key)
+        return _answer_in(fields_of(outputs))
 
 
 def _answer_in(outputs: Any) -> str | None:
@@ -136,7 +124,7 @@ def _answer_in(outputs: Any) -> str | None:
             return None
         structured = next((outputs[name] for name in _STRUCTURED if outputs.get(name) is not None), None)
         if structured is not None:
-            return _answer_in(_plain(structured))
+            return _answer_in(fields_of(structured))
     elif getattr(outputs, "tool_calls", None):
         return None
     messages = _messages(outputs)
@@ -146,8 +134,15 @@ def _answer_in(outputs: Any) -> str | None:
         inner = answer_in(outputs)
         if inner is outputs:
             break
-        outputs = _plain(inner)
+        outputs = fields_of(inner)
     return _read_text(outputs)
+
+
+def _condensed_question(exchange: Exchange) -> str | None:
+    """The question as a model of the chain wrote it for its one retrieval."""
+    queries = {step.name.strip() for step in exchange.steps if step.kind == "retriever"}
+    replies = {text.strip() for step in exchange.steps if step.kind == "model" for text in replies_of(step.reply)}
+    return queries.pop() if len(queries) == 1 and queries <= replies else None
 
 
 def _resumed_question(exchange: Exchange) -> str | None:
@@ -232,13 +227,6 @@ _RECORD_NAMES = frozenset(name for field_, names in ALIASES.items() for name in 
 
 def _entry(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
-
-
-def _plain(value: Any) -> Any:
-    """A structured output (a pydantic model that is not a message) as a mapping."""
-    if hasattr(value, "model_dump") and not hasattr(value, "content"):
-        return value.model_dump()
-    return value
 
 
 def _messages(value: Any) -> Sequence[Any]:

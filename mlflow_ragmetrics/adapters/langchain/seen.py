@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import html
-import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
 from mlflow_ragmetrics.core.score import Chunk
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.messages import directs_agents, joined_parts, tool_chunks
+from mlflow_ragmetrics.rows.messages import (
+    directs_agents,
+    is_turn,
+    joined_parts,
+    rested_on,
+    tool_chunks,
+    tool_chunks_by_turn,
+)
 from mlflow_ragmetrics.rows.values import are_texts, chunks_of, distinct
 
 _CONTEXT_NAMES = frozenset({"contexts", *ALIASES["contexts"], *ALIASES_BY_NATURE["contexts"]})
@@ -32,7 +41,7 @@ class Found:
     retrieved: tuple[Chunk, ...] | None = None
     seen: tuple[Chunk, ...] | None = None
     contexts: tuple[Chunk, ...] | None = None
-    why: str = "no step gave documents or texts"
+    why: str = "no retriever, tool, step, input or output gave documents or texts"
     assumed: str | None = None
 
 
@@ -40,35 +49,40 @@ def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | No
     """What ``exchange`` retrieved and what the model that gave ``answer`` saw of it.
 
     Documents come from retrievers, tools, steps and the call's outputs, else its inputs; texts from tools (all, or
-    those named by ``tools``), and from steps under a name for contexts. Where a later step gives a selection of what
-    was found before, as a reranker does, it stands for these. What an earlier call left in the state counts only where
-    the model saw it, and what a failed attempt found does not count at all. Where it is not known which model calls
-    led to the answer, everything that was retrieved is taken as its contexts, and marked so.
+    those named by ``tools``), and from steps under a name for contexts, as far as no model wrote them. Where a later
+    step gives a selection of what was found before, as a reranker does, it stands for these. What a failed attempt
+    found does not count. Passages of an earlier turn count only where claims of the answer rest on them. Where it is
+    not known which model calls led to the answer, everything that was retrieved is taken as its contexts, and marked.
     """
-    steps = [step for step in exchange.steps if not exchange.is_within(step.run_id, exchange.failed)]
-    lists, given = _documents(exchange, steps, tools)
-    asked_of_models = [step for step in steps if step.kind == "model"]
-    calls = leading_calls(asked_of_models, answer)
-    texts = _Texts.of(exchange, steps, tools)
+    lists, given = _documents(exchange, tools)
+    models = [step for step in _lasting(exchange) if step.kind == "model"]
+    calls = leading_calls(models, answer)
+    of_tools, in_steps, known = _texts(exchange, tools)
     if calls is None:
         retrieved = _handed_on(lists, ()) if any(lists) else None
-        retrieved = retrieved or texts.of_tools or texts.in_outputs or (() if lists else None)
-        assumed = "no_call_matches" if asked_of_models else "no_model_call"
+        retrieved = retrieved or of_tools or distinct(_named_texts(exchange.outputs)) or (() if lists else None)
+        assumed = "no_call_matches" if models else "no_model_call"
         return Found(retrieved, None, retrieved, assumed=assumed if retrieved else None)
-    prompts = [" ".join(prompt.split()) for call in calls for prompt in map(_text_of, call.value)]
-    replies = [text for call in calls for text in replies_of(call.reply)]
-    seen = _seen([*(chunk for found in lists for chunk in found), *given], prompts)
-    retrieved = _handed_on(lists, tuple(seen)) if lists else None
+    prompts = [reading for call in calls for asked in call.value for reading in readings(_text_of(asked))]
+    chosen = _seen([*(chunk for found in lists for chunk in found), *given], prompts)
+    retrieved = _handed_on(lists, tuple(chosen)) if lists else None
     rank = {_key(chunk): place for place, chunk in enumerate(retrieved or ())}
-    chosen = [seen[key] for key in sorted(seen, key=lambda key: rank.get(key, len(rank)))]
-    asked = [message for call in calls for message in call.value if getattr(message, "type", None) == "tool"]
-    earlier = [chunk for message in asked for chunk in tool_chunks(message, tools)]
-    for group in (texts.of_tools, earlier, texts.in_steps):
-        whole = group is texts.in_steps  # a text of which a part stands there by chance is no passage
-        chosen += _uncovered(_seen(group, prompts, whole).values(), chosen, replies)
-    retrieved = retrieved or texts.of_tools or retrieved
-    if chosen or not lists:
-        contexts = distinct(chosen) if chosen else None
+    chosen = {key: chosen[key] for key in sorted(chosen, key=lambda key: rank.get(key, len(rank)))}
+    by_turn = [tool_chunks_by_turn(call.value, tools) for call in calls]
+    told, earlier = ([chunk for turns in by_turn for chunk in turns[place]] for place in (0, 1))
+    of_tools = distinct((*(chunk for chunk in told if chunk in of_tools), *of_tools))  # tools may run at the same time
+    this_turn, earlier = ([chunk for chunk in group if chunk.text not in known] for group in (told, earlier))
+    for group in (of_tools, this_turn, earlier, in_steps):
+        # a text of which a part stands there by chance is no passage
+        chosen |= _uncovered(_seen(group, prompts, as_whole=group is in_steps), chosen.values())
+    kept = _kept_before(exchange).union(map(_key, earlier))
+    kept -= {_key(chunk) for found in (*lists, of_tools, this_turn) for chunk in found}
+    own = [chunk for key, chunk in chosen.items() if key not in kept]
+    before = [chunk for key, chunk in chosen.items() if key in kept]
+    own += rested_on(answer or "", own, before)
+    retrieved = retrieved or of_tools or retrieved
+    if own or not lists:
+        contexts = distinct(own) if own or before else None
         return Found(retrieved, contexts, contexts)
     if not lists[-1] or not any(lists):
         return Found(retrieved, (), ())
@@ -106,39 +120,53 @@ def leading_calls(calls: Sequence[Step], answer: str | None) -> Sequence[Step] |
     prompts of others that led to it. ``None`` where no call gave it.
     """
     done = [call for call in calls if call.reply is not None]
-    ranks = [max((_likeness(text, answer or "") for text in replies_of(call.reply)), default=0) for call in done]
+    given = [_written_in(call.reply) for call in done]
+    ranks = [max((_likeness(text, answer or "") for text in texts), default=0) for texts in given]
     if not any(ranks):
         return None
     last = max(range(len(done)), key=lambda place: (ranks[place], place))
     leading = [done[last]]
     prompts = [_text_of(asked) for asked in done[last].value]
-    for call in reversed(done[:last]):
-        if any(_stands_in(text, prompt) for text in replies_of(call.reply) for prompt in prompts):
+    for call, texts in reversed(list(zip(done[:last], given, strict=False))):
+        if any(_stands_in(text, prompt) for text in texts for prompt in prompts):
             leading.append(call)
             prompts += map(_text_of, call.value)
     return leading[::-1]
 
 
-def replies_of(result: Any, calls: bool = True) -> Iterator[str]:
-    """The texts in what a model gave: of its messages, and with ``calls`` of the arguments of its tool calls."""
-    for generation in (each for group in getattr(result, "generations", ()) for each in group):
+def replies_of(result: Any) -> Iterator[str]:
+    """The texts in what a model gave."""
+    for generation in _generations(result):
         message = getattr(generation, "message", None)
         text = _text_of(message) if message is not None else str(getattr(generation, "text", ""))
         if text.strip():
             yield text
-        for call in getattr(message, "tool_calls", ()) if calls else ():
+
+
+def _arguments_of(result: Any) -> Iterator[str]:
+    """The texts in the arguments of the tools that a model asks."""
+    for generation in _generations(result):
+        for call in getattr(getattr(generation, "message", None), "tool_calls", ()):
             yield from _strings(call.get("args"))
 
 
+def _written_in(result: Any) -> list[str]:
+    """Whatever a model wrote: its texts and arguments, and their lines."""
+    texts = [*replies_of(result), *_arguments_of(result)]
+    return [*texts, *(line for text in texts for line in text.splitlines() if line.strip())]
+
+
+def _generations(result: Any) -> list[Any]:
+    return [each for group in getattr(result, "generations", ()) for each in group]
+
+
 def seen_in(text: str, prompts: Sequence[str]) -> str | None:
-    """What of ``text`` stands in ``prompts`` (whose white space is single): all of it, however it was escaped, else
-    its beginning and the sentences that do. ``None``: nothing of it.
+    """What of ``text`` stands in ``prompts`` (whose white space is single): all of it, else its beginning and the
+    sentences that do. ``None``: nothing of it.
     """
     plain = " ".join(text.split())
-    pattern = re.compile(rf"(?<!\w){re.escape(plain)}(?!\w)") if len(plain) < _SHORT else None
-    for form in _forms(text):
-        if any(form in prompt if pattern is None else pattern.search(prompt) for prompt in prompts):
-            return text
+    if any(_count(plain, prompt) for prompt in prompts):
+        return text
     longest = max((_common_beginning(plain, prompt) for prompt in prompts), default=0)
     parts = [plain[:longest].rstrip()] if longest >= _SHORTEST_PART else []
     rest = plain[longest:] if parts else plain
@@ -156,19 +184,25 @@ def _key(chunk: Chunk) -> _Key:
 def _document(value: Any) -> Any:
     if hasattr(value, "page_content"):
         return value
-    is_pair = isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], (int, float))
-    return value[0] if is_pair and hasattr(value[0], "page_content") else None
+    return value[0] if _is_scored(value) and hasattr(value[0], "page_content") else None
 
 
-def _documents(
-    exchange: Exchange, steps: Sequence[Step], tools: Collection[str] | None
-) -> tuple[list[tuple[Chunk, ...]], list[Chunk]]:
+def _is_scored(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], (int, float))
+
+
+def _lasting(exchange: Exchange) -> Iterator[Step]:
+    """The steps that no failed attempt made."""
+    return (step for step in exchange.steps if not exchange.is_within(step.run_id, exchange.failed))
+
+
+def _documents(exchange: Exchange, tools: Collection[str] | None) -> tuple[list[tuple[Chunk, ...]], list[Chunk]]:
     """The lists of documents that the call gave, in order, and those that it found in its inputs or state."""
     lists: list[tuple[Chunk, ...]] = []
     found: set[_Key] = set()
     given: dict[_Key, Chunk] = {}
-    ends = Step("output", exchange.run_id, exchange.outputs)
-    for step in (Step("input", exchange.run_id, exchange.inputs), *steps, ends):
+    begins, ends = Step("input", exchange.run_id, exchange.inputs), Step("output", exchange.run_id, exchange.outputs)
+    for step in (begins, *_lasting(exchange), ends):
         if step.kind == "model" or (step.kind == "tool" and tools is not None and step.name not in tools):
             continue
         value = [*step.value] if step.kind == "retriever" else step.value
@@ -209,30 +243,37 @@ def _handed_on(lists: Sequence[Sequence[Chunk]], seen: Collection[_Key]) -> tupl
     return distinct(chunk for chunks in kept for chunk in chunks)
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """The texts that are no documents: what tools gave, and what steps and outputs have under a name for contexts."""
-
-    of_tools: tuple[Chunk, ...] = ()
-    in_steps: list[Chunk] = field(default_factory=list)
-    in_outputs: tuple[Chunk, ...] = ()
-
-    @classmethod
-    def of(cls, exchange: Exchange, steps: Sequence[Step], tools: Collection[str] | None) -> _Texts:
-        of_tools = [
-            chunk
-            for step in steps
-            if step.kind == "tool"
-            and (not directs_agents(step.name) if tools is None else step.name in tools)
-            and not any(document_lists(step.value))
-            for chunk in tool_chunks(step.value)
-        ]
-        in_steps = [
-            *(chunk for step in steps if step.kind == "output" for chunk in _listed_texts(step.value)),
-            *_named_texts(exchange.inputs),
-            *(chunk for step in steps if step.kind in ("input", "output") for chunk in _named_texts(step.value)),
-        ]
-        return cls(distinct(of_tools), in_steps, distinct(_named_texts(exchange.outputs)))
+def _texts(exchange: Exchange, tools: Collection[str] | None) -> tuple[tuple[Chunk, ...], list[Chunk], set[str]]:
+    """The texts that are no documents: what tools gave, and what inputs and steps have under a name for contexts, or
+    steps give as a list; and all that were looked at. What came before a model replied was not written by it; what
+    came after, and is made of its reply, is no passage.
+    """
+    of_tools: list[Chunk] = []
+    in_steps = list(_named_texts(exchange.inputs))
+    known = {chunk.text for chunk in in_steps}
+    done: list[Step] = []
+    said: list[str] = []
+    for step in sorted(_lasting(exchange), key=lambda step: step.known):
+        if step.kind == "model":
+            done.append(step)
+            said += [text for text in _written_in(step.reply) if not any(text in each for each in known)]
+        elif step.kind == "tool":
+            if directs_agents(step.name) if tools is None else step.name not in tools:
+                continue
+            inside = {step.run_id}
+            wrote = [
+                text for call in done if exchange.is_within(call.run_id, inside) for text in replies_of(call.reply)
+            ]
+            wrote += [text for call in done for text in _arguments_of(call.reply)]
+            chunks = () if any(document_lists(step.value)) else tool_chunks(step.value)
+            of_tools += [chunk for chunk in chunks if not _is_made_of(wrote, chunk.text)]
+            known.update(chunk.text for chunk in chunks)
+        elif step.kind != "retriever":
+            found = [*_named_texts(step.value), *(_listed_texts(step.value) if step.kind == "output" else ())]
+            fresh = [chunk for chunk in distinct(found) if chunk.text not in known]
+            in_steps += [chunk for chunk in fresh if not _is_made_of(said, chunk.text)]
+            known.update(chunk.text for chunk in fresh)
+    return distinct(of_tools), in_steps, known
 
 
 def _named_texts(value: Any) -> Iterator[Chunk]:
@@ -244,40 +285,78 @@ def _named_texts(value: Any) -> Iterator[Chunk]:
 def _listed_texts(value: Any) -> Iterator[Chunk]:
     lists = value.values() if isinstance(value, Mapping) else [value]
     for each in lists:
-        if isinstance(each, (list, tuple)) and each:
-            texts = [part[0] if isinstance(part, (list, tuple)) and len(part) == 2 else part for part in each]
+        if isinstance(each, (list, tuple)) and each and not any(map(is_turn, each)):
+            texts = [part[0] if _is_scored(part) else part for part in each]
             if all(isinstance(text, (str, dict)) for text in texts) and are_texts(texts):
                 yield from chunks_of(texts) or ()
+
+
+def _kept_before(exchange: Exchange) -> set[_Key]:
+    """What a thread's state had when the call began, unless the call goes on with a turn that was interrupted."""
+    has_thread = exchange.thread or exchange.metadata.get("thread_id")
+    if not has_thread or exchange.inputs is None or hasattr(exchange.inputs, "resume"):
+        return set()
+    begun = [step.value for step in takewhile(lambda step: step.kind == "input", exchange.steps)]
+    kept, given = ({_key(chunk) for value in values for chunk in _held(value)} for values in (begun, [exchange.inputs]))
+    return kept - given
+
+
+def _held(value: Any) -> Iterator[Chunk]:
+    yield from _named_texts(value)
+    for documents in document_lists(value):
+        yield from chunks_of(documents) or ()
 
 
 def _seen(chunks: Iterable[Chunk], prompts: Sequence[str], as_whole: bool = False) -> dict[_Key, Chunk]:
     """Of ``chunks`` those that stand in ``prompts``, ``as_whole`` or each with as much of its text as does.
 
-    A part that belongs to another chunk, which stands there as a whole, is no part of this one.
+    A part that belongs to another chunk, which stands there as a whole, is no part of this one; chunks of the same
+    text count as often as it stands there.
     """
     found = {_key(chunk): (chunk, seen_in(chunk.text, prompts)) for chunk in distinct(chunks)}
-    whole = [chunk.text for chunk, text in found.values() if text == chunk.text]
-    return {
-        key: chunk if text == chunk.text else Chunk(text, chunk.id, chunk.metadata)
-        for key, (chunk, text) in found.items()
-        if text == chunk.text
-        or (text is not None and not as_whole and not any(text in " ".join(each.split()) for each in whole))
-    }
+    whole = Counter(" ".join(chunk.text.split()) for chunk, text in found.values() if text == chunk.text)
+    shown = {text: max(_count(text, prompt) for prompt in prompts) if n > 1 else 1 for text, n in whole.items()}
+    seen: dict[_Key, Chunk] = {}
+    for key, (chunk, text) in found.items():
+        plain = " ".join(chunk.text.split())
+        if text == chunk.text and shown[plain]:
+            shown[plain] -= 1
+            seen[key] = chunk
+        elif text != chunk.text and text and not as_whole and not any(text in each for each in whole):
+            seen[key] = Chunk(text, chunk.id, chunk.metadata)
+    return seen
 
 
-def _uncovered(chunks: Iterable[Chunk], chosen: Sequence[Chunk], replies: Sequence[str]) -> list[Chunk]:
-    """Those that are neither made of what is ``chosen`` already, nor a part of it, nor of a model's making."""
+def _uncovered(chunks: Mapping[_Key, Chunk], chosen: Iterable[Chunk]) -> dict[_Key, Chunk]:
+    """Those that are neither made of what is ``chosen`` already, nor a part of it."""
     texts = [" ".join(chunk.text.split()) for chunk in chosen]
     parts = list(filter(None, map(_sentences, texts)))
-    fresh: list[Chunk] = []
-    for chunk in chunks:
-        plain = " ".join(chunk.text.split())
-        made = any(text in plain or plain in text or form in plain for text in texts for form in _forms(text))
-        made = made or any(all(part in plain for part in sentences) for sentences in parts)
-        if not made and not any(_stands_in(text, plain) or plain in " ".join(text.split()) for text in replies):
-            fresh.append(chunk)
-            texts.append(plain)
+    fresh: dict[_Key, Chunk] = {}
+    for key, chunk in chunks.items():
+        forms = readings(chunk.text)
+        made = any(
+            text == form or (len(text) >= _SHORT and text in form) or (len(form) >= _SHORT and form in text)
+            for text in texts
+            for form in forms
+        )
+        if not made and not any(all(part in forms[0] for part in sentences) for sentences in parts):
+            fresh[key] = chunk
+            texts.append(forms[0])
     return fresh
+
+
+def _is_made_of(replies: Sequence[str], text: str) -> bool:
+    """Whether ``text`` stands in one of ``replies``, or consists of them but for a third of its words."""
+    replies = [" ".join(reply.split()) for reply in replies]
+    for form in readings(text) if replies else ():
+        left = form
+        for reply in sorted(replies, key=len, reverse=True):
+            if form in reply:
+                return True
+            left = re.sub(rf"(?<!\w){re.escape(reply)}(?!\w)", " ", left)
+        if 3 * len(left.split()) <= len(form.split()):
+            return True
+    return False
 
 
 def _likeness(reply: str, answer: str) -> int:
@@ -297,15 +376,32 @@ def _stands_in(reply: str, prompt: str) -> bool:
     """Whether a model's reply was put into ``prompt``: one of a word or two only as a line, or the end of one."""
     plain = " ".join(reply.split())
     if len(plain) >= _SHORT:
-        spaced = " ".join(prompt.split())
-        return any(form in spaced for form in _forms(reply))
+        return any(plain in reading for reading in readings(prompt))
     return re.search(rf"(?m)(?:^|[:>-])\s*{re.escape(plain)}\s*$", prompt) is not None
 
 
-def _forms(text: str) -> Iterator[str]:
-    """The text as it may stand in a prompt: as it is, or escaped for JSON, Python or HTML; white space is single."""
-    forms = [text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1]]
-    yield from dict.fromkeys(" ".join(each.split()) for each in (*forms, html.escape(text)))
+@lru_cache(maxsize=256)
+def readings(text: str) -> tuple[str, ...]:
+    """``text`` as it is, and without the escapes of JSON, Python and XML; white space is single."""
+    unescaped = _ESCAPE.sub(_character, text)
+    forms = (text, html.unescape(text), unescaped, html.unescape(unescaped))
+    return tuple(dict.fromkeys(" ".join(form.split()) for form in forms))
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|x([0-9a-f]{2})|(.))", re.IGNORECASE)
+_BLANKS = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+def _character(escape: re.Match[str]) -> str:
+    code, other = escape[1] or escape[2], escape[3]
+    return chr(int(code, 16)) if code else _BLANKS.get(other, other)
+
+
+def _count(plain: str, prompt: str) -> int:
+    """How often a text stands in ``prompt``; a short one only as words of their own."""
+    if len(plain) >= _SHORT:
+        return prompt.count(plain)
+    return len(re.findall(rf"(?<!\w){re.escape(plain)}(?!\w)", prompt))
 
 
 def _sentences(text: str) -> list[str]:

@@ -14,9 +14,8 @@ from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.scoring import Counts
 from mlflow_ragmetrics.core.safe_text import for_log
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.report.diagnosis import diagnoses_of, diagnosis_columns
-from mlflow_ragmetrics.report.marks import Failures
-from mlflow_ragmetrics.report.tables import has_diagnoses, items_frame, rows_frame
+from mlflow_ragmetrics.report.marks import Failures, diagnoses_of, diagnosis_columns
+from mlflow_ragmetrics.rows.tables import has_diagnoses, items_frame, rows_frame
 from mlflow_ragmetrics.tracking.live import LiveRun, Service, adopt_runs, home_of, live_run
 from mlflow_ragmetrics.tracking.outbox import Home, open_outbox
 

@@ -14,10 +14,9 @@ from mlflow_ragmetrics.core.safe_text import as_json, redact
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.report.diagnosis import cause_figures, causes_line, count_causes
 from mlflow_ragmetrics.report.gates import MinScored, check_figures, raise_failures
-from mlflow_ragmetrics.report.marks import count_lines, failure_lines
-from mlflow_ragmetrics.report.totals import Totals
+from mlflow_ragmetrics.report.marks import cause_figures, causes_line, count_causes, count_lines, failure_lines
+from mlflow_ragmetrics.report.summary import Totals
 from mlflow_ragmetrics.suite import SuiteLike, SuiteOverrides
 from mlflow_ragmetrics.text.messages import render
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, figures_of, package_version, run_metrics_of

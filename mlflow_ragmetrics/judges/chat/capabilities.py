@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -33,7 +33,7 @@ OLLAMA_NAMES = {"max_tokens": "num_predict", "temperature": "temperature", "seed
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
 _USUAL_MOST_TOKENS = 1000
 _SMALLEST_WINDOW = 4096
-_CANNOT = (TypeError, NotImplementedError, ValueError)
+_CANNOT = (TypeError, ValueError, RuntimeError, AttributeError, ImportError, LookupError)
 
 
 def bare_model(model: Any) -> tuple[Any, dict[str, Any]]:
@@ -137,13 +137,30 @@ def _clients_sending_once(model: Any) -> dict[str, Any]:
 
 
 _REJECTED = {400, 404, 415, 422, 501}
-_STRUCTURE = re.compile(r"response_format|schema|tool|struct|json|function|parameter", re.IGNORECASE)
-_SYSTEM = re.compile(
-    r"system[ _-]?(role|message|prompt|instruction)|developer[ _-]?(role|message|instruction)|role\W+system"
-    r"|system\W+(role|is|are|was)?\s*(not|un)|roles must alternate",
-    re.IGNORECASE,
+_FILTERED = re.compile(r"content[ _-]?(?:filter|management|policy)|flagged|moderation", re.IGNORECASE)
+_NO = (
+    r"(?:un|not |n't )(?:support|allow|permit|enabl|avail|implement|recogni|known|expect)\w*|invalid|deprecated"
+    r"|extra inputs|must alternate|can only be|may only be|no endpoint"
 )
-_TEMPERATURE = re.compile("temperature", re.IGNORECASE)
+_BETWEEN = r"(?:value|parameter|argument|field|option|type|for|the|in|of|keyword|supports|with|this|model)"
+
+
+def _stated(name: str) -> re.Pattern[str]:
+    """What an error says that rejects ``name`` itself, and not a text that mentions it."""
+    named = rf"['\"`]?\b(?:{name})\b['\"`]?"
+    pattern = rf"{named}(?:\W+\w+){{0,4}}?\W*(?:{_NO})|(?:{_NO})(?:\W+{_BETWEEN})*\W*{named}"
+    return re.compile(pattern, re.IGNORECASE)
+
+
+_STATED = {
+    "temperature": _stated("temperature"),
+    "system": _stated("(?:system|developer)(?:[ _-]?(?:role|message|prompt|instruction)s?)?|role|roles"),
+    "structured": _stated(
+        r"response[ _]format|json[ _](?:schema|object|mode)|structured[ _]outputs?|tools?|tool_choice|function"
+        r"|function[ _]calling|schema|grammar|guided_json"
+    ),
+}
+LEFT_OUT = {"temperature": "the temperature", "system": "the system turn", "structured": "the schema of the reply"}
 
 
 @dataclass(frozen=True)
@@ -155,30 +172,24 @@ class Manner:
     temperature: bool = True
     sync: bool = True
 
-    def after(self, error: BaseException) -> Manner | None:
-        """The manner in which to ask instead, as the error says; ``None`` where no other may help."""
+    def after(self, error: BaseException) -> tuple[str, bool] | None:
+        """What to leave out of the request instead, and whether the error states that; ``None`` where nothing helps."""
         if isinstance(error, NotImplementedError) and self.sync:
-            return replace(self, sync=False)
+            return "sync", True
         status = status_of(error)
         if status not in _REJECTED and not (status is None and isinstance(error, ValueError)):
             return None
         text = f"{error} {getattr(error, 'body', '')}"
-        if self.temperature and _TEMPERATURE.search(text):
-            return replace(self, temperature=False)
-        if self.system and _SYSTEM.search(text):
-            return replace(self, system=False)
-        if self.structured and status is not None and (status != 404 or _STRUCTURE.search(text)):
-            return replace(self, structured=False)
-        return None
+        if _FILTERED.search(text):
+            return None
+        stated = next((name for name, each in _STATED.items() if getattr(self, name) and each.search(text)), None)
+        if stated is not None:
+            return stated, True
+        return ("structured", False) if self.structured and status not in (None, 404) else None
 
     def both(self, other: Manner) -> Manner:
         """What both have: two threads may learn of different things at once."""
-        return Manner(
-            self.structured and other.structured,
-            self.system and other.system,
-            self.temperature and other.temperature,
-            self.sync and other.sync,
-        )
+        return Manner(*(mine and theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
     def messages(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """The messages, without lone surrogates, the system turn merged into the user's where there may be none."""

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from langchain_core.rate_limiters import InMemoryRateLimiter
 from pydantic_core import to_json
 
-from mlflow_ragmetrics.engine.program import ChargesCaller, charge
+from mlflow_ragmetrics.engine.program import ChargesCaller, charge, warn_caller
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, pause, run_in_thread
 from mlflow_ragmetrics.errors import BudgetExceededError, JudgeError, JudgeReplyError
 from mlflow_ragmetrics.judges.chat.capabilities import (
+    LEFT_OUT,
     ChatMessage,
     FurtherRequests,
     JudgeModel,
@@ -29,7 +29,7 @@ from mlflow_ragmetrics.judges.chat.capabilities import (
 )
 from mlflow_ragmetrics.judges.chat.options import JudgeOptions, Prices
 from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error, tokens_in
-from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry, TokenLimiter, failure_of, may_be_charged
+from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry, TokenLimiter, failure_of, may_be_charged, said_in
 
 _PATIENCE = 1.0
 
@@ -206,7 +206,7 @@ class ModelClient:
             self._request_limiters.append(InMemoryRateLimiter(requests_per_second=options.requests_per_minute / 60))
         self._limiter = TokenLimiter(options.tokens_per_minute)
         self._breaker = Breaker(name)
-        self._retry = Retry(options.retries, sleep=self._sleep)
+        self._retry = Retry(options.retries, sleep=self._sleep, passes=self._breaker.is_passing)
         self._budget = Budget(name, options.max_calls, options.max_cost)
         self._warned = False
 
@@ -219,21 +219,32 @@ class ModelClient:
             raise self._failure(error) from None
 
     def _attempt(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], options: Mapping[str, Any]) -> Reply:
-        """One request, and others in place of it as long as the model rejects something that can be left out."""
-        manner = self._manner
+        """One request, and others in place of it as long as the model rejects something that can be left out.
+
+        It stays left out of later requests only where the error states that, and the request then succeeds.
+        """
+        manner = lasting = self._manner
+        told: list[str] = []
         while True:
             self._breaker.check()
             try:
                 reply = self._sent(manner, messages, schema, {**self._call_options, **options})
             except Exception as error:
-                other = manner.after(error)
-                if other is None:
+                rejected = manner.after(error)
+                if rejected is None:
                     self._breaker.failed(error)
                     raise
-                manner = other
+                name, is_stated = rejected
+                manner = replace(manner, **{name: False})
+                lasting = replace(lasting, **{name: False}) if is_stated else lasting
+                if name in LEFT_OUT:
+                    often = "is left out from then on" if is_stated else "was left out of a request"
+                    told.append(f"{self.name}: {LEFT_OUT[name]} {often}: {said_in(error)}")
                 continue
-            self._manner = self._manner.both(manner)
+            self._manner = self._manner.both(lasting)
             self._breaker.succeeded()
+            for each in told:
+                warn_caller(each)
             return reply
 
     def _sent(
@@ -268,6 +279,7 @@ class ModelClient:
         begin_another: Callable[[], None],
     ) -> Reply:
         keys = schema["properties"]
+        asked = next((text for role, text in messages if role == "human"), "")
         model, sent = self.model.for_call(manner, messages, schema, arguments)
         config: dict[str, Any] = {"callbacks": [FurtherRequests(begin_another)]}
         if not self._trace:
@@ -280,7 +292,7 @@ class ModelClient:
 
         try:
             context = None if self._trace else untraced_context()
-            return read_reply(run_in_thread(call, self._timeout, context), keys)
+            return read_reply(run_in_thread(call, self._timeout, context), keys, asked)
         except ThreadTimeoutError as error:
             raise JudgeError(str(error), code="timeout") from None
         except Exception as error:
@@ -342,7 +354,7 @@ class ModelClient:
         if prompt > _LONG_PROMPT and 0 < reported < _TRUNCATED * prompt and not self._warned:
             self._warned = True
             message = f"{self.name}: the server counted {reported:,} prompt tokens where about {prompt:,} were sent; it"
-            warnings.warn(f"{message} may cut prompts short in silence: raise its context window", RuntimeWarning, 2)
+            warn_caller(f"{message} may cut prompts short in silence: raise its context window")
 
 
 def _awaited(coroutine: Coroutine[Any, Any, T]) -> T:

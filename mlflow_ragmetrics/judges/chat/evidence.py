@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
@@ -15,12 +15,13 @@ from mlflow_ragmetrics.judges.chat.reply import (
     entries_by_id,
     found_in,
     number_in,
+    number_of,
     passage_quotes,
     text_in,
 )
-from mlflow_ragmetrics.judges.chat.tasks import Block, Doubt, Incomplete, Part
-from mlflow_ragmetrics.text.non_answers import asserts
-from mlflow_ragmetrics.text.sentences import statements
+from mlflow_ragmetrics.judges.chat.tasks import Block, Doubt, Incomplete, Part, distinct_statements, history_block
+from mlflow_ragmetrics.text.non_answers import asserts, is_non_answer
+from mlflow_ragmetrics.text.sentences import STOP_WORDS
 from mlflow_ragmetrics.text.terms import terms
 
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}
@@ -34,6 +35,9 @@ _RELATED = array_of(passage=str, quote=str, reason=str, related={"type": "boolea
 _Evidence = Union[Verify, RelatedChunks]
 _Extracted = Union[Extraction, Incomplete, Problem]
 _COVERED = 1 / 3
+_STEM = 4
+_FEW_WORDS = 3
+_MOST_SENTENCES_A_CLAIM = 3
 
 
 def claims_part(questions: Sequence[Claims]) -> Part:
@@ -93,13 +97,15 @@ def _situation(questions: Sequence[Claims | Verify | RelatedChunks]) -> list[Blo
     """What the texts are about: the turns before the question, and the question."""
     history = next((each.history for each in questions if isinstance(each, Claims) and each.history), ())
     asked = dict.fromkeys(each.question for each in questions if each.question)
-    blocks = [Block("history", "\n".join(history))] if history else []
-    return [*blocks, *[Block("question", text) for text in asked]]
+    return [*history_block(history), *[Block("question", text) for text in asked]]
 
 
 def _texts(questions: Sequence[Claims]) -> list[Block]:
     return [
-        Block(f"t{place}", "\n".join(f"{number}: {each}" for number, each in enumerate(statements(question.text), 1)))
+        Block(
+            f"t{place}",
+            "\n".join(f"{number}: {each}" for number, each in enumerate(distinct_statements(question.text), 1)),
+        )
         for place, question in enumerate(questions, 1)
     ]
 
@@ -119,47 +125,63 @@ def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _L
             return Problem("each claim must be a statement in words")
         if claim:
             entries.setdefault(claim, named)
-    findings: list[Finding] = []
-    doubts: list[Doubt] = []
+    invented, none, unclaimed = _uncovered(question, entries, set(_integers(entry.get("none"))))
+    labels = {claim: f"claim {number} of {text}" for number, claim in enumerate(entries, 1)}
+    doubts = [f"{labels[claim]} does not say what its sentences say, or joins too many" for claim in invented]
+    lines = distinct_statements(question.text)
+    doubts += [f"sentence {n} of {text} has no claim and is not under none" for n in unclaimed]
+    doubts += [f"sentence {n} of {text} is under none and yet asserts something" for n in none]
+    if not entries and not doubts and any(map(asserts, lines)):
+        unclaimed = [n for n, line in enumerate(lines, 1) if asserts(line)]
+        doubts.append(f"{text} asserts something, so it has claims")
+    claims = [claim for claim in entries if claim not in invented]
+    findings: tuple[Finding, ...] = ()
     if layout is not None:
-        scale = _scale(entries.values())
-        for number, named in enumerate(entries.values(), 1):
-            finding = _finding(named, f"claim {number} of {text}", question.passages, layout, scale)
-            if isinstance(finding, Problem):
-                return finding
-            findings.append(finding)
-            doubts += _doubts(finding, f"claim {number} of {text}")
-    unclaimed = _unclaimed(question.text, entries, entry.get("none"))
-    if unclaimed:
-        places = ", ".join(map(str, unclaimed))
-        doubts.append(f"sentence {places} of {text} has no claim and is not under none")
-    lines = statements(question.text)
-    missing = tuple(lines[number - 1] for number in unclaimed)
-    if not entries and not missing:
-        missing = tuple(filter(asserts, lines))
-        doubts += [f"{text} asserts something, so it has claims"] * bool(missing)
+        judged = _judged({labels[each]: entries[each] for each in claims}, claims, question.passages, layout)
+        if isinstance(judged, Problem):
+            return judged
+        findings = judged[0]
+        doubts += judged[1]
+    at_odds = (*invented, *(lines[n - 1] for n in none))
+    missing = tuple(lines[n - 1] for n in unclaimed)
     judged_by = None if layout is None else passages_digest(question.passages)
-    answer = Extraction(tuple(entries), missing, tuple(findings), judged_by)
+    answer = Extraction(tuple(claims), missing, findings, judged_by, at_odds)
     return Incomplete(answer, tuple(doubts)) if doubts else answer
 
 
-def _unclaimed(text: str, claims: Mapping[str, Mapping[str, Any]], none: object) -> list[int]:
-    """The numbers of the sentences that assert something and are neither in a claim nor named as none.
+def _uncovered(
+    question: Claims, claims: Mapping[str, Mapping[str, Any]], none: Collection[int]
+) -> tuple[list[str], list[int], list[int]]:
+    """The claims that their sentences do not make; the sentences without a claim that are under ``none``; the others.
 
-    Where claims come without numbers, a sentence is covered by a claim that has a third of its terms.
+    A claim makes a statement of a sentence that it names where they share a word; of a very short one also where it
+    shares a word with what was asked. One that names no sentence covers those of which it has a third of the words.
     """
-    named = set(_integers(none))
-    numbered = [set(_integers(entry.get("sentences"))) for entry in claims.values()]
-    named.update(*numbered)
-    told = [set(terms(claim)) for claim, numbers in zip(claims, numbered, strict=True) if not numbers]
-    missing = []
-    for number, sentence in enumerate(statements(text), 1):
-        if number in named or not asserts(sentence):
-            continue
-        own = set(terms(sentence))
-        if not any(len(own & each) >= _COVERED * len(own) for each in told):
-            missing.append(number)
-    return missing
+    lines = distinct_statements(question.text)
+    asked = _words(" ".join((question.question or "", *question.history)))
+    said = {number: _words(line) for number, line in enumerate(lines, 1)}
+    covered: set[int] = set()
+    invented = []
+    for claim, entry in claims.items():
+        own, named = _words(claim), _integers(entry.get("sentences"))
+        told = [
+            number
+            for number in (named or said)
+            if own & (said.get(number, set()) | (asked if len(said.get(number, "")) < _FEW_WORDS else set()))
+        ]
+        if own and (not told or len(named) > _MOST_SENTENCES_A_CLAIM):
+            invented.append(claim)
+        elif named:
+            covered.update(told if own else named)
+        else:
+            covered.update(n for n, each in said.items() if len(own & each) >= _COVERED * len(each))
+    left = [number for number, line in enumerate(lines, 1) if number not in covered and asserts(line)]
+    return invented, [n for n in left if n in none], [n for n in left if n not in none]
+
+
+def _words(text: str) -> set[str]:
+    """The beginnings of a text's words, so that "opened" is the word of "opens", without function words."""
+    return {term[:_STEM] for term in terms(text) if term not in STOP_WORDS}
 
 
 def _integers(given: object) -> list[int]:
@@ -249,60 +271,71 @@ def _read_verdicts(data: Mapping[str, Any], verify: Sequence[Verify], layout: _L
 def _findings(
     question: Verify, entries: Mapping[str, Mapping[str, Any]], layout: _Layout
 ) -> tuple[Finding, ...] | Incomplete | Problem:
+    labels = layout.claim_ids(question)
+    judged = _judged({each: entries[each] for each in labels}, question.claims, question.passages, layout)
+    if isinstance(judged, Problem):
+        return judged
+    findings, doubts = judged
+    return Incomplete(findings, doubts) if doubts else findings
+
+
+def _judged(
+    entries: Mapping[str, Mapping[str, Any]], claims: Iterable[str], passages: tuple[str, ...], layout: _Layout
+) -> tuple[tuple[Finding, ...], tuple[Doubt, ...]] | Problem:
+    """The findings on claims from their entries, and what looks wrong in them."""
     findings: list[Finding] = []
     doubts: list[Doubt] = []
     scale = _scale(entries.values())
-    for each in layout.claim_ids(question):
-        finding = _finding(entries[each], each, question.passages, layout, scale)
-        if isinstance(finding, Problem):
-            return finding
-        findings.append(finding)
-        doubts += _doubts(finding, each)
-    return Incomplete(tuple(findings), tuple(doubts)) if doubts else tuple(findings)
+    for (label, entry), claim in zip(entries.items(), claims, strict=True):
+        verdict = text_in(entry, "verdict").rstrip(".").upper()
+        if verdict not in _VERDICT["enum"]:
+            return Problem(f"the verdict on {label} must be SUPPORTED, CONTRADICTED or NEUTRAL")
+        support: float | None = None
+        if entry.get("support") is not None:  # a prompt of one's own may ask for verdicts only
+            support = number_of(entry["support"])
+            if support is None or not 0 <= support <= scale:
+                return Problem(f"the support of {label} must be a number from 0 to 100")
+            support = round(support / scale, 4)
+        quotes, quoted = passage_quotes(entry.get("quotes"), passages, lambda each: layout.passage_of(each, passages))
+        finding = Finding(verdict, text_in(entry, "reason"), support, tuple(quotes.items()))
+        doubt = _contradiction(finding, quoted or is_non_answer(claim))  # of what passages lack they have no words
+        unquoted = verdict == "SUPPORTED" and quoted and not any(quotes.values())
+        findings.append(replace(finding, unquoted=unquoted, at_odds=doubt is not None))
+        if doubt is not None or unquoted:
+            doubts.append(f"{label} {doubt or _UNQUOTED}")
+    return tuple(findings), tuple(doubts)
+
+
+_UNQUOTED = "is SUPPORTED by words that no passage has: copy them exactly"
+_EVEN = 0.5
+"""The support from which the prompts ask for SUPPORTED."""
+
+
+def _contradiction(finding: Finding, quoted: bool) -> str | None:
+    """How a verdict, its support and its quotes are at odds, or ``None``."""
+    support, says_so = finding.support, finding.verdict == "SUPPORTED"
+    if support is not None and 0 < support < 0.01:
+        return "has its support on another scale than the others: 0 to 100 is meant"
+    if support is not None and (support >= _EVEN) != says_so:
+        return f"is {finding.verdict} and yet has a support of {support * 100:g} of 100"
+    return "is SUPPORTED and no words of a passage are quoted for it" if says_so and not quoted else None
 
 
 def _scale(entries: Iterable[Mapping[str, Any]]) -> float:
     """1 where the supports of a reply are fractions, though asked for from 0 to 100; else 100."""
-    given = [(each.get("support"), str(each.get("verdict"))) for each in entries]
-    pairs = [(value, said) for value, said in given if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    given = [(number_of(each.get("support")), str(each.get("verdict"))) for each in entries]
+    pairs = [(value, said) for value, said in given if value is not None]
     fractions = any(0 < value < 1 or (value == 1 and said.upper().startswith("SUPPORTED")) for value, said in pairs)
     return 1.0 if fractions and all(value <= 1 for value, _ in pairs) else 100.0
 
 
-def _finding(
-    entry: Mapping[str, Any], claim: str, passages: tuple[str, ...], layout: _Layout, scale: float
-) -> Finding | Problem:
-    verdict = text_in(entry, "verdict").rstrip(".").upper()
-    if verdict not in _VERDICT["enum"]:
-        return Problem(f"the verdict on {claim} must be SUPPORTED, CONTRADICTED or NEUTRAL")
-    support: float | None = None
-    if entry.get("support") is not None:  # a prompt of one's own may ask for verdicts only
-        support = _percentage(entry["support"])
-        if support is None or not 0 <= support <= scale:
-            return Problem(f"the support of {claim} must be a number from 0 to 100")
-        support = round(support / scale, 4)
-    quotes, quoted = passage_quotes(entry.get("quotes"), passages, lambda label: layout.passage_of(label, passages))
-    unquoted = quoted and not any(quotes.values())
-    return Finding(verdict, text_in(entry, "reason"), support, tuple(quotes.items()), unquoted)
-
-
-def _percentage(given: object) -> float | None:
-    try:
-        return None if isinstance(given, bool) else float(str(given).strip().rstrip("%"))
-    except ValueError:
-        return None
-
-
-def _doubts(finding: Finding, claim: str) -> list[Doubt]:
-    if finding.verdict == "CONTRADICTED" and finding.support is not None and finding.support >= 0.5:
-        return [f"{claim} is CONTRADICTED and yet has a support of 50 or more"]
-    if finding.unquoted and finding.verdict == "SUPPORTED":
-        return [f"no passage has the words quoted for {claim}: copy them exactly"]
-    return []
-
-
 def decided(finding: Finding, threshold: float) -> Finding:
-    """The finding with the verdict that its support means: SUPPORTED from ``threshold`` on, never below."""
+    """The finding with the verdict that its support means: SUPPORTED from ``threshold`` on, never below.
+
+    What is at odds with itself supports nothing.
+    """
+    if finding.at_odds:
+        finding = replace(finding, support=0.0)
     verdict = finding.verdict
     if finding.support is not None:
         below = verdict if verdict == "CONTRADICTED" else "NEUTRAL"

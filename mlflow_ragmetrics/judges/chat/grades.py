@@ -6,16 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Union
 
-from mlflow_ragmetrics.core.question import (
-    Finding,
-    Grade,
-    Nugget,
-    Nuggets,
-    Question,
-    Rating,
-    Sufficiency,
-    Tone,
-)
+from mlflow_ragmetrics.core.question import Finding, Grade, Nugget, Nuggets, Question, Rating, Sufficiency, Tone
 from mlflow_ragmetrics.errors import JudgeReplyError
 from mlflow_ragmetrics.judges.chat.options import Calls
 from mlflow_ragmetrics.judges.chat.reply import (
@@ -23,16 +14,11 @@ from mlflow_ragmetrics.judges.chat.reply import (
     array_of,
     entries_by_id,
     number_in,
+    number_of,
     passage_quotes,
     text_in,
 )
-from mlflow_ragmetrics.judges.chat.tasks import (
-    Block,
-    Instruction,
-    Part,
-    Prompt,
-    Task,
-)
+from mlflow_ragmetrics.judges.chat.tasks import Block, Instruction, Part, Prompt, Task, history_block
 from mlflow_ragmetrics.text.sentences import statements
 
 _GRADES_SCHEMA = {"grades": array_of(id=str, reason=str, grade={"type": "number"})}
@@ -99,8 +85,7 @@ def _rating(question: _Graded, name: str, entry: Mapping[str, Any]) -> Rating | 
 def sufficiency_part(questions: Sequence[Sufficiency]) -> Part:
     """One question with its history and passages; these questions are asked alone."""
     (question,) = questions
-    blocks = [Block("history", "\n".join(question.history))] if question.history else []
-    blocks.append(Block(_QUESTION_ID, question.question))
+    blocks = [*history_block(question.history), Block(_QUESTION_ID, question.question)]
     blocks += [Block(f"p{number}", text) for number, text in enumerate(question.passages, 1)]
 
     def read(data: Mapping[str, Any]) -> dict[Sufficiency, Finding | Problem]:
@@ -113,13 +98,13 @@ def sufficiency_part(questions: Sequence[Sufficiency]) -> Part:
 
 
 def _finding(entry: Mapping[str, Any], passages: Sequence[str]) -> Finding | Problem:
-    given = entry.get("sufficient")
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 100:
+    given = number_of(entry.get("sufficient"))
+    if given is None or not 0 <= given <= 100:
         return Problem('"sufficient" must be a number from 0 to 100')
     quotes, _ = passage_quotes(
         entry.get("quotes"), passages, lambda label: n if (n := number_in(label)) <= len(passages) else 0
     )
-    share = float(given) if 0 < given < 1 else given / 100  # some models give a fraction, whatever they are asked for
+    share = given if 0 < given < 1 else given / 100  # some models give a fraction, whatever they are asked for
     return Finding(
         "", text_in(entry, "reason"), round(share, 4), tuple((n, text) for n, text in quotes.items() if text)
     )

@@ -193,11 +193,11 @@ class ChatJudge(Judge):
         answer = result.answer if isinstance(result, Incomplete) else result
         threshold = self.options.support_threshold
         if isinstance(answer, Extraction):
-            if answer.unclaimed and not answer.claims:
+            if (answer.unclaimed or answer.at_odds) and not answer.claims:
                 message = f"{self.name}: no claims of a text that asserts something, asked twice"
                 return JudgeReplyError(message, code="claims_missing")
             findings = tuple(decided(finding, threshold) for finding in answer.findings)
-            plain = answer.judged_by is None and not answer.unclaimed
+            plain = answer.judged_by is None and not answer.unclaimed and not answer.at_odds
             return answer.claims if plain else replace(answer, findings=findings)
         if isinstance(answer, tuple):
             return tuple(decided(each, threshold) if isinstance(each, Finding) else each for each in answer)
@@ -230,12 +230,15 @@ def _doubts_in(results: Mapping[Question[Any], Result]) -> list[str]:
 
 
 def _better(first: Result, second: Result) -> Result:
-    """The second reading of a reply's answer, unless the first one was better."""
+    """The second reading of a reply's answer, unless the first one was better; of verdicts only the doubtful ones."""
     if isinstance(first, Problem):
         return second
     if not isinstance(first, Incomplete) or isinstance(second, Problem):
         return first
-    return first if isinstance(second, Incomplete) and len(second.doubts) > len(first.doubts) else second
+    again, doubts = (second.answer, len(second.doubts)) if isinstance(second, Incomplete) else (second, 0)
+    if isinstance(first.answer, tuple) and isinstance(again, tuple):
+        return tuple(new if old.at_odds or old.unquoted else old for old, new in zip(first.answer, again, strict=True))
+    return first if doubts > len(first.doubts) else second
 
 
 VERSION = "4"

@@ -7,25 +7,17 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from mlflow_ragmetrics.core.question import (
-    Claims,
-    Extraction,
-    Finding,
-    Question,
-    Related,
-    RelatedChunks,
-    Verify,
-)
+from mlflow_ragmetrics.core.question import Claims, Extraction, Finding, Question, Related, RelatedChunks, Verify
 from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, single_part
 from mlflow_ragmetrics.judges.chat.options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
-from mlflow_ragmetrics.judges.chat.tasks import Task
-from mlflow_ragmetrics.text.sentences import statements
+from mlflow_ragmetrics.judges.chat.tasks import Task, distinct_statements
 
 T = TypeVar("T")
 _REASON = "-" * 60
 _QUOTE = 40
 _MOST_SENTENCES = 12
+_MOST_BEFORE = 1000  # characters
 _LONG_CLAIM = 100
 _MOST_CLAIMS = 60  # in one call: longer lists are read with less care
 _CLAIM_TOKENS, _VERDICT_TOKENS, _RELATED_TOKENS = 15, 130, 80
@@ -39,13 +31,13 @@ def _parts(items: Sequence[T], number: int) -> list[Sequence[T]]:
 
 
 def divided_claims(question: Claims, parts: int) -> list[Claims]:
-    """Parts of the text; each knows what was said before it."""
-    told: list[str] = []
+    """Parts of the text; each knows the last of what was said before it."""
+    told = ""
     found = []
-    for lines in _parts(statements(question.text), parts):
-        before = ["before this text: " + " ".join(told)] if told else []
+    for lines in _parts(distinct_statements(question.text), parts):
+        before = [f"before this text: {told[-_MOST_BEFORE:]}"] if told else []
         found.append(replace(question, text="\n\n".join(lines), history=(*question.history, *before)))
-        told += lines
+        told = " ".join(filter(None, (told, *lines)))
     return found
 
 
@@ -60,11 +52,12 @@ def joined_claims(
     """All claims in order, each once, with their verdicts where they have any."""
     found = [each if isinstance(each, Extraction) else Extraction(each) for each in answers]
     unclaimed = tuple(sentence for each in found for sentence in each.unclaimed)
+    at_odds = tuple(text for each in found for text in each.at_odds)
     if any(each.judged_by is None for each in found):
         claims = tuple(dict.fromkeys(claim for each in found for claim in each.claims))
-        return Extraction(claims, unclaimed) if unclaimed else claims
+        return Extraction(claims, unclaimed, at_odds=at_odds) if unclaimed or at_odds else claims
     judged = {claim: finding for each in found for claim, finding in zip(each.claims, each.findings, strict=True)}
-    return Extraction(tuple(judged), unclaimed, tuple(judged.values()), found[0].judged_by)
+    return Extraction(tuple(judged), unclaimed, tuple(judged.values()), found[0].judged_by, at_odds)
 
 
 def divided_verify(question: Verify, parts: int) -> list[Verify]:
@@ -137,7 +130,7 @@ def _judged_at_once(question: Claims, calls: Calls) -> bool:
 def _claims_reply(question: Claims, calls: Calls) -> int:
     """Two claims a sentence, each as long as the sentence, though never very long."""
     each = _CLAIM_TOKENS + (_VERDICT_TOKENS if _judged_at_once(question, calls) else 0)
-    return sum(2 * (each + min(tokens_in(line), _LONG_CLAIM)) for line in statements(question.text))
+    return sum(2 * (each + min(tokens_in(line), _LONG_CLAIM)) for line in distinct_statements(question.text))
 
 
 def _claims_shared(question: Claims, calls: Calls) -> Hashable | None:
@@ -164,13 +157,13 @@ def _related_shared(question: RelatedChunks, calls: Calls) -> Hashable | None:
 TASKS: dict[type[Question[Any]], Task[Any]] = {
     Claims: Task(
         claims_part,
-        placeholder=lambda question: tuple(dict.fromkeys(statements(question.text))),
+        placeholder=lambda question: tuple(dict.fromkeys(distinct_statements(question.text))),
         shares=_claims_shared,
         conflict=_claims_conflict,
         single=single_part,
         reply=_claims_reply,
         parts=lambda question, calls: (
-            -(-len(statements(question.text)) // _MOST_SENTENCES) if _judged_at_once(question, calls) else 1
+            -(-len(distinct_statements(question.text)) // _MOST_SENTENCES) if _judged_at_once(question, calls) else 1
         ),
         divide=divided_claims,
         spread=spread_claims,

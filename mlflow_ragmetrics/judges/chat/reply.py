@@ -6,10 +6,13 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
-from mlflow_ragmetrics.text.sentences import has_content, normalize
+import json_repair
+
+from mlflow_ragmetrics.text.sentences import STOP_WORDS, has_content, normalize
+from mlflow_ragmetrics.text.terms import terms
 
 
 def tokens_in(text: str) -> int:
@@ -17,16 +20,25 @@ def tokens_in(text: str) -> int:
     return -(-len(text) // 4)
 
 
-_DECODER = json.JSONDecoder(strict=False)
 _CUT = {"length", "max_tokens", "max_output_tokens", "model_length"}
-_FILTERED = {"content_filter", "refusal", "safety", "recitation", "prohibited_content", "blocklist"}
-_THOUGHT = re.compile(r"^.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-_THINKING = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
-_FENCED = re.compile(r"```[A-Za-z]*\s*(\{.*?\})\s*```", re.DOTALL)
-_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
-_WASTED = 10
-_COUNTED_AT_ONCE = 64
-_WASTED_ANYHOW = 1_000_000
+_FILTERED = {
+    "content_filter", "content_filtered", "guardrail_intervened", "refusal", "safety", "recitation",
+    "prohibited_content", "blocklist",
+}  # fmt: skip
+_ENDINGS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
+_THOUGHT = re.compile(
+    r"^.*(?:</(?:think(?:ing)?|reasoning)>|<\|channel\|>final[^{}]*?<\|message\|>)", re.DOTALL | re.IGNORECASE
+)
+_THINKING = re.compile(r"<(?:think(?:ing)?|reasoning)>|<\|channel\|>", re.IGNORECASE)
+_STOP_TOKEN = re.compile(r"<\|(?:end|return)\|>\s*$")
+_FENCED = re.compile(r"```[A-Za-z]*\s*([{\[].*?[}\]])\s*```", re.DOTALL)
+_OPENING = re.compile(r"[{\[]")
+_BRACKET_OR_TEXT = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*"?', re.DOTALL)  # to the end where a text does not
+_LOOSE = str.maketrans("", "", " \t\r\n\"'`\\,")
+_READERS: tuple[Callable[[str], Any], ...] = (
+    json.JSONDecoder(strict=False).decode,
+    partial(json_repair.loads, skip_json_loads=True, strict=True),  # strict: never one value made of several
+)
 _REFUSAL = re.compile(
     r"^\W*(?:i['’]?m (?:very |really )?sorry|sorry|i (?:can(?:no|['’])t|am unable|am not able|won['’]t|must decline)"
     r"|извините|простите|к сожалению|я не могу)\b",
@@ -56,30 +68,31 @@ class Reply:
     tokens: Mapping[str, int] = field(default_factory=dict)
 
 
-def read_reply(message: Any, keys: Collection[str] = ()) -> Reply:
-    """What a LangChain message says, whether as text, as blocks or as the arguments of a tool call.
+def read_reply(message: Any, keys: Collection[str] = (), asked: str = "") -> Reply:
+    """What a LangChain message says, whether as text, as blocks or as the arguments of tool calls.
 
-    ``keys`` are those that the object wanted may have.
+    ``keys`` are those that the object wanted may have. ``asked``: the data of the request; an object that is part of
+    it is never the reply.
     """
     said = _text_of(message).strip()
-    whole = _whole_object(said)
-    text = said if whole is not None else _THOUGHT.sub("", said).strip()
-    calls = getattr(message, "tool_calls", None) or []
+    is_whole = _is_object(said)
+    text = said if is_whole else _STOP_TOKEN.sub("", _THOUGHT.sub("", said)).strip()
     facts = getattr(message, "response_metadata", None) or {}
-    ended = str(facts.get("finish_reason") or facts.get("stop_reason") or facts.get("done_reason") or "").lower()
+    incomplete = facts.get("incomplete_details") or {}
+    endings = [*map(facts.get, _ENDINGS), incomplete.get("reason")]
+    ended = str(next(filter(None, endings), "")).lower()
     extra = getattr(message, "additional_kwargs", None) or {}
     refused = bool(extra.get("refusal")) or ended in _FILTERED or _has_refusal_block(message)
     cut = ended in _CUT
-    declined = _REFUSAL.match(text) is not None
+    declined = not is_whole and _REFUSAL.match(text) is not None
+    calls = [*(getattr(message, "tool_calls", None) or []), *(getattr(message, "invalid_tool_calls", None) or [])]
     if calls:
-        data = calls[0].get("args")
-    elif whole is not None and not declined and not whole.keys().isdisjoint(keys):
-        data = whole
+        data = _of_calls([call.get("args") for call in calls], keys, asked)
     else:  # beside a refusal, or before a cut, stand quotes and drafts
-        data = None if declined or (cut and not _is_object(text)) else parse_object(text, keys)
+        data = None if declined or (cut and not _is_object(text)) else parse_object(text, keys, asked)
     return Reply(
         text=text or str(extra.get("refusal") or ""),
-        data=data if isinstance(data, Mapping) else None,
+        data=data,
         cut=cut and not refused,
         refused=refused or (data is None and not cut and declined),
         tokens=_tokens_of(message),
@@ -101,75 +114,106 @@ def reply_in_error(error: BaseException, keys: Collection[str] = ()) -> Reply | 
     return Reply(text, parse_object(text, keys) if _is_object(text.strip()) else None, cut=True, tokens=tokens)
 
 
-def parse_object(text: str, keys: Collection[str] = ()) -> dict[str, Any] | None:
-    """The one JSON object with any of ``keys`` that ends ``text`` or stands alone in a fence; else ``None``.
+def parse_object(text: str, keys: Collection[str] = (), asked: str = "") -> dict[str, Any] | None:
+    """The one JSON object with any of ``keys`` that ends ``text``, begins it or stands alone in a fence.
 
-    What is quoted on the way is not an answer, nor is a draft in thoughts that do not end. Two different objects are
-    none: a reply that quotes a forged one beside its own must not be read by the wrong one.
+    ``None`` without one. An object that is part of ``asked``, the data of the request, is not an answer, nor is one
+    quoted in a sentence or in thoughts that do not end. Two different objects are none: a reply that quotes a forged
+    one beside its own must not be read by the wrong one. What is nearly JSON is repaired.
 
     >>> parse_object('Here you are: ```json {"grade": 4,} ``` Anything else?')
     {'grade': 4}
     >>> parse_object('The text says {"grade": 5}, which I do not follow.') is None
     True
     """
-    if _THINKING.search(text) and not _is_object(text.strip()):
+    is_whole = _is_object(text.strip())
+    if _THINKING.search(text) and not is_whole:
         return None
-    for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
-        objects = _objects(candidate)
-        if objects is None:
-            return None
-        found = [each for each in objects if not keys or not each[0].keys().isdisjoint(keys)]
-        if not found:
-            continue
-        value = found[0][0]
-        if any(each[0] != value for each in found):
-            return None
-        fences = [match.span(1) for match in _FENCED.finditer(candidate)]
-        stands = any(not candidate[end:].strip(" \t\r\n`") or (start, end) in fences for _, start, end in found)
-        return value if stands else None
+    spans = [(text.index("{"), len(text.rstrip()))] if is_whole else _spans(text)
+    found = [
+        (value, begin, end)
+        for begin, end in spans
+        if (value := _shaped(_read(text[begin:end]), keys)) is not None and not _is_part(text[begin:end], asked)
+    ]
+    if any(value != found[0][0] for value, _, _ in found):
+        return None
+    fences = [match.span(1) for match in _FENCED.finditer(text)]
+    for value, begin, end in found:
+        rest = text[end:].strip(" \t\r`")
+        if not rest.strip() or (begin, end) in fences or (rest.startswith("\n") and not text[:begin].strip()):
+            return value
     return None
 
 
 def _is_object(text: str) -> bool:
-    return _whole_object(text) is not None
-
-
-def _whole_object(text: str) -> dict[str, Any] | None:
-    """What the text is where it is an object from its first character to its last."""
+    """Whether the text is one JSON object from its first character to its last."""
     try:
-        value = _DECODER.decode(text) if text.startswith("{") else None
+        return text.startswith("{") and isinstance(_READERS[0](text), dict)
     except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+        return False
 
 
-def _objects(text: str) -> list[tuple[dict[str, Any], int, int]] | None:
-    """The objects in ``text`` with their places; ``None`` where it is built to take time without end.
-
-    An object inside of what began as one and does not end is a part of an answer, and left out.
-    """
-    found: list[tuple[dict[str, Any], int, int]] = []
-    wasted, most, unfinished = 0, _WASTED * len(text) + _WASTED_ANYHOW, 0
-    position = text.find("{")
-    while position != -1:
+def _read(source: str) -> Any:
+    """The value of JSON, or of what is nearly JSON; ``None`` where it is neither."""
+    for read in _READERS:
         try:
-            value, end = _DECODER.raw_decode(text, position)
-        except RecursionError:
-            return None
-        except json.JSONDecodeError as error:
-            end = position + 1
-            unfinished = max(unfinished, error.pos)
-            wasted += error.pos - position + error.pos // _COUNTED_AT_ONCE  # the error counts lines from the start
-        except ValueError:  # a number of more digits than Python reads
-            end = position + 1
-            wasted += len(text) - position
-        else:
-            if position >= unfinished:
-                found.append((value, position, end))
-        if wasted > most:
-            return None
-        position = text.find("{", end)
+            return read(source)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    """Where brackets open and close again, the outermost ones only; what does not close is left out."""
+    found: list[tuple[int, int]] = []
+    position = begin = depth = 0
+    while mark := (_BRACKET_OR_TEXT if depth else _OPENING).search(text, position):
+        position = mark.end()
+        if mark[0] in ("{", "["):
+            begin = begin if depth else mark.start()
+            depth += 1
+        elif mark[0] in ("}", "]"):
+            depth -= 1
+            if not depth:
+                found.append((begin, position))
     return found
+
+
+def _shaped(value: Any, keys: Collection[str]) -> dict[str, Any] | None:
+    """The object in the form asked for; a list may stand alone, be written as text, or have its entries by id."""
+    if isinstance(value, list) and len(keys) == 1 and value and all(isinstance(each, dict) for each in value):
+        value = value[0] if len(value) == 1 and not value[0].keys().isdisjoint(keys) else dict.fromkeys(keys, value)
+    if not isinstance(value, dict) or (keys and value.keys().isdisjoint(keys)):
+        return None
+    return {key: _entries(each) if key in keys else each for key, each in value.items()}
+
+
+def _entries(value: Any) -> Any:
+    read = _read(value) if isinstance(value, str) else value
+    value = read if isinstance(read, (list, dict)) else value
+    if isinstance(value, dict) and value and all(isinstance(each, dict) for each in value.values()):
+        return [{"id": name, "passage": name, **entry} for name, entry in value.items()]
+    return value
+
+
+def _of_calls(arguments: Sequence[Any], keys: Collection[str], asked: str) -> dict[str, Any] | None:
+    """The arguments of tool calls as one object: lists under one key are joined."""
+    joined: dict[str, Any] = {}
+    for each in arguments:
+        source = each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
+        value = None if _is_part(source, asked) else _shaped(_read(source), keys)
+        for key, entries in (value or {}).items():
+            earlier = joined.get(key)
+            is_more = isinstance(earlier, list) and isinstance(entries, list) and earlier != entries
+            joined[key] = earlier + entries if is_more else entries
+    return joined or None
+
+
+def _is_part(source: str, asked: str) -> bool:
+    """Whether the JSON ``source`` stands in the data ``asked``, however it is spaced and quoted."""
+    forms = {source, json.dumps(_read(source), ensure_ascii=False)} if asked else set()
+    told = asked.translate(_LOOSE).casefold()
+    return any(form.translate(_LOOSE).casefold() in told for form in forms)
 
 
 def _text_of(message: Any) -> str:
@@ -206,11 +250,13 @@ def array_of(**properties: Any) -> dict[str, Any]:
 
 
 def entries_by_id(data: Mapping[str, Any], key: str, asked: Sequence[str]) -> dict[str, Mapping[str, Any]] | Problem:
-    """The entries of the array ``key`` by id, provided that the ids are exactly those asked, each once."""
+    """The entries of the array ``key`` by id, if they are those asked, each once: ``t1``, ``T1`` or ``1``."""
     entries = data.get(key)
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         return Problem(f'"{key}" must be a list of objects')
-    ids = [str(entry.get("id", "")).strip() for entry in entries]
+    known = {name: each for each in asked for name in (each[1:], each.casefold(), each)}
+    given = [str(entry.get("id", "")).strip() for entry in entries]
+    ids = [known.get(each) or known.get(each.casefold()) or each for each in given]
     missing = [each for each in asked if each not in ids]
     if missing:
         return Problem(f'"{key}" has no entry with the id {", ".join(missing[:5])}')
@@ -258,7 +304,7 @@ def _plain(text: str) -> str:
 def passage_quotes(
     given: object, passages: Sequence[str], number_of: Callable[[object], int]
 ) -> tuple[dict[int, str], bool]:
-    """The quotes of a reply by the number of their passage, and whether the reply quoted any words at all.
+    """The quotes of a reply by the number of their passage, and whether the reply quoted any words that tell something.
 
     ``number_of`` gives the number, from 1, of the passage with a label; 0 for none of them. A quote that its passage
     does not hold is ``""``.
@@ -268,7 +314,7 @@ def passage_quotes(
     for quote in given if isinstance(given, list) else []:
         if isinstance(quote, Mapping):
             text = bare_quote(quote, "text")
-            quoted = quoted or any(map(str.isalnum, text))
+            quoted = quoted or any(map(str.isdecimal, text)) or not STOP_WORDS.issuperset(terms(text))
             number = number_of(quote.get("passage"))
             if number:
                 found[number] = found.get(number) or (text if found_in(passages[number - 1], text) else "")
@@ -278,6 +324,14 @@ def passage_quotes(
 def bare_quote(entry: Mapping[str, Any], name: str) -> str:
     """The text under ``name`` without the quotation marks around it."""
     return text_in(entry, name).strip(" \"'“”«»…")
+
+
+def number_of(given: object) -> float | None:
+    """A number, or one that is written as text, such as ``"85%"``; else ``None``."""
+    try:
+        return None if given is None or isinstance(given, bool) else float(str(given).strip().rstrip("%"))
+    except ValueError:
+        return None
 
 
 def number_in(label: object) -> int:

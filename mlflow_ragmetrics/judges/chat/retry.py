@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from collections import deque
@@ -27,6 +28,11 @@ _SPENT = (
     "credit balance is too low",
     "exceeded your current quota",
 )
+
+
+_QUOTA_ID = re.compile(r"quota_?id\W+(\w+)", re.IGNORECASE)
+_SOON = re.compile(r"per(?:minute|second)", re.IGNORECASE)
+_DELAY = re.compile(r"retry_?delay\W+(?:seconds\W+)?(\d+(?:\.\d+)?)", re.IGNORECASE)  # Google's, in seconds
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -68,7 +74,8 @@ def retry_after(error: BaseException, now: Callable[[], float] = time.time) -> f
             until, sent = _moment(given), _moment(headers.get("date"))
             if until is not None:
                 return max(0.0, until - (now() if sent is None else sent))
-    return None
+    delays = [_DELAY.search(f"{getattr(cause, 'body', '')} {cause}") for cause in _causes(error)]
+    return next((float(delay[1]) for delay in delays if delay is not None), None)
 
 
 def _moment(date: Any) -> float | None:
@@ -91,8 +98,11 @@ def quota_is_spent(error: BaseException) -> bool:
     """Whether the account has nothing left, which no waiting changes: said in the code, the body or the message."""
     for cause in _causes(error):
         said = f"{getattr(cause, 'code', '')} {getattr(cause, 'body', '')} {cause}".lower()
-        if status_of(cause) == 402 or any(sign in said for sign in _SPENT):
+        if status_of(cause) == 402:
             return True
+        if any(sign in said for sign in _SPENT):  # Google says so of each minute's limit, too
+            limits = _QUOTA_ID.findall(said)
+            return any(not _SOON.search(each) for each in limits) if limits else _DELAY.search(said) is None
     return False
 
 
@@ -112,12 +122,17 @@ def may_be_charged(error: BaseException) -> bool:
     return is_spoiled(error) or (status_of(error) is None and is_connection_failure(error))
 
 
+def said_in(error: BaseException) -> str:
+    """The error's own words on one line, without secrets, and not too many."""
+    return redact(" ".join(str(error).split()))[:_LONGEST_MESSAGE]
+
+
 def failure_of(name: str, error: Exception, attempts: int) -> JudgeError:
     """The ``JudgeError`` for a client's exception: fatal where the key was refused, never holding a secret."""
     if isinstance(error, JudgeError):
         return error
     status = status_of(error)
-    said = redact(" ".join(str(error).split()))[:_LONGEST_MESSAGE]
+    said = said_in(error)
     if status in REFUSED_KEYS:
         message = f"{name}: the provider refused the key or the access to the model (HTTP {status}); check both. {said}"
         return JudgeError(message, fatal=True, code=f"http_{status}")
@@ -135,13 +150,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Retry:
-    """Does an action again where another attempt may succeed. ``sleep`` returns True where the run was ended meanwhile.
+    """Does an action again where another attempt may succeed. ``sleep`` returns True where the run was ended meanwhile;
+    ``passes``: whether a failure that is else final will pass.
 
     Tried again are HTTP 429, 5xx and the other ``options.codes``, timeouts, connection errors and broken replies.
     """
 
     options: RetryOptions = field(default_factory=RetryOptions)
     sleep: Callable[[float], bool] = pause
+    passes: Callable[[BaseException], bool] = lambda error: False
 
     def asks_to_wait(self, error: BaseException) -> bool:
         """Whether the provider said that it is asked too often, or how long to wait."""
@@ -163,6 +180,7 @@ class Retry:
             return False
         return (
             is_spoiled(error)
+            or self.passes(error)
             or status >= 500
             or status in self.options.codes
             or (self.options.on_client_errors and 400 <= status < 500)
@@ -200,6 +218,7 @@ def _error_in(state: tenacity.RetryCallState) -> BaseException:
 
 _FIRST_PROBE = 2.0
 _LONGEST_PROBE = 60.0
+_STEADY = 5.0
 
 
 @dataclass(frozen=True)
@@ -240,7 +259,8 @@ def _kind_of(error: BaseException) -> _Kind | None:
 class Breaker:
     """Opens after the same failure several times in a row; while it is open requests fail at once, fatally.
 
-    Now and then one request is let through: a success closes the breaker, for a judge that lives on for days.
+    Now and then one request is let through: a success closes the breaker, for a judge that lives on for days. A model
+    that has answered is given seconds of nothing but failures first, unless its quota is exhausted.
     """
 
     def __init__(self, name: str, now: Callable[[], float] = time.monotonic) -> None:
@@ -249,6 +269,7 @@ class Breaker:
         self._kind: _Kind | None = None
         self._failures = 0
         self._began = 0.0
+        self._has_answered = False
         self._opened: JudgeError | None = None
         self._probe_at = 0.0
         self._wait = _FIRST_PROBE
@@ -273,6 +294,11 @@ class Breaker:
         with self._lock:
             self._kind = self._opened = None
             self._failures, self._wait = 0, _FIRST_PROBE
+            self._has_answered = True
+
+    def is_passing(self, error: BaseException) -> bool:
+        """Whether an address that is not there has answered before."""
+        return self._has_answered and status_of(error) in _ABSENT
 
     def failed(self, error: BaseException) -> None:
         """A request failed; raises where that ends the run."""
@@ -288,15 +314,17 @@ class Breaker:
             if self._opened is not None:
                 self._wait = min(_LONGEST_PROBE, 2 * self._wait)
             requests = f"{self._failures} requests in a row failed so"
-            message = f"{self._name}: {kind.message}; {requests}, the run ends and what was answered is kept"
+            message = f"{self._name}: {kind.message}; {requests}, so it is asked no more; what was answered is kept"
             self._opened = JudgeError(message, fatal=True, code=kind.code)
             self._probe_at = self._now() + self._wait
             raise self._opened from None
 
     def _is_enough(self, kind: _Kind) -> bool:
-        if self._failures >= kind.at_once:
+        is_steady = self._has_answered and kind is not _QUOTA
+        if self._failures >= kind.at_once and not is_steady:
             return True
-        return self._failures >= kind.failures and self._now() - self._began >= kind.seconds
+        seconds = max(kind.seconds, _STEADY) if is_steady else kind.seconds
+        return self._failures >= kind.failures and self._now() - self._began >= seconds
 
 
 _MINUTE = 60.0

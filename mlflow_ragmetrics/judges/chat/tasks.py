@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
+from typing import Any, Generic, TypeVar, Union
 
 from mlflow_ragmetrics.core.judge import Call
-from mlflow_ragmetrics.core.question import (
-    Outcome,
-    Question,
-)
+from mlflow_ragmetrics.core.question import Outcome, Question
 from mlflow_ragmetrics.errors import JudgeError
 from mlflow_ragmetrics.judges.chat.options import Calls
 from mlflow_ragmetrics.judges.chat.reply import Problem
-
-if TYPE_CHECKING:
-    pass
-
+from mlflow_ragmetrics.text.sentences import statements
 
 Result = Union[object, Problem]
 """The answer to a question, or why the reply holds none."""
@@ -39,6 +33,16 @@ class Block:
 
     label: str
     text: str = ""
+
+
+def history_block(history: Sequence[str]) -> list[Block]:
+    """The turns before a question, one a line, so that none can pass for several; nothing where there are none."""
+    return [Block("history", "\n".join(" ".join(turn.split()) for turn in history))] if history else []
+
+
+def distinct_statements(text: str) -> list[str]:
+    """The sentences of ``text``, each once: one that is repeated makes the same claims again."""
+    return list(dict.fromkeys(statements(text)))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
-from mlflow_ragmetrics.text.non_answers import is_courtesy
+from mlflow_ragmetrics.text.non_answers import is_bare_courtesy, is_courtesy
 from mlflow_ragmetrics.text.sentences import read_sentences, word_set
 
 _LONGEST_KEPT: Final = 8_000  # characters of a text of which many are kept
@@ -192,7 +192,8 @@ def split_claims(text: str) -> tuple[str, ...]:
     """
     pieces = [_EMPHASIS.sub("", _CITATION.sub("", text[start:end])).strip() for start, end, _ in read_sentences(text)]
     stated = [piece for piece in pieces if piece and not _states_nothing(piece)]
-    return tuple(claim for piece in stated or filter(None, pieces) for claim in _clauses(piece))
+    others = (piece for piece in pieces if piece and not is_bare_courtesy(piece))
+    return tuple(claim for piece in stated or others for claim in _clauses(piece))
 
 
 def _states_nothing(piece: str) -> bool:

@@ -9,6 +9,7 @@ import asyncio
 import importlib.util
 import json
 import operator
+import re
 import socket
 import subprocess
 import sys
@@ -17,9 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
+from zlib import crc32
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel, FakeListLLM
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
@@ -40,13 +43,33 @@ ANSWER = "The lighthouse was built in 1869."
 LOOK = "Let me look that up."
 
 
+class Words(Embeddings):
+    """A text's words, counted; nearness is the share of words in common."""
+
+    def embed_query(self, text: str) -> list[float]:
+        counts = [0.01] * 512
+        for word in re.findall(r"\w+", text.casefold()):
+            counts[crc32(word.encode()) % len(counts)] += 1.0
+        return counts
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+
+def store_of(documents: Sequence[Document]) -> InMemoryVectorStore:
+    store = InMemoryVectorStore(Words())
+    store.add_documents(list(documents))
+    return store
+
+
 class Shelf(BaseRetriever):
-    """A retriever that gives the same documents on every question."""
+    """A retriever of these documents from a vector store, the best first; by default all of them."""
 
     documents: list[Document] = Field(default_factory=lambda: list(ALL))
+    most: int = 9
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        return list(self.documents)
+        return store_of(self.documents).similarity_search(query, k=self.most)
 
 
 def replied(messages: Sequence[BaseMessage]) -> str:
@@ -136,7 +159,8 @@ def invoked(chain: Any, inputs: Any = QUESTION) -> Callable[[Any], Any]:
 @dataclass(frozen=True)
 class Program:
     """``run`` calls the program with a config, ``seen`` are the contexts (``None``: openly unknown), ``answer`` is
-    ``None`` where there is none to score. ``retrieved`` are ids. ``shape`` is its line in the documentation.
+    ``None`` where there is none to score. ``retrieved`` are ids, ``in_any_order`` where searches run side by side.
+    ``shape`` is its line in the documentation.
     """
 
     build: Callable[[], Callable[[Any], Any]]
@@ -148,6 +172,7 @@ class Program:
     options: dict[str, Any] = field(default_factory=dict)
     needs: str = "langchain_core"
     shape: str = ""
+    in_any_order: bool = False
 
     @property
     def runs_here(self) -> bool:
@@ -300,7 +325,7 @@ def all_in_one_function_with_contexts() -> Any:
     return all_in_one_function()
 
 
-@program([A, B, C], retrieved="abc")
+@program([A, B, C], retrieved="abc", in_any_order=True)
 def two_retrievers_side_by_side() -> Any:
     found = RunnableParallel(near=Shelf(documents=[A, B]), far=Shelf(documents=[C]), question=RunnablePassthrough())
     merge = RunnablePassthrough.assign(context=lambda state: joined([*state["near"], *state["far"]]))
@@ -498,7 +523,12 @@ REWRITE = ChatPromptTemplate.from_messages(
 HISTORY = [HumanMessage("Is there a lighthouse on the cape?"), AIMessage("Yes, on the northern cape.")]
 
 
-@program(ALL, retrieved="abc", shape="A follow-up that the chain's model writes anew: that is the question")
+@program(
+    ALL,
+    retrieved="abc",
+    question="When was it built?",
+    shape="A follow-up that the chain's model condenses: the question is the user's",
+)
 def follow_up_written_anew() -> Any:
     standalone = REWRITE | Model() | StrOutputParser()
     context = standalone | Shelf() | joined
@@ -506,7 +536,7 @@ def follow_up_written_anew() -> Any:
     return invoked(chain, {"question": "When was it built?", "history": HISTORY})
 
 
-@program(ALL, retrieved="abc", question="When was it built?", shape="A follow-up with its history")
+@program([A, C, B], retrieved="acb", question="When was it built?", shape="A follow-up with its history")
 def follow_up_with_its_history() -> Any:
     prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{context}\n{question}")])
     search = (lambda state: state["question"]) | Shelf() | joined
@@ -982,7 +1012,7 @@ def agent_with_a_structured_response() -> Any:
 
 
 @program(
-    [A], needs="langchain", options={"contexts": ["look_up"]}, shape="Of several tools, those named by `contexts=[…]`"
+    [A], needs="langchain", options={"contexts": ["look_up"]}, shape="Of several tools, those named by `contexts=`"
 )
 def agent_with_chosen_tools() -> Any:
     from langchain.agents import create_agent
@@ -1193,7 +1223,13 @@ def classic_refine() -> Any:
     return invoked(chain, {"query": QUESTION})
 
 
-@program(ALL, retrieved="abc", needs="langchain_classic", shape="`ConversationalRetrievalChain`")
+@program(
+    ALL,
+    retrieved="abc",
+    question="When was it built?",
+    needs="langchain_classic",
+    shape="`ConversationalRetrievalChain`",
+)
 def classic_conversation() -> Any:
     from langchain_classic.chains import ConversationalRetrievalChain
 
@@ -1202,7 +1238,7 @@ def classic_conversation() -> Any:
     return invoked(chain, {"question": "When was it built?", "chat_history": history})
 
 
-@program(ALL, retrieved="abc", needs="langchain_classic")
+@program(ALL, retrieved="abc", question="When was it built?", needs="langchain_classic")
 def classic_history_aware_retriever() -> Any:
     from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
     from langchain_classic.chains.combine_documents import create_stuff_documents_chain
@@ -1229,7 +1265,7 @@ def classic_compression() -> Any:
     return {"context": finder | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
 
 
-@program(ALL, retrieved="abc", needs="langchain_classic")
+@program([A, C, B], retrieved="acb", needs="langchain_classic")
 def classic_multi_query() -> Any:
     from langchain_classic.retrievers import MultiQueryRetriever
 
@@ -1293,26 +1329,29 @@ ask after the same lighthouse; `a`, `b` and `c` are the documents on the shelf, 
 """
 
 
-def line(name: str) -> str:
+def line(program: Program) -> str:
     """The program's line in the table, as it comes out."""
     import mlflow_ragmetrics as rm
 
-    program, found = PROGRAMS[name], []
+    found: list[Any] = []
     with rm.RagMetricsCallback("coherence", sink=lambda sample, _: found.append(sample), **program.options) as handler:
         program.build()({"callbacks": [handler]})
     if not found:
         return f"| {program.shape} | | | | none: not scored |"
     sample = found[0]
     retrieved = ", ".join(sample.retrieved_doc_ids or ())
-    seen = "unknown: skipped" if sample.contexts is None else ", ".join(each.id or "text" for each in sample.contexts)
+    named = ", ".join(each.id or "text" for each in sample.contexts or ()) or "nothing retrieved"
+    seen = "unknown: skipped" if sample.contexts is None else named
     return f"| {program.shape} | {sample.question} | {retrieved} | {seen} | {sample.answer} |"
 
 
 def main() -> None:
     """Write the page."""
+    from tests.adapters.langchain import more_programs, programs  # noqa: F401 - it adds to the programs listed here
+
     page = Path(__file__).parents[3] / "docs" / "guides" / "langchain.md"
     page.parent.mkdir(exist_ok=True)
-    lines = [line(name) for name, program in PROGRAMS.items() if program.shape and program.runs_here]
+    lines = [line(program) for program in programs.PROGRAMS.values() if program.shape and program.runs_here]
     page.write_text(_HEAD + "\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -76,7 +76,7 @@ def test_what_a_binding_gives_goes_with_each_call() -> None:
 
 def test_a_prompt_longer_than_the_window_is_not_sent() -> None:
     model = dutiful(profile={"max_input_tokens": 500})
-    (outcome,) = ChatJudge(model).answer([Claims("Word. " * 2000)])
+    (outcome,) = ChatJudge(model).answer([Claims(" ".join(f"Word {n}." for n in range(2000)))])
     assert isinstance(outcome, JudgeError)
     assert outcome.code == "too_long"
     assert not model.sent

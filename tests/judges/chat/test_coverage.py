@@ -26,7 +26,6 @@ def claims(*entries: Any, none: tuple[int, ...] = ()) -> str:
     [
         claims(RED, BUILT, none=(2,)),
         claims(RED, BUILT),
-        claims(RED, none=(2, 3)),
         claims("It is red.", "The thing was built in 1889."),
         claims({"claim": "It is red and built in 1889.", "sentences": ["1", 3]}),
     ],
@@ -51,7 +50,8 @@ def test_what_is_left_out_twice_is_a_warning() -> None:
     (found,) = ChatJudge(model).answer([Claims(TEXT)])
     assert found == Extraction(("It is red.",), ("It was built in 1889.",))
 
-    verdict = {"id": "c1", "quotes": [], "reason": "So.", "support": 90, "verdict": "SUPPORTED"}
+    quotes = [{"passage": "p1", "text": "is red"}]
+    verdict = {"id": "c1", "quotes": quotes, "reason": "So.", "support": 90, "verdict": "SUPPORTED"}
     model = scripted(claims(RED), claims(RED), json.dumps({"verdicts": [verdict]}))
     score = rm.score("faithfulness", {"answer": TEXT, "contexts": ["It is red."]}, judge=model)
     assert (score.value, score.details["unclaimed"]) == (1.0, 1)
@@ -64,7 +64,7 @@ def test_a_second_reply_that_is_worse_or_unusable_does_not_count() -> None:
     one = claims(RED, {"claim": "Two.", "sentences": []})
     for again in (claims({"claim": "…", "sentences": [1]}), "I have checked it."):
         (found,) = ChatJudge(scripted(one, again)).answer([Claims(TEXT)])
-        assert found.claims == ("It is red.", "Two.")
+        assert (found.claims, found.at_odds) == (("It is red.",), ("Two.",))
 
 
 @pytest.mark.parametrize("reply", [claims(), claims(none=(1, 2, 3))])

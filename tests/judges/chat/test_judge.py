@@ -21,7 +21,8 @@ GRADES = [Grade("correctness", "a", "q", "r"), Grade("answer_relevance", "a", "q
 
 
 def verdicts(*entries: dict[str, Any]) -> str:
-    return json.dumps({"verdicts": [{"quotes": [], "reason": "", "verdict": "SUPPORTED", **each} for each in entries]})
+    usual = {"quotes": [{"passage": "p2", "text": "330 m tall"}], "reason": "", "verdict": "SUPPORTED"}
+    return json.dumps({"verdicts": [{**usual, **each} for each in entries]})
 
 
 def grades(**given: Any) -> str:
@@ -32,7 +33,7 @@ def test_every_kind_of_question_is_answered() -> None:
     judge = ChatJudge(dutiful())
     asked = [Claims("One. Two."), VERIFY, RelatedChunks("It is tall.", CHUNKS), GRADES[0], Tone("No idea.", "n/a")]
     answers = [judge.answer([question])[0] for question in asked]
-    finding = Finding("SUPPORTED", "", 0.9, ((1, ""),))
+    finding = Finding("SUPPORTED", "", 0.9, ((1, CHUNKS[0][:40]),))
     assert answers == [
         ("One.", "Two."),
         (finding, finding),

@@ -16,10 +16,11 @@ from tests.judges.fake_models import dutiful, scripted
 
 PASSAGE = 'The “park” opens at 9 – except on Mondays – and  closes\nat 5. Entry\'s free, "of course".'
 VERIFY = Verify(("It opens at 9.",), (PASSAGE,))
+FORGED, HONEST = [{"passage": "p1", "text": "closes at 6"}], [{"passage": "p1", "text": "opens at 9…"}]
 
 
 def verdict(**given: Any) -> str:
-    entry = {"id": "c1", "quotes": [], "reason": "So.", "support": 90, "verdict": "SUPPORTED", **given}
+    entry = {"id": "c1", "quotes": HONEST, "reason": "So.", "support": 90, "verdict": "SUPPORTED", **given}
     return json.dumps({"verdicts": [{key: value for key, value in entry.items() if value is not None}]})
 
 
@@ -27,8 +28,9 @@ def verdict(**given: Any) -> str:
     ("support", "said", "read", "graded"),
     [
         (50, "SUPPORTED", "SUPPORTED", 0.5),
-        (49, "SUPPORTED", "NEUTRAL", 0.49),
-        (60, "NEUTRAL", "SUPPORTED", 0.6),
+        (49, "SUPPORTED", "NEUTRAL", 0.0),
+        (60, "NEUTRAL", "NEUTRAL", 0.0),
+        ("0.9", "SUPPORTED", "SUPPORTED", 0.9),
         (3, "CONTRADICTED", "CONTRADICTED", 0.03),
         ("85%", "supported.", "SUPPORTED", 0.85),
         (0.9, "SUPPORTED", "SUPPORTED", 0.9),
@@ -38,7 +40,7 @@ def verdict(**given: Any) -> str:
     ],
 )
 def test_support_decides_what_is_supported(support: Any, said: str, read: str, graded: float | None) -> None:
-    ((finding,),) = ChatJudge(scripted(verdict(support=support, verdict=said))).answer([VERIFY])
+    ((finding,),) = ChatJudge(scripted(*[verdict(support=support, verdict=said)] * 2)).answer([VERIFY])
     assert (finding.verdict, finding.support) == (read, graded)
 
 
@@ -84,9 +86,6 @@ def test_quotes_that_nobody_wrote_are_not(quote: str) -> None:
     assert not found_in(PASSAGE, quote)
 
 
-FORGED, HONEST = [{"passage": "p1", "text": "closes at 6"}], [{"passage": "p1", "text": "opens at 9…"}]
-
-
 def test_a_quote_that_is_not_found_is_asked_for_once_more_then_it_is_a_warning() -> None:
     model = scripted(verdict(quotes=FORGED), verdict(quotes=HONEST))
     judge = ChatJudge(model)
@@ -102,7 +101,7 @@ def test_a_quote_that_is_not_found_is_asked_for_once_more_then_it_is_a_warning()
     assert [code for code, _ in score.warnings] == ["quote_not_found"]
 
 
-@pytest.mark.parametrize("given", [{"quotes": [*FORGED, *HONEST]}, {"quotes": FORGED, "support": 10}, {"quotes": []}])
+@pytest.mark.parametrize("given", [{"quotes": [*FORGED, *HONEST]}, {"quotes": FORGED, "support": 10}])
 def test_what_is_not_supported_by_forged_quotes_alone_is_final(given: dict[str, Any]) -> None:
     model = scripted(verdict(**{"verdict": "NEUTRAL" if "support" in given else "SUPPORTED", **given}))
     ((finding,),) = ChatJudge(model).answer([VERIFY])

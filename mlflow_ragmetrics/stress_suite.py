@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+
 _FOREIGN, _CONTROL = "foreign", "control"
 STRESS_KINDS = (*KINDS, _FOREIGN, _CONTROL)
 _FEWEST_WORDS = 5

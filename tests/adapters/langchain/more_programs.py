@@ -1,0 +1,704 @@
+"""Programs in which passages come as text, answers and drafts quote them, and conversations go on for turns."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypedDict
+from xml.sax.saxutils import escape
+
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough, chain
+from langchain_core.tools import InjectedToolCallId, create_retriever_tool, tool
+from pydantic import BaseModel, Field
+
+from tests.adapters.langchain import programs as table
+from tests.adapters.langchain.programs import (
+    ALL,
+    LOOK,
+    PROMPT,
+    QUESTION,
+    A,
+    B,
+    C,
+    Growing,
+    Model,
+    Shelf,
+    graph_of,
+    invoked,
+    joined,
+    program,
+    store_of,
+)
+
+REFUND = "Refunds are issued within 14 days of purchase."
+QUOTED = Document('The keeper said "mind the step" & left; it was <1869>.', id="q")
+TEXT_A, TEXT_B, TEXT_C = (each.page_content for each in ALL)
+
+
+def answered(messages: Sequence[BaseMessage]) -> str:
+    return table.ANSWER
+
+
+def calling(name: str, says: str = "", **arguments: Any) -> AIMessage:
+    return AIMessage(says, tool_calls=[{"name": name, "args": arguments or {"query": "x"}, "id": f"{name} {says}"}])
+
+
+class Scripted(Model):
+    """A model that asks tools only where its reply says so."""
+
+    def bind_tools(self, tools: Sequence[Any], **_: Any) -> Model:
+        return self
+
+
+def scripted(*replies: Any) -> Model:
+    """A model that gives these replies, one after the other."""
+    left = list(replies)
+    return Scripted(reply=lambda _: left.pop(0))
+
+
+# ---------------------------------------------------------------- passages that come as text
+
+
+@program([A], shape="A context string among the inputs")
+def text_among_the_inputs() -> Any:
+    return invoked(PROMPT | Model() | StrOutputParser(), {"context": TEXT_A, "question": QUESTION})
+
+
+@program([A, B], shape="A list of texts among the inputs, refined with a draft")
+def refined_from_texts() -> Any:
+    refine = ChatPromptTemplate.from_template("Draft: {draft}\nMore: {more}\nQuestion: {question}")
+    chain = (
+        RunnablePassthrough.assign(draft=PROMPT | Model(reply=lambda _: TEXT_A) | StrOutputParser())
+        | RunnablePassthrough.assign(more=lambda state: state["passages"][1])
+        | refine
+        | Model()
+        | StrOutputParser()
+    )
+    return invoked(
+        RunnablePassthrough.assign(context=lambda state: state["passages"][0]) | chain,
+        {"passages": [TEXT_A, TEXT_B], "question": QUESTION},
+    )
+
+
+class Texts(TypedDict, total=False):
+    question: str
+    context: list[str]
+    draft: str
+    answer: str
+
+
+def texts_found(state: Any) -> Any:
+    found = store_of([A, B]).similarity_search(state["question"], k=2)
+    return {"context": [each.page_content for each in found]}
+
+
+def drafted(state: Any) -> Any:
+    return {"draft": Model(reply=lambda _: TEXT_A).invoke("\n".join([*state["context"], QUESTION])).content}
+
+
+def from_draft(state: Any) -> Any:
+    return {"answer": Model().invoke(f"Better this draft: {state['draft']}\n{state['context'][1]}\n{QUESTION}").content}
+
+
+@program([A, B], needs="langgraph", shape="LangGraph: texts in the state, a draft that quotes one, an answer")
+def texts_in_the_state() -> Any:
+    nodes = (("find", texts_found), ("draft", drafted), ("better", from_draft))
+    return invoked(graph_of(Texts, *nodes), {"question": QUESTION})
+
+
+@program([f"{TEXT_A}\n\n{TEXT_B}"], needs="langgraph")
+def context_string_in_the_state() -> Any:
+    class State(TypedDict, total=False):
+        question: str
+        context: str
+        answer: str
+
+    def find(state: Any) -> Any:
+        return {"context": "\n\n".join(texts_found(state)["context"])}
+
+    def tell(state: Any) -> Any:
+        return {"answer": Model().invoke(f"{state['context']}\n{state['question']}").content}
+
+    return invoked(graph_of(State, ("find", find), ("tell", tell)), {"question": QUESTION})
+
+
+@program([A, B], needs="langgraph")
+def hops_over_texts() -> Any:
+    """The second search finds a passage that quotes what the model said after the first one."""
+
+    class Hops(TypedDict, total=False):
+        question: str
+        passages: Annotated[list[str], operator.add]
+        notes: str
+        answer: str
+
+    def note(state: Any) -> Any:
+        return {"notes": Model(reply=lambda _: TEXT_A).invoke(f"{state['passages'][0]}\nWhat next?").content}
+
+    def tell(state: Any) -> Any:
+        return {"answer": Model().invoke("\n".join([*state["passages"], QUESTION])).content}
+
+    nodes = (
+        ("first", lambda state: {"passages": [TEXT_A]}),
+        ("note", note),
+        ("second", lambda state: {"passages": [TEXT_B]}),
+        ("tell", tell),
+    )
+    return invoked(graph_of(Hops, *nodes), {"question": QUESTION})
+
+
+@program([A, B])
+def records_with_scores() -> Any:
+    def search(question: str) -> list[dict[str, Any]]:
+        found = store_of([A, B]).similarity_search_with_score(question, k=2)
+        return [{"text": document.page_content, "score": score} for document, score in found]
+
+    context = RunnableLambda(search) | (lambda found: "\n".join(each["text"] for each in found))
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([A, B])
+def texts_paired_with_scores() -> Any:
+    search = RunnableLambda(lambda _: [(TEXT_A, 0.9), (TEXT_B, 0.4)])
+    context = search | (lambda found: "\n".join(text for text, _ in found))
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([A])
+def notes_of_a_model_in_a_list() -> Any:
+    """What the first model wrote is no passage, though it is a list of texts."""
+    notes = PROMPT | Model(reply=lambda _: "Tower, granite.\nYear: 1869, says the note.") | StrOutputParser()
+    return (
+        {"context": Shelf(documents=[A]) | joined, "question": RunnablePassthrough()}
+        | notes
+        | (lambda text: [f"Note: {line}" for line in text.splitlines()])
+        | (lambda lines: "\n".join([*lines, QUESTION]))
+        | Model()
+        | StrOutputParser()
+    )
+
+
+# ---------------------------------------------------------------- what formatters do
+
+
+@program([QUOTED, A], retrieved="qa", shape="Passages escaped for XML, with quotes")
+def escaped_for_xml() -> Any:
+    def fenced(found: list[Document]) -> str:
+        quotes = {'"': "&quot;", "'": "&apos;"}
+        return "\n".join(f"<doc id={each.id!r}>{escape(each.page_content, quotes)}</doc>" for each in found)
+
+    context = (lambda _: "keeper said mind the step, it was built") | Shelf(documents=[QUOTED, A]) | fenced
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([A, B], shape="One text under two ids, which the formatter shows once")
+def one_text_under_two_ids() -> Any:
+    again = Document(TEXT_A, id="a2")
+
+    def once(found: list[Document]) -> str:
+        return "\n".join(dict.fromkeys(each.page_content for each in found))
+
+    context = Shelf(documents=[A, again, B]) | once
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([A, A, B])
+def one_text_shown_twice() -> Any:
+    context = Shelf(documents=[A, Document(TEXT_A, id="a2"), B]) | joined
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program(ALL, retrieved="abc")
+def numbered_sources() -> Any:
+    def listed(found: list[Document]) -> str:
+        return "\n".join(f"[{n}] (source: {each.id})\n> {each.page_content}" for n, each in enumerate(found, 1))
+
+    return {"context": Shelf() | listed, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([A, B], retrieved="ab", shape="Passages in content blocks of the prompt")
+def content_blocks_in_the_prompt() -> Any:
+    def blocks(found: list[Document]) -> list[BaseMessage]:
+        parts: list[Any] = [{"type": "text", "text": each.page_content} for each in found]
+        return [SystemMessage("Answer from these."), HumanMessage([*parts, {"type": "text", "text": QUESTION}])]
+
+    return Shelf(documents=[A, B]) | blocks | Model() | StrOutputParser()
+
+
+@program([A, B], retrieved="ab")
+def put_in_another_order() -> Any:
+    context = Shelf(documents=[A, B]) | (lambda found: joined(found[::-1]))
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+# ---------------------------------------------------------------- chains of several calls
+
+
+@program(ALL, retrieved="abc")
+def chain_in_a_decorated_function() -> Any:
+    @chain
+    def ask(question: str) -> str:
+        found = Shelf().invoke(question)
+        return str(Model().invoke(PROMPT.invoke({"context": joined(found), "question": question})).content)
+
+    return ask
+
+
+@program(
+    [A, C],
+    retrieved="ac",
+    in_any_order=True,
+    shape="Questions that a model breaks down, each answered from its own search",
+)
+def broken_down() -> Any:
+    parts = RunnableLambda(
+        lambda question: Model(reply=lambda _: "When built?\nWhen do ferries leave?").invoke(question)
+    )
+    shelves = {"When built?": [A], "When do ferries leave?": [C]}
+    search = RunnableLambda(lambda part: Shelf(documents=shelves[part]).invoke(part))
+    told = {"When built?": "It was finished in 1869 already.", "When do ferries leave?": TEXT_C}
+
+    @chain
+    def part_answer(part: str) -> str:
+        return str(Model(reply=lambda _: told[part]).invoke(f"{joined(search.invoke(part))}\n{part}").content)
+
+    return (
+        parts
+        | (lambda message: message.content.splitlines())
+        | part_answer.map()
+        | (lambda told: "\n".join([*told, QUESTION]))
+        | Model()
+        | StrOutputParser()
+    )
+
+
+@program([A, B], retrieved="ab")
+def checked_afterwards() -> Any:
+    @chain
+    def check(answer: str) -> str:
+        Model(reply=lambda _: "yes").invoke(f"Is it grounded, yes or no? {answer}")
+        return answer
+
+    context = Shelf(documents=[A, B]) | joined
+    return {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser() | check
+
+
+@program([A, B], retrieved="ab", answer="Der Leuchtturm wurde 1869 gebaut.")
+def translated_afterwards() -> Any:
+    context = Shelf(documents=[A, B]) | joined
+    told = {"context": context, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+    german = ChatPromptTemplate.from_template("Into German: {text}")
+    return {"text": told} | german | Model(reply=lambda _: "Der Leuchtturm wurde 1869 gebaut.") | StrOutputParser()
+
+
+@program([B], retrieved="b", shape="A router that chooses one of two retrievers")
+def routed_to_a_retriever() -> Any:
+    shelves = {"tower": Shelf(documents=[A]), "harbour": Shelf(documents=[B])}
+
+    @chain
+    def search(question: str) -> Any:
+        return shelves[str(Model(reply=lambda _: "harbour").invoke(f"Tower or harbour? {question}").content)]
+
+    return {"context": search | joined, "question": RunnablePassthrough()} | PROMPT | Model() | StrOutputParser()
+
+
+@program([C, A], retrieved="ca")
+def reranked_by_a_model() -> Any:
+    @chain
+    def rerank(found: list[Document]) -> list[Document]:
+        asked = "\n".join(f"{n}: {each.page_content}" for n, each in enumerate(found))
+        order = Model(reply=lambda _: "2, 0").invoke(f"Put the best first:\n{asked}").content
+        return [found[int(n)] for n in str(order).split(", ")]
+
+    return {"context": Shelf() | rerank | joined, "question": RunnablePassthrough()} | PROMPT | Model()
+
+
+@program([A], retrieved="a", question="When was it built?", shape="History as pairs of texts")
+def history_of_pairs() -> Any:
+    def told(state: Any) -> str:
+        turns = "\n".join(f"User: {first}\nAssistant: {second}" for first, second in state["chat_history"])
+        return f"{turns}\n{joined(state['found'])}\n{state['question']}"
+
+    found = (lambda state: state["question"]) | Shelf(documents=[A])
+    return invoked(
+        RunnablePassthrough.assign(found=found) | told | Model() | StrOutputParser(),
+        {"question": "When was it built?", "chat_history": [("Is there a lighthouse on it?", "Yes, on the cape.")]},
+    )
+
+
+# ---------------------------------------------------------------- graphs
+
+
+class Asked(BaseModel):
+    """A graph's state."""
+
+    question: str
+    documents: list[Any] = Field(default_factory=list)
+    answer: str = ""
+
+
+@dataclass
+class AskedToo:
+    question: str
+    documents: list[Any] = field(default_factory=list)
+    answer: str = ""
+
+
+def graph_over(kind: Any) -> Any:
+    def find(state: Any) -> Any:
+        return {"documents": Shelf(documents=[A, B]).invoke(state.question)}
+
+    def tell(state: Any) -> Any:
+        return {"answer": Model().invoke(f"{joined(state.documents)}\n{state.question}").content}
+
+    return invoked(graph_of(kind, ("find", find), ("tell", tell)), kind(question=QUESTION))
+
+
+@program([A, B], retrieved="ab", needs="langgraph", shape="A pydantic object as state and input")
+def pydantic_state() -> Any:
+    return graph_over(Asked)
+
+
+@program([A, B], retrieved="ab", needs="langgraph")
+def dataclass_state() -> Any:
+    return graph_over(AskedToo)
+
+
+@program([A, B], needs="langgraph")
+def texts_in_a_pydantic_state() -> Any:
+    class Kept(BaseModel):
+        question: str
+        context: list[str] = Field(default_factory=list)
+        answer: str = ""
+
+    def tell(state: Any) -> Any:
+        return {"answer": Model().invoke("\n".join([*state.context, state.question])).content}
+
+    nodes = (("find", lambda state: {"context": [TEXT_A, TEXT_B]}), ("tell", tell))
+    return invoked(graph_of(Kept, *nodes), Kept(question=QUESTION))
+
+
+@program([A, B], retrieved="ab", needs="langgraph", shape="A graph that rewrites the question to keywords")
+def rewritten_to_keywords() -> Any:
+    def rewrite(state: Any) -> Any:
+        return {"question": Model(reply=lambda _: "lighthouse built").invoke(f"Keywords: {state['question']}").content}
+
+    def find(state: Any) -> Any:
+        return {"documents": Shelf(documents=[A, B]).invoke(state["question"])}
+
+    nodes = (("rewrite", rewrite), ("find", find), ("tell", table.generate("answer")))
+    return invoked(graph_of(table.State, *nodes), {"question": QUESTION})
+
+
+@program([A, B], retrieved="ab", needs="langgraph", shape="Agentic RAG: a rewritten question among the messages")
+def rewritten_among_the_messages() -> Any:
+    from langgraph.graph import MessagesState
+
+    class State(MessagesState):
+        documents: list[Any]
+
+    def rewrite(state: Any) -> Any:
+        return {"messages": [HumanMessage(str(scripted("lighthouse built").invoke(state["messages"]).content))]}
+
+    def find(state: Any) -> Any:
+        return {"documents": Shelf(documents=[A, B]).invoke(state["messages"][-1].content)}
+
+    def tell(state: Any) -> Any:
+        asked = [SystemMessage(joined(state["documents"])), *state["messages"]]
+        return {"messages": [Model().invoke(asked)]}
+
+    nodes = (("rewrite", rewrite), ("find", find), ("tell", tell))
+    return invoked(graph_of(State, *nodes), {"messages": [("user", QUESTION)]})
+
+
+@program([A, B], retrieved="ab", needs="langgraph", shape="A graph whose nodes are async only")
+def async_nodes_only() -> Any:
+    async def find(state: Any) -> Any:
+        return {"documents": await Shelf(documents=[A, B]).ainvoke(state["question"])}
+
+    async def tell(state: Any) -> Any:
+        return {"answer": (await Model().ainvoke(f"{joined(state['documents'])}\n{state['question']}")).content}
+
+    graph = graph_of(table.State, ("find", find), ("tell", tell))
+    return lambda config: asyncio.run(graph.ainvoke({"question": QUESTION}, config))
+
+
+def harbour_first(second: str, tell: Callable[[Any], Any], found: Callable[[str], list[Document]]) -> Any:
+    """A graph that keeps its documents in the thread's state; the second question is what counts."""
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    nodes = (("find", lambda state: {"documents": found(state["question"])}), ("tell", tell))
+    graph = graph_of(Growing, *nodes, checkpointer=InMemorySaver())
+
+    def run(config: Any) -> Any:
+        thread = {"configurable": {"thread_id": "t"}}
+        graph.invoke({"question": "When do ferries leave?"}, thread)
+        return graph.invoke({"question": second}, {**config, **thread})
+
+    return run
+
+
+def tell_all(state: Any) -> Any:
+    said = "You are welcome." if "thanks" in state["question"] else table.ANSWER
+    return {"answer": Model(reply=lambda _: said).invoke(f"{joined(state['documents'])}\n{state['question']}").content}
+
+
+@program([A], retrieved="a", needs="langgraph", shape="A later turn whose prompt shows an earlier turn's documents too")
+def documents_of_all_turns_shown() -> Any:
+    return harbour_first(
+        QUESTION, tell_all, lambda asked: Shelf(documents=[C if "ferries" in asked else A]).invoke(asked)
+    )
+
+
+@program([], answer="You are welcome.", question="Many thanks!", needs="langgraph")
+def small_talk_over_documents_of_the_thread() -> Any:
+    return harbour_first(
+        "Many thanks!", tell_all, lambda asked: Shelf(documents=[C]).invoke(asked) if "?" in asked else []
+    )
+
+
+# ---------------------------------------------------------------- agents
+
+
+def agent_asked(model: Model, *tools: Any, question: str = QUESTION, **options: Any) -> Any:
+    from langchain.agents import create_agent
+
+    return invoked(create_agent(model, list(tools), **options), {"messages": [HumanMessage(question)]})
+
+
+@program([REFUND], answer=REFUND, needs="langchain", question="How long do refunds take?")
+def refunds_told_word_by_word() -> Any:
+    @tool
+    def policy(query: str) -> str:
+        """Look the policy up."""
+        return REFUND
+
+    return agent_asked(Model(reply=lambda _: REFUND), policy, question="How long do refunds take?")
+
+
+@program(["21 degrees"], answer="It is 21 degrees.", needs="langchain", shape="A tool that gives a few words")
+def weather() -> Any:
+    @tool
+    def temperature(query: str) -> str:
+        """Tell the temperature."""
+        return "21 degrees"
+
+    return agent_asked(Model(reply=lambda _: "It is 21 degrees."), temperature)
+
+
+@program([A, B], needs="langchain", shape="A word beside a tool call that quotes what the first tool gave")
+def a_word_beside_a_tool_call() -> Any:
+    @tool
+    def history(query: str) -> str:
+        """Look up what was."""
+        return TEXT_A
+
+    @tool
+    def today(query: str) -> str:
+        """Look up what is."""
+        return TEXT_B
+
+    second = calling("today", f"{TEXT_A} Let me see what is there today.")
+    return agent_asked(scripted(calling("history"), second, table.ANSWER), history, today)
+
+
+@program([A, B], needs="langchain")
+def two_tools_at_once() -> Any:
+    @tool
+    def history(query: str) -> str:
+        """Look up what was."""
+        return TEXT_A
+
+    @tool
+    def today(query: str) -> str:
+        """Look up what is."""
+        return TEXT_B
+
+    both = AIMessage("", tool_calls=[*calling("history").tool_calls, *calling("today").tool_calls])
+    return agent_asked(scripted(both, table.ANSWER), history, today)
+
+
+@program(["Results for 'the year in which the lighthouse was built': " + TEXT_A], needs="langchain")
+def tool_that_repeats_its_query() -> Any:
+    @tool
+    def look_up(query: str) -> str:
+        """Look things up."""
+        return f"Results for {query!r}: {TEXT_A}"
+
+    query = "the year in which the lighthouse was built"
+    return agent_asked(scripted(calling("look_up", query=query), table.ANSWER), look_up)
+
+
+@program([A], needs="langchain")
+def tool_that_keeps_a_note() -> Any:
+    """What the model itself wrote down is no passage, though a tool gives it back."""
+
+    @tool
+    def look_up(query: str) -> str:
+        """Look things up."""
+        return TEXT_A
+
+    @tool
+    def note(text: str) -> str:
+        """Keep a note."""
+        return f"Saved: {text}"
+
+    kept = "The visitor wants to know the year of building."
+    return agent_asked(scripted(calling("note", text=kept), calling("look_up"), table.ANSWER), note, look_up)
+
+
+@program([A, B], needs="langchain", shape="A tool that gives content blocks, or Anthropic's search results")
+def tool_with_search_results() -> Any:
+    @tool
+    def look_up(query: str) -> Any:
+        """Look things up."""
+        return [
+            {"type": "search_result", "source": each.id, "title": "-", "content": [{"type": "text", "text": text}]}
+            for each, text in ((A, TEXT_A), (B, TEXT_B))
+        ]
+
+    return agent_asked(Model(reply=answered), look_up)
+
+
+@program([A, B], needs="langchain")
+def tool_with_content_blocks() -> Any:
+    @tool
+    def look_up(query: str) -> Any:
+        """Look things up."""
+        return [{"type": "text", "text": TEXT_A}, {"type": "text", "text": TEXT_B}]
+
+    return agent_asked(Model(reply=answered), look_up)
+
+
+@program([A, B], retrieved="ab", needs="langchain")
+def tool_with_a_command() -> Any:
+    from langgraph.types import Command
+
+    @tool
+    def look_up(query: str, call: Annotated[str, InjectedToolCallId]) -> Any:
+        """Look things up."""
+        found = store_of([A, B]).similarity_search(QUESTION, k=2)
+        message = ToolMessage(joined(found), tool_call_id=call, artifact=found)
+        return Command(update={"messages": [message]})
+
+    return agent_asked(scripted(calling("look_up"), table.ANSWER), look_up)
+
+
+@program([A, B], retrieved="ab", needs="langchain", shape="RAG as a middleware: the prompt is made of what is found")
+def prompt_made_by_a_middleware() -> Any:
+    from langchain.agents.middleware import dynamic_prompt
+
+    @dynamic_prompt
+    def with_context(request: Any) -> str:
+        found = Shelf(documents=[A, B]).invoke(str(request.messages[-1].content))
+        return f"Answer from:\n{joined(found)}"
+
+    return agent_asked(Model(), middleware=[with_context])
+
+
+@program([A, B], retrieved="ab", needs="langchain")
+def documents_kept_by_a_middleware() -> Any:
+    from langchain.agents.middleware import AgentMiddleware, AgentState
+
+    class WithContext(AgentState):
+        context: list[Any]
+
+    class Retrieves(AgentMiddleware):
+        state_schema = WithContext
+
+        def before_model(self, state: Any, runtime: Any) -> Any:
+            asked = state["messages"][-1]
+            found = store_of([A, B]).similarity_search(str(asked.content), k=2)
+            told = f"{asked.content}\nAnswer from:\n{joined(found)}"
+            return {"messages": [asked.model_copy(update={"content": told})], "context": found}
+
+    return agent_asked(Model(), middleware=[Retrieves()])
+
+
+@program(ALL, retrieved="abc", needs="langchain_classic", shape="`AgentExecutor`")
+def classic_agent_executor() -> Any:
+    from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
+
+    prompt = ChatPromptTemplate.from_messages([("human", "{input}"), ("placeholder", "{agent_scratchpad}")])
+    tools = [create_retriever_tool(Shelf(), "look_up", "Looks things up.")]
+    agent = create_tool_calling_agent(Model(says=LOOK), tools, prompt)
+    return invoked(AgentExecutor(agent=agent, tools=tools), {"input": QUESTION})
+
+
+@program([A], needs="langchain_classic")
+def classic_agent_executor_with_texts() -> Any:
+    from langchain_classic.agents import AgentExecutor, create_tool_calling_agent
+
+    @tool
+    def look_up(query: str) -> str:
+        """Look things up."""
+        return TEXT_A
+
+    prompt = ChatPromptTemplate.from_messages([("human", "{input}"), ("placeholder", "{agent_scratchpad}")])
+    agent = create_tool_calling_agent(Model(says=LOOK), [look_up], prompt)
+    return invoked(AgentExecutor(agent=agent, tools=[look_up]), {"input": QUESTION})
+
+
+# ---------------------------------------------------------------- agents over several turns
+
+
+def thread_of(question: str, reply: Any, *, earlier: Sequence[str] = ("Do ferries leave on Sundays?",)) -> Any:
+    """An agent with a memory: the earlier questions are asked without a handler, then ``question`` with it."""
+    from langchain.agents import create_agent
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    @tool
+    def look_up(query: str) -> str:
+        """Look things up."""
+        (found,) = store_of(ALL).similarity_search(query, k=1)
+        return found.page_content
+
+    def told(messages: Sequence[BaseMessage]) -> Any:
+        asked = str(next(each for each in reversed(messages) if each.type == "human").content)
+        if asked in earlier or asked == QUESTION:
+            if messages[-1].type == "tool":
+                return table.ANSWER if asked == QUESTION else str(messages[-1].content)
+            return calling("look_up", query=asked)
+        return reply()
+
+    agent = create_agent(Scripted(reply=told), [look_up], checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "t"}}
+
+    def run(config: Any) -> Any:
+        for asked in earlier:
+            agent.invoke({"messages": [HumanMessage(asked)]}, thread)
+        return agent.invoke({"messages": [HumanMessage(question)]}, {**config, **thread})
+
+    return run
+
+
+@program(
+    [],
+    answer="You are welcome.",
+    question="Many thanks!",
+    needs="langchain",
+    shape="Small talk after a turn that searched",
+)
+def small_talk_after_a_search() -> Any:
+    return thread_of("Many thanks!", lambda: "You are welcome.")
+
+
+@program([C], answer=TEXT_C, question="Say that again?", needs="langchain", shape="A turn that quotes an earlier one's")
+def an_earlier_result_quoted() -> Any:
+    return thread_of("Say that again?", lambda: TEXT_C)
+
+
+@program([C], answer="Ferries leave the harbour at ten.", question="At what hour?", needs="langchain")
+def an_earlier_result_told_wrongly() -> Any:
+    return thread_of("At what hour?", lambda: "Ferries leave the harbour at ten.")
+
+
+@program([A], needs="langchain", shape="A third turn with a search of its own")
+def a_third_turn_with_its_own_search() -> Any:
+    return thread_of(QUESTION, lambda: "", earlier=("Do ferries leave on Sundays?", "Who walks down each morning?"))
