@@ -8,6 +8,7 @@ from typing import Any, Union
 from typing_extensions import Unpack
 
 from mlflow_ragmetrics.core.condition import Condition, check_limit, condition_of
+from mlflow_ragmetrics.core.document import shorten
 from mlflow_ragmetrics.core.marked import nearest_sentence
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.safe_text import redact
@@ -79,9 +80,13 @@ def _condition(limit: Limit) -> Condition | None:
 
 def _check(row: Row, limit: Condition | Measure, prefix: str) -> Check:
     if isinstance(limit, Condition):
-        known = limit.name in row.scores
-        measure = None if known else metric_of(limit.name)
-        key = limit.name if measure is None else prefix + measure.key
+        try:
+            measure = metric_of(limit.name)
+        except InvalidOptionError:
+            if limit.name not in row.scores:
+                raise
+            measure = None
+        key = limit.name if measure is None or limit.name in row.scores else prefix + measure.key
         bounds = measure.definition.range if isinstance(measure, Metric) else (0.0, 1.0) if measure else None
         check_limit(limit.name, limit.limit, bounds, "limits")
     else:
@@ -98,7 +103,9 @@ def _check(row: Row, limit: Condition | Measure, prefix: str) -> Check:
         limit = Condition(key, ">=", threshold)
     if score.measurement is not None and limit.holds(score.measurement):
         return Check(key, True, f"{key} is {score.value:.3f}")
-    lines = (_headline(key, score, limit, row.sample), *_texts(row.sample), *_explained(row, key, score))
+    texts = {"question": row.sample.question, "answer": row.sample.answer}
+    said = [f"  {name}: {_short(text)}" for name, text in texts.items() if text is not None]
+    lines = (_headline(key, score, limit, row.sample), *said, *_explained(row, key, score))
     return Check(key, False, redact("\n".join(lines)))
 
 
@@ -112,12 +119,6 @@ def _headline(key: str, score: Score, limit: Condition, sample: Sample) -> str:
         reason = "" if score.reason in score.cause else f": {score.reason}"
         return f"{key} was not measured and {must}{named}: {score.cause}{reason}"
     return f"{key} is {score.value:.3f} and {must}{named}"
-
-
-def _texts(sample: Sample) -> Iterator[str]:
-    for name, text in (("question", sample.question), ("answer", sample.answer)):
-        if text is not None:
-            yield f"  {name}: {_short(text)}"
 
 
 def _explained(row: Row, key: str, score: Score) -> Iterator[str]:
@@ -154,5 +155,4 @@ def _items(row: Row, score: Score) -> Iterable[Item]:
 
 
 def _short(text: str) -> str:
-    plain = " ".join(str(text).split())
-    return plain if len(plain) <= _MOST_CHARACTERS else plain[: _MOST_CHARACTERS - 1].rstrip() + "…"
+    return shorten(text, _MOST_CHARACTERS)

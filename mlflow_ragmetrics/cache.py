@@ -69,7 +69,8 @@ class SQLiteStore:
                     values = (*_key(fingerprint, question), question.kind, text)
                     self._open().execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", values)
         except (sqlite3.Error, OSError) as error:
-            self._give_up(error, reading=not _takes_nothing_more(error))
+            takes_nothing_more = "readonly" in str(error) or "is full" in str(error)  # it can be read nevertheless
+            self._give_up(error, reading=not takes_nothing_more)
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -125,11 +126,6 @@ def decode(question: Question[A], text: str) -> A | None:
 
 def _key(fingerprint: str, question: Question[Any]) -> tuple[str, str]:
     return hashlib.sha256(fingerprint.encode()).hexdigest(), cache_key(question)
-
-
-def _takes_nothing_more(error: Exception) -> bool:
-    """Whether what is stored can be read nevertheless: a read-only file, a full disk."""
-    return "readonly" in str(error) or "is full" in str(error)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -62,7 +62,6 @@ class MissingFieldError(RagMetricsError, ValueError):
     def __init__(self, message: str, *, field: str, metric: str | None = None) -> None:
         super().__init__(message, metric=metric)
         self.field = field
-        self.report: Any = None
 
 
 class InvalidFieldError(RagMetricsError, ValueError):

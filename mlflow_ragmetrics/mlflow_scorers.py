@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Union
 
@@ -18,19 +18,6 @@ from mlflow_ragmetrics.tracking.traces import trace_of
 
 if TYPE_CHECKING:
     from mlflow.genai.scorers import Scorer
-
-
-def with_scorers(metrics: Iterable[Any]) -> list[Any]:
-    """``metrics`` with a metric in place of each of MLflow's scorers among them."""
-    return [metric_of_scorer(each) if _is_scorer(each) else each for each in metrics]
-
-
-def _is_scorer(given: object) -> bool:
-    """Whether it is one of MLflow's, without importing MLflow."""
-    return any(f"{each.__module__}.{each.__name__}" == _SCORER for each in type(given).__mro__)
-
-
-_SCORER = "mlflow.genai.scorers.base.Scorer"
 
 
 def metric_of_scorer(scorer: Scorer) -> Metric:

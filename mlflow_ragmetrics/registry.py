@@ -148,8 +148,8 @@ def _named(name: str) -> Measure:
     if plain in _AMBIGUOUS:
         message = f"the metric name {name!r} is ambiguous; say which one: {_AMBIGUOUS[plain]}"
         raise InvalidOptionError(message, param="metrics")
-    if (own := _of_its_own_module(name)) is not None:
-        return own
+    if name in _modules() and name in (own := _measures_in(name)):  # the other modules need not be imported
+        return own[name]
     for known in (builtin_metrics, _plugins):
         metrics = known()
         for found in metrics.values():
@@ -183,11 +183,6 @@ def builtin_metrics() -> dict[str, Measure]:
     for module in _modules():
         found |= _measures_in(module)
     return found
-
-
-def _of_its_own_module(name: str) -> Measure | None:
-    """The metric ``name`` where a module is called so too: the others need not be imported."""
-    return _measures_in(name).get(name) if name in _modules() else None
 
 
 @lru_cache(maxsize=1)

@@ -20,8 +20,7 @@ from mlflow_ragmetrics.rows import Data, read_samples
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.text.messages import counted, say
 from mlflow_ragmetrics.text.non_answers import asserts
-from mlflow_ragmetrics.text.sentences import sentences
-from mlflow_ragmetrics.text.terms import terms
+from mlflow_ragmetrics.text.sentences import sentences, terms
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,9 +69,7 @@ class Stress:
             for r in records
         ]
         columns = {
-            "kind": [str(record["kind"]) for record in records],
-            "edits": [str(record["edits"]) for record in records],
-            "noticed": [str(record["noticed"]) for record in records],
+            **{name: [str(record[name]) for record in records] for name in ("kind", "edits", "noticed")},
             "share": [number(record["share"], 2) for record in records],
             "95 % interval": intervals,
             "failed": [str(record["failed"]) for record in records],
@@ -100,7 +97,7 @@ class Stress:
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
         """Write report, table (``rag_stress.json``) and plot into ``run_id``, else the active run, else a new one."""
-        from mlflow_ragmetrics.tracking.report import Findings, log_findings
+        from mlflow_ragmetrics.tracking.log_report import Findings, log_findings
 
         target = self.report.log(run_id=run_id, run_name=run_name or "stress", traces=False)
         found = Findings(tables={"rag_stress.json": self.table}, plots={"ragmetrics_stress.png": self.plot()})
@@ -186,7 +183,8 @@ def _edited(
     """The number of the claim to edit, and what it becomes: nothing that is there already, or in the passages."""
     taken = {item.text for item in items}
     supported = [number for number, item in enumerate(items) if item.verdict == "SUPPORTED"]
-    seed = _seed("\n".join(sorted(taken)))
+    digest = blake2b("\n".join(sorted(taken)).encode("utf-8", "replace"), digest_size=4).digest()
+    seed = int.from_bytes(digest, "big")
     start = seed % len(supported) if supported else 0
     for place in (*supported[start:], *supported[:start]):
         found = [edit(items[place].text, seed) for edit in edits] if edits else [_foreign(contexts, foreign, seed)]
@@ -194,10 +192,6 @@ def _edited(
             if edited is not None and edited not in taken and not any(edited in text for text in contexts):
                 return place, edited
     return None, ""
-
-
-def _seed(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=4).digest(), "big")
 
 
 def _foreign_sentences(samples: Sequence[Sample]) -> tuple[str, ...]:

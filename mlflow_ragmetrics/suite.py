@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, TypeGuard, Union
 
 from typing_extensions import Unpack
 
@@ -26,15 +29,15 @@ from mlflow_ragmetrics.engine.engine import Engine
 from mlflow_ragmetrics.engine.program import Expenses, Row, ScoringRules, charged_to
 from mlflow_ragmetrics.engine.threads import TO_HAND_OVER, CancelledEvaluationError, Slots, run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 from mlflow_ragmetrics.judges.resolve import JudgeLike, Panel, judges_of
-from mlflow_ragmetrics.mlflow_scorers import with_scorers
+from mlflow_ragmetrics.mlflow_scorers import metric_of_scorer
 from mlflow_ragmetrics.registry import Measure, MetricLike, metric_of
 from mlflow_ragmetrics.report.progress import Progress, progress_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.summary import Totals, grouping_of, panel_warnings, repeated_questions
 from mlflow_ragmetrics.rows import Data, read_samples
-from mlflow_ragmetrics.rows.groups import sample_groups
+from mlflow_ragmetrics.rows.row_groups import sample_groups
 from mlflow_ragmetrics.selection import PRESETS, Checked, Preset, Selection, Thresholds, check_presence, select
 from mlflow_ragmetrics.text.messages import Text, check_language, counted, render
 
@@ -45,6 +48,7 @@ SuiteLike = Union["Suite", Path, MetricLike, Iterable[MetricLike], Mapping[str, 
 """What ``Suite.of`` takes."""
 
 _EMBEDDINGS = "char-ngram"
+_SCORER = "mlflow.genai.scorers.base.Scorer"
 _NOT_OF_JUDGES = {"metrics", "embeddings", "weights", "thresholds", "name_prefix", "cache", "concurrency"}
 _NOT_OF_JUDGES |= {"aggregate", "tolerance", "groups"}
 
@@ -114,7 +118,7 @@ class Suite:
         **judge_options: Unpack[JudgeKeywords],
     ) -> None:
         if isinstance(metrics, Iterable) and not isinstance(metrics, (Preset, Selection, Mapping, str, bytes)):
-            metrics = with_scorers(metrics)
+            metrics = [metric_of_scorer(each) if _is_scorer(each) else each for each in metrics]
         self.language = check_language(language)
         self.selection = (
             metrics if isinstance(metrics, Selection) else select(metrics, weights, thresholds, name_prefix)
@@ -305,7 +309,31 @@ class Suite:
         samples = list(read_samples(data, columns))
         source = data if isinstance(data, (str, Path)) else None
         groups = mapped_field(_checked_groups(groups) or self.groups, columns)
-        return self.evaluate_samples(samples, progress=progress, repeat=repeat, groups=groups, source=source)
+        suite = self.settled(samples)
+        return suite.evaluate_samples(samples, progress=progress, repeat=repeat, groups=groups, source=source)
+
+    def settled(self, samples: Collection[Sample]) -> Suite:
+        """This suite, its judges with ``calls="auto"`` in the form that costs least for ``samples``, or some of them.
+
+        Nothing is sent. What other packages' metrics ask is not counted.
+        """
+        judges: list[Any] = self.judges
+        automatic = [each for each in judges if getattr(getattr(each, "options", None), "calls", "") == "auto"]
+        if not automatic:
+            return self
+        from mlflow_ragmetrics.judges.chat.plan import cheapest_form
+
+        own = [each for each in self.metrics if each.definition.asks == ("judge",)]
+        own = [each for each in own if each.definition.function.__module__.startswith(_OWN_METRICS)]
+        selection = replace(self.selection, metrics=tuple(own), composites=())
+        some = list(islice(samples, 0, None, max(1, len(samples) // _PLANNED)))
+
+        def ask(judge: Judge) -> None:
+            deque(self._engine(selection, judges=[judge], stored=False, slots=Slots(1)).rows(some), maxlen=0)
+
+        suite = copy(self)
+        suite.__dict__["judges"] = [cheapest_form(each, ask) if each in automatic else each for each in judges]
+        return suite
 
     def evaluate_samples(
         self,
@@ -390,24 +418,13 @@ class Suite:
         ``groups`` as in ``evaluate``; where no row has such a field, a warning says so. ``totals``: those of all rows,
         when ``rows`` are the worst of more.
         """
-        grouped: str | None = None
-        more: tuple[str, ...] = ()
         totals = totals or Totals(rows)
-        if totals.rows == len(rows):
-            grouped, more = grouping_of(rows, totals, groups or self.groups)
+        grouped, more = grouping_of(rows, totals, groups or self.groups) if totals.rows == len(rows) else (None, ())
         usage = {"wall_seconds": seconds} if expenses is None else expenses.usage(seconds)
         asked = () if expenses is None else tuple(expenses.warnings)
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
         said = tuple(render(warning, self.language) for warning in (*warnings, *more, *asked, *panel_warnings(rows)))
-        return Report(
-            rows=rows,
-            description=description,
-            warnings=said,
-            usage=usage,
-            source=source,
-            ranges=self.ranges,
-            totals=totals,
-        )
+        return Report(rows, description, said, usage=usage, source=source, ranges=self.ranges, totals=totals)
 
     async def aevaluate(
         self,
@@ -443,14 +460,15 @@ class Suite:
         Each ``Plan`` is a range, from one claim a sentence to three (``most``). Calls are exact where nothing is asked
         again or found in a cache; a judge that costs nothing is left out.
         """
-        from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+        from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
         from mlflow_ragmetrics.judges.chat.plan import FEWEST_CLAIMS, MOST_CLAIMS, PlanJudge, Plans
 
         samples = list(read_samples(data, columns))
         selection, _ = check_presence(self.selection, samples)
+        judges = self.settled(samples).judges
 
         def plans(claims: int) -> dict[str, Plan]:
-            planned = [PlanJudge(judge, claims) if isinstance(judge, ChatJudge) else judge for judge in self.judges]
+            planned = [PlanJudge(judge, claims) if isinstance(judge, ChatJudge) else judge for judge in judges]
             # one at a time: how replies that would be cut are divided does not hang on what is in flight then
             deque(self._engine(selection, judges=planned, stored=False, slots=Slots(1)).rows(samples), maxlen=0)
             return {judge.name: judge.plan for judge in planned if isinstance(judge, PlanJudge)}
@@ -464,7 +482,8 @@ class Suite:
         return {
             **self.selection.describe(),
             "judge": [judge.name for judge in self.judges],
-            "judge_versions": {j.name: j.fingerprint or "" for j in self.judges},
+            "judge_versions": {j.name: re.sub(r"calls=\w+;", "", j.fingerprint or "") for j in self.judges},
+            "calls": {j.name: form for j in self.judges if (form := getattr(j, "form", None))},
             "embeddings": [embedding.name for embedding in self.embeddings],
             "language": self.language,
         }
@@ -498,6 +517,8 @@ class Suite:
         )
 
 
+_PLANNED = 200  # rows
+_OWN_METRICS = "mlflow_ragmetrics.metrics."
 _RESERVE = 32 * 2**20  # bytes
 MANY_ROWS = 20_000
 _ROWS_AT_ONCE = 1000
@@ -562,6 +583,11 @@ def _checked_groups(groups: object) -> str | None:
     if groups is not None and not (isinstance(groups, str) and groups):
         raise InvalidOptionError(f"groups={shown(groups)} must name a column or a metadata field", param="groups")
     return groups
+
+
+def _is_scorer(given: object) -> TypeGuard[Any]:
+    """Whether it is one of MLflow's scorers, without importing MLflow."""
+    return any(f"{each.__module__}.{each.__name__}" == _SCORER for each in type(given).__mro__)
 
 
 def mapped_field(name: str | None, columns: Mapping[str, str] | None) -> str | None:

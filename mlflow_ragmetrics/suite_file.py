@@ -24,7 +24,7 @@ from pydantic import (
 from mlflow_ragmetrics.core.judge import Embedding, Judge
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.judges.chat.options import Calls, JudgeOptions, Prices, RetryOptions
+from mlflow_ragmetrics.judges.chat.judge_options import Calls, JudgeOptions, Prices, RetryOptions
 from mlflow_ragmetrics.registry import all_metrics
 from mlflow_ragmetrics.selection import PRESETS
 
@@ -223,7 +223,7 @@ def _judge(settings: JudgeSettings, shared: Mapping[str, Any], folder: Path) -> 
     own = _given(settings, "judge")
     if not own:
         return settings.model
-    from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+    from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 
     rate_limit = own.pop("rate_limit", None) or {}
     if settings.prompts is not None:

@@ -67,6 +67,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: zipfi
         r"cli/suite\.yaml",
         r"text/locales/en/\w+\.json",
         r"text/locales/ru/\w+\.json",
+        r"text/lists/declines\.txt",
         r"judges/chat/prompts/verify\.txt",
         r"core/document\.css",
         r"report/report\.(html|css|js)",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mlflow_ragmetrics.judges.chat.options import JudgeKeywords, JudgeOptions
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords, JudgeOptions
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords
 
 ROOT = Path(__file__).parents[1]

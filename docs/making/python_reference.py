@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import mlflow_ragmetrics as rm
 import mlflow_ragmetrics.errors as errors
+import mlflow_ragmetrics.spark as spark
 from making.text import prose
 
 __all__ = ["GROUPS", "group_of", "pages"]
@@ -23,7 +25,6 @@ GROUPS = {
 }
 _ROOMS = {
     "adapters": "frameworks",
-    "testing": "frameworks",
     "calibration": "compare",
     "comparison": "compare",
     "core.composite": "metrics",
@@ -34,8 +35,10 @@ _ROOMS = {
     "errors": "errors",
     "judges": "judges",
     "metrics": "metrics",
-    "report.gates": "errors",
+    "stress_suite": "compare",
 }
+_BESIDE = {"errors": errors, "frameworks": spark}
+"""The public modules beside ``rm``, by the page that their names are on."""
 
 
 _FIRST = (
@@ -63,7 +66,8 @@ def pages() -> dict[str, str]:
     names: dict[str, list[str]] = {group: [] for group in GROUPS}
     for name, module in sorted(rm._HOME.items(), key=_place):
         names[group_of(module)].append(name)
-    names["errors"] += [name for name in errors.__all__ if name not in rm._HOME]
+    for group, beside in _BESIDE.items():
+        names[group] += [name for name in beside.__all__ if name not in rm._HOME]
     listed = "\n".join(f"- [{title}](python_{group}.md): {said}" for group, (title, said) in GROUPS.items())
     order = "\n".join(f"python_{group}" for group in GROUPS)
     first = (
@@ -76,15 +80,16 @@ def pages() -> dict[str, str]:
 
 def _page(group: str, names: list[str]) -> str:
     title, said = GROUPS[group]
-    return "\n\n".join([f"# {title}", said, *(part for name in names for part in _entry(name, _named(name)))]) + "\n"
+    return "\n\n".join([f"# {title}", said, *(part for name in names for part in _entry(name, _home(name)))]) + "\n"
 
 
-def _named(name: str) -> Any:
-    return getattr(rm if name in rm._HOME else errors, name)
+def _home(name: str) -> ModuleType:
+    return rm if name in rm._HOME else next(each for each in _BESIDE.values() if name in each.__all__)
 
 
-def _entry(name: str, found: Any) -> Iterator[str]:
-    yield f"## rm.{name}" if name in rm._HOME else f"## mlflow_ragmetrics.errors.{name}"
+def _entry(name: str, home: ModuleType) -> Iterator[str]:
+    found = getattr(home, name)
+    yield f"## {'rm' if home is rm else home.__name__}.{name}"
     if inspect.isclass(found):
         yield from _class(name, found)
     elif callable(found):

@@ -8,9 +8,9 @@ from typing import Any, TypedDict
 
 from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.core.score import Score
-from mlflow_ragmetrics.rows.groups import Recent
-from mlflow_ragmetrics.rows.messages import messages_of
+from mlflow_ragmetrics.rows.chat_messages import messages_of
 from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.rows.row_groups import Recent
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 
 

@@ -12,7 +12,7 @@ from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 
 from mlflow_ragmetrics.adapters.mlflow_retrieval import with_traced_contexts
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
-from mlflow_ragmetrics.judges.chat.options import JudgeOptions
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 from mlflow_ragmetrics.rows import read_samples
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.describe import run_metrics_of

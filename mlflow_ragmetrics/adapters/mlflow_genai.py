@@ -6,7 +6,6 @@ import logging
 import os
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,14 +26,15 @@ from mlflow_ragmetrics.report.marks import diagnoses_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.sessions import session_score
 from mlflow_ragmetrics.rows import read_samples
-from mlflow_ragmetrics.rows.messages import mapping_of
+from mlflow_ragmetrics.rows.chat_messages import mapping_of
 from mlflow_ragmetrics.rows.record import to_sample
 from mlflow_ragmetrics.rows.tables import has_diagnoses
-from mlflow_ragmetrics.rows.traces import failure_of, record_of_trace, retrieved_documents, session_of
+from mlflow_ragmetrics.rows.trace_records import failure_of, record_of_trace, retrieved_documents, session_of
 from mlflow_ragmetrics.suite import Suite, SuiteKeywords, SuiteLike
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
-from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, cause_figure
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS
 from mlflow_ragmetrics.tracking.feedback import diagnosis_feedback, feedback_of
+from mlflow_ragmetrics.tracking.live_figures import MarkCounts
 from mlflow_ragmetrics.tracking.writer import RunWriter, explained
 
 _logger = logging.getLogger(__name__)
@@ -177,7 +177,7 @@ class RagScorer(_SuiteScorer):
             raise InvalidOptionError(message, param="sessions")
         made = SessionScorer(name=f"session_{key}", description=self.description)
         made._key, made._threshold, made._shared = key, threshold, self._shared
-        made._decide_by(_no_failure)
+        made._decide_by(lambda value: bool(value == 1.0))
         return made
 
     def report(self, result: Any) -> Report:
@@ -194,10 +194,6 @@ class RagScorer(_SuiteScorer):
             result.pass_criteria.update(self._shared.all_criteria)
         report = self.report(result)
         return report.log(run_id=result.run_id, traces=False, dataset=False, omit={f"{k}/mean" for k in report.keys})
-
-
-def _no_failure(value: Any) -> bool:
-    return bool(value == 1.0)
 
 
 class SessionScorer(_SuiteScorer):
@@ -238,7 +234,7 @@ class _SharedRows:
         self._entries: dict[str, _Entry] = {}
         self._expenses = Expenses()
         self._warned_of: set[str] = set()
-        self._marks: dict[str, Counter[str]] = {}
+        self._marks: dict[str, MarkCounts] = {}
         self._expected: set[str] = set()
         limits = {suite.name_prefix + each.key: each.threshold for each in suite.metrics}
         limits |= {suite.name_prefix + each.key: each.threshold for each in suite.composites}
@@ -293,16 +289,16 @@ class _SharedRows:
     def _mark(self, row: Row, trace: Trace) -> None:
         """Count in the run what its means, which are MLflow's, leave out or take though not measured, and causes."""
         run_id = (trace.info.trace_metadata or {}).get(TraceMetadataKey.SOURCE_RUN)
-        marks = [f"{key}/{mark}" for key, score in row.scores.items() for mark in score.marks]
-        marks += ["n_non_answers"] if gives_no_answer(row.sample.answer) else []
-        if has_diagnoses(row.scores):
-            marks += [cause_figure(each.cause) for each in diagnoses_of([row.scores])]
-        if not run_id or not marks:
+        if not run_id:
             return
+        cause = diagnoses_of([row.scores])[0].cause if has_diagnoses(row.scores) else None
         with self._lock:
-            counts = self._marks.setdefault(run_id, Counter())
-            counts.update(marks)
-            figures = {name: float(counts[name]) for name in marks}
+            counts = self._marks.setdefault(run_id, MarkCounts())
+            before = counts.figures
+            counts.add(row.scores, cause, gives_no_answer(row.sample.answer))
+            figures = dict(counts.figures.items() - before.items())
+        if not figures:
+            return
         try:
             with explained(run_id):
                 RunWriter(run_id).figures(figures)

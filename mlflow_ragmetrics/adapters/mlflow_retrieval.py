@@ -9,7 +9,7 @@ import mlflow
 
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.traces import record_of_trace
+from mlflow_ragmetrics.rows.trace_records import record_of_trace
 from mlflow_ragmetrics.suite import Suite
 
 _Key = tuple[str | None, str | None]

@@ -21,7 +21,7 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, RagMetricsError
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.rows.record import to_sample
-from mlflow_ragmetrics.rows.traces import (
+from mlflow_ragmetrics.rows.trace_records import (
     TraceSearch,
     experiment_named,
     is_answered,
@@ -31,10 +31,10 @@ from mlflow_ragmetrics.rows.traces import (
 )
 from mlflow_ragmetrics.suite import Suite
 from mlflow_ragmetrics.tracking.feedback import SOURCE_RUN, feedback_of, remove_assessment, write_assessment
-from mlflow_ragmetrics.tracking.live import end_run, new_run
+from mlflow_ragmetrics.tracking.home import new_run
 from mlflow_ragmetrics.tracking.run import COMPLETE, alone_in
 from mlflow_ragmetrics.tracking.traces import link_traces
-from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, reason_of
+from mlflow_ragmetrics.tracking.writer import STATUS_TAG, RunWriter, explained, reason_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Trace, TraceInfo
@@ -148,8 +148,8 @@ class Watch:
             outcome = self._pass(experiment_id, f"ragmetrics.watch.{watch_id}", Pass(run_id))
             reason = outcome.incomplete
         finally:
-            with suppress(RagMetricsError):
-                end_run(run_id, reason)
+            with suppress(RagMetricsError), explained(run_id):
+                RunWriter(run_id).end(reason)
         return outcome
 
     def _pass(self, experiment_id: str, cursor_tag: str, outcome: Pass) -> Pass:

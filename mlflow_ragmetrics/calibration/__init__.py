@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from mlflow_ragmetrics.calibration.calibrate_scores import calibrate
-from mlflow_ragmetrics.calibration.result import Calibration
+from mlflow_ragmetrics.calibration.outcome import Calibration
 
 __all__ = ["Calibration", "calibrate"]

@@ -9,13 +9,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from mlflow_ragmetrics.calibration.result import Bin, Calibration, OtherVerdicts
+from mlflow_ragmetrics.calibration.outcome import Bin, Calibration, OtherVerdicts
+from mlflow_ragmetrics.calibration.rows_to_label import named_key
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.report.report import Report
-from mlflow_ragmetrics.rows.groups import Groups
 from mlflow_ragmetrics.rows.labels import Labels, as_number, labels_of
 from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
+from mlflow_ragmetrics.rows.row_groups import Groups
 from mlflow_ragmetrics.statistics.agreement import agreement, auroc, correlation
 from mlflow_ragmetrics.statistics.thresholds import threshold_gain
 
@@ -107,7 +108,11 @@ def calibrate(
         raise InvalidOptionError("report: an empty list has no evaluation", param="report")
     first, *others = sources
     results = results_of(first)
-    rows = _labelled_rows(results, _key(results, key), labels, column, groups, words)
+    chosen = named_key(results, key)
+    if key is not None and results.better(chosen) is None:
+        message = f"key: neither a high nor a low value of {key} is better, so that labels cannot agree with it"
+        raise InvalidOptionError(message, param="key")
+    rows = _labelled_rows(results, chosen, labels, column, groups, words)
     usual = _default(results, rows.key, default)
     cut = rows.turned(usual)
     scores = rows.turned(rows.values)
@@ -125,6 +130,7 @@ def calibrate(
     good = _good(rows.grades, good_from)
     if good is None:
         return found
+    panel = _panel_scores(report, rows.key)
     gain = threshold_gain(rows.values, ~good, cut, groups=rows.groups)
     return replace(
         found,
@@ -134,25 +140,10 @@ def calibrate(
         auroc=auroc(rows.values, ~good, groups=rows.groups),
         bins=_reliability_bins(scores, good),
         beside=(
-            *(
-                _verdicts(name, given, None, usual, rows, good)
-                for name, given in _panel_scores(report, rows.key).items()
-            ),
+            *(_verdicts(name, given, None, usual, rows, good) for name, given in panel.items()),
             *(_other_judge(other, results, usual, rows, good) for other in others),
         ),
     )
-
-
-def _key(results: Results, key: str | None) -> str:
-    if key is None and len(results.keys) == 1:
-        return results.keys[0]
-    if isinstance(key, str) and key in results.keys:
-        if results.better(key) is None:
-            message = f"key: neither a high nor a low value of {key} is better, so that labels cannot agree with it"
-            raise InvalidOptionError(message, param="key")
-        return str(key)
-    what = "name the metric" if key is None else f"{shown(key)} is not a metric of the report"
-    raise InvalidOptionError(f"key: {what}; there are {', '.join(results.keys) or 'none'}", param="key")
 
 
 def _default(results: Results, key: str, default: float | None) -> float:

@@ -92,14 +92,22 @@ def affirm(claim: str, seed: int) -> str | None:
 
 def number(claim: str, seed: int) -> str | None:
     """Another number: half as much again."""
-    matches = _counts(claim)
-    if not matches:
+    match = _one_of(_counts(claim), seed)
+    if match is None:
         return None
-    match = matches[seed % len(matches)]
     old = float(match.group().replace(",", ""))
     new = old * 1.5 + 1 if "." in match.group() else int(old * 1.5) + 1
     shown = f"{new:,.1f}" if "." in match.group() else f"{new:,}" if "," in match.group() else f"{new}"
-    return claim[: match.start()] + shown + claim[match.end() :]
+    return _with(claim, match, shown)
+
+
+def _one_of(matches: Sequence[re.Match[str]], seed: int) -> re.Match[str] | None:
+    return matches[seed % len(matches)] if matches else None
+
+
+def _with(claim: str, match: re.Match[str], text: str) -> str:
+    """The claim with ``text`` in place of the match."""
+    return claim[: match.start()] + text + claim[match.end() :]
 
 
 def _counts(claim: str) -> list[re.Match[str]]:
@@ -114,10 +122,7 @@ def _counts(claim: str) -> list[re.Match[str]]:
 def _next_of(words: Sequence[str], pattern: str, claim: str, step: int) -> str | None:
     """The first of ``words`` that ``pattern`` finds (``{}`` is any of them) becomes the word ``step`` further."""
     match = re.search(pattern.format("|".join(words)), claim)
-    if match is None:
-        return None
-    other = words[(words.index(match.group()) + step) % len(words)]
-    return claim[: match.start()] + other + claim[match.end() :]
+    return match and _with(claim, match, words[(words.index(match.group()) + step) % len(words)])
 
 
 def number_word(claim: str, seed: int) -> str | None:
@@ -128,11 +133,9 @@ def number_word(claim: str, seed: int) -> str | None:
 
 def year(claim: str, seed: int) -> str | None:
     """Another year, 2 to 8 later."""
-    matches = list(re.finditer(r"(?<![\w.,-])(?:1[5-9]\d\d|20[0-2]\d)(?![\w-]|[.,]\d)", claim))
-    if not matches:
-        return None
-    match = matches[seed % len(matches)]
-    return claim[: match.start()] + str(int(match.group()) + 2 + seed % 7) + claim[match.end() :]
+    found = list(re.finditer(r"(?<![\w.,-])(?:1[5-9]\d\d|20[0-2]\d)(?![\w-]|[.,]\d)", claim))
+    match = _one_of(found, seed)
+    return match and _with(claim, match, str(int(match.group()) + 2 + seed % 7))
 
 
 def month(claim: str, seed: int) -> str | None:
@@ -144,7 +147,7 @@ def month(claim: str, seed: int) -> str | None:
 def unit(claim: str, seed: int) -> str | None:
     """Another unit after a number."""
     match = re.search(rf"(?<=\d )(?:{'|'.join(_UNITS)})\b", claim)
-    return None if match is None else claim[: match.start()] + _UNITS[match.group()] + claim[match.end() :]
+    return match and _with(claim, match, _UNITS[match.group()])
 
 
 def name(claim: str, seed: int) -> str | None:
@@ -153,10 +156,9 @@ def name(claim: str, seed: int) -> str | None:
         (r"(?<=[a-z,] )[A-Z][a-z]{3,}\b(?! \d)", _NAMES),
         (r"(?<=[а-яё,] )[А-ЯЁ][а-яё]{3,}\b", _RUSSIAN_NAMES),
     ):
-        matches = [each for each in re.finditer(pattern, claim) if each.group() not in MONTHS]
-        if matches:
-            match = matches[seed % len(matches)]
-            return claim[: match.start()] + names[seed % len(names)] + claim[match.end() :]
+        match = _one_of([each for each in re.finditer(pattern, claim) if each.group() not in MONTHS], seed)
+        if match is not None:
+            return _with(claim, match, names[seed % len(names)])
     return None
 
 
@@ -224,7 +226,7 @@ def swap(claim: str, seed: int) -> str | None:
         if first.group() != second.group() and first.group().isdigit() == second.group().isdigit() and is_apart:
             return f"{claim[: first.start()]}{second.group()}{between}{first.group()}{claim[second.end() :]}"
     match = re.search(rf"\b(?:{'|'.join(_OPPOSITES)})\b", claim)
-    return None if match is None else claim[: match.start()] + _OPPOSITES[match.group()] + claim[match.end() :]
+    return match and _with(claim, match, _OPPOSITES[match.group()])
 
 
 def drop_condition(claim: str, seed: int) -> str | None:

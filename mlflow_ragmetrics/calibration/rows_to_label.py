@@ -9,7 +9,7 @@ import numpy as np
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.labels import Labels, labels_of
-from mlflow_ragmetrics.rows.results import Source, results_of
+from mlflow_ragmetrics.rows.results import Results, Source, results_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,11 +33,7 @@ def rows_to_label(
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise InvalidOptionError(f"budget={shown(budget)} must be a whole number from 1", param="budget")
     results = results_of(report)
-    if key is None and len(results.keys) == 1:
-        key = results.keys[0]
-    if key not in results.keys:
-        what = "name the metric" if key is None else f"{shown(key)} is not a metric of the report"
-        raise InvalidOptionError(f"key: {what}; there are {', '.join(results.keys) or 'none'}", param="key")
+    key = named_key(results, key)
     table = results.table
     if "id" not in table.columns:
         raise InvalidDataError(f"{results.name} has no ids, by which labels could be read back")
@@ -53,3 +49,13 @@ def rows_to_label(
     drawn = (np.arange(number) + np.random.default_rng(seed).random()) * left.size / number
     chosen = table.iloc[np.sort(ordered[drawn.astype(int)])][[name for name in _SHOWN if name in table.columns]]
     return chosen.reset_index(drop=True).assign(label=pd.Series([None] * number, dtype=object))
+
+
+def named_key(results: Results, key: object) -> str:
+    """The metric ``key``, by default the only one; ``InvalidOptionError`` if there is no such metric."""
+    if key is None and len(results.keys) == 1:
+        return results.keys[0]
+    if isinstance(key, str) and key in results.keys:
+        return key
+    what = "name the metric" if key is None else f"{shown(key)} is not a metric of the report"
+    raise InvalidOptionError(f"key: {what}; there are {', '.join(results.keys) or 'none'}", param="key")

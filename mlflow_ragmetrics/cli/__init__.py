@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from types import FrameType
-from typing import IO, Any, TextIO
+from typing import IO, Any
 
 import click
 
@@ -49,14 +49,17 @@ class _Refusal(click.ClickException):
     exit_code = 2
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """The sentence on standard error, broken between words where that is a terminal."""
-        from mlflow_ragmetrics.cli.output import for_terminal
-        from mlflow_ragmetrics.core.document import clean_lines
-        from mlflow_ragmetrics.core.safe_text import redact
+        """The sentence on standard error."""
+        _say(f"Error: {self.format_message()}", file)
 
-        click.echo(
-            for_terminal(clean_lines(redact(f"Error: {self.format_message()}")), sys.stderr), file=file, err=True
-        )
+
+def _say(text: str, file: IO[Any] | None = None) -> None:
+    """Write ``text``, without secrets, to standard error, broken between words where that is a terminal."""
+    from mlflow_ragmetrics.cli.output import for_terminal
+    from mlflow_ragmetrics.core.document import clean_lines
+    from mlflow_ragmetrics.core.safe_text import redact
+
+    click.echo(for_terminal(clean_lines(redact(text)), sys.stderr), file=file, err=True)
 
 
 class _Commands(click.Group):
@@ -122,20 +125,9 @@ def main() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _say_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _say_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     if issubclass(category, UserWarning):
-        from mlflow_ragmetrics.cli.output import for_terminal
-        from mlflow_ragmetrics.core.document import clean_lines
-        from mlflow_ragmetrics.core.safe_text import redact
-
-        click.echo(for_terminal(clean_lines(redact(f"Warning: {message}")), sys.stderr), err=True)
+        _say(f"Warning: {message}")
 
 
 class Stopped(KeyboardInterrupt):

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import assignments, files, metrics, tracking_uri_option
-from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.cli.shared_options import assignments, files, metrics, results_at, tracking_uri_option
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 if TYPE_CHECKING:
-    from mlflow_ragmetrics.calibration import Calibration
     from mlflow_ragmetrics.rows.results import Results
 
 
@@ -58,8 +56,8 @@ def command(
     from mlflow_ragmetrics.calibration import calibrate as calibrate_run
     from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
 
-    results = _results(run, tracking_uri)
-    others = [_results(other, tracking_uri) for other in also]
+    results = results_at(run, tracking_uri)
+    others = [results_at(other, tracking_uri) for other in also]
     given = _labels(labels, feedback, results)
     if feedback and options["good_from"] is None:
         from mlflow_ragmetrics.tracking.review import good_grade
@@ -68,17 +66,12 @@ def command(
     found = calibrate_run([results, *others], given, words=_meanings(words), **options)
     click.echo(f"{for_terminal(found.to_text(terminal_width(sys.stdout)), sys.stdout)}\n")
     if plot is not None:
-        _plot(found, plot)
+        figure = found.plot()
+        if figure is None:
+            raise InvalidOptionError("there is no reliability plot for grades; give --good-from", param="plot")
+        figure.savefig(plot)
     if results.run_id is not None:
         click.echo(f"Logged into MLflow run {found.log(results.run_id)}")
-
-
-def _results(run: str, tracking_uri: str | None) -> Results:
-    from mlflow_ragmetrics.rows.results import is_file, results_of
-
-    if tracking_uri is not None or not is_file(run):
-        open_store(tracking_uri)
-    return results_of(run)
 
 
 def _labels(labels: str | None, feedback: bool, results: Results) -> Any:
@@ -103,10 +96,3 @@ def _meanings(words: Mapping[str, str] | None) -> dict[str, float | None]:
             raise InvalidOptionError(message, param="words") from None
 
     return {word: number(word, text) for word, text in (words or {}).items()}
-
-
-def _plot(found: Calibration, path: str) -> None:
-    figure = found.plot()
-    if figure is None:
-        raise InvalidOptionError("there is no reliability plot for grades; give --good-from", param="plot")
-    figure.savefig(path)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import files, tracking_uri_option
 from mlflow_ragmetrics.cli.output import GATE_NOT_REACHED, check_writable, report_gates, write_text
-from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.cli.shared_options import files, open_store, tracking_uri_option
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit
 
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     metavar="NUMBER",
     help="Largest difference that does not matter.",
 )
-@click.option("--fail-on", multiple=True, metavar="VERDICT", help='Exit code 1 on it: regressed, "too few", ….')
-@click.option("--allow-different", is_flag=True, help="Compare although judge, prompts or suite differ.")
+@click.option("--fail-on", multiple=True, metavar="VERDICT", help='Exit code 1 on it: regressed, "cannot be told", ….')
+@click.option("--allow-different", is_flag=True, help="Compare although judge, prompts, suite or references differ.")
 @click.option(
     "--rows", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Changed rows to show."
 )
@@ -93,7 +92,8 @@ def command(
     elif form == "markdown":
         click.echo("\n".join(comparison.to_markdown(fail_on) for comparison in comparisons), nl=False)
     elif form == "json":
-        click.echo(_json(comparisons), nl=False)
+        content = [comparison.to_dict() for comparison in comparisons]
+        click.echo(json.dumps(content if content[1:] else content[0], ensure_ascii=False, indent=1))
     else:
         click.echo(to_junit({"gates": gate_cases(checks), **cases}), nl=False)
     _write(comparisons, html, log, quiet=form != "text")
@@ -133,8 +133,3 @@ def _write(comparisons: Sequence[Comparison], html: str | None, log: bool | None
             click.echo(f"Logged into MLflow run {comparison.log()}", err=quiet)
         if (link := rows_link(comparison.a.run_id, comparison.b.run_id)) is not None:
             click.echo(f"Row by row in MLflow: {link}", err=quiet)
-
-
-def _json(comparisons: Sequence[Comparison]) -> str:
-    content = [comparison.to_dict() for comparison in comparisons]
-    return json.dumps(content[0] if len(content) == 1 else content, ensure_ascii=False, indent=1) + "\n"

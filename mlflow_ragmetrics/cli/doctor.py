@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from mlflow_ragmetrics import __version__
-from mlflow_ragmetrics.cli.options import tracking_uri_option
-from mlflow_ragmetrics.cli.store import Destination, reaching, silence_mlflow
+from mlflow_ragmetrics.cli.shared_options import Destination, reaching, silence_mlflow, tracking_uri_option
 from mlflow_ragmetrics.errors import JudgeError, RagMetricsError
 
 if TYPE_CHECKING:
@@ -41,11 +40,9 @@ def check_versions() -> Iterator[Check]:
     yield Check("ok", "python", f"{platform.python_version()} on {platform.system()}")
     yield Check("ok", "mlflow_ragmetrics", __version__)
     for extra, requirement in _requirements():
-        found = _version(requirement.name)
-        if extra is None and found is None:
-            yield Check("fault", requirement.name, f"is not installed; pip install '{requirement}'")
-        elif extra is None:
-            yield Check("ok", requirement.name, str(found))
+        if extra is None:
+            found, missing = _version(requirement.name), f"is not installed; pip install '{requirement}'"
+            yield Check("fault" if found is None else "ok", requirement.name, found or missing)
 
 
 def check_extras() -> Iterator[Check]:
@@ -71,10 +68,10 @@ def check_judge(judge: str) -> Check:
     try:
         (asked,) = judges_of(judge)
         (outcome,) = asked.answer([Claims("Paris is the capital of France.")])
+        if isinstance(outcome, JudgeError):
+            raise outcome
     except RagMetricsError as error:
         return Check("fault", f"judge {judge}", str(error))
-    if isinstance(outcome, JudgeError):
-        return Check("fault", f"judge {judge}", str(outcome))
     return Check("ok", f"judge {judge}", "answers")
 
 
@@ -146,7 +143,7 @@ def check_runs(destination: Destination) -> Iterator[Check]:
 
 def check_waiting(destination: Destination) -> Iterator[Check]:
     """The answers for this store that live handlers left in the outbox when their processes ended."""
-    from mlflow_ragmetrics.tracking.live import resolved_store
+    from mlflow_ragmetrics.tracking.home import resolved_store
     from mlflow_ragmetrics.tracking.outbox import open_outbox, outbox_folder
 
     folder = outbox_folder()
@@ -224,7 +221,7 @@ def command(context: click.Context, tracking_uri: str | None, judge: str | None)
 
 
 def _checks(tracking_uri: str | None, judge: str | None) -> Iterator[Check]:
-    from mlflow_ragmetrics.cli.store import destination_of
+    from mlflow_ragmetrics.cli.shared_options import destination_of
 
     yield from check_versions()
     yield from check_extras()

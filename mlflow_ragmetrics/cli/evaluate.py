@@ -13,17 +13,6 @@ import click
 import numpy as np
 
 from mlflow_ragmetrics.cli import exit_code_of, say_stopping
-from mlflow_ragmetrics.cli.options import (
-    columns_option,
-    experiment_option,
-    files,
-    limit_option,
-    numbers,
-    share_or_numbers,
-    suite_of,
-    suite_options,
-    tracking_uri_option,
-)
 from mlflow_ragmetrics.cli.output import (
     GATE_NOT_REACHED,
     NOT_COMPLETE,
@@ -34,16 +23,30 @@ from mlflow_ragmetrics.cli.output import (
     report_gates,
     wrapped,
 )
-from mlflow_ragmetrics.cli.store import Destination, destination_of, open_store, reaching
+from mlflow_ragmetrics.cli.shared_options import (
+    Destination,
+    columns_option,
+    destination_of,
+    experiment_option,
+    files,
+    limit_option,
+    numbers,
+    open_store,
+    reaching,
+    share_or_numbers,
+    suite_of,
+    suite_options,
+    tracking_uri_option,
+)
 from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.core.safe_text import as_json, plain
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, MissingFieldError, RagMetricsError
 from mlflow_ragmetrics.report.gates import check_figures, check_names
 from mlflow_ragmetrics.report.junit import row_cases
 from mlflow_ragmetrics.rows.data import RUNS
-from mlflow_ragmetrics.rows.groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
+from mlflow_ragmetrics.rows.row_groups import SESSION, SESSION_FIELDS, sample_groups, sample_slices, sample_value
 from mlflow_ragmetrics.rows.tables import has_diagnoses
-from mlflow_ragmetrics.rows.traces import SCHEME as TRACES
+from mlflow_ragmetrics.rows.trace_records import SCHEME as TRACES
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.score import Sample
@@ -167,11 +170,12 @@ def command(
       130  stopped by Ctrl-C, 143 by SIGTERM; what was scored is written
     """
     from mlflow_ragmetrics.cli.output import show
-    from mlflow_ragmetrics.suite import mapped_field
+    from mlflow_ragmetrics.suite import is_suite_file, mapped_field
+    from mlflow_ragmetrics.suite_file import RunSettings, read_settings
 
     check_output(output)
     check_writable(junit)
-    settings = _settings_of(suite)
+    settings = read_settings(suite) if suite is not None and is_suite_file(suite) else RunSettings()
     source = _source(data, results, reference, columns, limit, settings, tracking_uri)
     if source.path.startswith(RUNS) and suite is None and not metric:
         options["default"] = _metrics_of_run(source.path)
@@ -179,9 +183,10 @@ def command(
     if dry_run:
         _show_plan(made.plan(list(source.read())))
         return
-    is_gated = bool(fail_under or fail_over or min_scored or junit)
+    limits: dict[str, Any] = {"fail_under": fail_under, "fail_over": fail_over, "min_scored": min_scored}
+    is_gated = any(limits.values()) or bool(junit)
     if is_gated:
-        check_names(made.keys, fail_under, min_scored, made.ranges, fail_over=fail_over, better=made.better)
+        check_names(made.keys, **limits, ranges=made.ranges, better=made.better)
     destination = destination_of(tracking_uri, experiment) if log else None
     with Output(output, made) as file:
         needs_all = log or junit or settings.by or settings.repeat > 1 or not file.grows
@@ -206,7 +211,7 @@ def command(
         _show_run(report.log(run_name=run_name, texts=texts, feedback=feedback, files=slices), destination)
     if file.refusal is not None:
         raise file.refusal
-    are_reached = not is_gated or _gates_reached(report, made, junit, fail_under, fail_over, min_scored)
+    are_reached = not is_gated or _gates_reached(report, made, junit, limits)
     if interruption is not None:
         _say_stopped(report, len(samples), made, output=output, is_logged=log)
         context.exit(exit_code_of(interruption))
@@ -223,25 +228,10 @@ def _suite(suite: str | None, metric: Sequence[str], dry_run: bool, options: Map
     return suite_of(suite, metric, **options)
 
 
-def _gates_reached(
-    report: Report,
-    suite: Suite,
-    junit: str | None,
-    fail_under: Mapping[str, float] | None,
-    fail_over: Mapping[str, float] | None,
-    min_scored: Mapping[str, float] | None,
-) -> bool:
-    checks = check_figures(
-        report.metrics,
-        fail_under,
-        min_scored,
-        fail_over=fail_over,
-        better=suite.better,
-        keys=suite.keys,
-        rows=len(report),
-        incomplete=report.incomplete,
-    )
-    cases = row_cases(report.rows, checks, fail_under, fail_over) if junit else []
+def _gates_reached(report: Report, suite: Suite, junit: str | None, limits: Mapping[str, Any]) -> bool:
+    of_report: dict[str, Any] = {"keys": suite.keys, "rows": len(report), "incomplete": report.incomplete}
+    checks = check_figures(report.metrics, **limits, better=suite.better, **of_report)
+    cases = row_cases(report.rows, checks, limits["fail_under"], limits["fail_over"]) if junit else []
     return report_gates(checks, junit, {"rows": cases})
 
 
@@ -342,14 +332,6 @@ def _samples(source: _Source, suite: Suite, keep: int | None) -> tuple[Collectio
         raise RagMetricsError(f"{source.path}: {error}") from None
 
 
-def _settings_of(suite: str | None) -> RunSettings:
-    """What a suite's file says of the command's work."""
-    from mlflow_ragmetrics.suite import is_suite_file
-    from mlflow_ragmetrics.suite_file import RunSettings, read_settings
-
-    return read_settings(suite) if suite is not None and is_suite_file(suite) else RunSettings()
-
-
 def _metrics_of_run(address: str) -> list[str]:
     from mlflow_ragmetrics.rows.results import results_of
 
@@ -373,7 +355,7 @@ def _mark_abandoned(destination: Destination, experiment: str) -> None:
 def _evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tuple[Report, KeyboardInterrupt | None]:
     """The report, also where the judges gave out on the way or Ctrl-C or SIGTERM came: then it says so."""
     try:
-        return suite.evaluate_samples(samples, **options), None
+        return suite.settled(samples).evaluate_samples(samples, **options), None
     except (JudgeError, KeyboardInterrupt, MemoryError) as error:
         report: Report | None = getattr(error, "report", None)
         if report is None:
@@ -386,10 +368,8 @@ def _evaluated(suite: Suite, samples: Collection[Sample], **options: Any) -> tup
 
 def _say_stopped(report: Report, rows: int, suite: Suite, *, output: str | None = None, is_logged: bool) -> None:
     """What was scored before a signal, where it is, and how to go on."""
-    places = [
-        *([output] if output else []),
-        *(["the MLflow run, which says that it is incomplete"] if is_logged else []),
-    ]
+    places = [output] if output else []
+    places += ["the MLflow run, which says that it is incomplete"] if is_logged else []
     where = f"they are in {' and in '.join(places)}" if places else "they are shown above"
     kept = "to go on (the cache has the judge's answers)" if suite.cache is not None else "to score all of them"
     click.echo(

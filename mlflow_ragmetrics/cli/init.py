@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mlflow_ragmetrics.cli.options import files
+from mlflow_ragmetrics.cli.shared_options import files
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 
 _SCHEMA = "suite.schema.json"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-import numpy as np
 
-from mlflow_ragmetrics.cli.options import files, metrics, tracking_uri_option
-from mlflow_ragmetrics.cli.output import check_writable, write_text
-from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.cli.output import check_writable, csv_text, write_text
+from mlflow_ragmetrics.cli.shared_options import files, metrics, results_at, tracking_uri_option
 from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.text.messages import counted
@@ -19,6 +16,7 @@ from mlflow_ragmetrics.text.messages import counted
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mlflow_ragmetrics.rows.results import Results
     from mlflow_ragmetrics.tracking.review import Answers
 
 
@@ -78,28 +76,26 @@ def command(
             raise InvalidOptionError(
                 "--to mlflow needs a run in MLflow, whose traces people see, not a file", param="to"
             )
-        open_store(tracking_uri)
-        rows = rows_to_label(run, key=key, budget=budget, labels=labels)
-        _queue(run, key, rows, answers, reviewer)
+    else:
+        check_writable(output)
+        if not output.lower().endswith(".csv"):
+            raise InvalidOptionError(f"--output {output}: the name must end in .csv", param="output")
+    results = results_at(run, tracking_uri)
+    rows = rows_to_label(results, key=key, budget=budget, labels=labels)
+    if to == "mlflow":
+        _queue(run, results, key or results.keys[0], rows, answers, reviewer)
         return
-    check_writable(output)
-    if not output.lower().endswith(".csv"):
-        raise InvalidOptionError(f"--output {output}: the name must end in .csv", param="output")
-    if tracking_uri is not None or not is_file(run):
-        open_store(tracking_uri)
-    rows = rows_to_label(run, key=key, budget=budget, labels=labels)
-    write_text(output, rows.map(_cell).to_csv(index=False))
+    write_text(output, csv_text(rows))
     click.echo(f"Wrote {output}: {counted(len(rows), 'row')} to label. Fill in the column label, then:")
     named = f" --key {key}" if key else ""
     click.echo(f"  ragmetrics calibrate {run} {output}{named}")
 
 
-def _queue(run: str, key: str | None, rows: pd.DataFrame, answers: Answers, reviewers: Sequence[str]) -> None:
-    from mlflow_ragmetrics.rows.results import results_of
+def _queue(
+    run: str, results: Results, key: str, rows: pd.DataFrame, answers: Answers, reviewers: Sequence[str]
+) -> None:
     from mlflow_ragmetrics.tracking.review import ANSWERS, queue_for_review
 
-    results = results_of(run)
-    key = key or results.keys[0]
     queue = queue_for_review(str(results.run_id), key, rows, answers=answers, reviewers=reviewers)
     if queue.name is not None:
         click.echo(f"{queue.rows} rows wait in the review queue {clean(queue.name)!r}; answers: {ANSWERS[answers]}.")
@@ -109,10 +105,3 @@ def _queue(run: str, key: str | None, rows: pd.DataFrame, answers: Answers, revi
     if queue.without_trace:
         click.echo(f"Warning: {queue.without_trace} rows have no trace and were left out.", err=True)
     click.echo(f"Then:\n  ragmetrics calibrate {run} --feedback --key {key}")
-
-
-def _cell(value: Any) -> Any:
-    """A list, or the array that Parquet makes of one, as JSON."""
-    if isinstance(value, (list, np.ndarray)):
-        return json.dumps(list(value), ensure_ascii=False)
-    return value

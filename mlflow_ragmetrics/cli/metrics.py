@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import metrics
+from mlflow_ragmetrics.cli.shared_options import metrics
 
 if TYPE_CHECKING:
     from mlflow_ragmetrics.core.composite import Composite

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from mlflow_ragmetrics.core.document import Block, Line, clean, terminal_lines
+from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.report.gates import Check
 from mlflow_ragmetrics.report.junit import Case, gate_cases, to_junit
@@ -150,7 +151,7 @@ def _write_whole(report: Report, path: Path) -> None:
         if path.suffix.lower() == ".html":
             partial.write_text(report.to_html(), encoding="utf-8")
         elif path.suffix.lower() == ".csv":
-            _without_formulas(_flat(report)).to_csv(partial, index=False)
+            partial.write_text(csv_text(report.table), encoding="utf-8", newline="")
         else:
             report.table.to_json(partial, orient="records", force_ascii=False, compression=None)
         os.replace(partial, path)
@@ -159,29 +160,18 @@ def _write_whole(report: Report, path: Path) -> None:
             partial.unlink(missing_ok=True)
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = (*"=+-@＝＋－＠", "\t", "\r", "\n")
 
 
-def _without_formulas(table: pd.DataFrame) -> pd.DataFrame:
-    """The texts that spreadsheets take for formulas, with a quote before them, as OWASP advises; also in the header."""
-    for name in table.columns:
-        if any(isinstance(value, str) and value.startswith(_FORMULA) for value in table[name]):
-            table[name] = table[name].map(_quoted)
-    return table.rename(columns=_quoted)
+def csv_text(table: pd.DataFrame) -> str:
+    """``table`` as CSV: lists are JSON, and a quote is before cells that spreadsheets compute, as OWASP advises."""
+    return table.astype(object).map(_cell).rename(columns=_cell).to_csv(index=False)
 
 
-def _quoted(value: object) -> object:
+def _cell(value: object) -> object:
+    if hasattr(value, "__len__") and not isinstance(value, str):
+        return as_json(value)
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
-
-
-def _flat(report: Report) -> pd.DataFrame:
-    import json
-
-    table = report.table.copy()
-    for name in table.columns:
-        if any(isinstance(value, list) for value in table[name]):
-            table[name] = [json.dumps(v, ensure_ascii=False) if isinstance(v, list) else v for v in table[name]]
-    return table
 
 
 def wrapped(text: str, width: int, indent: int = 0) -> list[str]:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlflow_ragmetrics.cli.options import files, tracking_uri_option
 from mlflow_ragmetrics.cli.output import print_blocks
-from mlflow_ragmetrics.cli.store import open_store
+from mlflow_ragmetrics.cli.shared_options import files, results_at, tracking_uri_option
 from mlflow_ragmetrics.core.condition import condition_of
 from mlflow_ragmetrics.core.document import Cell, Line, Styled, Table, shorten
 from mlflow_ragmetrics.core.marked import row_blocks
@@ -49,12 +48,10 @@ def command(
       ragmetrics show my-run rt14373
     """
     from mlflow_ragmetrics.report.marks import CAUSES, causes_line, count_causes
-    from mlflow_ragmetrics.rows.results import is_file, results_of, stored_rows
+    from mlflow_ragmetrics.rows.results import stored_rows
 
     conditions = [condition_of(each, "where") for each in where]
-    if tracking_uri is not None or not is_file(run):
-        open_store(tracking_uri)
-    results = results_of(run)
+    results = results_at(run, tracking_uri)
     unknown = next((each.name for each in conditions if each.name not in results.keys), None)
     if unknown is not None:
         message = f"--where {unknown!r} is not a metric of {results.name}; there are {', '.join(results.keys)}"

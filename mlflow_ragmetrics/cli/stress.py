@@ -9,16 +9,16 @@ from typing import Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import (
-    CACHE,
+from mlflow_ragmetrics.cli.output import NOT_COMPLETE
+from mlflow_ragmetrics.cli.shared_options import (
     experiment_option,
     files,
     limit_option,
     one_or_all,
+    suite_of,
     suites,
     tracking_uri_option,
 )
-from mlflow_ragmetrics.cli.output import NOT_COMPLETE
 from mlflow_ragmetrics.errors import JudgeError
 
 
@@ -56,14 +56,11 @@ def command(
       ragmetrics stress answers.jsonl -j openai:/gpt-4o-mini --kind negation
     """
     from mlflow_ragmetrics.cli.output import for_terminal, terminal_width
-    from mlflow_ragmetrics.cli.store import destination_of
+    from mlflow_ragmetrics.cli.shared_options import destination_of
     from mlflow_ragmetrics.rows import read_samples
     from mlflow_ragmetrics.stress_suite import Stress, stress
-    from mlflow_ragmetrics.suite import Suite
 
-    made = Suite.of(suite or "faithfulness", **{name: value for name, value in options.items() if value is not None})
-    if made.cache is None and any(judge.usage is not None for judge in made.judges):
-        made = made.replace(cache=CACHE)
+    made = suite_of(suite, default="faithfulness", **options)
     samples = list(islice(read_samples(data), limit))
     destination = destination_of(tracking_uri, experiment) if log else None
     if destination is not None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from mlflow_ragmetrics.cli.options import (
+from mlflow_ragmetrics.cli.output import NOT_COMPLETE
+from mlflow_ragmetrics.cli.shared_options import (
     judge_option,
     metric_option,
+    open_store,
     suite_of,
     suite_option,
     tracking_uri_option,
 )
-from mlflow_ragmetrics.cli.output import NOT_COMPLETE
-from mlflow_ragmetrics.cli.store import open_store
 from mlflow_ragmetrics.core.document import clean
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, RagMetricsError
 
@@ -63,7 +63,7 @@ def command(
       3  no judge answered; the next pass continues
     """
     from mlflow_ragmetrics.adapters.mlflow_watch import Watch
-    from mlflow_ragmetrics.rows.traces import milliseconds, moment
+    from mlflow_ragmetrics.rows.trace_records import milliseconds, moment
 
     pause = milliseconds(every, "every") / 1000
     watch = Watch(suite_of(**options), experiment, filter_string, sample, moment(since, "since"), limit)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
 from typing import Any, Literal, Union, get_args
 
 import numpy as np
@@ -12,23 +11,18 @@ import numpy as np
 from mlflow_ragmetrics.core.document import Cell, Interval, number, signed
 from mlflow_ragmetrics.core.score import Better
 from mlflow_ragmetrics.statistics.groups import describe_groups
-from mlflow_ragmetrics.statistics.intervals import BOOTSTRAP_GROUPS, paired_intervals
-from mlflow_ragmetrics.statistics.power import about, power_of
-from mlflow_ragmetrics.statistics.significance import (
-    effect_size,
-    holm,
-    mcnemar,
-    sign_flip_tests,
-    t_tests,
-)
+from mlflow_ragmetrics.statistics.intervals import paired_intervals, unseen_share
+from mlflow_ragmetrics.statistics.sample_size import about, power_of
+from mlflow_ragmetrics.statistics.significance import effect_size, equal_columns, holm, mcnemar, paired_tests
 from mlflow_ragmetrics.text.messages import counted
 
-Verdict = Literal["improved", "regressed", "changed", "unchanged", "too few rows to tell"]
+Verdict = Literal["improved", "regressed", "changed", "unchanged", "cannot be told"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 Values = np.ndarray[Any, Any]
 TOLERANCE = 0.05
 ALPHA = 0.05
 _FEWEST = 6
+_MOST_LOST = 0.05
 _TIE = 1e-9
 
 
@@ -59,21 +53,25 @@ class Passes:
 
 @dataclass(frozen=True)
 class Difference:
-    """One metric, B minus A over the ``rows`` that both sides scored; ``None`` where too few rows say nothing.
+    """One metric, B minus A over the ``rows`` that both sides measured; ``None`` where too few rows say nothing.
 
-    ``low`` and ``high`` are the 95 % interval of ``difference``, ``p_value`` is the sign-flip test's and ``p_holm`` the
-    same adjusted for the number of metrics. ``needed``: rows with which a difference of ``tolerance`` would be seen in
-    four of five comparisons, where there are too few to tell. ``unscored_a`` and ``unscored_b`` count paired rows
-    without a score on that side. Where rows are grouped, ``groups`` is their number, ``design_effect`` how many times
-    larger the variance is for it, and ``few_groups`` marks fewer than ten effective ones, whose interval may cover less
-    than it says; interval and test are then those over groups. ``higher_is_better`` is ``False`` where lower is
-    better: a negative difference is then an improvement, and ``wins`` are the rows that fell; ``None``: neither is.
+    ``paired_mean_a`` and ``paired_mean_b`` are the means of these rows, not of the runs. Every other row is counted:
+    ``unscored_a``, ``unscored_b``, ``unscored_both``: pairs that only A, only B, or neither measured. ``only_a`` and
+    ``only_b``: rows that one run lacks. ``lost_b`` of ``unscored_b`` have no answer, no context or a failed judge in B.
+    ``low`` and ``high`` are the 95 % interval of ``difference``, ``p_value`` is that of ``paired_tests`` and ``p_holm``
+    the same adjusted for the number of metrics, but for one that is ``same_as`` another in every row. ``unseen``: how
+    far rows of another kind, which so small a sample can miss, may move the mean. ``needed``: rows with which a
+    difference of ``tolerance`` would be seen in four of five comparisons, where it cannot be told. Where rows are
+    grouped, ``groups`` is their number, ``design_effect`` how many times larger the variance is for it, and
+    ``few_groups`` marks fewer than ten effective ones, whose interval may cover less than it says; interval and test
+    are then those over groups. ``higher_is_better`` is ``False`` where lower is better: a negative difference is then
+    an improvement, and ``wins`` are the rows that fell; ``None``: neither is.
     """
 
     key: str
     rows: int
-    mean_a: float | None = None
-    mean_b: float | None = None
+    paired_mean_a: float | None = None
+    paired_mean_b: float | None = None
     difference: float | None = None
     low: float | None = None
     high: float | None = None
@@ -87,6 +85,13 @@ class Difference:
     tolerance: float = TOLERANCE
     unscored_a: int = 0
     unscored_b: int = 0
+    unscored_both: int = 0
+    only_a: int = 0
+    only_b: int = 0
+    lost_a: int = 0
+    lost_b: int = 0
+    unseen: float = 0.0
+    same_as: str | None = None
     passes: Union[Passes, None] = None
     groups: int | None = None
     design_effect: float | None = None
@@ -95,32 +100,61 @@ class Difference:
 
     @property
     def verdict(self) -> Verdict:
+        """What the paired rows say (``paired_verdict``), unless lost rows could say otherwise: a side that lost rows is
+        never better, and then nothing is unchanged."""
+        found = self.paired_verdict
+        unsure = {"improved": self.lost_b, "regressed": self.lost_a, "unchanged": self.lost_a + self.lost_b}
+        return "cannot be told" if unsure.get(found) else found
+
+    @property
+    def paired_verdict(self) -> Verdict:
         """Unchanged: the whole interval lies within the tolerance, though it may exclude 0. Improved or regressed, or
-        changed where neither side is better: Holm's p-value is below 5 %. Else there are too few rows to tell, and
-        always with fewer than six, or groups."""
+        changed where neither side is better: Holm's p-value is below 5 %. Neither holds if ``unseen`` rows could change
+        it. Else it cannot be told, and never with fewer than six rows, or groups."""
         independent = self.rows if self.groups is None else self.groups
         if independent < _FEWEST or self.low is None or self.high is None or self.p_holm is None:
-            return "too few rows to tell"
-        if -self.tolerance <= self.low and self.high <= self.tolerance:
+            return "cannot be told"
+        size = abs(self.difference or 0.0)
+        if max(-self.low, self.high, size + self.unseen) <= self.tolerance:
             return "unchanged"
-        if self.p_holm < ALPHA:
+        if self.p_holm < ALPHA and size > self.unseen:
             if self.higher_is_better is None:
                 return "changed"
             return "improved" if ((self.difference or 0.0) > 0) is self.higher_is_better else "regressed"
-        return "too few rows to tell"
+        return "cannot be told"
+
+    def reaches(self, verdicts: Collection[str]) -> bool:
+        """Whether the verdict is one of ``verdicts``. With "regressed" among them also if the paired rows say it,
+        whatever A lost, and if B lost more than 5 % of the rows that A measured."""
+        lost = self.lost_b > _MOST_LOST * (self.rows + self.unscored_b)
+        is_worse = "regressed" in verdicts and (lost or self.paired_verdict == "regressed")
+        return is_worse or self.verdict in verdicts
+
+    @property
+    def accounted(self) -> str:
+        """Where each row of both runs is: ``55 paired, 5 unscored in B only (3 lost by B), 2 in A's run only``."""
+        counts = {
+            "paired": self.rows,
+            f"unscored in A only{f' ({self.lost_a} lost by A)' if self.lost_a else ''}": self.unscored_a,
+            f"unscored in B only{f' ({self.lost_b} lost by B)' if self.lost_b else ''}": self.unscored_b,
+            "unscored in both": self.unscored_both,
+            "in A's run only": self.only_a,
+            "in B's run only": self.only_b,
+        }
+        return ", ".join(f"{count} {name}" for name, count in counts.items() if count or name == "paired")
 
     @property
     def sentence(self) -> str:
         """Metric, verdict and figures in one line."""
         if self.difference is None:
-            return f"{self.key}: {self.verdict}; no row is scored on both sides"
-        means = f"{number(self.mean_a)} → {number(self.mean_b)} ({signed(self.difference)}"
+            return f"{self.key}: {self.verdict}; no row is measured on both sides"
+        means = f"paired means {number(self.paired_mean_a)} → {number(self.paired_mean_b)} ({signed(self.difference)}"
         if self.low is None:
             return f"{self.key}: {self.verdict}, {means}, {self.counted()})"
         interval = f"95 % interval {signed(self.low)} to {signed(self.high)}, p = {number(self.p_holm, 4)} after Holm"
         groups = "" if self.groups is None else f", {self.counted()}"
         said = f"{self.key}: {self.verdict}, {means}, {interval}{groups})"
-        if self.verdict != "too few rows to tell" or self.needed is None:
+        if self.verdict != "cannot be told" or self.needed is None:
             return said
         rows, tolerance = counted(self.rows, "row"), f"a difference of {self.tolerance:g}"
         if self.needed > self.rows:
@@ -137,11 +171,14 @@ class Difference:
     def plain(self, unit: str = "rows") -> str:
         """The figures in a few words: ``faithfulness (+0.19 [0.13, 0.27], 60 questions)``; where there are too few
         rows, how many would do: ``on faithfulness 60 rows cannot tell, about 370 would``."""
-        if self.verdict != "too few rows to tell":
+        if self.verdict != "cannot be told":
             limits = f"[{number(self.low, 2)}, {number(self.high, 2)}]"
             return f"{self.key} ({self.difference:+.2f} {limits}, {self.counted(unit)})"
         if self.difference is None:
-            return f"on {self.key} no row is scored on both sides"
+            return f"on {self.key} no row is measured on both sides"
+        if self.verdict != self.paired_verdict:
+            lost = " and ".join(f"{side} lost {n}" for side, n in (("A", self.lost_a), ("B", self.lost_b)) if n)
+            return f"on {self.key} nothing can be told, as {lost} of the rows that the other measured"
         cannot = f"on {self.key} {self.counted()} cannot tell"
         if self.needed is not None and self.needed > self.rows:
             return f"{cannot}, about {about(self.needed)} {'rows ' if self.groups else ''}would"
@@ -154,8 +191,8 @@ class Difference:
             text = f"{signed(self.low)} … {signed(self.high)}"
             interval = Interval(text, self.low, self.difference or 0.0, self.high, self.tolerance, reach)
         return {
-            "A": number(self.mean_a),
-            "B": number(self.mean_b),
+            "A paired": number(self.paired_mean_a),
+            "B paired": number(self.paired_mean_b),
             "B−A": signed(self.difference),
             "95 % interval": interval,
             "p (Holm)": number(self.p_holm, 4),
@@ -189,73 +226,87 @@ def differences_of(
     resamples: int,
     seed: int,
     groups: Sequence[str] | None = None,
-    adjusted: bool = True,
+    slices: int = 1,
     better: Mapping[str, Better] | None = None,
+    spans: Mapping[str, float] | None = None,
+    failed: tuple[Values, Values] | None = None,
 ) -> list[Difference]:
-    """The difference of each key from its paired columns (A, B), NaN where unscored; tests are adjusted together.
+    """The difference of each key from its paired columns (A, B), NaN where unmeasured; tests are adjusted together.
 
-    ``better`` says of which keys higher is not better. ``groups`` names that of each row. With fewer than 40 of them
-    the test is the cluster-robust t, as the interval is, else the sign-flip test of their sums. Where not ``adjusted``,
-    ``adjust`` is to be called for what is compared.
+    ``better`` says of which keys higher is not better, ``spans`` how large a difference can be (1 if not given),
+    ``failed`` which rows of A and of B have no answer, no context or a failed judge. ``groups`` names that of each row.
+    With more than one of ``slices``, ``adjust`` is to be called for the differences of all of them.
     """
     if not scores:
         return []
     matrix = np.column_stack([b - a for a, b in scores.values()])
-    intervals = paired_intervals(matrix, groups=groups, resamples=resamples, seed=seed)
-    p_values: list[float | None] = [*sign_flip_tests(matrix, groups=groups, resamples=resamples, seed=seed + 1)]
-    groupings = describe_groups(matrix, groups) if groups is not None else None
-    powers = power_of(matrix, groups=groups) if tolerance else [None] * matrix.shape[1]
-    if groups is not None and groupings is not None:
-        for place, p_value in enumerate(t_tests(matrix, groups)):
-            if groupings[place].groups < BOOTSTRAP_GROUPS:
-                p_values[place] = p_value
+    reach = [(spans or {}).get(key, 1.0) for key in scores]
+    same = equal_columns(*(np.column_stack(side) for side in zip(*scores.values(), strict=True)))
+    intervals = paired_intervals(matrix, groups=groups, spans=reach, resamples=resamples, seed=seed)
+    p_values = paired_tests(matrix, groups=groups, resamples=resamples, seed=seed + 1)
+    groupings = describe_groups(matrix, groups) if groups is not None else [None] * len(scores)
+    powers = power_of(matrix, groups=groups, spans=reach, tests=slices * len(set(same)))
+    keys, nobody = list(scores), np.zeros(len(matrix), dtype=bool)
     found = [
         _difference(
             key,
             *scores[key],
+            failed or (nobody, nobody),
             (better or {}).get(key, True),
             tolerance=tolerance,
             low=None if interval is None else interval[0],
             high=None if interval is None else interval[1],
             p_value=None if interval is None else p_value,
-            needed=None if power is None else power.rows_needed(tolerance),
+            needed=None if power is None or not tolerance else power.rows_needed(tolerance),
+            unseen=0.0 if power is None else unseen_share(power.groups) * power.span,
+            same_as=None if keys[first] == key else keys[first],
             groups=None if grouping is None else grouping.groups,
             design_effect=None if grouping is None else grouping.design_effect,
             few_groups=grouping is not None and grouping.few_groups,
         )
-        for key, interval, p_value, power, grouping in zip(
-            scores, intervals, p_values, powers, groupings or repeat(None, len(scores)), strict=True
+        for key, interval, p_value, power, grouping, first in zip(
+            scores, intervals, p_values, powers, groupings, same, strict=True
         )
     ]
-    return adjust(found) if adjusted else found
+    return adjust(found) if slices == 1 else found
 
 
 def adjust(differences: Sequence[Difference]) -> list[Difference]:
-    """With p-values adjusted by Holm for their number, and ``needed`` only where there are too few rows to tell."""
-    tested = [place for place, each in enumerate(differences) if each.p_value is not None]
-    corrected = holm([float(differences[place].p_value or 0.0) for place in tested])
-    found = [*differences]
-    for place, p_value in zip(tested, corrected, strict=True):
-        found[place] = replace(found[place], p_holm=p_value)
-    return [each if each.verdict == "too few rows to tell" else replace(each, needed=None) for each in found]
+    """With p-values adjusted by Holm for their number, and ``needed`` only where the verdict cannot be told.
+
+    A metric that is the same as another in every row has the p-value of that one, and counts as no further test.
+    """
+    tested = [place for place, each in enumerate(differences) if each.p_value is not None and each.same_as is None]
+    corrected = dict(zip(tested, holm([float(differences[place].p_value or 0.0) for place in tested]), strict=True))
+    found: list[Difference] = []
+    for place, each in enumerate(differences):
+        same = next((other for other in reversed(found) if other.key == each.same_as), None)
+        own = replace(each, p_holm=corrected.get(place) if same is None else same.p_holm)
+        found.append(own if own.paired_verdict == "cannot be told" else replace(own, needed=None))
+    return found
 
 
-def _difference(key: str, a: Values, b: Values, better: Better, **found: Any) -> Difference:
-    both = ~(np.isnan(a) | np.isnan(b))
+def _difference(
+    key: str, a: Values, b: Values, failed: tuple[Values, Values], better: Better, **found: Any
+) -> Difference:
+    both, alone_a, alone_b = ~np.isnan(a) & ~np.isnan(b), ~np.isnan(a) & np.isnan(b), np.isnan(a) & ~np.isnan(b)
     changes = np.sort(b[both] - a[both])  # so that the order of rows changes not even the last digit
     gains = -changes if better is False else changes
     return Difference(
         key,
         rows=len(changes),
-        mean_a=_mean(a[both]),
-        mean_b=_mean(b[both]),
+        paired_mean_a=_mean(a[both]),
+        paired_mean_b=_mean(b[both]),
         difference=_mean(changes),
         wins=int((gains > _TIE).sum()),
         ties=int((np.abs(changes) <= _TIE).sum()),
         losses=int((gains < -_TIE).sum()),
         effect=effect_size(changes.tolist()),
-        unscored_a=int(np.isnan(a).sum()),
-        unscored_b=int(np.isnan(b).sum()),
+        unscored_a=int(alone_b.sum()),
+        unscored_b=int(alone_a.sum()),
+        unscored_both=int((np.isnan(a) & np.isnan(b)).sum()),
+        lost_a=int((alone_b & failed[0]).sum()),
+        lost_b=int((alone_a & failed[1]).sum()),
         higher_is_better=better,
         **found,
     )

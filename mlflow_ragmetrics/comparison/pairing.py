@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from mlflow_ragmetrics.core.definition import Definition
+from mlflow_ragmetrics.core.document import shorten
+from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.score import LARGEST
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
+from mlflow_ragmetrics.registry import metric_of
 from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.rows.values import decoded
 from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.text.non_answers import is_error_text, is_indistinct
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _NAMED = 5
+_TEXTS = ("answer", "reference")
+Column = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -35,9 +43,15 @@ class Pairing:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def select(self, a: pd.Series[Any], b: pd.Series[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def select(self, a: pd.Series[Any], b: pd.Series[Any]) -> tuple[Column, Column]:
         """A column of each table in the order of the pairs; what is missing is NaN."""
-        return _numbers(a)[list(self.rows_a)], _numbers(b)[list(self.rows_b)]
+        return numbers_of(a)[list(self.rows_a)], numbers_of(b)[list(self.rows_b)]
+
+    def failed(self, a: Results, b: Results) -> tuple[Column, Column]:
+        """Which pairs failed in A, and which in B: see ``failed_rows``; or have contexts on the other side only."""
+        rows_a, rows_b = list(self.rows_a), list(self.rows_b)
+        bare_a, bare_b = _contextless(a.table)[rows_a], _contextless(b.table)[rows_b]
+        return failed_rows(a)[rows_a] | (bare_a & ~bare_b), failed_rows(b)[rows_b] | (bare_b & ~bare_a)
 
 
 def pair(a: Results, b: Results) -> Pairing:
@@ -65,12 +79,13 @@ def _by(how: Literal["id", "content"], a: Results, names_a: list[str], b: Result
     only_a = tuple(name for name in names_a if name not in common)
     only_b = tuple(name for name in names_b if name not in common)
     rows_a, rows_b = tuple(row for _, row, _ in shared), tuple(row for _, _, row in shared)
+    ids = tuple(name.splitlines()[0] if name else str(place) for name, place, _ in shared)
+    pairing = Pairing(ids, rows_a, rows_b, how, only_a, only_b)
     warnings = [_unmatched(each.name, only) for each, only in ((a, only_a), (b, only_b)) if only]
-    changed = _changed_questions(a.table, rows_a, b.table, rows_b)
+    changed = [name for name, _, _ in _differing("question", a, b, pairing)]
     if changed:
         warnings.append(f"rows with the same id have different questions: {len(changed)} ({_listed(changed)})")
-    ids = tuple(name.splitlines()[0] if name else str(place) for name, place, _ in shared)
-    return Pairing(ids, rows_a, rows_b, how, only_a, only_b, tuple(warnings))
+    return replace(pairing, warnings=tuple(warnings))
 
 
 def _unmatched(name: str, rows: Sequence[str]) -> str:
@@ -83,11 +98,13 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown}, …" if len(names) > _NAMED else shown
 
 
-def _changed_questions(a: pd.DataFrame, rows_a: Sequence[int], b: pd.DataFrame, rows_b: Sequence[int]) -> list[str]:
-    if "question" not in a.columns or "question" not in b.columns or "id" not in a.columns:
+def _differing(name: str, a: Results, b: Results, pairing: Pairing) -> list[tuple[str, str, str]]:
+    """The pairs whose texts in the column ``name`` differ: id and both texts; none if a table lacks the column."""
+    if not all(name in each.table.columns for each in (a, b)):
         return []
-    asked_a, asked_b, ids = a["question"].tolist(), b["question"].tolist(), a["id"].tolist()
-    return [str(ids[i]) for i, j in zip(rows_a, rows_b, strict=True) if _text(asked_a[i]) != _text(asked_b[j])]
+    texts_a, texts_b = (column_texts(each.table, name) for each in (a, b))
+    texts = ((texts_a[row_a], texts_b[row_b]) for row_a, row_b in zip(pairing.rows_a, pairing.rows_b, strict=True))
+    return [(each, x, y) for each, (x, y) in zip(pairing.ids, texts, strict=True) if x != y]
 
 
 def _ids(table: pd.DataFrame) -> list[str]:
@@ -108,11 +125,15 @@ def _contents(table: pd.DataFrame) -> list[str]:
     return [] if not any(name.strip() for name in names) else names
 
 
-def _text(value: object) -> str:
+def _text(value: Any) -> str:
+    value = decoded(value)  # Parquet and CSV hold a list as JSON
+    if isinstance(value, (list, tuple)):
+        return "\n".join(map(str, value))
     return "" if value is None or value != value else str(value)
 
 
-def _numbers(column: pd.Series[Any]) -> np.ndarray[Any, Any]:
+def numbers_of(column: pd.Series[Any]) -> Column:
+    """The values of a column; NaN for what is missing or on no scale."""
     import pandas as pd
 
     values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
@@ -129,6 +150,82 @@ def measured(results: Results, key: str, column: str | None = None) -> pd.Series
 def is_true(column: pd.Series[Any]) -> pd.Series[bool]:
     """Truth as it was written, also in CSV."""
     return column.astype(str).str.lower().eq("true")
+
+
+def metric_spans(scores: Mapping[str, tuple[Column, Column]]) -> dict[str, float]:
+    """The largest difference that each metric can have, by its range; if that is unknown 1, or what the scores show."""
+    found = {}
+    for key, sides in scores.items():
+        values, known = np.concatenate(sides), definition_of(key)
+        seen = float(np.ptp(values[~np.isnan(values)])) if not np.isnan(values).all() else 0.0
+        found[key] = max(1.0 if known is None else known.range[1] - known.range[0], seen)
+    return found
+
+
+def column_texts(table: pd.DataFrame, name: str) -> list[str]:
+    """The texts of a column without the blanks around them; empty where there is none."""
+    return [_text(value).strip() for value in table[name]] if name in table.columns else [""] * len(table)
+
+
+def failed_rows(results: Results) -> Column:
+    """Which rows have no answer, or a failed score: they are lost to the metrics that did not measure them.
+
+    Refusing a question whose reference refuses it too is right: such a row is not lost.
+    """
+    table = results.table
+    failed = np.zeros(len(table), dtype=bool)
+    for key in results.keys:
+        failed |= table[f"{key}_status"].eq("error").to_numpy(dtype=bool, na_value=False)
+    for place, (answer, reference) in enumerate(zip(*(column_texts(table, n) for n in _TEXTS), strict=True)):
+        if is_indistinct(answer):
+            is_refusal = bool(answer) and not is_error_text(answer)
+            failed[place] = not (is_refusal and reference and is_indistinct(reference))
+    return failed
+
+
+def _contextless(table: pd.DataFrame) -> Column:
+    held = table["contexts"] if "contexts" in table.columns else [None] * len(table)
+    return np.array([not has_contexts(each) for each in held], dtype=bool)
+
+
+def has_contexts(value: Any) -> bool:
+    """Whether a table's cell holds a context that is not blank, as a list or as text."""
+    return _text(value).strip() != ""
+
+
+def check_references(a: Results, b: Results, pairing: Pairing, keys: Sequence[str], allow_different: bool) -> list[str]:
+    """A warning that names the rows whose reference differs between the runs. A missing reference is no difference.
+
+    ``InvalidOptionError`` if one of the metrics ``keys`` reads references, unless ``allow_different``.
+    """
+    pairs = _differing("reference", a, b, pairing)
+    changed = [name for name, text_a, text_b in pairs if text_a and text_b]
+    if not changed:
+        return []
+    found = f"{counted(len(changed), 'row')} of {a.name} and {b.name} have different references ({_listed(changed)})"
+    reading = [key for key in keys if reads_reference(key)]
+    if reading and not allow_different:
+        message = (
+            f"reference: {found}, which {', '.join(reading)} read; score both runs with the same references, or pass "
+            "allow_different=True (--allow-different)"
+        )
+        raise InvalidOptionError(message, param="allow_different")
+    return [found]
+
+
+def definition_of(key: str) -> Definition | None:
+    """What is known of the metric with this key; ``None`` for composites and for metrics that are not installed."""
+    try:
+        found = metric_of(key)
+    except InvalidOptionError:
+        return None
+    return found.definition if isinstance(found, Metric) else None
+
+
+def reads_reference(key: str) -> bool:
+    """Whether the metric takes references; an unknown metric may."""
+    known = definition_of(key)
+    return known is None or "reference" in (*known.required, *known.optional)
 
 
 _MEASURE = {
@@ -158,6 +255,10 @@ def check_alike(a: Results, b: Results, allow_different: bool) -> list[str]:
     if nameless:
         told = f"{a.name} and {b.name} were judged by {', '.join(nameless)}, of which no version or prompts are known"
         warnings.append(f"{told}: whether that is the same judge cannot be told, nor whether a difference is its own")
+    calls = [each.description.get("calls") or None for each in (a, b)]
+    if None not in calls and calls[0] != calls[1]:
+        told = f"the judge was asked in other calls ({_brief(calls[0])} / {_brief(calls[1])})"
+        warnings.append(f"{a.name} and {b.name}: {told}; give both the same calls= to compare answers alone")
     if not phrases:
         return warnings
     found = f"{a.name} and {b.name} were not measured alike: {'; '.join(phrases)}"
@@ -180,9 +281,6 @@ def _same(results: Results, entry: str) -> Any:
 
 
 def _brief(value: Any) -> str:
-    if isinstance(value, dict):
-        text = ", ".join(f"{key} {each}" for key, each in value.items())
-    else:
-        text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    text = text or "none"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    parts = [f"{key} {each}" for key, each in value.items()] if isinstance(value, dict) else value
+    text = ", ".join(map(str, parts)) if isinstance(parts, (list, tuple)) else str(parts)
+    return shorten(text or "none", _LONGEST)

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mlflow_ragmetrics.comparison.pairing import measured, metric_spans, numbers_of
 from mlflow_ragmetrics.comparison.result import Comparison
 from mlflow_ragmetrics.core.document import Block, Heading, Line, Table, cell, number, to_text
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows.groups import Groups
-from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
-from mlflow_ragmetrics.statistics.power import about, power_of
-from mlflow_ragmetrics.statistics.resampling import Matrix
+from mlflow_ragmetrics.rows.results import Source, results_groups, results_of
+from mlflow_ragmetrics.rows.row_groups import Groups
+from mlflow_ragmetrics.statistics.sample_size import about, power_of
+from mlflow_ragmetrics.statistics.significance import equal_columns
+from mlflow_ragmetrics.text.messages import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +28,7 @@ _CORRELATION = 0.5
 
 @dataclass(frozen=True)
 class MetricPower:
-    """What one metric's data can show in four of five comparisons at 5 %.
+    """What one metric's data can show in four of five comparisons at 5 %, after Holm over all metrics.
 
     ``smallest`` is the smallest difference between two versions over these ``rows`` (in ``groups``, where they are
     grouped), ``None`` for fewer than six, and where no score differs from another. ``rows_needed`` and
@@ -61,11 +63,13 @@ class MetricPower:
 class PowerReport:
     """What the data of one evaluation, or of a comparison, can show: ``metrics`` by key, for a difference ``detect``.
 
-    ``assumed``: the correlation between the scores of two versions that was assumed, as only one was given.
+    ``tests``: the number of metrics that differ from each other, as Holm counts them; the others are taken to have no
+    difference. ``assumed``: the correlation between the scores of two versions that was assumed, as only one was given.
     """
 
     detect: float
     metrics: Mapping[str, MetricPower] = field(default_factory=dict)
+    tests: int = 1
     assumed: float | None = None
 
     def __getitem__(self, key: str) -> MetricPower:
@@ -77,8 +81,7 @@ class PowerReport:
         """One row per metric: rows, groups, design effect, smallest difference, rows and groups needed."""
         import pandas as pd
 
-        names = ("rows", "groups", "deviation", "design_effect", "smallest", "rows_needed", "groups_needed")
-        return pd.DataFrame([{"metric": key, **{n: getattr(m, n) for n in names}} for key, m in self.metrics.items()])
+        return pd.DataFrame([vars(each) for each in self.metrics.values()]).rename(columns={"key": "metric"})
 
     def _blocks(self) -> list[Block]:
         found = list(self.metrics.values())
@@ -90,7 +93,8 @@ class PowerReport:
             "smallest": [number(each.smallest) for each in found],
             f"rows for {self.detect:g}": ["–" if e.rows_needed is None else str(e.rows_needed) for e in found],
         }
-        notes = ["In four of five comparisons, at 5 %, of two versions over the same rows."]
+        tests = counted(self.tests, "different metric")
+        notes = [f"In four of five comparisons, at 5 % after Holm over {tests}, of two versions over the same rows."]
         if self.assumed is not None:
             notes.append(
                 f"Only one version is known: its scores and another's are assumed to correlate by {self.assumed:g}; "
@@ -132,16 +136,23 @@ def power(
     if not (isinstance(correlation, (int, float)) and -1 <= correlation < 1):
         raise InvalidOptionError(f"correlation={shown(correlation)} must lie from -1 to below 1", param="correlation")
     if isinstance(data, Comparison):
-        keys = [each.key for each in data.differences]
-        values = np.column_stack([after - before for before, after in map(data.pairs, keys)])
+        scores = {each.key: data.pairs(each.key) for each in data.differences}
         names = None if data.groups is None else list(data.groups)
         scale, assumed = 1.0, None
     else:
         results = results_of(data)
-        keys, values, names = results.keys, _scores(results), results_groups(results, groups)
+        names = results_groups(results, groups)
+        columns = {key: numbers_of(measured(results, key)) for key in results.keys}
+        scores = {key: (np.zeros(column.size), column) for key, column in columns.items()}
         scale, assumed = math.sqrt(2 * (1 - correlation)), correlation
+    if not scores:
+        raise InvalidDataError("there is no metric of which anything could be said")
+    spans = list(metric_spans(scores).values())
+    sides = [np.column_stack(side) for side in zip(*scores.values(), strict=True)]
+    tests = len(set(equal_columns(*sides)))
     found: dict[str, MetricPower] = {}
-    for key, own in zip(keys, power_of(scale * values, groups=names), strict=True):
+    powers = power_of(scale * (sides[1] - sides[0]), groups=names, spans=spans, tests=tests)
+    for key, own in zip(scores, powers, strict=True):
         if own is None:
             continue
         varies = own.deviation > 0
@@ -157,13 +168,4 @@ def power(
         )
     if not found:
         raise InvalidDataError("no metric has scores of two rows, or groups, from which anything could be said")
-    return PowerReport(float(detect), found, assumed)
-
-
-def _scores(results: Results) -> Matrix:
-    import pandas as pd
-
-    columns = [pd.to_numeric(results.table[key], errors="coerce") for key in results.keys]
-    if not columns:
-        raise InvalidDataError(f"{results.name} has no metric")
-    return np.column_stack([each.to_numpy(dtype=float, na_value=np.nan) for each in columns])
+    return PowerReport(float(detect), found, tests, assumed)

@@ -12,8 +12,8 @@ import numpy as np
 
 from mlflow_ragmetrics.comparison.changes import ChangedRow
 from mlflow_ragmetrics.comparison.difference import VERDICTS, Difference, Values, Verdict, adjust, differences_of
-from mlflow_ragmetrics.comparison.pairing import Pairing, measured
-from mlflow_ragmetrics.comparison.sessions import SessionPasses, session_passes
+from mlflow_ragmetrics.comparison.paired_sessions import SessionPasses, session_passes
+from mlflow_ragmetrics.comparison.pairing import Pairing, measured, metric_spans
 from mlflow_ragmetrics.core.document import (
     Block,
     Cell,
@@ -38,24 +38,21 @@ from mlflow_ragmetrics.report.gates import Check, raise_failures
 from mlflow_ragmetrics.report.junit import Case
 from mlflow_ragmetrics.report.marks import count_causes
 from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true_difference
-from mlflow_ragmetrics.rows.groups import table_slices
 from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.rows.row_groups import table_slices
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
 from mlflow_ragmetrics.text.messages import counted
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 _SAME = ("difference", "p_value", "p_holm", "wins", "ties", "losses", "design_effect")
-_FIGURES = dict.fromkeys(_SAME) | {
-    "ci_low": "low",
-    "ci_high": "high",
-    "effect_size": "effect",
-    "n_pairs": "rows",
-    "n_groups": "groups",
-}
+_RENAMED = {"ci_low": "low", "ci_high": "high", "effect_size": "effect", "n_pairs": "rows", "n_groups": "groups"}
+_FIGURES = {**{name: name for name in _SAME}, **_RENAMED}
+_COUNTS = ("unscored_a", "unscored_b", "unscored_both", "only_a", "only_b", "lost_a", "lost_b")
 _DROPPABLE = ("d_z", "needed", "p (Holm)", "won/tied/lost", "rows", "groups")
 _WORDS: dict[Verdict, str] = {
     "improved": "{b} is better on ",
@@ -68,22 +65,23 @@ _STYLES: dict[Verdict, Style] = {
     "regressed": "bad",
     "changed": "middling",
     "unchanged": "faint",
-    "too few rows to tell": "middling",
+    "cannot be told": "middling",
 }
-_SHORT = {"too few": "too few rows to tell", "too-few": "too few rows to tell"}
 _SIDES = {False: "lower is better", None: "neither side is better"}
 _LONGEST = 300
 _MOST_ITEMS, _FEW_ITEMS = 8, 3
 _METHOD = (
-    "B minus A over the rows that both sides scored. Intervals: 95 %, BCa bootstrap with {resamples:,} resamples (a "
-    "closed form for scores that are all 0 or 1, where hardly a row differs, and for very many rows), each metric for "
-    "itself. p: paired sign-flip permutation test, adjusted by Holm over the metrics. Unchanged: the interval lies "
-    "within ±{tolerance:g} (the grey band). Needed: rows with which a difference of {tolerance:g} would be seen in "
-    "four of five comparisons, where there are too few to tell. d_z: mean over standard deviation of the differences."
+    "B minus A over the rows that both sides measured (paired). Intervals: 95 %, BCa bootstrap with {resamples:,} "
+    "resamples (a closed form for scores that are all 0 or 1, where hardly a row differs, and for very many rows), "
+    "each metric for itself. p: the larger one of the paired sign-flip test and of Student's t corrected for skew, "
+    "adjusted by Holm over the metrics. Unchanged: the interval lies within ±{tolerance:g} (the grey band). A verdict "
+    "is only given if it holds although a sample so small can miss rows of another kind, and although rows are lost "
+    "(no answer, no context, a failed judge). Needed: rows with which a difference of {tolerance:g} would be seen in "
+    "four of five comparisons, where it cannot be told. d_z: mean over standard deviation of the differences."
 )
 _OVER_GROUPS = (
-    "Rows of one group resemble each other: intervals and tests are those over groups (cluster-robust t below 40 "
-    "groups, else bootstrap and sign flips of whole groups); with fewer than ten groups of equal weight (few) they may "
+    "Rows of one group resemble each other: intervals (cluster-robust t below 40 groups, else the bootstrap) and tests "
+    "are those over groups; with fewer than ten groups of equal weight (few) they may "
     "cover less than they say."
 )
 
@@ -96,9 +94,8 @@ class Comparison:
     how the runs differ otherwise. Differences up to ``tolerance`` do not matter.
 
     Intervals: BCa bootstrap of the paired differences, 95 %, each metric for itself (``statistics.intervals`` says when
-    a closed form takes its place). Tests: sign-flip permutation, adjusted by Holm over the metrics. Both from
-    ``resamples`` draws of ``seed``. With ``groups``, a name for each pair, both are those over groups
-    (``statistics.intervals``): cluster-robust t below 40 of them, else bootstrap and sign flips of whole groups.
+    a closed form takes its place). Tests: ``statistics.significance.paired_tests``, adjusted by Holm over the metrics.
+    Both from ``resamples`` draws of ``seed``. With ``groups``, a name for each pair, both are those over groups.
 
     ``unit`` is what the rows are called: questions, where each asks another.
     """
@@ -135,19 +132,21 @@ class Comparison:
 
     @property
     def verdict(self) -> dict[str, Verdict]:
-        """By metric: improved, regressed, changed (where neither side is better), unchanged or too few rows to tell."""
+        """By metric: improved, regressed, changed (where neither side is better), unchanged or cannot be told."""
         return {each.key: each.verdict for each in self.differences}
 
     @cached_property
     def metrics(self) -> dict[str, float]:
         """What is logged as run metrics: ``<key>/difference``, ``/ci_low``, ``/p_holm``, …; nothing that is unknown."""
         figures = {
-            f"{each.key}/{name}": getattr(each, attribute or name)
+            f"{each.key}/{name}": getattr(each, attribute)
             for each in self.differences
             for name, attribute in _FIGURES.items()
         }
-        marks = {f"{each.key}/few_groups": 1.0 for each in self.differences if each.few_groups}
-        return {name: float(value) for name, value in figures.items() if value is not None} | marks
+        marks = {f"{each.key}/few_groups": each.few_groups for each in self.differences}
+        marks |= {f"{each.key}/n_{name}": getattr(each, name) for each in self.differences for name in _COUNTS}
+        figures |= {name: mark for name, mark in marks.items() if mark}
+        return {name: float(value) for name, value in figures.items() if value is not None}
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -167,7 +166,7 @@ class Comparison:
             if verdict in found:
                 listed = ", ".join(each.plain(self.unit) for each in found[verdict])
                 parts.append(words.format(b=self.b.name, a=self.a.name, tolerance=self.tolerance) + listed)
-        parts += [each.plain(self.unit) for each in found.get("too few rows to tell", ())]
+        parts += [each.plain(self.unit) for each in found.get("cannot be told", ())]
         return f"{'; '.join(parts)}."
 
     def pairs(self, key: str) -> tuple[Values, Values]:
@@ -191,10 +190,12 @@ class Comparison:
         names = table_slices(self.a.table, column)
         slices = np.array([names[row] or "" for row in self.pairing.rows_a], dtype=object)
         scores = {each.key: self.pairs(each.key) for each in self.differences}
+        failed_a, failed_b = self.pairing.failed(self.a, self.b)
         groups = None if self.groups is None else np.array(self.groups)
         owners: list[str] = []
         found: list[Difference] = []
-        for name in sorted(set(slices) - {""}):
+        present = sorted(set(slices) - {""})
+        for name in present:
             here = slices == name
             found += differences_of(
                 {key: (before[here], after[here]) for key, (before, after) in scores.items()},
@@ -202,8 +203,10 @@ class Comparison:
                 resamples=self.resamples,
                 seed=self.seed,
                 groups=None if groups is None else groups[here].tolist(),
-                adjusted=False,
+                slices=len(present),
                 better={each.key: each.higher_is_better for each in self.differences},
+                spans=metric_spans(scores),
+                failed=(failed_a[here], failed_b[here]),
             )
             owners += [name] * len(scores)
         return list(zip(owners, adjust(found), strict=True))
@@ -238,13 +241,35 @@ class Comparison:
         return {cause: (a[cause], b[cause]) for cause in a}
 
     @cached_property
+    def non_answers(self) -> tuple[int, int]:
+        """The number of non-answers of A and of B, as a report counts them: blank, a refusal, an error text."""
+        answers = (each.table.get("answer", ()) for each in (self.a, self.b))
+        a, b = (sum(gives_no_answer(text) for text in texts if isinstance(text, str)) for texts in answers)
+        return a, b
+
+    @cached_property
     def sessions(self) -> tuple[SessionPasses, ...]:
         """How many conversations have no failing turn, in A and in B; empty where the rows of A belong to none."""
         return session_passes(self.a, self.b, self.pairing)
 
     @property
     def notes(self) -> list[str]:
-        """What the table of the metrics does not say: causes, thresholds and conversations, before and after."""
+        """What the table of the metrics does not say: where all rows are, which metrics are equal, causes, thresholds
+        and conversations, before and after."""
+        accounts: dict[str, list[str]] = {}
+        for each in self.differences:
+            accounts.setdefault(each.accounted, []).append(each.key)
+        rows = [
+            f"Rows of {', '.join(keys) if len(accounts) > 1 else 'all metrics'}: {accounted}"
+            for accounted, keys in accounts.items()
+        ]
+        equal = [
+            f"{each.key} equals {each.same_as} in every row: they count as one metric"
+            for each in self.differences
+            if each.same_as is not None
+        ]
+        silent = [f"{count} in {side}" for side, count in zip("AB", self.non_answers, strict=True) if count]
+        answers = [f"Non-answers (blank, “I don't know”, an error text): {', '.join(silent)}"] if silent else []
         counts = [f"{cause} {a} → {b}" for cause, (a, b) in self.causes.items() if a or b]
         passes = [f"{each.key}: {each.passes}" for each in self.differences if each.passes is not None]
         sides = [
@@ -252,19 +277,25 @@ class Comparison:
             for side, words in _SIDES.items()
             if (keys := [each.key for each in self.differences if each.higher_is_better is side])
         ]
-        return [*([f"Diagnosis: {', '.join(counts)}"] if counts else []), *sides, *passes, *map(str, self.sessions)]
+        causes = [f"Diagnosis: {', '.join(counts)}"] if counts else []
+        return [*rows, *answers, *equal, *causes, *sides, *passes, *map(str, self.sessions)]
 
     def checks(self, fail_on: Iterable[str] = ("regressed",)) -> list[Check]:
         """One check per metric, failed where its verdict is one of ``fail_on``; for JUnit and the like.
 
-        ``InvalidOptionError`` for an unknown verdict; ``"too few"`` is short for "too few rows to tell".
+        With ``"regressed"`` it also fails if B lost more than 5 % of the rows that A measured (``Difference.reaches``).
+        ``InvalidOptionError`` for an unknown verdict.
         """
-        failing = {_SHORT.get(verdict, verdict) for verdict in fail_on}
+        failing = {*fail_on}
         unknown = sorted(failing - {*VERDICTS})
         if unknown:
             raise InvalidOptionError(f"fail_on={unknown[0]!r} is not one of {', '.join(VERDICTS)}", param="fail_on")
         return [
-            Check(f"{self.name}: {each.key}", each.verdict not in failing, f"{self.name}: {each.sentence}")
+            Check(
+                f"{self.name}: {each.key}",
+                not each.reaches(failing),
+                f"{self.name}: {each.sentence}; rows: {each.accounted}",
+            )
             for each in self.differences
         ]
 
@@ -280,6 +311,7 @@ class Comparison:
         """
         failed = [each for each in self.differences if each.verdict == "regressed" and "regressed" in fail_on]
         scores = {each.key: self.pairs(each.key) for each in self.differences}
+        sides = {f"{key}_{side}": pair[place] for key, pair in scores.items() for place, side in enumerate("ab")}
         cases = []
         for row, name in enumerate(self.pairing.ids):
             faults = []
@@ -288,12 +320,7 @@ class Comparison:
                 fall, moved = (after - before, "rose") if each.higher_is_better is False else (before - after, "fell")
                 if fall > self.tolerance:
                     faults.append(f"{each.key} {moved} from {before:.3f} to {after:.3f}")
-            sides = {
-                f"{key}_{name}": side[row]
-                for key, pair in scores.items()
-                for name, side in zip("ab", pair, strict=True)
-            }
-            shown = {name: f"{value:.6g}" for name, value in sides.items() if not np.isnan(value)}
+            shown = {side: f"{values[row]:.6g}" for side, values in sides.items() if not np.isnan(values[row])}
             cases.append(Case(name, failure="; ".join(faults) or None, properties=shown))
         return cases
 
@@ -304,6 +331,10 @@ class Comparison:
             "b": self.b.name,
             "n_pairs": len(self.pairing),
             "paired_by": self.pairing.by,
+            "rows_a": len(self.a.table),
+            "rows_b": len(self.b.table),
+            "non_answers_a": self.non_answers[0],
+            "non_answers_b": self.non_answers[1],
             "only_a": list(self.pairing.only_a),
             "only_b": list(self.pairing.only_b),
             "tolerance": self.tolerance,
@@ -334,16 +365,12 @@ class Comparison:
         ends = [abs(end) for _, each in found for end in (each.low, each.high) if end is not None]
         reach = 1.05 * max(self.tolerance, *ends, 1e-6)  # intervals are drawn from -reach to reach
         figures = [each.figures(reach) for _, each in found]
-        slices: dict[str, Sequence[Cell]] = {column: [name for name, _ in found]} if column else {}
-        marks: dict[str, Sequence[Cell]] = {"mark": [_mark(each) for _, each in found]} if column else {}
-        columns: dict[str, Sequence[Cell]] = {
-            **slices,
-            "metric": [each.key for _, each in found],
-            **{name: [each[name] for each in figures] for name in (figures[0] if figures else ())},
-            "verdict": [Styled(each.verdict, _STYLES[each.verdict]) for _, each in found],
-            **marks,
-        }
-        return Table(columns, left=[*slices, "metric", "verdict", *marks], droppable=_DROPPABLE, flexible=column)
+        columns: dict[str, Sequence[Cell]] = {column: [name for name, _ in found]} if column else {}
+        columns["metric"] = [each.key for _, each in found]
+        columns |= {name: [each[name] for each in figures] for name in (figures[0] if figures else ())}
+        columns["verdict"] = [Styled(each.verdict, _STYLES[each.verdict]) for _, each in found]
+        columns |= {"mark": [_mark(each) for _, each in found]} if column else {}
+        return Table(columns, left=[column, "metric", "verdict", "mark"], droppable=_DROPPABLE, flexible=column)
 
     def _changed_blocks(self, *, answers: bool = True) -> list[Block]:
         """The rows that changed most: how far each score moved, both answers, and what is judged otherwise."""
@@ -434,7 +461,7 @@ class Comparison:
         ``run_id`` names another run. Where B is not a run: the active run, else a new one. The artifacts are
         ``compare_<A>.html``, ``.json`` (a table) and ``.png``, the metrics ``vs_<A>/<key>/difference``, ….
         """
-        from mlflow_ragmetrics.tracking.report import Findings, log_findings, safe_name
+        from mlflow_ragmetrics.tracking.log_report import Findings, log_findings, safe_name
 
         name = safe_name(self.a.name)
         findings = Findings(

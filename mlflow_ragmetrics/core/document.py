@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -105,6 +104,7 @@ Block = Union[Heading, Line, Table, Folded]
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?", re.DOTALL)
 _DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _UNBROKEN = "\N{NO-BREAK SPACE}"
 _NARROWEST = 16  # columns of a flexible cell
 _RICH = {"strong": "bold", "good": "green", "middling": "yellow", "bad": "red", "faint": "dim"}
@@ -116,8 +116,7 @@ def clean_lines(text: str) -> str:
     >>> clean_lines("one  \\x1b[31mtwo\\nthree")
     'one  two\\nthree'
     """
-    visible = _DIRECTION.sub("", _ESCAPE.sub("", text))
-    return "".join(" " if unicodedata.category(c) == "Cc" and c != "\n" else c for c in visible)
+    return _CONTROL.sub(" ", _DIRECTION.sub("", _ESCAPE.sub("", text)))
 
 
 def clean(text: object) -> str:
@@ -268,9 +267,8 @@ def escaped(text: str, longest: int = _LONGEST, *, begins: bool = True) -> str:
     >>> print(escaped("**bold** <b> snake_case [a](b)"))
     \\*\\*bold\\*\\* \\<b> snake_case \\[a\\](b)
     """
-    line = " ".join(plain_text(text).split())
-    line = line if len(line) <= longest else line[: longest - 1] + "…"
-    line = _LINKED.sub(lambda found: f"{found[0][0]}\u2060{found[0][1:]}", _MARKUP.sub(r"\\\1", line))
+    line = _MARKUP.sub(r"\\\1", shorten(plain_text(text), longest))
+    line = _LINKED.sub(lambda found: f"{found[0][0]}\u2060{found[0][1:]}", line)
     return _BEGINS_BLOCK.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", line) if begins else line
 
 

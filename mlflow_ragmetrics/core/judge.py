@@ -94,3 +94,9 @@ def take_over(adapted: object, given: object, members: Sequence[str]) -> None:
     """Give ``adapted`` the optional members that ``given`` has; done once, nobody asks later what a judge lacks."""
     for member in set(members).intersection(dir(given)):
         setattr(adapted, member, attrgetter(member)(given))
+
+
+def name_of_model(model: object) -> str:
+    """The name of a LangChain model: its ``model`` or ``model_name``, else its class's name."""
+    named = [getattr(model, attribute, None) for attribute in ("model", "model_name")]
+    return next((name for name in named if isinstance(name, str) and name), type(model).__name__)

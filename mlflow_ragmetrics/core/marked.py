@@ -21,8 +21,7 @@ from mlflow_ragmetrics.core.document import (
 )
 from mlflow_ragmetrics.core.score import VERDICTS, Chunk, Evidence, Item, Sample, Score, verdict_name
 from mlflow_ragmetrics.text.messages import counted
-from mlflow_ragmetrics.text.sentences import sentences
-from mlflow_ragmetrics.text.terms import terms
+from mlflow_ragmetrics.text.sentences import sentences, terms
 
 _STYLES: dict[str, Style] = {
     "SUPPORTED": "good",

@@ -20,6 +20,7 @@ from mlflow_ragmetrics.core.options import Settings, check_options, options_mode
 from mlflow_ragmetrics.core.question import Steps
 from mlflow_ragmetrics.core.score import BY_RULE, FIELDS, Better, Sample, Score, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError, MissingFieldError, RagMetricsError
+from mlflow_ragmetrics.text.languages import is_unknown_language
 from mlflow_ragmetrics.text.messages import render, say
 
 CALLBACK_ATTRIBUTES = ("ignore_chain", "raise_error", "run_inline")
@@ -55,8 +56,13 @@ class Metric:
             raise InvalidOptionError(message, param="key", metric=bound.name)
         return bound
 
-    def __call__(self, **options: Any) -> Metric:
-        """The same metric with these options in place of those it has."""
+    def __call__(self, run: Any = None, example: Any = None, /, **options: Any) -> Metric:
+        """The same metric with these options in place of those it has; ``run`` and ``example`` are what LangSmith gives
+        an evaluator, which a metric is not by itself: ``InvalidOptionError``.
+        """
+        if run is not None or example is not None:
+            message = f"rm.{self.name} is no evaluator by itself: evaluators=rm.langsmith_evaluators([rm.{self.name}])"
+            raise InvalidOptionError(message, param="evaluators", metric=self.name)
         return Metric.of(self.definition, {**self.given, **options})
 
     def __getattr__(self, name: str) -> Any:
@@ -177,8 +183,8 @@ class Metric:
     def _result(self, sample: Sample) -> Any:
         return self.definition.function(*[self._field(sample, name) for name in self._fields], **self._given_options)
 
-    def finish(self, score: Score, sample: Sample, language: str) -> Score:
-        """``score`` with threshold, 1–5 value, chunk ids, and sentences in ``language``."""
+    def finish(self, score: Score, sample: Sample, language: str, duration_ms: float) -> Score:
+        """``score`` with threshold, 1–5 value, ``duration_ms``, chunk ids, and sentences in ``language``."""
         language = self.settings.language or language
         value, better, threshold = score.value, self.definition.higher_is_better, self.threshold
         warnings = self._warnings(score, sample)
@@ -188,15 +194,20 @@ class Metric:
             threshold=threshold,
             passed=None if value is None or threshold is None else passes(value, threshold, better),
             higher_is_better=better,
+            duration_ms=duration_ms,
             scaled=1.0 + 4.0 * value if self.definition.scaled and value is not None else None,
             warnings=tuple([(code, render(text, language)) for code, text in warnings]) if warnings else (),
             details=self._marked(score, language),
         )
 
     def _warnings(self, score: Score, sample: Sample) -> Sequence[tuple[str, str]]:
-        """The score's own, and one where it holds the answer against contexts that nobody saw the model read."""
-        why = sample.contexts_assumed if "contexts" in self._fields and score.value is not None else None
-        return (*score.warnings, ("contexts_assumed", say(f"assumed.{why}"))) if why else score.warnings
+        """The score's own, one for contexts that nobody saw the model read, and one for a language without rules."""
+        found = list(score.warnings)
+        if score.value is not None and "contexts" in self._fields and sample.contexts_assumed:
+            found.append(("contexts_assumed", say(f"assumed.{sample.contexts_assumed}")))
+        if score.judge == "lexical" and score.value is not None and is_unknown_language(sample.answer or ""):
+            found.append(("language_unknown", say("assumed.language")))
+        return found
 
     def _marked(self, score: Score, language: str) -> Mapping[str, Any]:
         """The details, with the cause ``unmeasured`` if a rule gave the value that the user did not ask for."""

@@ -107,7 +107,7 @@ class Rating:
     value: float | str | None
     reason: str = ""
 
-    def grade(self, metric: str) -> float:
+    def checked_grade(self, metric: str) -> float:
         """The grade of 1 to 5, from a number or text such as ``"4/5"``; else ``JudgeReplyError``, never clamped."""
         grade = _number(self.value)
         if grade is None or not 1 <= grade <= 5:
@@ -115,7 +115,7 @@ class Rating:
             raise JudgeReplyError(message, metric=metric)
         return grade
 
-    def tone(self, metric: str) -> float:
+    def checked_tone(self, metric: str) -> float:
         """The tone of 0, 0.5 or 1; else ``JudgeReplyError``."""
         tone = _number(self.value)
         if tone not in _TONES:

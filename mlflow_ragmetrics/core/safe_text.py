@@ -89,18 +89,29 @@ _WITH_DIGIT_OR_CAPITAL = r"(?=[\w\-]{0,200}(?:[0-9A-Z]|[a-z]{20}))"
 _SHAPED = re.compile(
     r"(?<![A-Za-z0-9])(?:"
     r"(?:sk|pk|rk|gsk|xai|nvapi|pplx|tvly|hf|r8|fw|glpat|gldt|glft|glsoat|glrt|npm|dapi|shpat|shpss|whsec|dop_v1|rnd"
-    r"|gh[pousr]|github_pat|dckr_pat|lsv2|pypi|sq0[a-z]{3}|GOCSPX|figd|key)[-_]"
+    r"|gh[pousr]|github_pat|dckr_pat|lsv2|pypi|sq0[a-z]{3}|GOCSPX|figd|key|pcsk|csk|tgp_v1)[-_]"
     + _WITH_DIGIT_OR_CAPITAL
     + r"[\w\-]{12,}"
     r"|(?:AIza|dapi)(?=[\w\-]{0,60}\d)[\w\-]{12,}"
     r"|(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[A-Z0-9]{12,}"
+    r"|pa-(?=[\w\-]{0,200}\d)[\w\-]{30,}"
     r"|xox[a-z]-[\w\-]{8,}|xapp-[\w\-]{8,}"
     r"|eyJ[\w\-]{5,}\.[\w\-=]{2,}(?:\.[\w\-.+/=]*)?|eyJ[\w\-]{20,}"
     r"|ya29\.[\w\-]{12,}|SG\.[\w\-]{16,}\.[\w\-]{16,}"
     r"|(?:AC|SK)[0-9a-f]{32}|[0-9a-f]{32}-us\d{1,2}|\d{8,10}:[\w\-]{35}"
     r"|[MNO][\w\-]{23,25}\.[\w\-]{6}\.[\w\-]{27,}"
     r")"
-    r"|(?<=hooks\.slack\.com/services/)[\w/]{8,}"
+)
+_WEBHOOK = re.compile(
+    r"(?P<kept>hooks\.slack\.com/\w{1,20}/|discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/"
+    r"|webhook\.office\.com/webhookb2/|outlook\.office(?:365)?\.com/webhook/)[\w/@%\-]{8,}",
+    re.IGNORECASE,
+)
+_CURL = re.compile(
+    r"(?P<kept>(?:\bcurl\b[^|;]{0,300}?\s(?:-[a-z]{0,8}u\s{0,3}|--user[\s=]{1,3})|--proxy-user[\s=]{1,3})\\?[\"']?)"
+    r"(?!\[redacted\])(?=[^\s:\"']{0,100}:(?!//))"
+    r"(?:(?<=[\"'])(?:\\[^\"'\n]|[^\"'\\\n]){2,300}|(?:\\[^\s\"']|[^\s\"'\\]){2,300})",
+    re.IGNORECASE,
 )
 _HEADER = re.compile(
     r"(?P<kept>authorization\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?(?:bearer|basic|token|digest|apikey|negotiate)\s{1,3})"
@@ -164,7 +175,7 @@ def redact(text: str) -> str:
         text = text.replace(value, _REDACTED)
     text = _PEM.sub(_REDACTED, text)
     text = _ADDRESS.sub(f"{_REDACTED}@", text)
-    for pattern in (_HEADER, _BEARER, _QUERY, _FLAG):
+    for pattern in (_HEADER, _BEARER, _QUERY, _FLAG, _WEBHOOK, _CURL):
         text = pattern.sub(rf"\g<kept>{_REDACTED}", text)
     text = _BASIC.sub(_without_credentials, text)
     text = _ASSIGNED.sub(_without_value, text)

@@ -105,6 +105,7 @@ DOUBTS = {
     "quote_not_found": "n_unquoted",
     "reply_at_odds": "n_at_odds",
     "contexts_assumed": "n_assumed",
+    "language_unknown": "n_language_unknown",
 }
 """The warnings that make a value doubtful, and the counts of rows that have one."""
 
@@ -290,24 +291,25 @@ class Score:
 
     def with_items(self, make: Callable[[], tuple[Item, ...]]) -> Score:
         """The same score with the items that ``make`` gives, which is called when they are first read."""
-        copy = self.changed(_make_items=make)
+        copy = self.changed(_unread_items=make)
         vars(copy).pop("items", None)
         return copy
 
     def finished(self, language: str, contexts: Sequence[Chunk] | None, **fields: Any) -> Score:
         """The same score with other values in some fields, sentences in ``language``, evidence with the contexts' ids.
 
-        Items that are made when they are first read are finished then.
+        Items are finished when they are first read, with the language and contexts given first.
         """
         own = vars(self) | fields
         own["reason"] = rendered(own["reason"], language)
-        items = own.get("items")
-        make = own.get("_make_items") if items is None else partial(tuple, items)
-        score = _score_with(own)
-        return score.with_items(partial(_finished_items, make, contexts, language)) if make and items != () else score
+        own.setdefault("_contexts", contexts)
+        own.setdefault("_language", language)
+        if "items" in own:
+            own["_unread_items"] = own.pop("items")
+        return _score_with(own)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "items": self.items, "_make_items": None}
+        return {"items": self.items, **vars(self)}
 
     def with_details(self, **counts: Any) -> Score:
         """The same score with more entries in ``details``."""
@@ -320,10 +322,7 @@ def _score_with(own: dict[str, Any]) -> Score:
     return score
 
 
-def _finished_items(
-    make: Callable[[], tuple[Item, ...]], contexts: Sequence[Chunk] | None, language: str
-) -> tuple[Item, ...]:
-    items = make()
+def _finished_items(items: tuple[Item, ...], contexts: Sequence[Chunk] | None, language: str) -> tuple[Item, ...]:
     ids = {number: chunk.id for number, chunk in enumerate(contexts or (), 1) if chunk.id is not None}
     unfinished = [item for item in items if type(item.reason) is not str or (ids and item.evidence)]
     return items if not unfinished else tuple([_finished_item(item, ids, language) for item in items])
@@ -343,16 +342,19 @@ class _ItemsWhenRead:
         if score is None:
             return ()  # the field's default
         own = vars(score)
-        make = own.get("_make_items")  # another thread may be through already
-        items: tuple[Item, ...] = own.setdefault("items", make() if make else ())
-        own["_make_items"] = None
-        return items
+        unread = own.get("_unread_items", ())  # another thread may be through already
+        items = unread() if callable(unread) else unread
+        if "_language" in own:
+            items = _finished_items(items, own["_contexts"], own["_language"])
+        own.setdefault("items", items)
+        own["_unread_items"], own["_contexts"] = (), None
+        return score.items
 
 
 Score.items = _ItemsWhenRead()  # type: ignore[assignment]
 # Python keeps the names of attributes once for all objects of a class, as long as the first ones have had them: with
 # this one a score takes a quarter of the memory that it takes without.
-vars(Score())["_make_items"] = None
+vars(Score())["_unread_items"] = ()
 
 
 def score_of(value: Any, name: object = "", threshold: Any = None) -> Score:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mlflow_ragmetrics.core.judge import Embedding
+from mlflow_ragmetrics.core.judge import Embedding, name_of_model
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
@@ -16,7 +16,7 @@ class LangChainEmbedding(Embedding):
 
     def __init__(self, model: Any, *, name: str | None = None) -> None:
         self.model = model
-        self.name: str = name or _name_of(model)
+        self.name: str = name or name_of_model(model)
 
     @classmethod
     def from_uri(cls, uri: str, *, name: str | None = None, **options: Any) -> LangChainEmbedding:
@@ -44,11 +44,3 @@ class LangChainEmbedding(Embedding):
         """One vector per text, from ``embed_documents``; what the model raises passes through."""
         vectors: list[list[float]] = self.model.embed_documents(list(texts))
         return vectors
-
-
-def _name_of(model: Any) -> str:
-    for attribute in ("model", "model_name"):
-        name = getattr(model, attribute, None)
-        if isinstance(name, str) and name:
-            return name
-    return type(model).__name__

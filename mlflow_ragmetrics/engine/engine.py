@@ -18,7 +18,7 @@ from mlflow_ragmetrics.core.judge import Call, Embedding, Judge
 from mlflow_ragmetrics.core.metric import Metric
 from mlflow_ragmetrics.core.question import Embed, Outcome, Question
 from mlflow_ragmetrics.core.safe_text import redact
-from mlflow_ragmetrics.core.score import Sample
+from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import (
     ChargesCaller,
     Job,
@@ -186,12 +186,13 @@ def _attempt(name: str, action: Callable[[], list[Any]]) -> list[Any] | JudgeErr
 
 
 _BATCH = 128
-_CHUNK = 256  # samples that are computed together
+_CHUNK = 512  # samples that are computed together
 _PATIENCE = 0.05  # seconds that the first of them waits for the others
 _CALLS = 8
 _SAMPLES_A_WORKER = 4
 _Finished = tuple[JudgeSession, Call, list[Outcome]]
-_Prepared = tuple[int, Sample, Mapping[int, Run]]
+_Computed = tuple[Score, float]  # with its milliseconds
+_Prepared = tuple[int, Sample, Mapping[int, _Computed]]
 
 
 class Engine:
@@ -275,11 +276,13 @@ class Engine:
             samples = [sample for _, sample in following]
             together = [(number, _computed_together(self.metrics[number], samples)) for number in self._batched]
             for place, (index, sample) in enumerate(following):
-                yield index, sample, {number: runs[place] for number, runs in together if place in runs}
+                yield index, sample, {number: scores[place] for number, scores in together if place in scores}
 
-    def _begin(self, index: int, sample: Sample, computed: Mapping[int, Run]) -> None:
+    def _begin(self, index: int, sample: Sample, computed: Mapping[int, _Computed]) -> None:
         runs = [
-            [computed[number]] if number in computed else [Run(start(metric, sample), judge) for judge in judges]
+            [Run(None, None, *computed[number])]
+            if number in computed
+            else [Run(start(metric, sample), judge) for judge in judges]
             for number, (metric, judges) in enumerate(self._asked)
         ]
         begun = [run for each in runs for run in each if not run.done]
@@ -400,12 +403,12 @@ def _chunks(source: Iterator[tuple[int, Sample]], size: int) -> Iterator[list[tu
     raise failure
 
 
-def _computed_together(metric: Metric, samples: Sequence[Sample]) -> Mapping[int, Run]:
+def _computed_together(metric: Metric, samples: Sequence[Sample]) -> Mapping[int, _Computed]:
     """What the metric's batch function gives, by the places of their samples; each took as long."""
     began = time.perf_counter()
     found = metric.computed_together(samples)
     took = 1000.0 * (time.perf_counter() - began) / len(samples)
-    return {place: Run(None, None, score, took) for place, score in found.items()}
+    return {place: (score, took) for place, score in found.items()}
 
 
 def _ask(session: JudgeSession, call: Call) -> _Finished:

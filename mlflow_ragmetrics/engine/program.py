@@ -155,17 +155,17 @@ class Run:
     duration_ms: float = 0.0
     failure: Exception | None = None
     asked: tuple[Question[Any], ...] = ()
-    has_asked: bool = False
     _began: float = field(default_factory=time.perf_counter)
-    _outcomes: list[Outcome] = field(default_factory=list)
+    _outcomes: list[Outcome] | None = None
     _open: int = 0
 
     def advance(self) -> None:
         """Go on to the next questions, or to the end: then ``score`` or ``failure`` is set."""
         assert self.program is not None
         try:
-            self.asked = self.program.send(tuple(self._outcomes) if self.has_asked else None)  # type: ignore[arg-type]
-            self.has_asked, self._open = True, len(self.asked)
+            given = self._outcomes
+            self.asked = next(self.program) if given is None else self.program.send(tuple(given))
+            self._open = len(self.asked)
             self._outcomes = [None] * self._open
         except StopIteration as end:
             self.score, self.asked = end.value, ()
@@ -175,9 +175,15 @@ class Run:
 
     def fill(self, place: int, outcome: Outcome) -> bool:
         """Take the outcome of the question at this place; True when everything that was asked is now answered."""
+        assert self._outcomes is not None
         self._outcomes[place] = outcome
         self._open -= 1
         return not self._open
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether the program asked anything so far."""
+        return self._outcomes is not None
 
     @property
     def done(self) -> bool:
@@ -233,7 +239,7 @@ class ScoringRules:
                 raise
             score = _unscored(error)
             error.__traceback__ = None  # its frames hold the run that holds it: memory that only the collector frees
-        return metric.finish(score, job.sample, self.language)
+        return metric.finish(score, job.sample, self.language, max([run.duration_ms for run in runs]))
 
     def _merged(self, metric: Metric, runs: list[Run]) -> Score:
         for run in runs:
@@ -244,8 +250,7 @@ class ScoringRules:
         outcomes = {str(run.judge): run.score or run.failure for run in runs}
         named = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, (Score, JudgeError))}
         how, tolerance = self._aggregation(metric)
-        took = max([run.duration_ms for run in runs])
-        return merge_judges(named, how, tolerance, several=self.several, duration_ms=took)
+        return merge_judges(named, how, tolerance, several=self.several)
 
     def _aggregation(self, metric: Metric) -> tuple[Aggregate, float]:
         settings, given = metric.settings, metric.given
@@ -263,7 +268,7 @@ def _only(run: Run) -> Score:
     if run.failure is not None:
         raise run.failure
     assert run.score is not None
-    return run.score.changed(duration_ms=run.duration_ms)
+    return run.score
 
 
 def _unscored(error: Exception) -> Score:
@@ -277,12 +282,7 @@ def _unscored(error: Exception) -> Score:
 
 
 def merge_judges(
-    outcomes: Mapping[str, Score | JudgeError],
-    how: Aggregate,
-    tolerance: float,
-    *,
-    several: bool,
-    duration_ms: float = 0.0,
+    outcomes: Mapping[str, Score | JudgeError], how: Aggregate, tolerance: float, *, several: bool
 ) -> Score:
     """One score out of one score (or failure) per judge.
 
@@ -298,9 +298,9 @@ def merge_judges(
     measured = {name: value for name, value in voted.items() if scores[name].details.get("rule") not in BY_RULE}
     voted = measured or voted  # a judge that found no claims has no vote if another one did
     if not voted:
-        return next(iter(scores.values())).changed(duration_ms=duration_ms)
+        return next(iter(scores.values()))
     first = scores[next(iter(voted))]
-    merged = first.changed(model_scores=voted, judge=", ".join(voted), duration_ms=duration_ms)
+    merged = first.changed(model_scores=voted, judge=", ".join(voted))
     if several:
         each = "; ".join(f"{name}: {value:.3f}" for name, value in voted.items())
         judges = say("judges.merged", n=len(voted), how=say(f"aggregate.{how}"), each=each)

@@ -16,7 +16,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
+    from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 
 
 _URI = re.compile(r"[A-Za-z][\w-]+:\S")
@@ -40,7 +40,7 @@ def judges_of(
     """
     given = list(judge) if isinstance(judge, (list, tuple, Panel)) else [judge]
     if options:
-        from mlflow_ragmetrics.judges.chat.options import judge_options
+        from mlflow_ragmetrics.judges.chat.judge_options import judge_options
 
         judge_options(options)
     if not given:
@@ -61,7 +61,7 @@ def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
     if not isinstance(judge, str) and isinstance(judge, AnswersQuestions):
         return as_judge(judge)
     if is_uri or isinstance(judge, _ChatModel):
-        from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+        from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 
         return ChatJudge(judge, language=language, **options)
     message = (
@@ -73,7 +73,7 @@ def _judge_of(judge: JudgeLike, language: str, options: JudgeKeywords) -> Judge:
 
 @lru_cache(maxsize=4)
 def _lexical(language: str) -> Judge:
-    from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+    from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 
     return LexicalJudge(language=language)
 

@@ -87,7 +87,7 @@ class ScriptedJudge(Judge):
         if isinstance(question, Verify):
             return self._findings(question)
         if isinstance(question, RelatedChunks):
-            return self._related()
+            return _ABSENT if self.used_chunks is None else tuple(map(Related, self.used_chunks))
         if isinstance(question, Nuggets):
             return _ABSENT if self.nuggets is None else tuple(Nugget(*each) for each in self.nuggets.items())
         if isinstance(question, Sufficiency):
@@ -110,6 +110,3 @@ class ScriptedJudge(Judge):
         if question.against == "contexts" and self.facts is not None:
             verdicts = ["SUPPORTED" if fact["ok"] else "NEUTRAL" for fact in self.facts]
         return _ABSENT if verdicts is None else tuple(Finding(str(verdict)) for verdict in verdicts)
-
-    def _related(self) -> Outcome:
-        return _ABSENT if self.used_chunks is None else tuple(Related(number) for number in self.used_chunks)

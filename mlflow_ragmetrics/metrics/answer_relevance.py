@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.question import Grade, Steps, ask
+from mlflow_ragmetrics.core.question import Grade, Steps
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.metrics.claims import graded
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.non_answers import Indistinct, states_of
 
@@ -33,9 +34,4 @@ def answer_relevance(
     if states.answer == "indistinct":
         details = states.details("indistinct_answer")
         return Score(value=0.0, reason=say("answer_relevance.indistinct"), details=details)
-    rating = yield from ask(Grade("answer_relevance", answer, question))
-    grade = rating.grade("answer_relevance")
-    reason = say("answer_relevance.judged", grade=grade)
-    if rating.reason:
-        reason = say("joined", first=reason, second=rating.reason)
-    return Score(value=(grade - 1.0) / 4.0, reason=reason, details=states.details("judged", grade=grade))
+    return (yield from graded(Grade("answer_relevance", answer, question), states))

@@ -37,19 +37,9 @@ _FIRST_MARK = 0xF0000  # a plane for private use: no text that means anything ha
 _MARKS = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_FIRST_MARK + _MOST)}]")
 _BEHIND_STOP = re.compile(rf"(?<![.!?…])([.!?…]+[\"'”’»)]*)([ \t]*)({_MARKS.pattern}(?:[ \t]*{_MARKS.pattern})*)")
 
-_INDEX_KEYS = ("document_index",)
 _ID_KEYS = (
-    "document_ids",
-    "source_ids",
-    "doc_ids",
-    "document_id",
-    "source_id",
-    "doc_id",
-    "id",
-    "source",
-    "file_id",
-    "url",
-)
+    "document_ids", "source_ids", "doc_ids", "document_id", "source_id", "doc_id", "id", "source", "file_id", "url",
+)  # fmt: skip
 _NUMBER_KEYS = ("passage", "number", "index", "citation", "chunk")
 _QUOTE_KEYS = ("cited_text", "quote")
 
@@ -79,19 +69,15 @@ def cited_statements(
     body, defined = _without_definitions(_MARKS.sub("", answer), passages, ids)
     found: list[tuple[str, list[int]]] = []
 
-    def marked(label: str, numbers: list[int] | None) -> str | None:
+    def marked(label: str, inside: str, bare: bool) -> str:
+        numbers = _numbers(inside, bare, passages, ids, defined)
         if numbers is None or len(found) >= _MOST:
-            return None
+            return label
         found.append((label, numbers))
         return chr(_FIRST_MARK + len(found) - 1)
 
-    def bracket(match: re.Match[str]) -> str:
-        return marked(match[0], _numbers(match[1], match[0][0] != "(", passages, ids, defined)) or match[0]
-
-    def superscript(match: re.Match[str]) -> str:
-        return marked(match[0], _numbers(match[0].translate(_PLAIN), True, passages, ids, defined)) or match[0]
-
-    text = _SUPERSCRIPTS.sub(superscript, _BRACKETS.sub(bracket, body))
+    text = _BRACKETS.sub(lambda match: marked(match[0], match[1], match[0][0] != "("), body)
+    text = _SUPERSCRIPTS.sub(lambda match: marked(match[0], match[0].translate(_PLAIN), True), text)
     lines = statements(_BEHIND_STOP.sub(r"\3\1\2", text))
     citations: dict[tuple[int, int | None], Citation] = {}
     plain: list[str] = []
@@ -179,10 +165,9 @@ def _sources(
 ) -> list[tuple[str, int]]:
     """The passages that one structured citation names, each with its label; 0 for what is not there."""
     quote = next((str(entry[key]) for key in _QUOTE_KEYS if entry.get(key)), "")
-    for key in _INDEX_KEYS:
-        if isinstance(entry.get(key), int):
-            number = entry[key] + 1
-            return [(quote or f"{key} {entry[key]}", number if 1 <= number <= len(passages) else 0)]
+    index = entry.get("document_index")
+    if isinstance(index, int):
+        return [(quote or f"document_index {index}", index + 1 if 0 <= index < len(passages) else 0)]
     named = next((entry[key] for key in (*_ID_KEYS, *_NUMBER_KEYS) if entry.get(key) is not None), None)
     if quote and (number := _quoted(quote, passages)):
         return [(quote, number)]
@@ -408,13 +393,10 @@ def citation_recall(
         return Score(reason=say("citation_recall.nothing"), details={"backed": 0, "uncited": 0, "total": 0})
     backed = sum(item.verdict == "SUPPORTED" for item, _ in checked.statements)
     uncited = sum(not cites for _, cites in checked.statements)
+    uncited_reason = say("citation_recall.uncited")
     return Score(
         value=backed / total,
         reason=say("citation_recall.judged", backed=backed, n=total, uncited=uncited),
-        items=tuple(item if cites else _uncited(item) for item, cites in checked.statements),
+        items=tuple(each if cites else each.changed(reason=uncited_reason) for each, cites in checked.statements),
         details={"backed": backed, "uncited": uncited, "total": total},
     )
-
-
-def _uncited(item: Item) -> Item:
-    return item.changed(reason=say("citation_recall.uncited"))

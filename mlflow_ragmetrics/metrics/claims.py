@@ -9,10 +9,22 @@ from functools import cached_property
 from itertools import repeat
 from typing import Any, Literal, get_args
 
-from mlflow_ragmetrics.core.question import Against, Claims, Extraction, Finding, Role, Steps, Verify, ask, together
+from mlflow_ragmetrics.core.question import (
+    Against,
+    Claims,
+    Extraction,
+    Finding,
+    Grade,
+    Role,
+    Steps,
+    Verify,
+    ask,
+    together,
+)
 from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict
 from mlflow_ragmetrics.errors import JudgeReplyError, MissingFieldError
 from mlflow_ragmetrics.text.messages import Text, say
+from mlflow_ragmetrics.text.non_answers import States
 
 NoContext = Literal["vacuous", "floor", "skip"]
 """What a row without context gets: the metric's own value for it, 0.0, or no score."""
@@ -120,11 +132,19 @@ def to_do(code: str, claims: Sequence[str]) -> Text | None:
     return say(f"claims.{code}", claims=say("claims.more", claims=named, n=more) if more > 0 else named)
 
 
-def joined(reason: Text, *more: Text | None) -> Text:
-    """The sentences one after another."""
+def joined(reason: Text, *more: str | None) -> Text:
+    """The sentences one after another; those that are missing or blank are left out."""
     for each in more:
-        reason = reason if each is None else say("joined", first=reason, second=each)
+        reason = say("joined", first=reason, second=each) if each else reason
     return reason
+
+
+def graded(question: Grade, states: States) -> Steps[Score]:
+    """The score that a judge's grade from 1 to 5 stands for; the sentence is under ``<aspect>.judged``."""
+    rating = yield from ask(question)
+    grade = rating.checked_grade(question.aspect)
+    reason = joined(say(f"{question.aspect}.judged", grade=grade), rating.reason)
+    return Score(value=(grade - 1.0) / 4.0, reason=reason, details=states.details("judged", grade=grade))
 
 
 def verified_claims(
@@ -283,5 +303,4 @@ def correspond(
 def _of(role: Role, items: Iterable[Item]) -> Iterable[Item]:
     said = say(f"claim.of_{role}")
     for item in items:
-        reason = say("joined", first=said, second=item.reason) if item.reason else said
-        yield item.changed(reason=reason)
+        yield item.changed(reason=joined(said, item.reason))

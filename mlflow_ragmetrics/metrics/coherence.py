@@ -9,8 +9,7 @@ from functools import lru_cache
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Item, Score
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.text.sentences import normalize
-from mlflow_ragmetrics.text.terms import has_words, plain_sentences
+from mlflow_ragmetrics.text.sentences import has_words, normalize, plain_sentences
 
 Pair = tuple[str, str]
 
@@ -85,7 +84,7 @@ def coherence(answer: str, *, contradictions: tuple[Pair, ...] = _PAIRS) -> Scor
 
 def _opposed(text: str, pairs: tuple[Pair, ...]) -> list[Pair]:
     plain = _plain(text)
-    possible = [pair for pair, words in _words_of(pairs) if all(map(plain.__contains__, words))]
+    possible = [pair for pair, words in _words_of(pairs) if words[-1] in plain and all(map(plain.__contains__, words))]
     if not possible:
         return []
     plain = " ".join(plain.split())

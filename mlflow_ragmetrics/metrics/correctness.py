@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mlflow_ragmetrics.core.metric import metric
-from mlflow_ragmetrics.core.question import Grade, Steps, ask
+from mlflow_ragmetrics.core.question import Grade, Steps
 from mlflow_ragmetrics.core.score import Score
+from mlflow_ragmetrics.metrics.claims import graded
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.non_answers import Indistinct, states_of
 
@@ -41,9 +42,4 @@ def correctness(
         rule = "both_decline" if both else "indistinct_answer"
         reason = say("correctness.both_indistinct" if both else "correctness.indistinct")
         return Score(value=float(both), reason=reason, details=states.details(rule))
-    rating = yield from ask(Grade("correctness", answer, question, reference))
-    grade = rating.grade("correctness")
-    reason = say("correctness.judged", grade=grade)
-    if rating.reason:
-        reason = say("joined", first=reason, second=rating.reason)
-    return Score(value=(grade - 1.0) / 4.0, reason=reason, details=states.details("judged", grade=grade))
+    return (yield from graded(Grade("correctness", answer, question, reference), states))

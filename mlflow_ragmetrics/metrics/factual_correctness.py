@@ -185,7 +185,7 @@ def _combined(
     judged = claims or Correspondence()
     return Score(
         value=sum(weights[f"{name}_weight"] * value for name, value in values.items()),
-        reason=reasons[0] if len(reasons) == 1 else say("joined", first=reasons[0], second=reasons[1]),
+        reason=joined(*reasons),
         details={**weights, **values, **judged.details, **({"band": meaning.band} if meaning else {})},
         excluded_models=tuple(meaning.failures) if meaning else (),
         warnings=(*judged.warnings, *(meaning.warnings if meaning else ())),

@@ -116,18 +116,12 @@ def weakest_claim(
     if doubt is not None:  # which claim is the weakest is then not known
         raise JudgeReplyError(str(doubt), code="reply_at_odds")
     if weakest is None:
-        reason = say("faithfulness.no_claims")
+        value, rule, reason = 1.0, "no_claims", say("faithfulness.no_claims")
     else:
-        reason = say("weakest_claim.claim", n=len(verified.items), claim=weakest.text)
-        if weakest.reason:
-            reason = say("joined", first=reason, second=weakest.reason)
-    return Score(
-        value=1.0 if weakest is None else _support_of(weakest),
-        reason=reason,
-        items=verified.items,
-        details=states.details("no_claims" if weakest is None else "judged", verified.details, no_context=False),
-        warnings=verified.warnings,
-    )
+        value, rule = _support_of(weakest), "judged"
+        reason = joined(say("weakest_claim.claim", n=len(verified.items), claim=weakest.text), weakest.reason)
+    details = states.details(rule, verified.details, no_context=False)
+    return Score(value=value, reason=reason, items=verified.items, details=details, warnings=verified.warnings)
 
 
 def _support_of(item: Item) -> float:
@@ -157,14 +151,12 @@ def grounded(
 
 
 def _of_non_answer(answer: str, reference: str | None, question: str | None, states: States) -> Steps[Score]:
-    counts = Verified().details
-    if reference is None:
-        details = states.details("no_claims", counts, no_context=False)
-        return Score(value=1.0, reason=say("faithfulness.nothing_claimed"), details=details)
+    value, rule, code = 1.0, "no_claims", "nothing_claimed"
     if states.reference == "clear":
-        details = states.details("indistinct_answer", counts, no_context=False)
-        return Score(value=0.0, reason=say("faithfulness.indistinct"), details=details)
-    rating = yield from ask(Tone(answer, reference, question))
-    tone = rating.tone("faithfulness")
-    codes = {1.0: "faithfulness.tone_cautious", 0.5: "faithfulness.tone_neutral", 0.0: "faithfulness.tone_misleading"}
-    return Score(value=tone, reason=say(codes[tone]), details=states.details("tone", counts, no_context=False))
+        value, rule, code = 0.0, "indistinct_answer", "indistinct"
+    elif reference is not None:
+        rating = yield from ask(Tone(answer, reference, question))
+        value, rule = rating.checked_tone("faithfulness"), "tone"
+        code = {1.0: "tone_cautious", 0.5: "tone_neutral", 0.0: "tone_misleading"}[value]
+    details = states.details(rule, Verified().details, no_context=False)
+    return Score(value=value, reason=say(f"faithfulness.{code}"), details=details)

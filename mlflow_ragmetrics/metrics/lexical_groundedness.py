@@ -11,7 +11,7 @@ from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.score import Score, token_items
 from mlflow_ragmetrics.errors import MissingFieldError
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.text.terms import answer_terms, term_counts
+from mlflow_ragmetrics.text.sentences import answer_terms, term_counts
 
 Source = Literal["question", "reference", "contexts"]
 Grounding = Annotated[tuple[Source, ...], Field(min_length=1)]
@@ -47,8 +47,7 @@ def lexical_groundedness(
     (0.6666666666666666, False,
     '2 of 3 distinct terms of the answer occur in the grounding texts.')
     """
-    texts: dict[Source, str | None] = {"question": question, "reference": reference}
-    texts["contexts"] = "\n".join(contexts or ())
+    texts = {"question": question, "reference": reference, "contexts": "\n".join(contexts or ())}
     known = _known({source: texts[source] for source in grounding})
     distinct = answer_terms(answer).counts
     found = list(map(known.__contains__, distinct))

@@ -8,7 +8,7 @@ from typing import Literal
 from mlflow_ragmetrics.core.metric import metric
 from mlflow_ragmetrics.core.question import Nugget, Nuggets, Steps, Verify, ask
 from mlflow_ragmetrics.core.score import Item, Score
-from mlflow_ragmetrics.metrics.claims import Warnings, has_context, need_reference, read_findings
+from mlflow_ragmetrics.metrics.claims import Warnings, has_context, joined, need_reference, read_findings
 from mlflow_ragmetrics.text.messages import say
 from mlflow_ragmetrics.text.non_answers import Indistinct, is_indistinct, states_of
 
@@ -88,9 +88,7 @@ def nugget_recall(
         vital=vital,
     )
     shown = tuple(
-        item.changed(reason=say("joined", first=say(_RANKS[nugget.vital]), second=item.reason or ""))
-        if item.reason
-        else item.changed(reason=say(_RANKS[nugget.vital]))
+        item.changed(reason=joined(say(_RANKS[nugget.vital]), item.reason))
         for item, nugget in zip(items, nuggets, strict=True)
     )
     details = {**figures, "vital": vital, "okay": len(items) - vital}

@@ -86,9 +86,7 @@ def _joined(role: Role, by_other: Item, by_passages: Item) -> Item:
     evidence: tuple[Evidence, ...] = ()
     if by_passages.verdict == "SUPPORTED":
         evidence = by_passages.evidence or (Evidence(),)
-    reason = say("joined", first=say(f"claim.of_{role}"), second=_where(evidence))
-    if by_other.reason:
-        reason = say("joined", first=reason, second=by_other.reason)
+    reason = joined(say(f"claim.of_{role}"), _where(evidence), by_other.reason)
     return by_other.changed(reason=reason, evidence=evidence)
 
 

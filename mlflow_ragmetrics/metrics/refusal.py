@@ -11,11 +11,10 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.question import Steps, Sufficiency, ask
 from mlflow_ragmetrics.core.score import Evidence, Item, Message, Score, Verdict, passes
 from mlflow_ragmetrics.errors import InvalidFieldError, JudgeReplyError, MissingFieldError
-from mlflow_ragmetrics.metrics.claims import has_context
+from mlflow_ragmetrics.metrics.claims import has_context, joined
 from mlflow_ragmetrics.metrics.replies import Reply, reply_kind
-from mlflow_ragmetrics.text.declining import is_error_text
 from mlflow_ragmetrics.text.messages import say
-from mlflow_ragmetrics.text.non_answers import Indistinct
+from mlflow_ragmetrics.text.non_answers import Indistinct, is_error_text
 from mlflow_ragmetrics.text.sentences import has_content
 
 SUFFICIENT = 0.5
@@ -24,12 +23,8 @@ SUFFICIENT = 0.5
 Answerable = Literal["answerable", "unanswerable", "partial", "underspecified"]
 
 _NAMES = {
-    "answerable": False,
-    "is_answerable": False,
-    "answerability": False,
-    "Answerability": False,
-    "unanswerable": True,
-    "is_impossible": True,
+    **dict.fromkeys(("answerable", "is_answerable", "answerability", "Answerability"), False),
+    **dict.fromkeys(("unanswerable", "is_impossible"), True),
 }
 """Metadata that say whether a question can be answered, in this order; ``True``: they say that it cannot."""
 
@@ -125,14 +120,18 @@ def context_sufficiency(
     if judged.item is None:
         return Score(value=0.0, reason=say("context_sufficiency.no_context"), details=details)
     grade = say("context_sufficiency.enough" if details["sufficient"] else "context_sufficiency.not_enough")
-    reason = say("context_sufficiency.judged", value=judged.value, grade=grade)
-    if judged.item.reason:
-        reason = say("joined", first=reason, second=judged.item.reason)
+    reason = joined(say("context_sufficiency.judged", value=judged.value, grade=grade), judged.item.reason)
     return Score(value=judged.value, reason=reason, items=(judged.item,), details=details)
 
 
 Decision = Literal["right_answer", "right_refusal", "over_refusal", "false_confidence", "partly", "clarification"]
 
+_DECLINING_IS_RIGHT: Mapping[Reply, tuple[Decision, float]] = {
+    "answer": ("false_confidence", 0.0),
+    "refusal": ("right_refusal", 1.0),
+    "partly": ("partly", 0.5),
+    "clarification": ("clarification", 1.0),
+}
 _VERDICTS: Mapping[Answerable, Mapping[Reply, tuple[Decision, float]]] = {
     "answerable": {
         "answer": ("right_answer", 1.0),
@@ -140,24 +139,14 @@ _VERDICTS: Mapping[Answerable, Mapping[Reply, tuple[Decision, float]]] = {
         "partly": ("partly", 0.5),
         "clarification": ("clarification", 0.5),
     },
-    "unanswerable": {
-        "answer": ("false_confidence", 0.0),
-        "refusal": ("right_refusal", 1.0),
-        "partly": ("partly", 0.5),
-        "clarification": ("clarification", 1.0),
-    },
+    "unanswerable": _DECLINING_IS_RIGHT,
     "partial": {
         "answer": ("partly", 0.5),
         "refusal": ("over_refusal", 0.0),
         "partly": ("partly", 1.0),
         "clarification": ("clarification", 0.5),
     },
-    "underspecified": {
-        "answer": ("false_confidence", 0.0),
-        "refusal": ("right_refusal", 1.0),
-        "partly": ("partly", 0.5),
-        "clarification": ("clarification", 1.0),
-    },
+    "underspecified": _DECLINING_IS_RIGHT,
 }
 
 

@@ -19,14 +19,8 @@ MinScored = Union[float, Mapping[str, float]]
 """The share of all rows that must be measured, or one per key and under ``""`` for all others."""
 
 _SESSIONS = ("session_pass_rate", "session_ci_low", "session_ci_high")
-_ON_SCALE = (
-    "mean",
-    "ci_low",
-    "ci_high",
-    "true_mean",
-    "true_low",
-    "true_high",
-)  # of the metric, where lower may be better
+# On the metric's own scale, where lower may be better.
+_ON_SCALE = ("mean", "ci_low", "ci_high", "true_mean", "true_low", "true_high")
 _ANY_SIDE = ("pass_rate", "coverage", "n_scored", *_SESSIONS)
 _PERCENTAGES = ("pct_records_with_at_least_one_ref", "pct_records_with_all_refs")
 _BOUNDS = {

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from mlflow_ragmetrics.core.safe_text import redact
+from mlflow_ragmetrics.core.document import clean_lines
+from mlflow_ragmetrics.core.safe_text import plain_text, redact
 from mlflow_ragmetrics.core.score import Score, passes
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.gates import Check
 from mlflow_ragmetrics.report.sessions import limit_of
 
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FORBIDDEN = dict.fromkeys((0xFFFE, 0xFFFF), "\ufffd")
 
 
 @dataclass(frozen=True)
@@ -124,4 +124,4 @@ def _counts(cases: Sequence[Case]) -> dict[str, str]:
 
 
 def _text(text: str) -> str:
-    return _FORBIDDEN.sub("\ufffd", text)
+    return clean_lines(plain_text(text)).translate(_FORBIDDEN)

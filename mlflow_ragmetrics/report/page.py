@@ -104,7 +104,7 @@ def report_page(report: Shown, title: str | None = None, run: Mapping[str, str] 
         "lower": sorted(key for key, side in better.items() if side is False),
         "neither": sorted(key for key, side in better.items() if side is None),
         "thresholds": {key: score.threshold for key, score in reversed(scores) if score.threshold is not None},
-        **_table(shown, report.keys),
+        **_table(shown, report.totals.keys),
     }
     if diagnoses:
         header["diagnosis"] = [diagnoses[place].cause for place in order]
@@ -168,7 +168,7 @@ def _metadata(shown: Sequence[Row]) -> dict[str, dict[str, list[Any]]]:
 def _filtered_by(value: Any) -> str | None:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return None
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return _shown(value)
 
 
 def _packed(report: Shown, order: Sequence[int]) -> Iterator[tuple[int, int, int, str]]:

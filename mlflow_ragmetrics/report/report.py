@@ -38,9 +38,9 @@ from mlflow_ragmetrics.report.summary import Totals, agreement_lines, panel_figu
 from mlflow_ragmetrics.report.text import report_blocks, usage_line
 from mlflow_ragmetrics.report.true_score import TrueScore, true_score
 from mlflow_ragmetrics.rows import digest
-from mlflow_ragmetrics.rows.groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
 from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import results_of
+from mlflow_ragmetrics.rows.row_groups import SESSION_FIELDS, Groups, sample_groups, sample_slices, session_field
 from mlflow_ragmetrics.rows.tables import has_diagnoses, items_frame, row_without_texts, rows_frame
 from mlflow_ragmetrics.text.messages import counted, render
 from mlflow_ragmetrics.tracking.describe import questions_digest
@@ -119,7 +119,9 @@ class Report:
     def metrics(self) -> dict[str, float]:
         """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
         scores = [row.scores for row in self.rows]
-        figures = self.totals.figures(self._group_names()) | panel_figures(scores) | cause_figures(self._causes)
+        figures = (
+            self.totals.figures(self._group_names(), self.ranges) | panel_figures(scores) | cause_figures(self._causes)
+        )
         for key, sessions in self._sessions.items():
             figures |= {f"{key}/{name}": value for name, value in session_figures(sessions).items()}
         return {**figures, **self.figures}

@@ -17,7 +17,7 @@ from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.metrics.documents import RetrievalCounts
 from mlflow_ragmetrics.report.marks import Failures, Ranking
-from mlflow_ragmetrics.rows.groups import SESSION, sample_groups
+from mlflow_ragmetrics.rows.row_groups import SESSION, sample_groups
 from mlflow_ragmetrics.rows.tables import judge_slugs
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS, Grouping, describe_groups
@@ -105,14 +105,20 @@ class Totals:
         """The values, rows by keys, NaN where there is none."""
         return np.array([each.column(self.rows) for each in self._metrics.values()]).T
 
-    def figures(self, groups: Sequence[object] | None = None) -> dict[str, float]:
-        """``<key>/mean``, ``<key>/n_scored``, … of each key; ``groups`` names the group of each row."""
+    def figures(
+        self, groups: Sequence[object] | None = None, ranges: Mapping[str, tuple[float, float]] | None = None
+    ) -> dict[str, float]:
+        """``<key>/mean``, ``<key>/n_scored``, … of each key; ``groups`` names the group of each row.
+
+        ``ranges`` are the lowest and the highest value of each key: 0 and 1 if not given.
+        """
         figures: dict[str, float] = {}
         columns = {key: each.column(self.rows) for key, each in self._metrics.items()}
         step = max(1, len(columns)) if self.rows <= MANY_ROWS else 1  # of many rows one metric at a time, for memory
         for start in range(0, len(columns), step):
             some = dict(islice(columns.items(), start, start + step))
-            for key, own in zip(some, _figures_of_columns(list(some.values()), groups), strict=True):
+            ends = [(ranges or {}).get(key, (0.0, 1.0)) for key in some]
+            for key, own in zip(some, _figures_of_columns(list(some.values()), groups, ends), strict=True):
                 own |= self._metrics[key].figures()
                 scaled = {f"{key}_1to5/mean": own.pop("1to5")} if "1to5" in own else {}
                 figures |= {f"{key}/{name}": float(value) for name, value in own.items()} | scaled
@@ -175,11 +181,13 @@ class _MetricTotals:
         return counts | {name: total / count for name, (total, count) in self.sums.items()}
 
 
-def _figures_of_columns(columns: Sequence[Vector], groups: Sequence[object] | None) -> list[dict[str, float]]:
+def _figures_of_columns(
+    columns: Sequence[Vector], groups: Sequence[object] | None, ranges: Sequence[tuple[float, float]]
+) -> list[dict[str, float]]:
     """Mean and interval of each column, and what groups do to the interval."""
     if not columns or not columns[0].size:
         return [{} for _ in columns]
-    intervals = bootstrap_intervals([column.tolist() for column in columns], groups=groups)
+    intervals = bootstrap_intervals([column.tolist() for column in columns], groups=groups, ranges=ranges)
     marks: list[dict[str, float]] = [{}] * len(columns)
     if groups is not None:
         marks = [group_marks(each) for each in describe_groups(np.array(columns).T, groups)]

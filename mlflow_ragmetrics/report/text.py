@@ -39,12 +39,6 @@ _LONGEST_QUESTION = 120
 class Shown(Loggable, Protocol):
     """What a report has that is shown: its public attributes."""
 
-    def __len__(self) -> int: ...
-
-    @property
-    def keys(self) -> list[str]:
-        """The keys of the scores."""
-
     @property
     def ranges(self) -> Mapping[str, tuple[float, float]]:
         """The lowest and the highest value of each key."""
@@ -65,9 +59,6 @@ class Shown(Loggable, Protocol):
     def judged_by(self) -> list[str]:
         """Who judged."""
 
-    def worst_rows(self, count: int) -> list[Row]:
-        """The worst rows, the worst first."""
-
     def by(self, column: str) -> pd.DataFrame:
         """The figures of each slice."""
 
@@ -75,7 +66,7 @@ class Shown(Loggable, Protocol):
 def report_blocks(report: Shown, worst: int = 3, by: tuple[str, ...] = ()) -> list[Block]:
     """The report as its text; ``worst``: how many rows stand in it, ``by``: columns whose slices do."""
     source = f"{report.source}: " if report.source else ""
-    rows = counted(len(report), "row")
+    rows = counted(report.totals.rows, "row")
     blocks: list[Block] = [Heading(f"{source}{rows}, suite {report.description.get('suite', 'custom')}")]
     blocks += [Line(line, "bad" if report.incomplete else "middling") for line in report.banner]
     blocks.append(figures_table(report))
@@ -91,7 +82,7 @@ def report_blocks(report: Shown, worst: int = 3, by: tuple[str, ...] = ()) -> li
 def usage_line(report: Shown) -> Line:
     """What the evaluation took: time, calls, tokens, money."""
     counts = {name: value for name, value in report.usage.items() if name not in ("wall_seconds", "cost") and value}
-    parts = [f"{counted(len(report), 'row')} in {report.usage.get('wall_seconds', 0.0):.1f} s"]
+    parts = [f"{counted(report.totals.rows, 'row')} in {report.usage.get('wall_seconds', 0.0):.1f} s"]
     parts += [f"{value:,.0f} {name.replace('_', ' ')}" for name, value in counts.items()]
     parts += [f"{report.usage['cost']:.4f} dollars"] if report.usage.get("cost") else []
     return Line(" · ".join(parts))
@@ -173,7 +164,7 @@ def _explanations(report: Shown) -> Iterator[str]:
         keys = [key for key, each in better.items() if each is side]
         if keys:
             yield f"{words}: {', '.join(keys)}"
-    grouped = [key for key in report.keys if f"{key}/n_groups" in figures]
+    grouped = [key for key in report.totals.keys if f"{key}/n_groups" in figures]
     if grouped:
         designs = {key: figures[f"{key}/design_effect"] for key in grouped if f"{key}/design_effect" in figures}
         effects = ", ".join(unbroken(f"{key} {effect:.1f}") for key, effect in designs.items())
@@ -190,7 +181,7 @@ def _explanations(report: Shown) -> Iterator[str]:
 
 def _worst_rows(report: Shown, count: int) -> list[Block]:
     ranking = report.totals.ranking
-    worst = report.worst_rows(count)
+    worst = [report.rows[place] for place in ranking.worst(report.rows, count)]
     if not worst:
         return []
     reasons = {id(row): each.reason for row, each in zip(report.rows, report.diagnoses, strict=False)}

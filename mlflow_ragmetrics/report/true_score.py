@@ -10,34 +10,27 @@ from numpy.typing import NDArray
 from mlflow_ragmetrics.core.document import number
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows.groups import Groups
 from mlflow_ragmetrics.rows.labels import Labels, labels_of
 from mlflow_ragmetrics.rows.results import Results, results_groups
-from mlflow_ragmetrics.statistics import true_score as statistics
+from mlflow_ragmetrics.rows.row_groups import Groups
+from mlflow_ragmetrics.statistics import prediction_powered
 from mlflow_ragmetrics.statistics.groups import describe_groups
 from mlflow_ragmetrics.statistics.resampling import Vector
 
 
-@dataclass(frozen=True)
-class TrueScore:
+@dataclass(frozen=True, kw_only=True)
+class TrueScore(prediction_powered.TrueScore):
     """The mean that people's labels would have over all rows (of a difference: B's less A's), with 95 % interval.
 
-    ``judge`` is the judge's own mean. ``labels`` of ``rows`` are labelled. ``low`` and ``high`` are ``None`` if too few
-    are. ``variance_left``: the share of the variance of the labels' own mean that is left (there would have to be
-    1 / ``variance_left`` times as many of them for this interval); ``tuning``: what the judge's scores are multiplied
-    by, 0 if they say nothing of the labels. ``groups`` that have a label, and the mark ``few_groups`` below ten
-    effective ones.
+    ``judge`` is the judge's own mean. ``labels`` of ``rows`` are labelled. ``low``, ``high`` and ``error`` (the
+    standard error) are ``None`` if too few are. ``variance_left``: the share of the variance of the labels' own mean
+    that is left (there would have to be 1 / ``variance_left`` times as many of them for this interval); ``tuning``:
+    what the judge's scores are multiplied by, 0 if they say nothing of the labels. ``groups`` that have a label, and
+    the mark ``few_groups`` below ten effective ones.
     """
 
     key: str
-    value: float
-    low: float | None
-    high: float | None
     judge: float | None
-    labels: int
-    rows: int
-    tuning: float
-    variance_left: float | None = None
     groups: int | None = None
     few_groups: bool = False
 
@@ -93,32 +86,26 @@ def true_score(
 ) -> TrueScore:
     """The true score of ``key``, as ``Report.true_score`` says."""
     found = labelled_scores(results, key, labels, column=column, groups=groups)
-    estimated = statistics.true_mean(found.labels, found.scores, groups=found.groups)
+    estimated = prediction_powered.true_mean(found.labels, found.scores, groups=found.groups)
     return _described(key, estimated, found.labels, found.groups, found.scores)
 
 
 def true_difference(key: str, a: LabelledScores, b: LabelledScores) -> TrueScore:
     """B's true score less A's, over pairs of rows in the same order; see ``Comparison.true_score``."""
-    estimated = statistics.true_difference(a.labels, a.scores, b.labels, b.scores, groups=a.groups)
+    estimated = prediction_powered.true_difference(a.labels, a.scores, b.labels, b.scores, groups=a.groups)
     either = np.where(np.isnan(b.labels), a.labels, b.labels)
     return _described(key, estimated, either, a.groups, b.scores - a.scores)
 
 
 def _described(
-    key: str, estimated: statistics.TrueScore, labels: Vector, groups: list[str] | None, scores: Vector
+    key: str, estimated: prediction_powered.TrueScore, labels: Vector, groups: list[str] | None, scores: Vector
 ) -> TrueScore:
     grouping = None if groups is None else describe_groups(labels[:, None], groups)[0]
     scored = np.sort(scores[~np.isnan(scores)])
     return TrueScore(
-        key,
-        estimated.value,
-        estimated.low,
-        estimated.high,
-        float(scored.mean()) if scored.size else None,
-        estimated.labels,
-        estimated.rows,
-        estimated.tuning,
-        estimated.variance_left,
-        None if grouping is None else grouping.groups,
-        grouping is not None and grouping.few_groups,
+        **vars(estimated),
+        key=key,
+        judge=float(scored.mean()) if scored.size else None,
+        groups=None if grouping is None else grouping.groups,
+        few_groups=grouping is not None and grouping.few_groups,
     )

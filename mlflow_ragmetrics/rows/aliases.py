@@ -9,81 +9,33 @@ from mlflow_ragmetrics.core.score import FIELDS
 RECORD_FIELDS = ("id", *FIELDS)
 """The canonical names that a record may use and a column mapping may name."""
 
-ALIASES: Mapping[str, tuple[str, ...]] = {
-    "id": ("qid", "question_id", "query_id", "request_id", "respondent_id"),
-    "question": (
-        "input",
-        "inputs",
-        "query",
-        "prompt",
-        "user_input",
-        "userInput",
-        "request",
-        "guide_question",
-    ),
-    "answer": (
-        "output",
-        "outputs",
-        "response",
-        "prediction",
-        "predictions",
-        "actual_output",
-        "actualOutput",
-        "result",
-        "answer_rag",
-    ),
-    "reference": (
-        "groundTruth",
-        "ground_truth",
-        "expectedOutput",
-        "expected",
-        "expected_output",
-        "expected_response",
-        "target",
-        "targets",
-        "answer_ref",
-        "reference_outputs",
-        "ideal",
-    ),
-    "contexts": (
-        "context",
-        "contextsList",
-        "retrieved_context",
-        "retrieved_contexts",
-        "retrieval_context",
-        "retrievalContext",
-        "documents",
-        "source_documents",
-    ),
-    "retrieved_doc_ids": ("doc_ids", "retrieved_context_ids", "retrieved_ids"),
-    "gold_doc_ids": ("document_ids", "gold_docs", "reference_context_ids"),
-    "history": (),
-}
+
+def _names(written: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    return {field: tuple(names.split()) for field, names in written.items()}
+
+
+ALIASES: Mapping[str, tuple[str, ...]] = _names(
+    {
+        "id": "qid question_id query_id request_id respondent_id",
+        "question": "input inputs query prompt user_input userInput request guide_question",
+        "answer": "output outputs response prediction predictions actual_output actualOutput result answer_rag",
+        "reference": "groundTruth ground_truth expectedOutput expected expected_output "
+        "expected_response target targets answer_ref reference_outputs ideal",
+        "contexts": "context contextsList retrieved_context retrieved_contexts "
+        "retrieval_context retrievalContext documents source_documents",
+        "retrieved_doc_ids": "doc_ids retrieved_context_ids retrieved_ids",
+        "gold_doc_ids": "document_ids gold_docs reference_context_ids",
+        "history": "",
+    }
+)
 """Canonical field -> aliases, in the order in which they are looked for; the canonical name beats them all."""
 
-ALIASES_BY_NATURE: Mapping[str, tuple[str, ...]] = {
-    "contexts": (
-        "passages",
-        "docs",
-        "chunks",
-        "sources",
-        "retrieved_docs",
-        "retrieved_documents",
-        "context_documents",
-        "document.content",
-    ),
-    "history": ("conversation", "chat_history"),
-}
+ALIASES_BY_NATURE: Mapping[str, tuple[str, ...]] = _names(
+    {
+        "contexts": "passages docs chunks sources "
+        "retrieved_docs retrieved_documents context_documents document.content",
+        "history": "conversation chat_history",
+    }
+)
 """Names that mean a field in some data and something else in other data (``sources`` may be URLs, ``conversation`` an
 id): they count only where their values are texts, or messages, and no other name of the field has a value."""
-
-ANSWERABLE_NAMES: Mapping[str, bool] = {
-    "answerable": False,
-    "is_answerable": False,
-    "answerability": False,
-    "Answerability": False,
-    "unanswerable": True,
-    "is_impossible": True,
-}
-"""Metadata that say whether a question can be answered, in the order in which they are looked for; ``True``: they say
-that it cannot."""

@@ -19,9 +19,9 @@ from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
 from mlflow_ragmetrics.rows.exports import records_of_exports
 from mlflow_ragmetrics.rows.files import NEVER_BLANK, check_delimiter, extension_of, read_file
-from mlflow_ragmetrics.rows.groups import with_ids
 from mlflow_ragmetrics.rows.record import FIELD_OF, check_columns, to_sample
-from mlflow_ragmetrics.rows.traces import SCHEME, read_traces, record_of_trace
+from mlflow_ragmetrics.rows.row_groups import with_ids
+from mlflow_ragmetrics.rows.trace_records import SCHEME, read_traces, record_of_trace
 from mlflow_ragmetrics.rows.values import is_missing, text_of
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

@@ -11,8 +11,8 @@ from itertools import chain
 from typing import Any
 
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.rows.messages import answer_in, mapping_of
-from mlflow_ragmetrics.rows.traces import documents_in
+from mlflow_ragmetrics.rows.chat_messages import answer_in, mapping_of
+from mlflow_ragmetrics.rows.trace_records import documents_in
 from mlflow_ragmetrics.rows.values import decoded, is_missing
 
 Record = Mapping[Any, Any]

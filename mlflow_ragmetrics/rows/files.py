@@ -10,11 +10,12 @@ import csv
 import gzip
 import json
 import os
+import struct
 import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -28,8 +29,11 @@ Row = dict[str, Any]
 _BATCH_ROWS = 1024
 _BATCH_BYTES = 32 * 2**20
 _PAGE_BYTES = 64 * 2**10
+_LEAST_ROW_BYTES = 64
+_EXPANSION = 100
+"""A large file may expand to more than the limit, but not to more than so many times its size."""
 _MIB = 2**20
-_LIMITS = {"RAGMETRICS_MAX_LINE_MB": 64, "RAGMETRICS_MAX_CELL_MB": 64, "RAGMETRICS_MAX_EXPANDED_MB": 1024}
+_LIMITS = {"RAGMETRICS_MAX_LINE_MB": 64, "RAGMETRICS_MAX_CELL_MB": 64, "RAGMETRICS_MAX_EXPANDED_MB": 512}
 """How much one line, one cell, and what a compressed file holds at once may take, unless the environment says so."""
 NEVER_BLANK = ("question", "reference", "contexts")
 """Fields whose empty cell in a text table says nothing; empty lists of ids are as good as ``[]``."""
@@ -134,13 +138,13 @@ def _read_parquet(file: Path) -> Iterator[Row]:
     # page by page: by default a row group, which may be the whole file, is first read to its end
     options: dict[str, Any] = {"buffer_size": _PAGE_BYTES, "pre_buffer": False}
     with _arrow_errors(file, "Parquet"), pyarrow.parquet.ParquetFile(file, **options) as table:
-        _check_expansion(file, table.metadata)
+        groups = map(table.metadata.row_group, range(table.metadata.num_row_groups))
+        sizes = [group.total_byte_size for group in groups]  # a damaged file's ``column(n)`` may abort the process
+        for number, size in enumerate(sizes, start=1):
+            _check_expansion(file, f"its row group {number}", size)
         first = next(table.iter_batches(batch_size=1, use_threads=False), None)
-        size = 0 if first is None else first.nbytes
-        if size > _limit("RAGMETRICS_MAX_CELL_MB") * max(1, table.metadata.num_columns):
-            raise _too_long(f"{file}, row 1", "a cell", "RAGMETRICS_MAX_CELL_MB")
-        # values that are stored once may stand in every row: a batch is sized by what a row takes in memory
-        rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, size)))
+        is_dense = max(sizes, default=0) > _EXPANSION * file.stat().st_size
+        rows = 1 if first is None or is_dense else _rows_together(first)
         for batch in table.iter_batches(batch_size=rows, use_threads=False):  # each thread keeps memory of its own
             yield from batch.to_pylist()
 
@@ -151,22 +155,58 @@ def _read_arrow(file: Path) -> Iterator[Row]:
 
     with _arrow_errors(file, "Arrow"), pyarrow.memory_map(str(file)) as source:
         is_file = source.read(6) == b"ARROW1"
+        source.seek(8 if is_file else 0)  # after its first bytes a file is a stream, with a list of its parts behind it
+        with suppress(
+            pyarrow.ArrowException, OSError, struct.error
+        ):  # damage is found when the rows before it have been read
+            for number, message in enumerate(pyarrow.ipc.MessageReader.open_stream(source)):
+                _check_expansion(file, f"its part {number + 1}", _decompressed_size(message))
         source.seek(0)
         batches: Any = pyarrow.ipc.open_file(source) if is_file else pyarrow.ipc.open_stream(source)
         if is_file:
             batches = map(batches.get_batch, range(batches.num_record_batches))
         for batch in batches:
-            for start in range(0, batch.num_rows, _BATCH_ROWS):
-                yield from batch.slice(start, _BATCH_ROWS).to_pylist()
+            _check_expansion(file, "one of its batches", batch.num_rows * _LEAST_ROW_BYTES)  # empty ones take no bytes
+            batch.validate(full=True)
+            rows = _rows_together(batch.slice(0, 1))
+            for start in range(0, batch.num_rows, rows):
+                yield from batch.slice(start, rows).to_pylist()
 
 
-def _check_expansion(file: Path, metadata: Any) -> None:
-    """Refuse a file of which one part, read as a whole, would fill the memory."""
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        sizes = [group.column(column).total_uncompressed_size for column in range(group.num_columns)]
-        if max(sizes, default=0) > _limit("RAGMETRICS_MAX_EXPANDED_MB"):
-            raise _too_long(str(file), f"a column of its row group {number + 1}", "RAGMETRICS_MAX_EXPANDED_MB")
+def _rows_together(first: Any) -> int:
+    """How many rows are read at once, by what the first takes: a value that is stored once may stand in every row."""
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, int(first.nbytes))))
+
+
+def _check_expansion(file: Path, part: str, size: int) -> None:
+    """Refuse a file of which one part, all columns together, would fill the memory."""
+    if size > max(_limit("RAGMETRICS_MAX_EXPANDED_MB"), _EXPANSION * file.stat().st_size):
+        raise _too_long(str(file), part, "RAGMETRICS_MAX_EXPANDED_MB")
+
+
+def _decompressed_size(message: Any) -> int:
+    """The bytes of a message's compressed buffers once they are read, by its metadata (Arrow's Message.fbs)."""
+    data, body = bytes(message.metadata), message.body
+
+    def number(place: int, code: str = "<I") -> int:
+        return int(struct.unpack_from(code, data, place)[0])
+
+    def field(table: int, slot: int) -> int:
+        """The place of a table's field, 0 where it has none."""
+        names = table - number(table, "<i")
+        entry = 4 + 2 * slot
+        start = number(names + entry, "<H") if entry < number(names, "<H") else 0
+        return table + start if start else 0
+
+    header = field(number(0), 2)
+    batch = header + number(header)
+    if message.type == "dictionary":
+        batch = field(batch, 1) + number(field(batch, 1))
+    if message.type == "schema" or not field(batch, 3):
+        return 0
+    buffers = field(batch, 2) + number(field(batch, 2))
+    parts = [struct.unpack_from("<qq", data, buffers + 4 + 16 * each) for each in range(number(buffers))]
+    return sum(int.from_bytes(body[start : start + 8], "little", signed=True) for start, length in parts if length)
 
 
 def _limit(name: str) -> int:
@@ -201,11 +241,13 @@ def _open(file: Path, encoding: str) -> TextIO:
 
 
 def _encoding_of(file: Path) -> str:
-    """UTF-8, UTF-16 by its byte order mark, or the detected encoding of a text in a known language, with a warning."""
+    """UTF-8, UTF-16 by its mark or first character, or the detected encoding of a known language, with a warning."""
     with gzip.open(file, "rb") if file.suffix.lower() == ".gz" else open(file, "rb") as stream:
         beginning = bytes(stream.read(_MIB))
     if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
+    if (zero := beginning[:2].find(0)) >= 0:  # the first character of a header or of JSON is ASCII
+        return ("utf-16-be", "utf-16-le")[zero]
     try:
         codecs.getincrementaldecoder("utf-8")().decode(beginning)
     except UnicodeDecodeError:

@@ -181,7 +181,8 @@ def _names(results: Results) -> list[list[str]]:
 def _matched(
     labels: Mapping[Any, Any], rows: Iterable[Iterable[str]], words: Mapping[str, float | None] | None
 ) -> list[Label]:
-    given = {str(name): value for name, value in labels.items()}
+    # in a CSV file, a quote may be before an id that looks like a formula
+    given = {name: value for key, value in labels.items() for name in (str(key).removeprefix("'"), str(key))}
     chosen = [next((name for name in names if name in given), None) for names in rows]
     if not any(chosen):
         some = ", ".join(list(given)[:3]) or "none"

@@ -16,7 +16,7 @@ from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidFieldError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE, RECORD_FIELDS
-from mlflow_ragmetrics.rows.messages import (
+from mlflow_ragmetrics.rows.chat_messages import (
     answer_in,
     citations_in,
     contexts_in,
@@ -169,7 +169,7 @@ _UNWRAPPED: Mapping[str, Callable[[object], object]] = {
 
 def _read(field: str, name: str, value: object) -> Reading:
     try:
-        if name == field or field not in _UNWRAPPED:
+        if field not in _UNWRAPPED or (name == field and not (field == "question" and isinstance(value, list))):
             return Reading(_value(field, value))
         return Reading(_value(field, _UNWRAPPED[field](value)))
     except InvalidFieldError as error:

@@ -15,10 +15,10 @@ from mlflow_ragmetrics.core.score import Better, Evidence, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidDataError
 from mlflow_ragmetrics.rows.files import extension_of, read_file
-from mlflow_ragmetrics.rows.groups import SESSION, Groups, table_groups
 from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.rows.row_groups import SESSION, Groups, table_groups
 from mlflow_ragmetrics.rows.tables import BETTER, DIAGNOSIS, SCORE_COLUMNS, score_keys, typed
-from mlflow_ragmetrics.rows.traces import experiment_named
+from mlflow_ragmetrics.rows.trace_records import experiment_named
 from mlflow_ragmetrics.rows.values import is_missing
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text, plain_texts
-from mlflow_ragmetrics.core.score import Better, Item, Sample, Score
+from mlflow_ragmetrics.core.score import Better, Evidence, Item, Sample, Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.judges.lexical.support import unbacked_in
 
@@ -115,9 +115,13 @@ def item_columns(scored: Iterable[tuple[Score, Sample]]) -> tuple[list[int], dic
         sizes.append(len(items))
         for name in _ITEM_FIELDS:
             columns[name] += map(attrgetter(name), items)
-        columns["evidence"] += [plain(list(map(asdict, item.evidence))) if item.evidence else _NONE for item in items]
+        columns["evidence"] += [list(map(_evidence, item.evidence)) or _NONE for item in items]
         columns["unbacked"] += [_unbacked(item, sample) if item.evidence else _NONE for item in items]
     return sizes, {**columns, **{name: plain_texts(columns[name]) for name in ("text", "reason")}}
+
+
+def _evidence(each: Evidence) -> dict[str, Any]:
+    return {"chunk": each.chunk, "id": plain(each.id), "quote": plain_text(each.quote)}
 
 
 def _unbacked(item: Item, sample: Sample) -> list[Any]:

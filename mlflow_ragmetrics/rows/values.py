@@ -16,7 +16,7 @@ from uuid import UUID
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.core.score import Chunk
 from mlflow_ragmetrics.errors import InvalidFieldError
-from mlflow_ragmetrics.text.terms import words
+from mlflow_ragmetrics.text.sentences import words
 
 _MISSING_KINDS = frozenset({"NAType", "NaTType"})
 _CONTAINERS = (bytes, list, tuple, dict)

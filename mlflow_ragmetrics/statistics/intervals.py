@@ -5,8 +5,9 @@ quantile becomes √(n/(n−1)) times that of Student's t). Rows in groups have 
 degrees of freedom, Bell and McCaffrey 2002) with fewer than 40 groups. With 40 or more whole groups are resampled (for
 means the bootstrap of Student's t, Davison and Hinkley 1997). Where resampling is blind there is a closed form: Wilson
 (1927) for the mean of scores that are all 0 or 1, of grouped ones for their effective rows (Korn and Graubard 1998),
-and Agresti and Min (2005) for differences of such scores and for differences that fewer than fifteen rows, or groups,
-have. Above ``MANY_ROWS`` rows or groups the interval is Student's t.
+and Agresti and Min (2005) for differences of such scores and for values of which fewer than fifteen differ from the
+most frequent one. Above ``MANY_ROWS`` rows or groups the interval is Student's t. The interval of equal values comes
+from the share of rows that may differ unseen (``unseen_share``).
 """
 
 from __future__ import annotations
@@ -16,43 +17,56 @@ from collections.abc import Sequence
 from typing import Union
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtrit
+from scipy.special import ndtr, stdtrit
 
 from mlflow_ragmetrics.statistics.groups import Clusters, Labels, clusters_of
-from mlflow_ragmetrics.statistics.resampling import Matrix, bootstrap_limits
+from mlflow_ragmetrics.statistics.resampling import Matrix, Vector, bootstrap_limits
 
 BOOTSTRAP_GROUPS = 40
 MANY_ROWS = 1_000
 _FEW_CHANGES = 15
 Interval = Union[tuple[float, float], None]
+Range = tuple[float, float]
+
+
+def unseen_share(rows: int, level: float = 0.95) -> float:
+    """The largest share of rows of another kind that a sample of ``rows`` can miss, by chance, at ``level``.
+
+    >>> round(unseen_share(72), 3)
+    0.05
+    """
+    return float(1 - ((1 - level) / 2) ** (1 / rows))
 
 
 def bootstrap_interval(
     values: Sequence[float],
     *,
     groups: Union[Labels, None] = None,
-    level: float = 0.95,
     resamples: int = 2000,
-    seed: int = 0,
 ) -> Interval:
     """The interval of the mean of scores, or ``None`` for fewer than two values, or groups; NaN does not count.
 
     Reproducible: the same values in any order give the same interval. ``groups`` names the group of each value.
     """
-    return bootstrap_intervals([values], groups=groups, level=level, resamples=resamples, seed=seed)[0]
+    return bootstrap_intervals([values], groups=groups, resamples=resamples)[0]
 
 
 def bootstrap_intervals(
     columns: Sequence[Sequence[float]],
     *,
     groups: Union[Labels, None] = None,
+    ranges: Union[Sequence[Range], None] = None,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
 ) -> list[Interval]:
-    """``bootstrap_interval`` of each column; with ``groups`` each has a value for every row (NaN: not scored)."""
+    """``bootstrap_interval`` of each column; with ``groups`` each has a value for every row (NaN: not scored).
+
+    ``ranges`` are the lowest and the highest value that each can have: 0 and 1 if not given.
+    """
     samples = [clusters_of(np.asarray(values, dtype=float), groups) for values in columns]
-    known = [_of_mean(each, groups is not None, level) for each in samples]
+    ends = ranges or [(0.0, 1.0)] * len(samples)
+    known = [_of_mean(each, groups is not None, level, own) for each, own in zip(samples, ends, strict=True)]
     return _resampled(samples, known, level, resamples, seed, studentized=groups is not None)
 
 
@@ -60,6 +74,7 @@ def paired_intervals(
     differences: Matrix,
     *,
     groups: Union[Labels, None] = None,
+    spans: Union[Sequence[float], None] = None,
     level: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
@@ -67,10 +82,11 @@ def paired_intervals(
     """The interval of the mean of each column of a rows × metrics matrix of paired differences.
 
     NaN marks a pair that was not scored on both sides. A column with fewer than two pairs (or groups, if ``groups``
-    names that of each row) has ``None``, and one without any difference (0, 0).
+    names that of each row) has ``None``. ``spans`` are the largest differences that each can have: 1 if not given.
     """
     samples = [clusters_of(column, groups) for column in differences.T]
-    known = [_of_difference(each, groups is not None, level) for each in samples]
+    ends = spans or [1.0] * len(samples)
+    known = [_of_difference(each, groups is not None, level, own) for each, own in zip(samples, ends, strict=True)]
     return _resampled(samples, known, level, resamples, seed)
 
 
@@ -84,56 +100,76 @@ def wilson_limits(share: float, rows: float, deviate: float) -> tuple[float, flo
 
 
 def agresti_min_interval(
-    mean: float, mean_square: float, rows: float, largest: float, deviate: float
+    mean: float, mean_square: float, rows: float, ends: Range, deviate: float
 ) -> tuple[float, float]:
-    """The interval of the mean of paired differences of at most ``largest`` (Agresti and Min 2005).
+    """The interval of the mean of differences that lie between two ``ends`` (Agresti and Min 2005).
 
-    The normal interval after adding two rows: half of one for better, half for worse, one for no difference.
-    ``mean_square`` is that of the differences themselves; ``rows`` may be effective ones.
+    The normal interval after adding two rows: half of one at each end, one for no difference. ``mean_square`` is that
+    of the differences themselves; ``rows`` may be effective ones.
     """
-    middle = rows * mean / (rows + 2)
-    variance = (rows * mean_square + largest**2) / (rows + 2) - middle**2
+    low, high = ends
+    middle = (rows * mean + (low + high) / 2) / (rows + 2)
+    variance = (rows * mean_square + (low**2 + high**2) / 2) / (rows + 2) - middle**2
     half = deviate * math.sqrt(max(0.0, variance) / (rows + 2))
-    return max(-largest, min(mean, middle - half)), min(largest, max(mean, middle + half))
+    return max(low, min(mean, middle - half)), min(high, max(mean, middle + half))
 
 
-def _of_mean(sample: Union[Clusters, None], is_grouped: bool, level: float) -> Interval:
+def _of_mean(sample: Union[Clusters, None], is_grouped: bool, level: float, ends: Range) -> Interval:
     """The interval of a mean where it has a closed form."""
     if sample is None or sample.groups < 2:
         return None
+    low, high = min(ends[0], sample.least), max(ends[1], sample.most)
+    if sample.least == sample.most:
+        share = unseen_share(sample.groups, level)
+        return sample.mean - share * (sample.mean - low), sample.mean + share * (high - sample.mean)
     if sample.is_binary:
         rows = sample.effective_rows if is_grouped else sample.rows
-        return wilson_limits(sample.mean, rows, _deviate(sample, is_grouped, level))
+        return wilson_limits(sample.mean, rows, _deviate(sample, level))
+    if not is_grouped:
+        values = sample.residuals + sample.mean
+        usual = float(np.median(values))
+        if np.count_nonzero(np.abs(values - usual) > 1e-9) < min(_FEW_CHANGES, 0.3 * values.size):
+            found = _of_few(sample, values - usual, (low - usual, high - usual), level)
+            return found[0] + usual, found[1] + usual
     return _of_t(sample, is_grouped, 0.0 if sample.least >= 0 else -1.0, level)
 
 
-def _of_difference(sample: Union[Clusters, None], is_grouped: bool, level: float) -> Interval:
+def _of_difference(sample: Union[Clusters, None], is_grouped: bool, level: float, span: float) -> Interval:
     """The interval of a mean difference where it has a closed form."""
     if sample is None or sample.groups < 2:
         return None
-    largest = max(abs(sample.least), abs(sample.most))
-    if largest == 0:
-        return 0.0, 0.0
-    mean_square = sample.squares / sample.rows + sample.mean**2
+    span = max(span, abs(sample.least), abs(sample.most))
+    if sample.least == sample.most:
+        reach = unseen_share(sample.groups, level) * span
+        return max(-span, sample.mean - reach), min(span, sample.mean + reach)
     changed = np.abs(sample.residuals + sample.counts * sample.mean) > 1e-9 * sample.counts
-    few = int(changed.sum()) < min(_FEW_CHANGES, sample.groups)
-    # Rows whose mean square is that of as many changes by 1 are changed by 0 or 1.
     values = sample.residuals + sample.mean
-    is_binary = not is_grouped and largest == 1 and bool((np.abs(values - np.rint(values)) < 1e-9).all())
-    if few or is_binary:
-        rows = sample.effective_rows if is_grouped else sample.rows
-        return agresti_min_interval(sample.mean, mean_square, rows, largest, _deviate(sample, is_grouped, level))
+    is_binary = not is_grouped and bool(np.isin(np.round(values, 9), (-1.0, 0.0, 1.0)).all())
+    if is_binary or int(changed.sum()) < min(_FEW_CHANGES, sample.groups):
+        return _of_few(sample, values, (-span, span), level, is_grouped)
     return _of_t(sample, is_grouped, -1.0, level)
 
 
-def _deviate(sample: Clusters, is_grouped: bool, level: float) -> float:
-    return float(stdtrit(sample.degrees, (1 + level) / 2) if is_grouped else ndtri((1 + level) / 2))
+def _of_few(sample: Clusters, changes: Vector, ends: Range, level: float, is_grouped: bool = False) -> Range:
+    """The interval of a mean of ``changes`` of which few differ from 0.
+
+    The added rows lie half way between the largest change and the ends of the range.
+    """
+    largest = max(abs(sample.least), abs(sample.most)) if is_grouped else float(np.abs(changes).max())
+    low, high = ((each + math.copysign(min(largest, abs(each)), each)) / 2 for each in ends)
+    if is_grouped:
+        mean, mean_square, rows = sample.mean, sample.squares / sample.rows + sample.mean**2, sample.effective_rows
+    else:
+        mean, mean_square, rows = float(changes.mean()), float((changes**2).mean()), sample.rows
+    return agresti_min_interval(mean, mean_square, rows, (low, high), _deviate(sample, level))
+
+
+def _deviate(sample: Clusters, level: float) -> float:
+    return float(stdtrit(sample.degrees, (1 + level) / 2))
 
 
 def _of_t(sample: Clusters, is_grouped: bool, floor: float, level: float) -> Interval:
     """Student's t interval of few groups, and of many rows or groups; ``None`` between."""
-    if sample.least == sample.most:
-        return sample.mean, sample.mean
     if not (is_grouped and sample.groups < BOOTSTRAP_GROUPS) and sample.groups <= MANY_ROWS:
         return None
     half = float(stdtrit(sample.degrees, (1 + level) / 2)) * math.sqrt(sample.variance)

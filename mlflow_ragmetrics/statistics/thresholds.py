@@ -50,9 +50,11 @@ def best_threshold(values: Values, bad: Booleans, default: float) -> float:
     places = np.flatnonzero(edges)
     quality = (caught - lost)[places]
     best = places[quality >= quality.max() - _SLACK]
-    cuts = [_between(ordered, int(place)) for place in best]
-    holds_default = [cut for cut, place in zip(cuts, best, strict=True) if _parts(ordered, int(place), default)]
-    return default if holds_default else min(cuts, key=lambda cut: abs(cut - default))
+    usual = np.searchsorted(ordered, default - _SLACK)
+    if usual in best:
+        return default
+    nearest = *best[best < usual][-1:], *best[best > usual][:1]
+    return min((_between(ordered, int(place)) for place in nearest), key=lambda cut: abs(cut - default))
 
 
 def threshold_gain(
@@ -96,11 +98,6 @@ def _folds(names: Values, bad: Booleans, generator: np.random.Generator) -> Valu
     fold_of = np.empty(int(groups.max()) + 1, dtype=int)
     fold_of[dealt] = np.arange(dealt.size) % _FOLDS
     return fold_of[names]
-
-
-def _parts(ordered: Values, place: int, cut: float) -> bool:
-    """Whether ``cut`` flags the first ``place`` values and no other."""
-    return int(np.searchsorted(ordered, cut - _SLACK, side="left")) == place
 
 
 def _between(ordered: Values, place: int) -> float:

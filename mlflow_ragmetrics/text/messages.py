@@ -83,6 +83,7 @@ def _filled(code: str, language: str, values: dict[str, Any]) -> str:
 class Text(str):
     """An English sentence that keeps its code and values, so that it can be rendered in another language."""
 
+    __slots__ = ("code", "values")
     code: str
     values: dict[str, Any]
 

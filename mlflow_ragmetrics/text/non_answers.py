@@ -13,87 +13,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Union
 
-from mlflow_ragmetrics.text.declining import declines, is_error_text
+from mlflow_ragmetrics.text.declining import CONTRAST, DECLINES, ERROR, FAILURE, NEGATIVE
 from mlflow_ragmetrics.text.sentences import has_content, normalize, statements, word_set
+from mlflow_ragmetrics.text.word_lists import pattern_of, phrases_of, words_of
 
 _LONGEST_TOPIC = 20
 
 
-_DROPPED = word_set(
-    """
-    a an the any is are was were am be been being do does did really quite entirely completely totally fully
-    exactly honestly actually absolutely very too just currently relevant specific sufficient such further
-    additional direct definitive clear-cut reliable точно совсем вообще абсолютно пока релевантной подходящей
-    соответствующей нужной никакой никаких такой данной достаточной было была был были есть быть честно говоря
-    релевантного конкретного однозначного
-    """
-)
-
-_FILLERS = word_set(
-    """
-    i we my me us our it this that there here have has had can could would will might as of in on at to from for
-    by with about regarding and or but so well um uh hm hmm oh sorry apologies apologize afraid unfortunately
-    regrettably based according current think guess believe how what say answer answers question questions
-    response information info data details context contexts document documents text texts passage passages
-    source sources article articles material materials content chunk chunks search results knowledge provided
-    given supplied available found retrieved moment time topic matter subject ничего я мы мне меня нас нам у к в
-    во на по о об про из и или но а это этот эта этом этого этому этой эту что как тут здесь сожалению извините
-    простите увы ответ ответа ответе ответить сказать вопрос вопроса вопросу вопросе вопросы контексте контекст
-    контекста документах документе документы текст тексте источниках предоставленном предоставленных
-    предоставленной данном данный найдено найден найдена теме поводу , ; : – —
-    """
-)
-
-_PHRASES = """
-not know|not known|unknown|not sure|unsure|not certain|uncertain|idk|dunno|no idea|no clue|none|notapplicable
-not applicable|can not say|can not tell|can not answer|could not say|could not tell|could not answer|would not know
-can not tell you|can not determine|could not determine|can not determined|can not answered|could not answered
-unable to answer|unable to say|unable to tell|unable to determine|not able to answer|not able to say|not able to tell
-confused|unclear|not clear|not understand|not mentioned|unmentioned|not specified|unspecified|not stated
-no answer|no answers|no response|no responses|no result|no results|nothing found|answer not found|answer not given
-information not available|information not provided|information not found|information not given|answer not available
-answer not provided|context not answer|context not answer question|not remember|not recall
-не знаю|не знаем|не известно|неизвестно|неизвестен|неизвестна|не уверен|не уверена|не уверены|затрудняюсь
-затрудняемся|затруднительно|не могу сказать|не могу ответить|не можем ответить|не можем сказать|не могу дать ответ
-сложно сказать|сложно ответить|трудно сказать|трудно ответить|понятия не имею|не имею понятия|не имею представления
-без понятия|неясно|не ясно|непонятно|не понятно|не понимаю|не понял|не поняла|запутался|запуталась|не помню
-не указано|не указана|не указан|не указаны|не упоминается|не упомянуто|не упомянута|не упомянут|не определено
-нет ответа|нет ответов|ответа нет|ответ отсутствует|ответ не найден|ничего не найдено|ничего не известно|не в курсе
-информация отсутствует|данные отсутствуют|информации нет|данных нет|информация не найдена|информации не найдено
-невозможно ответить|невозможно сказать|невозможно определить
-"""
-
-_SILENCES = """
-no information|no info|no data|no details|no mention|no knowledge|insufficient information|insufficient data
-not enough information|not enough data|not have information|not have enough information|not have data|not have answer
-not find information|not find answer|not contain information|not contain answer|not provide information
-not provide answer|not include information|not give information|not contain enough information
-not provide enough information|not have details|not contain details|not provide details
-нет информации|нет данных|нет сведений|недостаточно информации|недостаточно данных|не содержит информации
-не содержит ответа|не содержат информации|не нашел информации|не нашла информации|не нашел ответа|не нашла ответа
-не удалось найти информацию|не удалось найти ответ|не имею информации|не располагаю информацией
-"""
-
+_DROPPED = words_of("dropped")
+_FILLERS = words_of("fillers")
 _SOURCES = word_set(
-    """
-    context contexts document documents text passage passages source sources article content chunks it
-    """
+    "context contexts document documents text passage passages source sources article content chunks it"
 )
-_SILENT_VERBS = word_set(
-    """
-    mention mentions specify say state indicate provide discuss address
-    """
-)
-_TOPIC_STARTS = word_set(
-    """
-    about on regarding concerning of to for as in о об по для про в
-    """
-)
+_SILENT_VERBS = word_set("mention mentions specify say state indicate provide discuss address")
+_TOPIC_STARTS = word_set("about on regarding concerning of to for as in о об по для про в")
 _CONTRASTS = word_set(
-    """
-    but however although though yet except only because since while whereas instead unless until , ; : – — но
-    однако хотя зато кроме только потому поскольку
-    """
+    """but however although though yet except only because since while whereas instead unless until , ; : – — но
+    однако хотя зато кроме только потому поскольку"""
 )
 
 _SPELLINGS = (
@@ -105,15 +41,7 @@ _SPELLINGS = (
     (re.compile("ё"), "е"),
 )
 _TOKEN = re.compile(r"[^\W_]+|[,;:–—]")
-_COURTESY = re.compile(
-    r"\W*(?:hello|hi|hey|dear|good (?:morning|afternoon|evening|day)|thanks|thank you|you(?:['’]re| are) welcome|sure|"
-    r"certainly|of course|great question|good question|good luck|happy to help|i hope|hope (?:this|that) helps|"
-    r"let me know|feel free|please (?:let me know|feel free)|if you (?:have|need) (?:any|more|further)|"
-    r"i(?:['’]d| would)? be (?:happy|glad)|here (?:is|are) (?:the|a|an|some|my|your|what)|"
-    r"здравствуйте|привет|добрый (?:день|вечер)|доброе утро|спасибо|пожалуйста|конечно|отличный вопрос|хороший вопрос|"
-    r"надеюсь|удачи|дайте знать|обращайтесь|если у вас (?:есть|будут|остались|возникнут)|буду рад)\b",
-    re.IGNORECASE,
-)
+_COURTESY = pattern_of("courtesies", before=r"\W*", after=r"\b")
 _LONGEST_COURTESY = 14
 
 
@@ -183,8 +111,8 @@ def _tokens(text: str) -> list[str]:
     return [token for token in _TOKEN.findall(folded) if token not in _DROPPED]
 
 
-def _table(text: str) -> frozenset[tuple[str, ...]]:
-    return frozenset(tuple(phrase.split()) for phrase in re.split(r"[|\n]", text) if phrase.strip())
+def _table(name: str) -> frozenset[tuple[str, ...]]:
+    return frozenset(map(tuple, phrases_of(name)))
 
 
 @lru_cache(maxsize=64)
@@ -193,8 +121,8 @@ def _phrases_with(extra: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
 
 
 _SILENT_SOURCE_SET = frozenset((source, "not", verb) for source in _SOURCES for verb in _SILENT_VERBS)
-_SILENCE_SET = _table(_SILENCES) | _SILENT_SOURCE_SET
-_PHRASE_SET = _table(_PHRASES) | _SILENCE_SET
+_SILENCE_SET = _table("silences") | _SILENT_SOURCE_SET
+_PHRASE_SET = _table("no_answers") | _SILENCE_SET
 _LONGEST_PHRASE = max(map(len, _PHRASE_SET))
 
 
@@ -271,3 +199,39 @@ def _state(text: str | None, indistinct: Indistinct) -> State:
     else:
         found = indistinct != "off" and _indistinct_by_rules(text, () if isinstance(indistinct, str) else indistinct)
     return "indistinct" if found else "clear"
+
+
+_MOST_WORDS = 60
+_LETTERS = re.compile(r"[^\W\d_]+")
+_OTHER = re.compile("[\u0600-\u06ff\u3040-\u30ff\u4e00-\u9fff]")
+_LONGEST = 200
+_MOST_BEFORE, _MOST_AFTER = 6, 20
+_WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]{2}|[^\W_]+")  # two Chinese or Japanese characters are one word
+
+
+def is_error_text(text: str) -> bool:
+    """Whether ``text`` is the error message of an API or a program, in English or Russian, and not an answer about one.
+
+    >>> [is_error_text(each) for each in ("Error code: 429 - Rate limit reached", "Error code 429 means: slow down.")]
+    [True, False]
+    """
+    if ERROR.match(text) is not None:
+        return True
+    return FAILURE.match(text) is not None and len(text.split()) <= _MOST_WORDS
+
+
+def declines(sentence: str) -> bool:
+    """Whether a short German, French, Spanish, Italian, Portuguese, Chinese, Japanese or Arabic sentence only declines.
+
+    >>> [declines(each) for each in ("Das weiß ich leider nicht.", "我不知道", "No lo sé, pero creo que es Madrid.")]
+    [True, True, False]
+    """
+    if len(sentence) > _LONGEST:
+        return False
+    if NEGATIVE.isdisjoint(_LETTERS.findall(sentence.casefold())) and not _OTHER.search(sentence):
+        return False
+    found = DECLINES.search(sentence)
+    if found is None or CONTRAST.search(sentence, found.end()):
+        return False
+    before, after = sentence[: found.start()], sentence[found.end() :]
+    return len(_WORD.findall(before)) <= _MOST_BEFORE and len(_WORD.findall(after)) <= _MOST_AFTER

@@ -1,12 +1,17 @@
-"""The sentences of a text, with the function words and abbreviations, English and Russian, that tell where they end."""
+"""The one reader of language: sentences, words and terms of any text, read in time linear in its length."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from functools import lru_cache
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, wraps
+from itertools import chain, pairwise
+from operator import add
+from typing import NamedTuple, TypeVar
+
+from mlflow_ragmetrics.text.word_lists import words_of
 
 _combining = lru_cache(maxsize=4096)(unicodedata.combining)
 
@@ -36,37 +41,12 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-STOP_WORDS = word_set(
-    """
-    a about above according after again all also although always am an and another any anyone anything are around as at
-    be because been before being below best between both but by can cannot could did do does doing done down due during
-    each either else etc even ever every few for from further get gets given good had has have having he hence her here
-    hers herself him himself his how however i if important in include includes including instead into is it its itself
-    just know let like make makes making many may me might mine more most much must my myself need needs neither never
-    no nor not now of off often on once one only onto or other others our ours ourselves out over own per please rather
-    same several shall she should since so some someone something such take than that the their theirs them themselves
-    then there therefore these they thing things this those though through thus to too under until up upon us use used
-    using usually various very via want was way ways we well were what when where whether which while who whom whose why
-    will with within without would yet you your yours yourself yourselves
-    а без более больше будет будто бы был была были было быть в вам вас весь во вот все всё всего всех вы где да даже
-    для до его ее её если есть еще ещё ею же за здесь и из или им ими их к как какая какой когда которая которого
-    которое которой который которые которых кто ли либо между меня мне может можно мой моя мы на над надо наш не него
-    нее неё нет ни них но ну о об однако он она они оно от очень по под после потому почти при про с сам свой свою
-    себе себя со так такая также такие такой там те тем то тогда того тоже той только том тот тут ты у уже хотя чего
-    чей чем через что чтобы эта эти это этого этой этом этот эту я является являются
-    """
-)
+STOP_WORDS = words_of("stop_words")
 
-ABBREVIATIONS = word_set(
-    """mr mrs ms dr prof gen col lt sgt capt rev hon sen rep gov pres vs e.g i.e cf ca approx fig figs vol pp ed eds ch
-    mt т е ул им см напр рис стр акад проф д т.е п гл св"""
-)
+ABBREVIATIONS = words_of("abbreviations")
 
 # They end a sentence only before a function word: "in Washington D.C. The city …", but "Washington D.C. Police".
-CLOSING_ABBREVIATIONS = word_set(
-    """etc inc ltd co corp jr sr u.s u.k u.s.a a.m p.m ph.d b.c a.d d.c al st ft jan feb mar apr jun jul aug sep sept
-    oct nov dec г гг в вв др руб млн млрд тыс т.д т.п н.э км кг"""
-)
+CLOSING_ABBREVIATIONS = words_of("closing_abbreviations")
 
 # Abbreviations before a number only, words otherwise: "No. 5", but "No. It is."
 NUMBER_ABBREVIATIONS = word_set("no nos art sec")
@@ -165,3 +145,215 @@ def statements(text: str) -> list[str]:
     ['Two ways:', '- Call Dr. Fox.', '- Write to us, or come by.', 'Always.']
     """
     return [" ".join(f"{marker} {text[start:end]}".split()) for start, end, marker in read_sentences(text)]
+
+
+T = TypeVar("T")
+
+_SHORTEST_TERM = 3
+_LONGEST_CACHED = 20_000
+_TEXTS = 8  # the last ones, which are those of one row
+_LONGEST_WORD = 40
+_MOST_WORDS = 50_000
+
+_CJK = (
+    "\u3005\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d\U0001aff0-\U0001b167\U00020000-\U000323af"
+)
+_SEPARATORS = {code: " " for code in range(1, 128) if not (chr(code).isalnum() or chr(code) in "-_")}  # of ASCII terms
+_MARKS = "\u3099\u309a\uff9e\uff9f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_CJK_CHARACTER = re.compile(f"[{_CJK}][{_MARKS}]*")
+_CJK_RUN = re.compile(f"((?:[{_CJK}][{_MARKS}]*)+)")
+_TERM = re.compile(r"[^\W_][\w-]+[^\W_]")  # in texts without marks, Han and Kana
+_RUN_OR_TERM = re.compile(rf"([{_CJK}]+)|[^\W_{_CJK}](?:[^\W{_CJK}]|-)+[^\W_{_CJK}]")  # in texts without marks
+_CLOSING = r"""(?:[\])}"»›”“「」『』】〉》〕）］｝«]|['’‘](?!\w))"""
+_SENTENCE_END = re.compile(  # begins with one class of characters, which is what a search is fast for
+    rf"[.!?．。｡！？](?:(?<=[.!?．])(?=\s|\Z|{_CLOSING})|(?<=[。｡！？])[。｡！？]*){_CLOSING}*"
+)
+
+
+def terms(text: str) -> list[str]:
+    """The terms of ``text`` in order, with repeats (after the ElBruno.AI.Evaluation project).
+
+    NFKC and casefold; split at everything that is not a letter, mark, digit, ``-`` or ``_``, and those two stripped
+    at the ends; terms have 3 characters or more. Han and Kana runs become character bigrams (a run of one character
+    is that character).
+
+    >>> terms("The store opens at 9 AM: state-of-the-art vault.")
+    ['the', 'store', 'opens', 'state-of-the-art', 'vault']
+    >>> terms("巴黎是法国")
+    ['巴黎', '黎是', '是法', '法国']
+    """
+    return terms_of_each((text,))[0]
+
+
+def terms_of_each(texts: Sequence[str]) -> list[list[str]]:
+    """``terms`` of each text, in less time than one by one."""
+    joined = "\0".join(texts)
+    if joined.isascii() and joined.count("\0") == len(texts) - 1:
+        pieces = list(map(str.split, joined.casefold().translate(_SEPARATORS).split("\0")))
+        if "-" in joined or "_" in joined:
+            pieces = [[piece.strip("-_") for piece in each] for each in pieces]
+        return [[piece for piece in each if len(piece) >= _SHORTEST_TERM] for each in pieces]
+    return [list(chain.from_iterable(map(_word_terms.__getitem__, text.split()))) for text in texts]
+
+
+def words(text: str) -> list[str]:
+    """The words of ``text``: separated by whitespace, and each Han or Kana character a word of its own.
+
+    >>> words("It isn't 2.5!")
+    ['It', "isn't", '2.5!']
+    >>> words("東京 Tower。")
+    ['東', '京', 'Tower。']
+    """
+    tokens = text.split()
+    if text.isascii() or not _CJK_CHARACTER.search(text):
+        return tokens
+    return [word for token in tokens for word in _words_of(token)]
+
+
+def has_words(text: str, least: int) -> bool:
+    """Whether ``text`` has at least so many words (``least`` from 1), read no further than to the last of them."""
+    if text.isascii() or not _CJK_CHARACTER.search(text):
+        return len(text.split(None, least - 1)) >= least
+    return len(words(text)) >= least
+
+
+def plain_sentences(text: str) -> list[str]:
+    """The sentences of ``text``, each with its closing punctuation and without surrounding whitespace.
+
+    A sentence ends at ``. ! ?`` before whitespace, a closing quote or bracket, or the end of the text, and always at
+    a CJK full stop. A newline does not end a sentence, and a piece without a letter or digit is not one.
+
+    >>> plain_sentences('Version 2.5 is out. He said "Go!" Then he left')
+    ['Version 2.5 is out.', 'He said "Go!"', 'Then he left']
+    """
+    return list(_cached_sentences(text) if len(text) <= _LONGEST_CACHED else _sentences(text))
+
+
+def _kept(read: Callable[[str], T]) -> Callable[[str], T]:
+    """``read`` that keeps what it read of the last texts, for the other metrics of a row; long texts are not kept."""
+    kept = lru_cache(_TEXTS)(read)
+
+    @wraps(read)
+    def reading(text: str) -> T:
+        return kept(text) if len(text) <= _LONGEST_CACHED else read(text)
+
+    return reading
+
+
+class AnswerTerms(NamedTuple):
+    """The sentences of an answer, the terms of each, and how often each term occurs, in the order of first places."""
+
+    sentences: Sequence[str]
+    terms: Sequence[Sequence[str]]
+    counts: Mapping[str, int]
+
+
+@_kept
+def answer_terms(answer: str) -> AnswerTerms:
+    """What several metrics read of one answer.
+
+    >>> answer_terms("The cat saw. The other cat?").terms
+    [['the', 'cat', 'saw'], ['the', 'other', 'cat']]
+    """
+    found = plain_sentences(answer)
+    each = terms_of_each(found)
+    in_pieces = answer.isascii()  # a piece that is no sentence has no term
+    return AnswerTerms(found, each, Counter(chain.from_iterable(each) if in_pieces else terms(answer)))
+
+
+@_kept
+def term_counts(text: str) -> Mapping[str, int]:
+    """How often each term of ``text`` occurs, in the order of their first places."""
+    return Counter(terms(text))
+
+
+class ByWord(dict[str, T]):
+    """What ``read`` makes of each word, made when it is first asked for: most words have been in an earlier text.
+
+    Words of more than 40 characters are not kept, and all are forgotten when they have become many.
+    """
+
+    def __init__(self, read: Callable[[str], T]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, word: str) -> T:
+        found = self._read(word)
+        if len(word) <= _LONGEST_WORD:
+            if len(self) >= _MOST_WORDS:
+                self.clear()
+            self[word] = found
+        return found
+
+
+def terms_of_word(word: str) -> tuple[str, ...]:
+    """``terms`` of a word without whitespace, over which no term reaches."""
+    folded = normalize("NFKC", word).casefold()
+    if folded.isalnum() and folded.isascii():
+        return (folded,) if len(folded) >= _SHORTEST_TERM else ()
+    if any(map(_is_mark, folded)):
+        return tuple(_marked_terms(folded))
+    return tuple(_mixed_terms(folded) if _CJK_CHARACTER.search(folded) else _TERM.findall(folded))
+
+
+_word_terms = ByWord(terms_of_word)
+
+
+def _mixed_terms(folded: str) -> list[str]:
+    found: list[str] = []
+    for match in _RUN_OR_TERM.finditer(folded):
+        run = match[1]
+        if run is None:
+            found.append(match[0])
+        else:
+            found.extend(map(add, run, run[1:]) if len(run) > 1 else run)
+    return found
+
+
+def _marked_terms(folded: str) -> Iterator[str]:
+    separators = {ord(character): " " for character in set(folded) if not _in_term(character)}
+    for piece in folded.translate(separators).split():
+        for place, part in enumerate(_CJK_RUN.split(piece)):
+            if place % 2:
+                yield from _bigrams(part)
+            elif len(term := part.strip("-_")) >= _SHORTEST_TERM:
+                yield term
+
+
+def _bigrams(run: str) -> Iterator[str]:
+    characters = _CJK_CHARACTER.findall(run)
+    if len(characters) == 1:
+        yield characters[0]
+    for first, second in pairwise(characters):
+        yield first + second
+
+
+@lru_cache(maxsize=4096)
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character).startswith("M")
+
+
+def _in_term(character: str) -> bool:
+    return character.isalnum() or character in "-_" or _is_mark(character)
+
+
+def _words_of(token: str) -> list[str]:
+    if token.isascii() or not _CJK_CHARACTER.search(token):
+        return [token]
+    found: list[str] = []
+    for place, part in enumerate(_CJK_RUN.split(token)):
+        if place % 2:
+            found.extend(_CJK_CHARACTER.findall(part))
+        elif has_content(part):
+            found.append(part)
+    return found
+
+
+def _sentences(text: str) -> tuple[str, ...]:
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    pieces = [text[start:end].strip() for start, end in pairwise((0, *ends, len(text)))]
+    return tuple(filter(has_content, pieces))
+
+
+_cached_sentences = lru_cache(maxsize=1024)(_sentences)

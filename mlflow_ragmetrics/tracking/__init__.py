@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from mlflow_ragmetrics.tracking.report import log_report
+from mlflow_ragmetrics.tracking.log_report import log_report
 
 __all__ = ["log_report"]

@@ -12,12 +12,18 @@ from mlflow_ragmetrics.core.marked import rationale
 from mlflow_ragmetrics.core.safe_text import as_json, plain_text
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
-from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, Diagnosed
-from mlflow_ragmetrics.tracking.writer import few_attempts
+from mlflow_ragmetrics.tracking.writer import explained, few_attempts
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Feedback
+
+
+class TraceAbsentError(RagMetricsError):
+    """There is no trace of that id in the store (yet)."""
+
 
 SOURCE_RUN = "mlflow.assessment.sourceRunId"
 _ABSENT = "RESOURCE_DOES_NOT_EXIST"
@@ -95,6 +101,30 @@ def write_assessment(trace_id: str, assessment: Assessment, identity: str) -> No
             if mlflow.get_assessment(trace_id, assessment_id) is not None:
                 return
         raise
+
+
+def add_feedback(trace_id: str, key: str, score: Score, run_id: str | None = None, time_ms: int = 0) -> None:
+    """Put ``score`` on the trace as the feedback ``key``; a second time only where ``time_ms`` is another one.
+
+    Raises:
+        TraceAbsentError: the store has no such trace, even after MLflow has exported what was under way.
+        RagMetricsError: the store does not take it.
+    """
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    assessment = feedback_of(key, score, run_id)
+    with explained(run_id or "(none)"):
+        for is_exported in (False, True):
+            try:
+                write_assessment(trace_id, assessment, f"{run_id} {key} {time_ms}")
+                return
+            except MlflowException as error:
+                if error.error_code != _ABSENT:
+                    raise
+                if is_exported:
+                    raise TraceAbsentError(f"there is no trace {trace_id} in the store") from error
+                mlflow.flush_trace_async_logging()
 
 
 def remove_assessment(trace_id: str, assessment_id: str) -> None:

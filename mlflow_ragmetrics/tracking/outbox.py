@@ -2,7 +2,8 @@
 
 Each answer belongs to one run, known by its id or, until it is made, by a name. Of the processes that use a run, one at
 a time writes its answers. A process is in ``processes`` while it uses a run, with the numbers of answers that it
-accepted and settled: this tells how many answers a killed process had not scored.
+accepted and settled: this tells how many answers a killed process had not scored. Texts have a checksum; what can be
+read of a damaged file goes into a new one.
 """
 
 from __future__ import annotations
@@ -18,24 +19,30 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import lru_cache
+from contextlib import closing, contextmanager, suppress
+from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from uuid import uuid4
+from zlib import crc32
 
 from mlflow_ragmetrics.core.safe_text import as_json
 from mlflow_ragmetrics.engine.threads import after_fork
+from mlflow_ragmetrics.tracking.home import Home
 from mlflow_ragmetrics.tracking.writer import is_alive, this_process
 
 _BUSY_SECONDS = 10.0
+_PATIENCE_MS = 100
+_MEMORY = Path(":memory:")
 _SILENCE = 600.0
 _CHUNK = 200
-_SCHEMA = """
+_VERSION = 1
+_SCHEMA = f"""
+BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS runs (
     number INTEGER PRIMARY KEY AUTOINCREMENT, store TEXT, experiment TEXT, suite TEXT, name TEXT, run_id TEXT,
-    writer TEXT DEFAULT '', figures TEXT DEFAULT 'null', mark TEXT, losses TEXT DEFAULT '{}', UNIQUE (store, name));
+    writer TEXT DEFAULT '', figures TEXT, mark TEXT, losses TEXT, UNIQUE (store, name));
 CREATE TABLE IF NOT EXISTS processes (
     process TEXT, run INTEGER, accepted INTEGER DEFAULT 0, settled INTEGER DEFAULT 0, seen REAL,
     PRIMARY KEY (process, run));
@@ -46,25 +53,22 @@ CREATE TABLE IF NOT EXISTS answers (
 CREATE TABLE IF NOT EXISTS lines (number INTEGER PRIMARY KEY, run INTEGER, name TEXT, columns TEXT, content TEXT);
 CREATE INDEX IF NOT EXISTS answers_of_run ON answers (run);
 CREATE INDEX IF NOT EXISTS lines_of_run ON lines (run, name);
+PRAGMA user_version = {_VERSION};
+COMMIT;
 """
+_TEXTS = {"runs": "number, figures, losses", "answers": "run, content", "lines": "run, columns, content"}
+_SALVAGED = {
+    "runs": "number, store, experiment, suite, name, run_id, mark",
+    "answers": "number, process, told, listed, withheld, attempts, came, run, content",
+}
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Home:
-    """Where a service makes its run: the tracking URI, the store with its path resolved, the experiment, the suite."""
-
-    uri: str
-    store: str
-    experiment: str
-    suite: str
 
 
 class Waiting(NamedTuple):
     """An answer that is not written whole, and how often its feedback was refused."""
 
     number: int
-    content: dict[str, Any]
+    content: Any
     attempts: int
 
 
@@ -92,22 +96,35 @@ class Outbox:
         self._lock = threading.RLock()
         self._counting = threading.Lock()
         self._uncounted: Counter[int] = Counter()
-        self._db = _connected(self.path, _BUSY_SECONDS)
-        self._counter = _connected(self.path, 0.0)
+        self._db = self._counter = _connected(self.path, _BUSY_SECONDS)
+        if self.path == _MEMORY:
+            self._db.executescript(_SCHEMA)
+        else:
+            self._counter = _connected(self.path, 0.0)
         self._counter.execute("PRAGMA wal_autocheckpoint = 0")  # a checkpoint would hold up the chain's thread
+        for each in (self._db, self._counter):
+            each.execute("PRAGMA synchronous = NORMAL")
 
     def _reopen(self) -> None:
         self._of_parents += [self._db, self._counter]  # SQLite does not allow a child to close them
         self._open()
 
-    def prepare(self) -> None:
-        """Make the tables; ``sqlite3.DatabaseError`` if the file is damaged."""
-        (found,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
-        if found != "ok":
-            raise sqlite3.DatabaseError(found)
-        self._db.execute("PRAGMA auto_vacuum = FULL")  # what is deleted is not left in the file
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.executescript(_SCHEMA)
+    def salvage(self, path: Path) -> int:
+        """Take over what can be read of the unwritten answers in a damaged file; returns how many there are."""
+        with closing(_connected(path, 0.0)) as damaged, self._changing() as db:
+            for table, columns in _SALVAGED.items():
+                insert = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({columns.count(',') * '?, '}?)"
+                for order in ("", "DESC"):  # what comes before the damage, and what comes after it
+                    for row in _readable(damaged, f"SELECT {columns} FROM {table} ORDER BY number {order}"):
+                        with suppress(sqlite3.Error):
+                            if table == "answers":
+                                _read(row[-1], row[-2])
+                            db.execute(insert, row)
+            db.execute("DELETE FROM answers WHERE listed OR run NOT IN (SELECT number FROM runs)")
+            for (number,) in self._rows("SELECT number FROM runs"):
+                self._add_losses(number, {"damaged": 1})
+            ((count,),) = self._rows("SELECT count(*) FROM answers")
+        return int(count)
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
@@ -122,8 +139,8 @@ class Outbox:
     def join(self, home: Home, name: str, run_id: str | None) -> int:
         """The number of the run of that name, which this process uses from now on."""
         with self._changing() as db:
-            insert = "INSERT INTO runs (store, experiment, suite, name, run_id) VALUES (?, ?, ?, ?, ?)"
-            values = (home.store, home.experiment, home.suite, name, run_id)
+            insert = "INSERT INTO runs (store, experiment, suite, name, run_id, mark) VALUES (?, ?, ?, ?, ?, ?)"
+            values = (home.store, home.experiment, home.suite, name, run_id, uuid4().hex)
             db.execute(f"{insert} ON CONFLICT DO NOTHING", values)
             query = "SELECT number FROM runs WHERE store = ? AND name = ?"
             number = int(db.execute(query, (home.store, name)).fetchone()[0])
@@ -172,8 +189,8 @@ class Outbox:
         self._db.execute("DELETE FROM processes WHERE process = ? AND run = ?", (process, number))
 
     def _add_losses(self, number: int, losses: Mapping[str, int]) -> None:
-        total = dict(Counter(self.run(number, "losses")) + Counter(losses))
-        self._db.execute("UPDATE runs SET losses = ? WHERE number = ?", (as_json(total), number))
+        total = dict(Counter(self.run(number, "losses") or {}) + Counter(losses))
+        self._db.execute("UPDATE runs SET losses = ? WHERE number = ?", (_checked(total, number), number))
 
     def leave(self, number: int) -> bool:
         """This process no longer uses the run; True if no other process does."""
@@ -198,8 +215,12 @@ class Outbox:
                     db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))
 
     def accept(self, number: int) -> None:
-        """Count an answer to come. This never waits: while the file is in use, the count stays in memory."""
+        """Count an answer to come, at once or within a moment.
+
+        While the file is in use for longer, counts stay in memory and nothing waits.
+        """
         with self._counting, suppress(sqlite3.Error):
+            self._counter.execute(f"PRAGMA busy_timeout = {0 if self._uncounted else _PATIENCE_MS}")
             self._uncounted[number] += 1
             self._count(self._counter, number)
 
@@ -221,14 +242,18 @@ class Outbox:
         update = "UPDATE processes SET settled = settled + ? WHERE process = ? AND run = ?"
         db.execute(update, (count, this_process(), number))
 
-    def append(self, number: int, content: str) -> int:
+    def append(self, number: int, content: Mapping[str, Any]) -> int:
         """Keep a scored answer that was accepted; returns its number."""
         with self._changing() as db:
-            with self._counting:
-                if self._uncounted[number]:
-                    self._count(db, number)
+            if self._counting.acquire(blocking=False):  # else a thread is counting, and waits for this to end
+                try:
+                    if number in self._uncounted:
+                        self._count(db, number)
+                finally:
+                    self._counting.release()
             insert = "INSERT INTO answers (run, process, came, content) VALUES (?, ?, ?, ?)"
-            return int(db.execute(insert, (number, this_process(), time.time(), content)).lastrowid or 0)
+            values = (number, this_process(), time.time(), _checked(content, number))
+            return int(db.execute(insert, values).lastrowid or 0)
 
     def take_written(self, number: int) -> dict[int, int]:
         """The answers of this process that are done, which are deleted: 0 for a written one.
@@ -266,9 +291,9 @@ class Outbox:
             db.execute(update, (number, this_process()))
 
     def run(self, number: int, column: str) -> Any:
-        """What is kept of a run: its ``run_id``, ``mark``, or, as JSON, its ``figures`` and ``losses``."""
+        """What is kept of a run: its ``run_id``, ``mark``, ``figures`` or ``losses``."""
         ((value,),) = self._rows(f"SELECT {column} FROM runs WHERE number = ?", number)
-        return json.loads(value) if column in ("figures", "losses") else value
+        return _read(value, number) if column in _TEXTS["runs"] else value
 
     def note_run(self, number: int, run_id: str) -> None:
         """The run has been made."""
@@ -280,7 +305,7 @@ class Outbox:
         which = "measured AND NOT told" if measured else "NOT measured"
         query = f"SELECT number, content, attempts FROM answers WHERE run = ? AND number > ? AND {which}"
         found = self._rows(f"{query} ORDER BY number LIMIT {_CHUNK}", number, after)
-        return [Waiting(answer, json.loads(text), attempts) for answer, text, attempts in found]
+        return [Waiting(answer, _read(text, number), attempts) for answer, text, attempts in found]
 
     def note_measured(
         self,
@@ -295,14 +320,20 @@ class Outbox:
             self._add_losses(number, losses)
             db.executemany("UPDATE answers SET measured = 1 WHERE number = ?", [(each,) for each in answers])
             insert = "INSERT INTO lines (run, name, columns, content) VALUES (?, ?, ?, ?)"
-            db.executemany(insert, [(number, n, as_json(columns), as_json(rows)) for n, columns, rows in lines if rows])
-            db.execute("UPDATE runs SET figures = ? WHERE number = ?", (as_json(figures), number))
+            for name, *texts in lines:
+                db.execute(insert, (number, name, *(_checked(text, number) for text in texts)))
+            db.execute("UPDATE runs SET figures = ? WHERE number = ?", (_checked(figures, number), number))
 
     def note_told(self, answer: int, *, withheld: bool) -> None:
         """The feedback of an answer is on its trace, or ``withheld``."""
         with self._changing() as db:
-            update = "UPDATE answers SET told = 1, withheld = ?, content = NULL WHERE number = ?"
-            db.execute(update, (withheld, answer))
+            db.execute("UPDATE answers SET told = 1, withheld = ? WHERE number = ?", (withheld, answer))
+
+    def note_known(self, answers: Collection[int]) -> None:
+        """The run's tables had these answers already."""
+        with self._changing() as db:
+            update = "UPDATE answers SET measured = 1, listed = 1 WHERE number = ?"
+            db.executemany(update, [(each,) for each in answers])
 
     def note_unreadable(self, number: int, answer: int) -> None:
         """An answer cannot be written."""
@@ -332,7 +363,7 @@ class Outbox:
     def columns(self, number: int, name: str) -> list[str]:
         """The columns of a table of the run, in the order in which they came."""
         query = "SELECT columns FROM lines WHERE run = ? AND name = ? GROUP BY columns ORDER BY min(number)"
-        found = [json.loads(columns) for (columns,) in self._rows(query, number, name)]
+        found = [_read(columns, number) for (columns,) in self._rows(query, number, name)]
         return list(dict.fromkeys(column for columns in found for column in columns))
 
     def lines(self, number: int, name: str) -> Iterator[Lines]:
@@ -340,13 +371,32 @@ class Outbox:
         query = "SELECT number, columns, content FROM lines WHERE run = ? AND name = ? AND number > ? ORDER BY number"
         last = 0
         while found := self._rows(f"{query} LIMIT 1", number, name, last):
-            ((last, columns, content),) = found
-            yield Lines(name, json.loads(columns), json.loads(content))
+            ((last, *texts),) = found
+            yield Lines(name, *(_read(text, number) for text in texts))
+
+
+def _make_tables(path: Path) -> None:
+    """Make the tables; ``sqlite3.DatabaseError`` if the file is damaged, or not an outbox of this version."""
+    with closing(_connected(path, _BUSY_SECONDS)) as db:
+        (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise sqlite3.DatabaseError(found)
+        query = "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
+        version, tables = db.execute(query).fetchone()
+        if tables and version != _VERSION:
+            raise sqlite3.DatabaseError(f"its tables are of version {version}, not {_VERSION}")
+        db.execute("PRAGMA auto_vacuum = FULL")  # what is deleted is not left in the file
+        db.execute("PRAGMA journal_mode = WAL")
+        db.executescript(_SCHEMA)
+        for table, columns in _TEXTS.items():
+            for number, *texts in db.execute(f"SELECT {columns} FROM {table}"):
+                for text in texts:
+                    _read(text, number)
 
 
 def _connected(path: Path, timeout: float) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     return connection
 
 
@@ -377,37 +427,73 @@ def open_outbox() -> Outbox:
 def _opened(folder: Path) -> Outbox:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
-        if os.name == "posix" and (found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077):
-            raise PermissionError("other users can reach the folder")
+        if os.name == "posix":
+            found = folder.stat()
+            if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise PermissionError("other users can write there; give it to this user alone, with rights 0700")
+            folder.chmod(0o700)
         return _prepared(folder / "outbox.db")
     except (OSError, sqlite3.Error) as error:
-        own = Path(tempfile.mkdtemp(prefix="ragmetrics-"))
-        _logger.warning(
-            "no outbox in %s (%s): answers that wait for MLflow are in %s, for this process only", folder, error, own
-        )
-        return _prepared(own / "outbox.db")
+        outbox = _of_this_process()
+        message = "no outbox in %s (%s): answers that wait for MLflow are in %s, for this process only"
+        _logger.warning(message, folder, error, outbox.path)
+        return outbox
+
+
+def _of_this_process() -> Outbox:
+    with suppress(OSError, sqlite3.Error):
+        return _prepared(Path(tempfile.mkdtemp(prefix="ragmetrics-"), "outbox.db"))
+    return Outbox(_MEMORY)
 
 
 def _prepared(path: Path) -> Outbox:
-    """The outbox in the file ``path``; a damaged file is set aside."""
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # the answers quote texts: for the owner alone
-    until = time.monotonic() + _BUSY_SECONDS
+    """The outbox in the file ``path``. A damaged file is set aside, and what can be read of it taken over."""
+    until, aside, damage = time.monotonic() + _BUSY_SECONDS, None, ""
     while True:
+        # the answers quote texts: for the owner alone
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
+        file = path.stat().st_ino
         try:
-            outbox = Outbox(path)
-            outbox.prepare()
-            return outbox
-        except sqlite3.OperationalError as error:  # another process is making the same file
-            if "locked" not in str(error) or time.monotonic() > until:
-                raise
-            time.sleep(0.05)
+            _make_tables(path)
+            break
         except sqlite3.DatabaseError as error:
-            if time.monotonic() > until:
+            is_busy = "locked" in str(error)  # another process is making the same file
+            if time.monotonic() > until or (isinstance(error, sqlite3.OperationalError) and not is_busy):
                 raise
-            aside = f"{path}.damaged-{time.time_ns()}"
-            _logger.warning("the outbox %s is damaged (%s): it is now %s, and a new one begins", path, error, aside)
-            for suffix in ("", "-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    os.replace(f"{path}{suffix}", f"{aside}{suffix}")
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            if is_busy:
+                time.sleep(0.05)
+            elif file == path.stat().st_ino:  # no other process has set it aside
+                aside, damage = Path(f"{path}.damaged-{time.time_ns()}"), str(error)
+                for suffix in ("-wal", "-shm", ""):
+                    with suppress(FileNotFoundError):
+                        os.replace(f"{path}{suffix}", f"{aside}{suffix}")
+    outbox = Outbox(path)
+    if aside is not None:
+        message = "the outbox %s is damaged (%s): it is now %s, and %d unwritten answers could be read"
+        _logger.warning(message, path, damage, aside, outbox.salvage(aside))
+    return outbox
+
+
+def _readable(damaged: sqlite3.Connection, query: str) -> Iterator[Sequence[Any]]:
+    with suppress(sqlite3.Error):
+        yield from damaged.execute(query)
+
+
+def _checked(value: Any, run: int) -> str:
+    """A value as JSON, after a checksum that holds for this run only."""
+    text = as_json(value)
+    return f"{_checksum(text, run)}{text}"
+
+
+def _read(checked: Any, run: int) -> Any:
+    """The value of what ``_checked`` made; None if there is none."""
+    if checked is None:
+        return None
+    checksum, text = str(checked)[:8], str(checked)[8:]
+    if checksum != _checksum(text, run):
+        raise sqlite3.DatabaseError("a checksum is wrong")
+    return json.loads(text)
+
+
+def _checksum(text: str, run: int) -> str:
+    return f"{crc32(f'{run} {text}'.encode()):08x}"

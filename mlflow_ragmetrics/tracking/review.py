@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows.traces import TRACES_TAG
+from mlflow_ragmetrics.tracking.traces import written_traces
 from mlflow_ragmetrics.tracking.writer import explained
 
 if TYPE_CHECKING:
@@ -97,15 +97,7 @@ def good_grade(run_id: str | None, key: str) -> float | None:
 
 def _traces(run_id: str, experiment_id: str, rows: pd.DataFrame) -> list[Union[str, None]]:
     """The trace of each row: the one it comes from, else the one that was written for it."""
-    import mlflow
-
-    written = mlflow.search_traces(
-        [experiment_id],
-        f"tags.`{TRACES_TAG}` = '{run_id}'",
-        max_results=100_000,
-        return_type="list",
-        include_spans=False,
-    )
+    written = written_traces(experiment_id, run_id)
     by_id = {trace.info.client_request_id: str(trace.info.trace_id) for trace in written}
     own = rows["trace_id"].tolist() if "trace_id" in rows.columns else [None] * len(rows)
     return [str(o) if isinstance(o, str) and o else by_id.get(str(i)) for o, i in zip(own, rows["id"], strict=True)]

@@ -134,11 +134,14 @@ def _new_run(run_name: str | None) -> Iterator[str]:
     except BaseException as interruption:  # at any moment: also before the run's id was known, or amid its end
         _let_go(interruption)
         begun = f"tags.`{WRITER_TAG}` = '{tags[WRITER_TAG]}' and tags.`{STATUS_TAG}` = '{WRITING}'"
-        with _said_where_impossible(), few_attempts():
-            found = [] if run_id else mlflow.search_runs(filter_string=begun, output_format="list")
-            for each in [run_id] if run_id else [str(run.info.run_id) for run in found]:
-                RunWriter(each).end("interrupted")
-            mlflow.end_run("FAILED")  # it is active no more
+        try:
+            with few_attempts():
+                found = [] if run_id else mlflow.search_runs(filter_string=begun, output_format="list")
+                for each in [run_id] if run_id else [str(run.info.run_id) for run in found]:
+                    RunWriter(each).end("interrupted")
+                mlflow.end_run("FAILED")  # it is active no more
+        except write_errors() as error:
+            _logger.warning("a run that was begun may be left at %r: %s", WRITING, reason_of(error))
         raise
 
 
@@ -149,14 +152,6 @@ def _let_go(interruption: BaseException) -> None:
         clear_frames(error.__traceback__)
         error = error.__context__
     gc.collect()
-
-
-@contextmanager
-def _said_where_impossible() -> Iterator[None]:
-    try:
-        yield
-    except write_errors() as error:
-        _logger.warning("a run that was begun may be left at %r: %s", WRITING, reason_of(error))
 
 
 def _ending(run_id: str) -> str:

@@ -25,8 +25,8 @@ from mlflow_ragmetrics.core.safe_text import as_json, plain, plain_text
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.rows.groups import SESSION
-from mlflow_ragmetrics.rows.traces import TRACE_TIMES, TRACES_TAG, documents_of
+from mlflow_ragmetrics.rows.row_groups import SESSION
+from mlflow_ragmetrics.rows.trace_records import TRACE_TIMES, TRACES_TAG, documents_of
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, Diagnosed
 from mlflow_ragmetrics.tracking.feedback import (
     SOURCE_RUN,
@@ -137,13 +137,18 @@ def link_traces(ids: Sequence[str], run_id: str) -> None:
             client.link_traces_to_run(trace_ids=batch, run_id=run_id)
 
 
-def remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None:
-    """Remove the traces that were written for a run."""
+def written_traces(experiment_id: str, run_id: str) -> list[Trace]:
+    """The traces that were written for a run, without their spans."""
     import mlflow
 
     mine = f"tags.`{TRACES_TAG}` = '{run_id}'"
-    found = mlflow.search_traces([experiment_id], mine, return_type="list", include_spans=False)
-    for batch in _batches([trace.info.trace_id for trace in found]):
+    found: list[Trace] = mlflow.search_traces([experiment_id], mine, return_type="list", include_spans=False)
+    return found
+
+
+def remove_traces(client: MlflowClient, experiment_id: str, run_id: str) -> None:
+    """Remove the traces that were written for a run."""
+    for batch in _batches([trace.info.trace_id for trace in written_traces(experiment_id, run_id)]):
         client.delete_traces(experiment_id, trace_ids=batch)
 
 

@@ -12,10 +12,9 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from mlflow_ragmetrics.core.safe_text import as_json, plain_text, redact
@@ -86,18 +85,12 @@ class RunWriter:
         """The tags of the run as they are in the store."""
         return dict(self._client.get_run(self.run_id).data.tags)
 
-    def delete_tag(self, name: str) -> None:
-        """Take a tag away."""
-        self._client.delete_tag(self.run_id, name)
-
-    def params(self, params: Mapping[str, object], tags: Mapping[str, object] = MappingProxyType({})) -> None:
-        """Write params, and ``tags`` with them; of those that the run has already, see ``new_params``."""
+    def params(self, params: Mapping[str, object]) -> None:
+        """Write params; of those that the run has already, see ``new_params``."""
         from mlflow.entities import Param
 
         present = self._client.get_run(self.run_id).data.params
         fresh = [Param(name, value) for name, value in new_params(params_of(params), present).items()]
-        if tags:
-            self.tags(tags)
         for start in range(0, len(fresh), _PARAMS_PER_BATCH):
             self._client.log_batch(self.run_id, params=fresh[start : start + _PARAMS_PER_BATCH], synchronous=True)
 
@@ -114,13 +107,11 @@ class RunWriter:
         finite = {name: float(value) for name, value in figures.items() if math.isfinite(value)}
         self.metrics([Metric(name, value, now, step, **about) for name, value in finite.items()])
 
-    def metrics(self, metrics: Sequence[Metric], tags: Mapping[str, object] = MappingProxyType({})) -> None:
-        """Write points of metrics, and ``tags`` with them; a point that the run has already is the same point."""
-        entries = _tags(tags)
+    def metrics(self, metrics: Sequence[Metric]) -> None:
+        """Write points of metrics; a point that the run has already is the same point."""
         for start in range(0, len(metrics), _METRICS_PER_BATCH):
             batch = metrics[start : start + _METRICS_PER_BATCH]
-            self._client.log_batch(self.run_id, metrics=batch, tags=entries, synchronous=True)
-            entries = []
+            self._client.log_batch(self.run_id, metrics=batch, synchronous=True)
 
     def files(self, files: Mapping[str, Content], tables: Collection[str] = ()) -> None:
         """Write artifacts by name, in place of those that the run has; ``tables`` are the ones that MLflow shows so.
@@ -145,7 +136,8 @@ class RunWriter:
                     place.parent.mkdir(parents=True, exist_ok=True)
                     os.replace(path, place)
             elif files:
-                self._client.log_artifacts(self.run_id, folder)
+                with _environment(_NO_PROGRESS_BAR):
+                    self._client.log_artifacts(self.run_id, folder)
         if tables:
             self._mark_tables(tables)
 
@@ -154,7 +146,7 @@ class RunWriter:
         parent = name.rpartition("/")[0] or None
         if not any(artifact.path == name for artifact in self._client.list_artifacts(self.run_id, parent)):
             return None
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, _environment(_NO_PROGRESS_BAR):
             path = self._client.download_artifacts(self.run_id, name, folder)
             table: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
         return table
@@ -252,6 +244,7 @@ _UNREACHED = re.compile(
     r"(?P<why>\[Errno \d+\] [\w ]+|Read timed out|Connection aborted)",
     re.DOTALL,
 )
+_NO_PROGRESS_BAR = {"MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
 _FEW_ATTEMPTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 
 
@@ -285,10 +278,14 @@ def explained(run_id: str) -> Iterator[None]:
         raise RagMetricsError(f"run {run_id} cannot be written: {reason_of(error)}") from error
 
 
-@contextmanager
-def few_attempts() -> Iterator[None]:
+def few_attempts() -> AbstractContextManager[None]:
     """MLflow tries for minutes to reach a server; what has failed already is not worth that again."""
-    added = {name: value for name, value in _FEW_ATTEMPTS.items() if name not in os.environ}
+    return _environment(_FEW_ATTEMPTS)
+
+
+@contextmanager
+def _environment(settings: Mapping[str, str]) -> Iterator[None]:
+    added = {name: value for name, value in settings.items() if name not in os.environ}
     os.environ.update(added)
     try:
         yield

@@ -10,6 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.errors import InvalidOptionError
 
 INPUTS = {"question": "When was it built?"}
 OUTPUTS = {"answer": "It was built in 1869.", "contexts": ["The lighthouse was built in 1869."]}
@@ -33,6 +34,25 @@ def test_one_evaluator_a_metric_and_one_evaluation_for_all() -> None:
     assert [result["score"] for result in results] == [1.0, 1.0]
     evaluators[0](inputs=INPUTS, outputs=OUTPUTS)
     assert len(asked) == once
+
+
+def test_a_metric_as_an_evaluator_names_the_way_out() -> None:
+    made = pytest.importorskip("langsmith.evaluation").run_evaluator(rm.faithfulness)
+    now = datetime.now(timezone.utc)
+    run = pytest.importorskip("langsmith.schemas").Run(
+        id=uuid4(), name="x", start_time=now, run_type="chain", inputs=INPUTS, outputs=OUTPUTS, trace_id=uuid4()
+    )
+    with pytest.raises(InvalidOptionError, match=r"evaluators=rm.langsmith_evaluators\(\[rm.faithfulness\]\)"):
+        made.evaluate_run(run, None)
+
+
+THREAD = [*MESSAGES, HumanMessage("Many thanks!"), AIMessage("You are welcome.")]
+
+
+def test_an_earlier_turn_s_passages_are_not_held_against_small_talk() -> None:
+    [evaluator] = rm.langsmith_evaluators("faithfulness(no_context='skip')")
+    assert evaluator(inputs=THREAD[:-1], outputs=THREAD)["score"] is None
+    assert evaluator(inputs=THREAD[:-1], outputs=[*THREAD[:-1], AIMessage("Built in 1869.")])["score"] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_each_row_is_a_test_and_fails_with_claim_passage_and_reason(project: pyt
             "E *not in the passages: “It was built in 1925.”",
             "E *why: Lexical: *1925*",
             "E *passage 2: “It was built in 1889 by engineers.”",
-            "E *faithfulness was not measured and must be >= 0.8 (sample nowhere): *rule, not from a measurement*",
+            "E *faithfulness was not measured and must be >= 0.8 (sample nowhere): no contexts (by rule 1)*",
         ]
     )
     result.stdout.no_fnmatch_line("*def raise_failures*")

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, roc_auc_score
 
 from mlflow_ragmetrics.core.question import Claims, Finding, Grade, Sufficiency, Verify
-from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.judges.lexical.support import doubted_words
 from mlflow_ragmetrics.metrics.replies import reply_kind
 

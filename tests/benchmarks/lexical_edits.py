@@ -38,7 +38,7 @@ from mlflow_ragmetrics.calibration.edits import (
     year,
 )
 from mlflow_ragmetrics.core.question import Claims, Finding, Verify
-from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 
 SETS = ("ragtruth_qa", "wice")
 FALL = 0.2

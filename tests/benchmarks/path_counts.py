@@ -33,8 +33,9 @@ PACKAGE = Path(rm.__file__).parent
 DATA = Path(__file__).parents[2] / "examples" / "data" / "ragtruth_llama-2-13b.jsonl"
 REPLY = '{"grades": [{"id": "answer_relevance", "reason": "It says how high.", "grade": 4}]}'
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-VERDICT = '{"verdicts": [{"id": "c1", "quotes": [], "reason": "It says so.", "support": 90, "verdict": "SUPPORTED"}]}'
-CLAIMS = '{"texts": [{"id": "t1", "claims": [{"claim": "It is 330 metres high.", "sentences": [1]}]}]}'
+JUDGED = """{"texts": [{"id": "t1", "none": [], "claims": [{"claim": "It is 330 metres high.", "sentences": [1],
+"quotes": [{"passage": "p1", "text": "It is 330 m high."}], "reason": "So it says.", "support": 90,
+"verdict": "SUPPORTED"}]}]}"""
 BARS = {"one row on the main job": 58, "one judged question": 18, "one warm score": 28, "one chain run": 30}
 
 
@@ -90,7 +91,7 @@ def one_question() -> set[CodeType]:
 
 def one_score() -> set[CodeType]:
     """``rm.score`` of faithfulness with a chat judge, the second time."""
-    judge = rm.ChatJudge(FakeListChatModel(responses=[CLAIMS, VERDICT]))
+    judge = rm.ChatJudge(FakeListChatModel(responses=[JUDGED]))
     row = {"question": "How high is the tower?", "answer": "It is 330 metres high.", "contexts": ["It is 330 m high."]}
 
     def score() -> None:

@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from mlflow_ragmetrics.statistics.intervals import bootstrap_interval, paired_intervals
-from mlflow_ragmetrics.statistics.significance import sign_flip_tests
+from mlflow_ragmetrics.statistics.significance import paired_tests
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
         differences = np.random.default_rng(0).beta(5, 2, (rows, metrics)) - 0.7
         seconds = [
             timed(lambda d=differences: paired_intervals(d)),
-            timed(lambda d=differences: sign_flip_tests(d)),
+            timed(lambda d=differences: paired_tests(d)),
             timed(lambda d=differences: bootstrap_interval(d[:, 0])),
         ]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

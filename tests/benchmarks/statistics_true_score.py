@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mlflow_ragmetrics.statistics.true_score import true_difference, true_mean
+from mlflow_ragmetrics.statistics.prediction_powered import true_difference, true_mean
 
 ROWS, LABELS = 400, (40, 80)
 Pair = tuple[np.ndarray, np.ndarray]

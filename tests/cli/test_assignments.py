@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_ragmetrics.cli.options import numbers_of, pairs_of
+from mlflow_ragmetrics.cli.shared_options import numbers_of, pairs_of
 from mlflow_ragmetrics.errors import InvalidOptionError
 
 

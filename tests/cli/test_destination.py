@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_ragmetrics.cli.store import Destination, destination_of
+from mlflow_ragmetrics.cli.shared_options import Destination, destination_of
 
 
 def test_options_beat_the_environment_which_beats_the_default(monkeypatch):

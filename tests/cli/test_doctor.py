@@ -4,7 +4,7 @@ import pytest
 
 from mlflow_ragmetrics import __version__
 from mlflow_ragmetrics.cli.doctor import Check, check_pool
-from mlflow_ragmetrics.cli.store import Destination
+from mlflow_ragmetrics.cli.shared_options import Destination
 from mlflow_ragmetrics.tracking import outbox as module
 from mlflow_ragmetrics.tracking.outbox import Home, open_outbox
 

@@ -36,7 +36,7 @@ def test_groups_widen_the_interval_and_decide_the_verdict() -> None:
     a, b = side(0.0, 12, spread=0), side(0.07, 12, spread=0.1, seed=3)
     rows, groups = rm.compare(a, b)["m"], rm.compare(a, b, groups="chat")["m"]
     assert rows.verdict == "improved"
-    assert groups.verdict == "too few rows to tell"
+    assert groups.verdict == "cannot be told"
     assert (groups.groups, groups.few_groups) == (12, False)
     assert (groups.design_effect or 0) > 3
     assert (groups.needed or 0) > (rows.rows or 0)
@@ -54,7 +54,7 @@ def test_the_groups_of_the_evaluation_are_used_by_themselves() -> None:
 def test_no_difference_in_few_groups_carries_the_mark() -> None:
     found = rm.compare(side(0.0, 4), side(0.0, 4), groups="chat")
     assert found["m"].few_groups
-    assert found["m"].verdict == "too few rows to tell"
+    assert found["m"].verdict == "cannot be told"
     assert found.metrics["m/few_groups"] == 1
     assert "(few groups)" in found.plain
     assert "few" in found.to_html()
@@ -116,5 +116,5 @@ def test_needed_never_stands_beside_a_verdict_that_is_reached() -> None:
     assert found["faithfulness"].figures(1.0)["needed"] == "–"
     worse = rm.compare(report_of(noisy(60, shift=0.2, seed=1)), report_of(noisy(60)))
     assert worse.plain.startswith("B is worse on faithfulness (-0.")
-    same = rm.compare(report_of(noisy(40)), report_of(noisy(40)))
-    assert same.plain == "B is within 0.05 of A on faithfulness (+0.00 [0.00, 0.00], 40 questions)."
+    same = rm.compare(report_of(noisy(80)), report_of(noisy(80)))
+    assert same.plain == "B is within 0.05 of A on faithfulness (+0.00 [-0.05, 0.05], 80 questions)."

@@ -166,6 +166,11 @@ def test_no_text_is_markup_in_any_door() -> None:
     assert "@team" not in to_markdown(BLOCKS)
 
 
+def test_markdown_moves_no_cursor_and_turns_no_direction() -> None:
+    blocks = [Heading("a\x9bb\x1b[31mc"), Line("d\u202ee\x07"), Table({"f\x85": ["g\u2066\x1b]0;t\x07h"]})]
+    assert not set(to_markdown(blocks)) & set("\x07\x1b\x85\x9b\u202e\u2066")
+
+
 def test_what_is_folded_and_closed_shows_its_title_alone_in_a_terminal() -> None:
     blocks = [Folded(Line("a score"), [Line("its items")], closed=True)]
     assert to_text(blocks) == "a score"

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from making import benchmark_tables, metric_pages, python_reference, reference
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics import errors, spark
 from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.core.definition import facts_of, options_of, paragraphs_of
 from mlflow_ragmetrics.core.metric import Metric
@@ -150,8 +151,10 @@ def test_committed_figures_say_how_and_when_they_were_made() -> None:
 
 def test_every_public_name_is_in_the_reference() -> None:
     text = "\n".join(python_reference.pages().values())
-    missing = [name for name in rm.__all__ if name != "__version__" and f"## rm.{name}\n" not in text]
-    assert missing == []
+    names = [f"rm.{name}" for name in rm.__all__ if name != "__version__"]
+    names += [f"{beside.__name__}.{name}" for beside in (errors, spark) for name in beside.__all__]
+    names = [name for name in names if name.removeprefix("mlflow_ragmetrics.errors.") not in rm.__all__]
+    assert [name for name in names if f"## {name}\n" not in text] == []
 
 
 def test_every_command_and_option_is_in_the_reference() -> None:

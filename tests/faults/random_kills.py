@@ -2,8 +2,8 @@
 
 ``python tests/faults/random_kills.py [count] [seed] [evaluate | live]``. Half of the processes run ``ragmetrics
 evaluate`` with an output and a run, half score a chain live (or all do the one); each is ended by SIGKILL or SIGTERM at
-a random moment. Then the same is done again, and store, files and counts are looked at. Processes are forked from one
-that has imported everything.
+a random moment, the live ones in turn before and after their first answer. Then the same is done again, and store,
+files and counts are checked. Processes are forked from one that has imported everything.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,21 @@ def live() -> int:
             answered.flush()
             time.sleep(0.05)
     return 0 if handler.close(60) else 1
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether the run of ``live`` is made."""
+    return (folder / "run").exists()
+
+
+def is_answering(folder: Path) -> bool:
+    """Whether ``live`` has given an answer."""
+    noted = folder / "answered"
+    return noted.exists() and noted.read_text(encoding="utf-8") != ""
+
+
+STAGES = {evaluate: [lambda _: True], live: [is_begun, is_answering]}
+"""When the parts of each work begin in which it is ended."""
 
 
 def forked(work: Callable[[], int], folder: Path) -> int:
@@ -173,8 +190,8 @@ def check_evaluated(folder: Path, code: int, number: signal.Signals, seen: Count
 def check_live(folder: Path, code: int, number: signal.Signals, seen: Counter[str]) -> None:
     """After a second process, no answer is in the run twice, and what is not in it is said by the run, exactly."""
     noted = folder / "answered"
-    begun = noted.exists() and noted.read_text(encoding="utf-8") != ""
-    seen[f"live, {number.name}, " + ("done before" if code == 0 else "answering" if begun else "at the start")] += 1
+    when = "done before" if code == 0 else "answering" if is_answering(folder) else "at the start"
+    seen[f"live, {number.name}, {when}"] += 1
     Store(folder)
     assert ended(forked(live, folder)) == 0, (folder / "said").read_text()[-3000:]
     store = Store(folder)
@@ -205,7 +222,7 @@ def run(count: int, seed: int = 1, only: str = "", say: Callable[[str], object] 
         template = Path(place, "template")
         template.mkdir()
         (template / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
-        works: list[tuple[Callable[[], int], Callable[..., None], float]] = []
+        works: list[tuple[Callable[[], int], Callable[..., None], list[float]]] = []
         first = forked(evaluate, template)  # makes the store's tables
         assert ended(first) == 0, (template / "said").read_text()[-3000:]
         fresh = Path(place, "fresh")
@@ -224,19 +241,21 @@ def run(count: int, seed: int = 1, only: str = "", say: Callable[[str], object] 
             if only not in ("", work.__name__):
                 continue
             calm = Path(shutil.copytree(fresh, Path(place, f"calm-{work.__name__}")))
-            began = time.monotonic()
-            assert ended(forked(work, calm)) == 0, (calm / "said").read_text()[-3000:]
-            works.append((work, check, time.monotonic() - began))
+            process, moments = forked(work, calm), []
+            for is_so in STAGES[work]:
+                wait_for(partial(is_so, calm))
+                moments.append(time.monotonic())
+            assert ended(process) == 0, (calm / "said").read_text()[-3000:]
+            moments.append(time.monotonic())
+            works.append((work, check, [end - begin for begin, end in pairwise(moments)]))
         for n in range(count):
             work, check, seconds = works[n % len(works)]
+            stage = n // len(works) % len(seconds)
             number = chance.choice((signal.SIGKILL, signal.SIGTERM))
             folder = Path(shutil.copytree(fresh, Path(place, str(n))))
             process = forked(work, folder)
-            if work is live and n % 10:  # most of its time goes into its start
-                wait_for(lambda folder=folder: (folder / "answered").exists())
-                time.sleep(chance.uniform(0, 2.0))
-            else:
-                time.sleep(chance.uniform(0, 1.05 * seconds))
+            wait_for(partial(STAGES[work][stage], folder))
+            time.sleep(chance.uniform(0, seconds[stage]))
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, number)
             try:

@@ -17,7 +17,7 @@ import mlflow
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.retry import retry_after
 from tests.faults.budget import LONG
 from tests.judges.misbehaving_server import Fault, misbehaving_server

@@ -17,7 +17,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Rating
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from tests.faults.budget import LONG
 from tests.judges.fake_models import dutiful
 from tests.judges.misbehaving_server import Script, served

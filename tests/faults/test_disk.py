@@ -173,7 +173,7 @@ def test_the_command_says_it_in_one_sentence(
 def test_the_command_goes_on_without_its_cache_and_says_so(disk: Disk, tmp_path: Path) -> None:
     place = disk(200)
     fill(place)
-    program = "import mlflow_ragmetrics.judges.lexical.judge as l, tests.faults.test_disk as t\n"
+    program = "import mlflow_ragmetrics.judges.lexical.lexical_judge as l, tests.faults.test_disk as t\n"
     program += "l.LexicalJudge = t.Wordy\nimport mlflow_ragmetrics.judges.resolve as r\nr.LexicalJudge = t.Wordy\n"
     program += "from mlflow_ragmetrics.cli import main\nmain()"
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.cli.options import numbers_of
+from mlflow_ragmetrics.cli.shared_options import numbers_of
 from mlflow_ragmetrics.core.question import RelatedChunks, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, RagMetricsError
 from mlflow_ragmetrics.report.gates import check_names

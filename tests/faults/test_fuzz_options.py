@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.cli import main
-from mlflow_ragmetrics.cli.options import numbers_of, pairs_of
+from mlflow_ragmetrics.cli.shared_options import numbers_of, pairs_of
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.report.gates import check_figures, to_json
 from mlflow_ragmetrics.report.junit import gate_cases, to_junit

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from tests.faults.budget import LONG
 from tests.judges.fake_models import dutiful
 from tests.judges.misbehaving_server import Fault, Script, served

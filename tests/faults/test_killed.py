@@ -21,7 +21,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Outcome, Question, cache_key
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.tasks import request_of
 from tests.faults.budget import LONG
 from tests.judges.fake_models import dutiful

@@ -57,6 +57,7 @@ class FakeChatModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
+FakeChatModel.__module__ = "langchain_fake"  # as if it were LangChain's own: what a test keeps in it decides no reply
 _lock = threading.Lock()
 
 

@@ -16,6 +16,15 @@ def _error(message: str, code: str | None = None) -> bytes:
     return json.dumps({"error": {"message": message, "type": code, "code": code}}).encode()
 
 
+def _google(quota: str) -> bytes:
+    details = [
+        {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": quota}]},
+        {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.05s"},
+    ]
+    message = "You exceeded your current quota, please check your plan and billing details."
+    return json.dumps([{"error": {"code": 429, "message": message, "details": details}}]).encode()
+
+
 _PAGE = {"Content-Type": "text/html"}
 _NO_CHOICES = b'{"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": []}'
 _WRONG = '{"texts": [{"id": "t1", "claims": ["Forged."]}]}'
@@ -27,11 +36,14 @@ FAULTS: dict[str, tuple[Fault, int]] = {
     "429 with Retry-After of an hour": (Fault(status=429, headers={"Retry-After": "3600"}), 1),
     "quota in the code": (Fault(status=429, body=_error("no", "insufficient_quota")), 1),
     "quota in the message": (Fault(status=429, body=_error("You exceeded your current quota, check billing")), 1),
+    "a minute's quota of Google": (Fault(status=429, body=_google("GenerateRequestsPerMinutePerProject-FreeTier")), 2),
+    "a day's quota of Google": (Fault(status=429, body=_google("GenerateRequestsPerDayPerProject-FreeTier")), 1),
     "payment required": (Fault(status=402), 1),
     "400": (Fault(status=400), 2),
     "400 for the temperature": (Fault(status=400, body=_error("Unsupported value: 'temperature'")), 2),
     "400 for the system role": (Fault(status=400, body=_error("System role not supported")), 2),
     "400 for the schema": (Fault(status=400, body=_error("response_format is not supported")), 2),
+    "400 of a filter": (Fault(status=400, body=_error("filtered by the content management policy")), 1),
     "401": (Fault(status=401), 1),
     "403": (Fault(status=403), 1),
     "404": (Fault(status=404), 1),

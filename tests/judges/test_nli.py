@@ -5,7 +5,7 @@ import pytest
 
 from mlflow_ragmetrics.core.question import Claims, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
-from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.judges.nli import NLIJudge
 
 

@@ -38,7 +38,7 @@ ROW = {"id": "1", "question": "Where is it?", "answer": "Over there, you fool.",
 def politeness(answer: str, question: str | None = None) -> Steps[Score]:
     """How polite the answer is, by a rubric of one's own."""
     rating = yield from ask(Grade("politeness", rubric=RUBRIC, answer=answer, question=question))
-    grade = rating.grade("politeness")
+    grade = rating.checked_grade("politeness")
     return Score(value=(grade - 1) / 4, reason=rating.reason)
 
 
@@ -106,7 +106,7 @@ def test_the_cache_tells_rubrics_apart(tmp_path: Path) -> None:
     def rudeness(answer: str) -> Steps[Score]:
         """The same aspect by another rubric."""
         rating = yield from ask(Grade("politeness", answer, rubric="5 rude, 1 polite"))
-        return Score(value=rating.grade("rudeness") / 5)
+        return Score(value=rating.checked_grade("rudeness") / 5)
 
     model = dutiful()
     for each, calls in ((politeness, 1), (politeness, 1), (rudeness, 2)):

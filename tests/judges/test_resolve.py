@@ -6,7 +6,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.resolve import Panel
 from tests.judges.fake_models import FakeChatModel, dutiful
 from tests.judges.rows import ROW

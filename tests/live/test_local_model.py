@@ -15,7 +15,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Grade, Rating
 from mlflow_ragmetrics.errors import JudgeError, JudgeReplyError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 

@@ -41,23 +41,23 @@ def test_support_lies_in_its_range(given_support: float, kept: float | None) -> 
 
 @given(st.floats(1, 5))
 def test_grades_in_range_are_kept(grade: float) -> None:
-    assert Rating(grade).grade("m") == grade
-    assert Rating(f"{grade:.3f}/5").grade("m") == pytest.approx(grade, abs=1e-3)
+    assert Rating(grade).checked_grade("m") == grade
+    assert Rating(f"{grade:.3f}/5").checked_grade("m") == pytest.approx(grade, abs=1e-3)
 
 
 @given(st.one_of(st.floats().filter(lambda x: not 1 <= x <= 5), st.text("abc /"), st.none(), st.booleans()))
 def test_all_else_is_an_error_that_shows_the_reply(reply: object) -> None:
     with pytest.raises(JudgeReplyError) as caught:
-        Rating(reply).grade("my_metric")  # type: ignore[arg-type]
+        Rating(reply).checked_grade("my_metric")  # type: ignore[arg-type]
     assert repr(reply) in str(caught.value)
     assert caught.value.metric == "my_metric"
 
 
 def test_tones() -> None:
-    assert [Rating(value).tone("m") for value in (0, "0.5", 1.0)] == [0.0, 0.5, 1.0]
+    assert [Rating(value).checked_tone("m") for value in (0, "0.5", 1.0)] == [0.0, 0.5, 1.0]
     for wrong in (0.25, "calm", None, 2):
         with pytest.raises(JudgeReplyError):
-            Rating(wrong).tone("m")
+            Rating(wrong).checked_tone("m")
 
 
 def test_an_item_says_which_text_its_claim_was_held_against() -> None:

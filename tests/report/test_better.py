@@ -111,7 +111,7 @@ def test_comparisons_know_the_side_wherever_rows_come_from(kind: str, tmp_path: 
         "merit": True,
     }
     comparison = rm.compare(*sides)
-    assert comparison.verdict == {"faults": "improved", "length": "changed", "merit": "unchanged"}
+    assert comparison.verdict == {"faults": "improved", "length": "changed", "merit": "cannot be told"}
     assert (comparison["faults"].wins, comparison["faults"].losses) == (12, 0)
     assert comparison["faults"].difference == pytest.approx(-0.4)
     assert "is better on faults (-0.40" in comparison.plain

@@ -182,7 +182,7 @@ def test_markdown_and_json_of_a_comparison_say_it(report: rm.Report) -> None:
     other = rm.Suite.preset("diagnose").evaluate(
         [{"id": str(n), "question": "Which colour?", **RECORDS[0]} for n in range(len(RECORDS))], progress=False
     )
-    comparison = rm.compare(report, other)
+    comparison = rm.compare(report, other, allow_different=True)
     assert "- Diagnosis: retrieval 1 → 0, generation 2 → 0, not answerable 1 → 0" in comparison.to_markdown()
     assert "  - diagnosis: generation → no fault" in comparison.to_markdown()
     assert comparison.to_dict()["causes"]["not measured"] == [3, 0]

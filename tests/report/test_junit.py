@@ -59,6 +59,12 @@ def test_a_row_without_a_score_is_skipped_unless_it_failed() -> None:
     assert cases["low"].output == "faithfulness: ill said"
 
 
+def test_no_text_moves_a_cursor_or_turns_the_direction() -> None:
+    text = to_junit({"s\x9b2J": [Case("a\u202eb", failure="c\x1b[31md\x85\u2066", output="e\x7f\ufffff")]})
+    assert [c for c in text if (c < " " and c != "\n") or "\x7f" <= c <= "\x9f" or c in "\u202e\u2066\uffff"] == []
+    assert ElementTree.fromstring(text)[0][0].get("name") == "ab"
+
+
 def test_the_xml_counts_each_suite_and_holds_what_xml_cannot() -> None:
     cases = [Case("a\x00", failure="first <line>\nsecond"), Case("b", skipped="why"), Case("c", output="said")]
     root = ElementTree.fromstring(to_junit({"gates": [Case("g")], "rows": cases}))

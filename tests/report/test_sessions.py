@@ -57,7 +57,7 @@ def test_a_session_passes_only_where_every_turn_is_known_to() -> None:
     assert figures["faithfulness/session_worst"] == 0.5
     assert figures["faithfulness/session_ci_low"] < 0.5 < figures["faithfulness/session_ci_high"]
     assert found.notes == [
-        "Sessions (session_id): 1 of 2 have no turn that fails faithfulness (0.50, 95 % 0.09–0.91); those that do fail "
+        "Sessions (session_id): 1 of 2 have no turn that fails faithfulness (0.50, 95 % 0.00–1.00); those that do fail "
         "first in turn 2.0 on average; 4 sessions beside these not known, as turns were not measured"
     ]
 

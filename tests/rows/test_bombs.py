@@ -70,6 +70,100 @@ def test_a_parquet_file_of_few_bytes_and_many_values(tmp_path: Path) -> None:
     assert grown < 600
 
 
+def test_many_wide_columns_of_a_parquet_file(tmp_path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    wide = pyarrow.array(["x" * (8 * 2**20)])
+    pyarrow.parquet.write_table(
+        pyarrow.table({f"c{number}": wide for number in range(100)}), tmp_path / "a.parquet", compression="zstd"
+    )
+    said, grown = read_apart(tmp_path / "a.parquet")
+    assert "its row group 1 is longer than 512 MB; RAGMETRICS_MAX_EXPANDED_MB in the environment" in said
+    assert grown < 300
+
+
+@pytest.mark.parametrize("kind", ["new_file", "new_stream"])
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_compressed_columns_of_an_arrow_file(tmp_path: Path, kind: str, codec: str) -> None:
+    import pyarrow
+
+    wide = pyarrow.array(["x" * (100 * 2**20)])
+    batch = pyarrow.record_batch({f"c{number}": wide for number in range(6)})
+    options = pyarrow.ipc.IpcWriteOptions(compression=codec)
+    with getattr(pyarrow.ipc, kind)(str(tmp_path / "a.arrow"), batch.schema, options=options) as writer:
+        writer.write_batch(batch.slice(0, 0))
+        writer.write_batch(batch)
+    said, grown = read_apart(tmp_path / "a.arrow")
+    assert "is longer than 512 MB; RAGMETRICS_MAX_EXPANDED_MB in the environment" in said
+    assert grown < 300
+
+
+@pytest.mark.parametrize("codec", ["zstd", None])
+def test_an_arrow_file_of_few_bytes_and_many_values(tmp_path: Path, codec: str | None) -> None:
+    import pyarrow
+
+    indices = pyarrow.array([0] * 1000, pyarrow.int8())
+    values = pyarrow.DictionaryArray.from_arrays(indices, ["x" * 2**20])
+    batch = pyarrow.record_batch({f"c{number}": values for number in range(6)})
+    options = pyarrow.ipc.IpcWriteOptions(compression=codec)
+    with pyarrow.ipc.new_file(str(tmp_path / "a.arrow"), batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    said, grown = read_apart(tmp_path / "a.arrow")
+    assert said == "1"
+    assert grown < 300
+
+
+def test_rows_that_take_no_bytes_are_refused_where_they_are_too_many(tmp_path: Path) -> None:
+    import pyarrow
+
+    batch = pyarrow.record_batch({"question": pyarrow.nulls(2**30)})
+    with pyarrow.ipc.new_file(str(tmp_path / "a.arrow"), batch.schema) as writer:
+        writer.write_batch(batch)
+    said, grown = read_apart(tmp_path / "a.arrow")
+    assert "one of its batches is longer than 512 MB" in said
+    assert grown < 300
+
+
+_READ_DAMAGED = """
+import random, sys
+from pathlib import Path
+from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.rows.files import read_file
+path, chance = Path(sys.argv[1]), random.Random(2)
+whole, refused = path.read_bytes(), 0
+for number in range(1000):
+    damaged = bytearray(whole)
+    for _ in range(chance.choice([1, 1, 2, 4])):
+        damaged[chance.randrange(number % 2 * len(whole) * 2 // 5, len(whole))] = chance.randrange(256)
+    path.write_bytes(damaged)
+    try:
+        list(read_file(path))
+    except InvalidDataError:
+        refused += 1
+print(refused)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_flipped_bytes_are_an_error_and_do_not_end_the_process(tmp_path: Path, name: str) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    answers = [f"a{number}" for number in range(20)]
+    table = pyarrow.table({"question": ["What?"] * 20, "answer": answers, "contexts": [["x", "y"]] * 20})
+    if name == "a.parquet":
+        pyarrow.parquet.write_table(table, tmp_path / name, row_group_size=7)
+    else:
+        options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
+        with pyarrow.ipc.new_file(str(tmp_path / name), table.schema, options=options) as writer:
+            writer.write_table(table)
+    done = subprocess.run([sys.executable, "-c", _READ_DAMAGED, str(tmp_path / name)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert int(done.stdout) > 500
+
+
 def test_the_limits_are_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGMETRICS_MAX_LINE_MB", "1")
     monkeypatch.setenv("RAGMETRICS_MAX_CELL_MB", "1")

@@ -7,8 +7,8 @@ import pytest
 
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.rows.groups import SESSION, sample_groups, sample_slices, table_groups
 from mlflow_ragmetrics.rows.results import Results, results_groups
+from mlflow_ragmetrics.rows.row_groups import SESSION, sample_groups, sample_slices, table_groups
 
 
 def test_groups_are_read_from_metadata_nested_metadata_and_fields() -> None:

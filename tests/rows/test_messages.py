@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidDataError
-from mlflow_ragmetrics.rows.messages import tool_chunks
+from mlflow_ragmetrics.rows.chat_messages import tool_chunks
 
 CALL = AIMessage("Let me look that up.", tool_calls=[{"name": "look_up", "args": {}, "id": "1"}])
 RESULT = ToolMessage("The lighthouse is 29 m tall.", tool_call_id="1", name="look_up")

@@ -55,7 +55,7 @@ def test_a_file_gives_back_what_the_report_had(tmp_path: Path, ending: str) -> N
     assert results_of(path).name == "rows"
     assert from_file.metrics == pytest.approx(from_report.metrics)
     assert from_file["faithfulness"].passes == from_report["faithfulness"].passes
-    assert from_file["faithfulness"].unscored_a == 1
+    assert from_file["faithfulness"].unscored_both == 1
 
 
 def test_the_table_that_mlflow_keeps_is_a_file_of_rows_too(tmp_path: Path) -> None:

@@ -87,6 +87,15 @@ def test_utf_16_is_read_by_its_mark(tmp_path: Path) -> None:
     assert read(path)[0][1]["answer"] == "В Париже."
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("answer", ["In Paris.", "В Париже."])
+@pytest.mark.parametrize("text", ["question,answer\nWhere?,{}\n", '{{"question": "Where?", "answer": "{}"}}\n'])
+def test_utf_16_is_read_without_its_mark_too(tmp_path: Path, text: str, answer: str, encoding: str) -> None:
+    path = tmp_path / ("rows.jsonl" if text.startswith("{") else "rows.csv")
+    path.write_bytes(text.format(answer).encode(encoding))
+    assert read(path) == ([{"question": "Where?", "answer": answer}], [])
+
+
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=200))
 def test_what_is_utf_8_is_read_as_that(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.mktemp("utf8") / "rows.jsonl"

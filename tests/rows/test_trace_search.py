@@ -12,8 +12,8 @@ from mlflow.tracing.client import TracingClient
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
-from mlflow_ragmetrics.rows import traces
-from mlflow_ragmetrics.rows.traces import TraceSearch, milliseconds, moment
+from mlflow_ragmetrics.rows import trace_records
+from mlflow_ragmetrics.rows.trace_records import TraceSearch, milliseconds, moment
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def found(search: TraceSearch) -> list[str]:
 def test_pages_hold_each_trace_once_also_where_many_began_at_once(
     experiment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(traces, "_PAGE", 3)
+    monkeypatch.setattr(trace_records, "_PAGE", 3)
     ids = begun(experiment, [5, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3, 9, 4])
     assert sorted(found(TraceSearch(experiment))) == sorted(ids)
     assert len(found(TraceSearch(experiment))) == len(ids)
@@ -45,7 +45,7 @@ def test_pages_hold_each_trace_once_also_where_many_began_at_once(
 
 
 def test_what_arrives_or_goes_meanwhile_moves_no_page(experiment: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traces, "_PAGE", 3)
+    monkeypatch.setattr(trace_records, "_PAGE", 3)
     ids = begun(experiment, [10, 20, 30, 40, 50, 60, 70, 80])
     seen = []
     for number, info in enumerate(TraceSearch(experiment).infos()):

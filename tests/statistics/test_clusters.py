@@ -72,9 +72,7 @@ def test_binary_scores_of_few_groups_have_wilsons_interval_of_their_effective_ro
 
 
 def test_groups_that_all_pass_count_as_one_row_each() -> None:
-    assert bootstrap_interval(np.ones(50), groups=np.arange(50) % 10) == pytest.approx(
-        wilson_limits(1.0, 10, student.ppf(0.975, 9))
-    )
+    assert bootstrap_interval(np.ones(50), groups=np.arange(50) % 10) == pytest.approx((0.025**0.1, 1.0))
 
 
 @pytest.mark.parametrize("changed", [14, 15])
@@ -83,7 +81,7 @@ def test_differences_of_fewer_than_fifteen_groups_have_agresti_and_mins(changed:
     values[: 4 * changed : 4] = np.linspace(0.1, 0.8, changed)
     codes = np.repeat(np.arange(50), 4)
     rows, square = clusters_of(values, codes).effective_rows, float((values**2).mean())
-    expected = agresti_min_interval(float(values.mean()), square, rows, 0.8, student.ppf(0.975, 49))
+    expected = agresti_min_interval(float(values.mean()), square, rows, (-0.9, 0.9), student.ppf(0.975, 49))
     found = paired_intervals(values[:, None], groups=codes)[0]
     assert (found == pytest.approx(expected, abs=1e-9)) == (changed == 14)
 
@@ -92,17 +90,20 @@ def test_closed_forms_by_hand() -> None:
     assert wilson_limits(0.8, 10, 1.959964) == pytest.approx((0.4901625, 0.9433178), abs=1e-6)
     # Mean 0.1, mean square 0.1 of 10 rows: 1/12, variance (1 + 1)/12 - 1/144 over 12.
     half = 2 * np.sqrt((2 / 12 - 1 / 144) / 12)
-    assert agresti_min_interval(0.1, 0.1, 10, 1.0, 2.0) == pytest.approx((1 / 12 - half, 1 / 12 + half))
-    assert agresti_min_interval(1.0, 1.0, 1, 1.0, 9.0) == (-1.0, 1.0)
+    assert agresti_min_interval(0.1, 0.1, 10, (-1.0, 1.0), 2.0) == pytest.approx((1 / 12 - half, 1 / 12 + half))
+    assert agresti_min_interval(1.0, 1.0, 1, (-1.0, 1.0), 9.0) == (-1.0, 1.0)
 
 
-def test_no_difference_has_a_point_and_one_group_nothing() -> None:
-    assert paired_intervals(np.zeros((6, 1)), groups=[1, 1, 2, 2, 3, 3]) == [(0.0, 0.0)]
+def test_equal_values_have_the_interval_of_their_groups_and_one_group_nothing() -> None:
+    share = 1 - 0.025 ** (1 / 3)
+    assert paired_intervals(np.zeros((6, 1)), groups=[1, 1, 2, 2, 3, 3]) == [pytest.approx((-share, share))]
     assert paired_intervals(np.array([[0.1], [0.2]]), groups=[1, 1]) == [None]
     assert bootstrap_intervals([[0.1, np.nan], [np.nan, np.nan]], groups=[1, 2]) == [None, None]
     assert bootstrap_intervals([[1.0, 0.0]], groups=[1, 1]) == [None]
     assert bootstrap_intervals([], groups=[]) == []
-    assert bootstrap_interval(np.full(80, 0.4), groups=np.arange(80)) == (0.4, 0.4)
+    share = 1 - 0.025 ** (1 / 80)
+    found = bootstrap_interval(np.full(80, 0.4), groups=np.arange(80))
+    assert found == pytest.approx((0.4 - share * 0.4, 0.4 + share * 0.6))
 
 
 @pytest.mark.parametrize("groups", [9, 45])

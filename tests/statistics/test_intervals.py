@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import bootstrap
+from scipy.stats import bootstrap, norm, t
 
 from mlflow_ragmetrics.statistics.intervals import (
     MANY_ROWS,
     bootstrap_interval,
+    bootstrap_intervals,
     paired_intervals,
 )
 
@@ -30,18 +31,38 @@ def test_it_is_scipys_bca_interval_a_little_wider() -> None:
     assert high == pytest.approx(reference.high, abs=0.03 * width)
 
 
+def test_few_rows_have_scipys_interval_of_a_wider_level() -> None:
+    """Hesterberg (2015): the normal quantile becomes √(n/(n − 1)) times Student's."""
+    scores = np.random.default_rng(12).random(8)
+    level = 2 * norm.cdf(t.ppf(0.975, 7) * (8 / 7) ** 0.5) - 1
+    reference = bootstrap(
+        (scores,), np.mean, n_resamples=40_000, confidence_level=level, random_state=1
+    ).confidence_interval
+    found = bootstrap_interval(scores.tolist(), resamples=40_000)
+    assert found == pytest.approx((reference.low, reference.high), abs=0.015 * (reference.high - reference.low))
+
+
 def test_binary_scores_have_wilsons_interval() -> None:
-    assert bootstrap_interval([1.0] * 8 + [0.0] * 2) == pytest.approx((0.4901625, 0.9433178), abs=1e-6)
+    """With Student's quantile of 9 degrees: (0.8 + t²/20 ± t √(0.16/10 + t²/400)) / (1 + t²/10), t = 2.262157."""
+    assert bootstrap_interval([1.0] * 8 + [0.0] * 2) == pytest.approx((0.4445, 0.9527), abs=1e-3)
 
 
-def test_scores_that_all_pass_leave_room_for_doubt() -> None:
-    low, high = bootstrap_interval([1.0] * 30) or (1.0, 0.0)
-    assert low == pytest.approx(0.8865, abs=1e-3)
-    assert high == 1.0
+@given(st.floats(0, 1), st.integers(2, 300))
+def test_equal_scores_leave_room_for_what_the_sample_missed(value: float, rows: int) -> None:
+    """Of rows of which a share p has another value all n have this one in 2.5 % of the samples: p = 1 − 0.025^(1/n)."""
+    share = 1 - 0.025 ** (1 / rows)
+    found = bootstrap_interval([value] * rows)
+    assert found == pytest.approx((value - share * value, value + share * (1 - value)), abs=1e-12)
 
 
-def test_equal_scores_that_are_not_binary_have_an_interval_of_one_point() -> None:
-    assert bootstrap_interval([0.4] * 10) == pytest.approx((0.4, 0.4))
+def test_equal_scores_of_another_range_have_its_room() -> None:
+    share = 1 - 0.025 ** (1 / 10)
+    assert bootstrap_intervals([[3.0] * 10], ranges=[(1.0, 5.0)])[0] == pytest.approx((3 - 2 * share, 3 + 2 * share))
+
+
+def test_one_row_beside_equal_ones_widens_the_interval() -> None:
+    low, high = bootstrap_interval([0.75] * 29 + [0.7]) or (0.0, 0.0)
+    assert low < 0.74 < 0.75 < high
 
 
 def test_the_same_values_give_the_same_interval() -> None:
@@ -71,8 +92,10 @@ def test_missing_pairs_are_left_out() -> None:
     assert paired_intervals(with_gaps)[0] == pytest.approx(alone, abs=0.1 * (alone[1] - alone[0]))
 
 
-def test_no_difference_at_all_has_an_interval_of_one_point() -> None:
-    assert paired_intervals(np.zeros((30, 1))) == [(0.0, 0.0)]
+@pytest.mark.parametrize(("rows", "reach"), [(6, 0.459), (30, 0.116), (72, 0.05)])
+def test_no_difference_at_all_leaves_room_for_what_the_sample_missed(rows: int, reach: float) -> None:
+    assert paired_intervals(np.zeros((rows, 1))) == [pytest.approx((-reach, reach), abs=1e-3)]
+    assert paired_intervals(np.zeros((rows, 1)), spans=[4.0]) == [pytest.approx((-4 * reach, 4 * reach), abs=2e-3)]
 
 
 def test_one_changed_row_of_thirty_leaves_room_for_doubt() -> None:

@@ -4,37 +4,76 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, permutation_test, ttest_1samp
+from scipy.stats import binomtest, permutation_test, skew, t, ttest_1samp, ttest_ind
 
+from mlflow_ragmetrics.statistics.groups import clusters_of
+from mlflow_ragmetrics.statistics.resampling import sign_flip_p_values
 from mlflow_ragmetrics.statistics.significance import (
     effect_size,
+    equal_columns,
     holm,
     mcnemar,
-    sign_flip_tests,
-    t_tests,
+    paired_tests,
+    skewed_t_test,
+    welch_tests,
 )
 
 
 def test_it_is_scipys_permutation_test() -> None:
-    differences = np.random.default_rng(2).normal(0.15, 0.3, 14)
-    exact = permutation_test((differences,), np.sum, permutation_type="samples", n_resamples=np.inf).pvalue
-    assert sign_flip_tests(differences[:, None], resamples=50_000)[0] == pytest.approx(exact, abs=0.01)
+    differences = np.random.default_rng(2).normal(0.15, 0.3, (14, 1))
+    exact = permutation_test((differences[:, 0],), np.sum, permutation_type="samples", n_resamples=np.inf).pvalue
+    assert sign_flip_p_values(differences, resamples=50_000, seed=0)[0] == pytest.approx(exact, abs=0.01)
+    assert sign_flip_p_values(differences, resamples=2**14, seed=0) == pytest.approx([exact])
+    assert sign_flip_p_values(differences, resamples=2**14 - 1, seed=0) != pytest.approx([exact], abs=1e-9)
+
+
+@given(st.integers(6, 400), st.integers(0, 2**32))
+def test_without_skew_it_is_students_t_test(rows: int, seed: int) -> None:
+    half = np.random.default_rng(seed).normal(0.0, 0.3, rows)
+    differences = np.concatenate([half, -half]) + 0.02
+    assert skewed_t_test(clusters_of(differences)) == pytest.approx(ttest_1samp(differences, 0).pvalue)
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_the_skew_is_removed_as_hall_does(side: int) -> None:
+    """Hall (1992): g(t) = t + γt²/3 + γ²t³/27 + γ/(6n), of the mean over the standard deviation."""
+    differences = side * (np.random.default_rng(7).exponential(0.1, 40) - 0.06)
+    ratio, gamma = differences.mean() / differences.std(ddof=1), skew(differences)
+    moved = ratio + gamma * ratio**2 / 3 + gamma**2 * ratio**3 / 27 + gamma / 6 / 40
+    expected = 2 * t.sf(abs(moved) * 40**0.5, 39) if moved * ratio > 0 else 1.0
+    assert skewed_t_test(clusters_of(differences)) == pytest.approx(expected)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=40))
+def test_the_larger_of_both_p_values_counts(values: list[float]) -> None:
+    differences = np.array(values)[:, None]
+    flips = sign_flip_p_values(differences, resamples=500, seed=0)[0]
+    (found,) = paired_tests(differences, resamples=500)
+    assert found == pytest.approx(max(flips, skewed_t_test(clusters_of(differences[:, 0]))))
+    assert 0 <= found <= 1
 
 
 def test_ties_count_as_far_as_observed() -> None:
     differences = np.array([[0.1]] * 6)
-    assert sign_flip_tests(differences, resamples=50_000)[0] == pytest.approx(2 / 64, abs=0.004)
+    assert paired_tests(differences, resamples=50_000)[0] == pytest.approx(2 / 64, abs=0.004)
 
 
 def test_without_a_difference_p_is_one_and_it_is_never_zero() -> None:
-    assert sign_flip_tests(np.column_stack([np.zeros(50), np.full(50, 0.5)]), resamples=999) == [1.0, 0.002]
+    assert paired_tests(np.column_stack([np.zeros(50), np.full(50, 0.5)]), resamples=999) == [1.0, 0.002]
 
 
 def test_missing_pairs_do_not_count() -> None:
     differences = np.random.default_rng(4).normal(0.1, 0.3, 40)
     padded = np.concatenate([differences, np.full(17, np.nan)])
-    (alone,), (with_gaps,) = sign_flip_tests(differences[:, None]), sign_flip_tests(padded[:, None])
+    (alone,), (with_gaps,) = paired_tests(differences[:, None]), paired_tests(padded[:, None])
     assert with_gaps == pytest.approx(alone, abs=0.02)
+    assert paired_tests(np.array([[0.5], [np.nan]])) == [1.0]
+
+
+def test_equal_columns_are_found_once() -> None:
+    a = np.array([[0.1, 0.1, 0.2, 0.1], [np.nan, np.nan, 0.3, 0.0]])
+    assert equal_columns(a) == [0, 0, 2, 3]
+    assert equal_columns(a, np.array([[1.0, 0.0, 0.0, 0.0]])) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -42,7 +81,7 @@ def test_at_most_one_of_twenty_comparisons_without_a_difference_is_significant(b
     generator = np.random.default_rng(11)
     a, b = generator.beta(0.5, 2, (2, 40, 1500))
     differences = (a > 0.3).astype(float) - (b > 0.3) if binary else a - b
-    share = np.mean(np.array(sign_flip_tests(differences, resamples=2000)) < 0.05)
+    share = np.mean(np.array(paired_tests(differences, resamples=2000)) < 0.05)
     assert share <= 0.05 + 3 * (0.05 * 0.95 / 1500) ** 0.5
     assert share >= (0.01 if binary else 0.05 - 3 * (0.05 * 0.95 / 1500) ** 0.5)
 
@@ -81,15 +120,15 @@ def test_groups_turn_as_one() -> None:
     differences = np.array([[0.2], [0.1], [0.3], [0.4], [-0.1], [np.nan]])
     groups = ["a", "a", "b", "c", "c", "d"]
     # Sums 0.3, 0.3, 0.3 and nothing: of the patterns of three signs two reach 0.9.
-    assert sign_flip_tests(differences, groups=groups) == pytest.approx([2 / 8])
-    assert sign_flip_tests(np.full((6, 1), np.nan), groups=groups) == [1.0]
+    assert paired_tests(differences, groups=groups) == pytest.approx([2 / 8])
+    assert paired_tests(np.full((6, 1), np.nan), groups=groups) == [1.0]
 
 
 def test_copied_rows_know_no_more_than_their_groups() -> None:
     differences = np.random.default_rng(2).normal(0.15, 0.3, (30, 2))
     copied, groups = np.repeat(differences, 5, axis=0), np.repeat(np.arange(30), 5)
-    assert sign_flip_tests(copied, groups=groups) == pytest.approx(sign_flip_tests(differences), abs=1e-9)
-    assert sign_flip_tests(copied)[0] < sign_flip_tests(differences)[0]
+    assert paired_tests(copied, groups=groups) == pytest.approx(paired_tests(differences), abs=1e-9)
+    assert paired_tests(copied)[0] < paired_tests(differences)[0]
 
 
 @pytest.mark.parametrize("rows", [8, 60])
@@ -98,34 +137,29 @@ def test_order_sign_and_names_change_no_p_value(rows: int) -> None:
     differences, codes = generator.normal(0.1, 0.5, (rows, 3)), generator.integers(0, rows // 2, rows)
     order = generator.permutation(rows)
     names = generator.permutation(rows)
-    assert sign_flip_tests(-differences[order]) == sign_flip_tests(differences)
-    found = sign_flip_tests(differences, groups=codes)
-    assert sign_flip_tests(differences[order], groups=names[codes][order]) == found
+    assert paired_tests(-differences[order]) == paired_tests(differences)
+    found = paired_tests(differences, groups=codes)
+    assert paired_tests(differences[order], groups=names[codes][order]) == pytest.approx(found)
 
 
-def test_all_patterns_are_tried_where_there_are_few() -> None:
-    differences = np.random.default_rng(3).normal(0.3, 0.4, (10, 1))
-    exact = permutation_test((differences[:, 0],), np.sum, permutation_type="samples", n_resamples=np.inf).pvalue
-    assert sign_flip_tests(differences, resamples=1024) == pytest.approx([exact])
-    assert sign_flip_tests(differences, resamples=1023) != pytest.approx([exact], abs=1e-9)
-
-
-def test_the_t_test_of_groups_of_one_size_is_that_of_their_means() -> None:
-    differences = np.random.default_rng(5).normal(0.1, 0.3, (24, 2))
-    differences[:, 1] *= -1
-    expected = [ttest_1samp(column.reshape(6, 4).mean(axis=1), 0).pvalue for column in differences.T]
-    assert t_tests(differences, np.repeat(np.arange(6), 4)) == pytest.approx(expected)
-
-
-def test_the_t_test_of_what_does_not_vary() -> None:
-    differences = np.column_stack([np.zeros(4), np.full(4, 0.1), np.full(4, np.nan), [0.1, 0.2, np.nan, np.nan]])
-    assert t_tests(differences, [1, 1, 2, 2]) == [1.0, 0.0, None, None]
-    assert t_tests(np.full((2, 1), np.nan), [1, 2]) == [None]
-
-
-def test_of_very_many_rows_it_is_students_t_test() -> None:
-    differences = np.random.default_rng(6).normal(0.01, 0.3, (1001, 1))
-    assert sign_flip_tests(differences) == pytest.approx([ttest_1samp(differences[:, 0], 0).pvalue])
-    assert sign_flip_tests(differences[:1000]) == pytest.approx(
-        [ttest_1samp(differences[:1000, 0], 0).pvalue], abs=0.02
+def test_of_groups_of_one_size_it_is_the_test_of_their_means() -> None:
+    differences = np.random.default_rng(5).normal(0.1, 0.3, 24)
+    means = differences.reshape(6, 4).mean(axis=1)
+    assert skewed_t_test(clusters_of(differences, np.repeat(np.arange(6), 4))) == pytest.approx(
+        skewed_t_test(clusters_of(means))
     )
+
+
+def test_of_very_many_rows_it_is_the_t_test_alone() -> None:
+    differences = np.random.default_rng(6).normal(0.01, 0.3, (1001, 1))
+    assert paired_tests(differences) == [skewed_t_test(clusters_of(differences[:, 0]))]
+    assert paired_tests(differences) == pytest.approx([ttest_1samp(differences[:, 0], 0).pvalue], abs=0.01)
+
+
+@pytest.mark.parametrize("rows", [(6, 9), (40, 30)])
+def test_two_sides_are_compared_by_welchs_test(rows: tuple[int, int]) -> None:
+    generator = np.random.default_rng(rows)
+    one, other = generator.normal(0.1, 0.1, rows[0]), generator.normal(0, 0.4, rows[1])
+    inside = np.arange(sum(rows)) < rows[0]
+    expected = ttest_ind(one, other, equal_var=False).pvalue
+    assert welch_tests(np.concatenate([one, other])[:, None], inside) == pytest.approx([expected])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import linregress, ttest_1samp
 
 from mlflow_ragmetrics.statistics.intervals import agresti_min_interval, wilson_limits
-from mlflow_ragmetrics.statistics.true_score import true_difference, true_mean
+from mlflow_ragmetrics.statistics.prediction_powered import true_difference, true_mean
 
 DRAW = np.random.default_rng(21)
 
@@ -175,7 +175,7 @@ def test_differences_of_verdicts_have_agresti_and_mins_interval() -> None:
     found = true_difference(a, np.zeros(50), b, np.zeros(50))
     d = b - a
     rows = d.var() / found.error**2
-    expected = agresti_min_interval(float(d.mean()), float((d**2).mean()), rows, 1.0, 2.0095752)
+    expected = agresti_min_interval(float(d.mean()), float((d**2).mean()), rows, (-1.0, 1.0), 2.0095752)
     assert (found.low, found.high) == pytest.approx(expected, abs=1e-6)
     same = true_difference(a, np.zeros(50), a, np.zeros(50))
     assert (same.value, same.low, same.high) == (0.0, 0.0, 0.0)

@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.text.sentences import has_content, normalize
-from mlflow_ragmetrics.text.terms import has_words, plain_sentences, terms, terms_of_each, words
+from mlflow_ragmetrics.text.sentences import (
+    has_content,
+    has_words,
+    normalize,
+    plain_sentences,
+    terms,
+    terms_of_each,
+    words,
+)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +18,13 @@ from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.tracking import live as module
-from mlflow_ragmetrics.tracking.live import (
-    LiveFigures,
-    LiveRun,
-    Service,
-    TraceAbsentError,
-    add_feedback,
-    end_run,
-    home_of,
-    live_run,
-    new_run,
-    resolved_store,
-)
-from mlflow_ragmetrics.tracking.outbox import Outbox, open_outbox
-from mlflow_ragmetrics.tracking.writer import table_rows
+from mlflow_ragmetrics.tracking.feedback import TraceAbsentError, add_feedback
+from mlflow_ragmetrics.tracking.home import home_of, new_run, resolved_store
+from mlflow_ragmetrics.tracking.live import LiveRun, live_run
+from mlflow_ragmetrics.tracking.live_figures import LiveFigures
+from mlflow_ragmetrics.tracking.live_writer import Service, packed
+from mlflow_ragmetrics.tracking.outbox import Lines, Outbox, open_outbox
+from mlflow_ragmetrics.tracking.writer import RunWriter, explained, table_rows
 
 
 def tables(rows: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -64,7 +59,7 @@ def used() -> Iterator[Callable[..., LiveRun]]:
 
 def wrote(live: LiveRun, name: str, value: float = 0.5) -> None:
     live.accept()
-    live.append(row(name, value), None, lambda _: None)
+    live.append(packed(row(name, value), None), lambda _: None)
     live.hurry()
     assert live.wait(time.monotonic() + 60), live.failure
     live.hurry(-1)
@@ -142,6 +137,21 @@ def test_a_run_goes_on_after_one_that_came_before(used: Any) -> None:
     assert sorted((point.step, point.value) for point in points) == [(0, 0.0), (1, 0.5)]
 
 
+def test_a_run_taken_over_and_then_used_is_waited_for_until_it_is_written(
+    used: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id, is_used = made_run(), threading.Event()
+    params = RunWriter.params
+    monkeypatch.setattr(RunWriter, "params", lambda *given: (is_used.wait(30), params(*given)))
+    live_run(service(), run_id, run_id)
+    live = used(run_id, run_id)
+    is_used.set()
+    began = time.monotonic()
+    wrote(live, "1")
+    assert time.monotonic() - began < 20
+    assert ids(run_id) == ["1"]
+
+
 def test_two_machines_write_into_one_run(tmp_path: Path, used: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has an outbox of its own; the tables hold the rows of both, each once."""
     run_id = made_run()
@@ -156,7 +166,7 @@ def test_two_machines_write_into_one_run(tmp_path: Path, used: Any, monkeypatch:
     assert sorted(ids(run_id)) == ["1", "2", "3", "3b", "4"]
     assert mlflow.get_run(run_id).data.metrics["a/mean"] == pytest.approx(13 / 5)
     for live in (first, second):
-        module._LIVE_RUNS[live._home.store, live.name] = live
+        module._LIVE_RUNS[live._key] = live
         left(live)
 
 
@@ -164,7 +174,7 @@ def test_an_answer_that_cannot_be_read_is_lost_and_said(used: Any) -> None:
     run_id, outcomes = made_run(), list[int]()
     live = used(run_id, run_id)
     live.accept()
-    number = live._outbox.append(live._number, '{"row": {"of": "another version"}, "trace_id": null, "time_ms": 1}')
+    number = live._outbox.append(live._number, {"row": {"of": "another version"}, "trace_id": None, "time_ms": 1})
     live._pending[number] = outcomes.append
     wrote(live, "1")
     left(live)
@@ -176,8 +186,8 @@ def test_columns_that_come_later_are_empty_before(used: Any, monkeypatch: pytest
     run_id = made_run()
     live = used(run_id, run_id)
     wrote(live, "1")
-    more = Service(live._outbox, live._home, {}, lambda rows: (tables(rows)[0].assign(b="x"), pd.DataFrame({"id": []})))
-    monkeypatch.setattr(live, "_service", more)
+    more = replace(service(), tables=lambda rows: (tables(rows)[0].assign(b="x"), pd.DataFrame({"id": []})))
+    monkeypatch.setattr(live._writer, "_service", more)
     wrote(live, "2")
     table = mlflow.artifacts.load_dict(f"runs:/{run_id}/rag_rows.json")
     assert table == {"columns": ["id", "a", "b"], "data": [["1", 0.5, None], ["2", 0.5, "x"]]}
@@ -205,7 +215,7 @@ def test_figures_go_on_from_a_table() -> None:
     frame = pd.DataFrame(
         {"a": [0.0, 1.0, None], "a_status": ["ok", "ok", "error"], "diagnosis": ["retrieval", None, None]}
     )
-    figures.add_table(module.Lines("rag_rows.json", list(frame.columns), table_rows(frame)))
+    figures.add_table(Lines("rag_rows.json", list(frame.columns), table_rows(frame)))
     points = {point.key: (point.step, point.value) for point in figures.add({"a": Score(value=0.2)}, 1, "retrieval")}
     assert points["a/mean"] == (3, pytest.approx(0.4))
     assert (points["a/n_error"], points["diagnosis/n_retrieval"]) == ((3, 1.0), (3, 2.0))
@@ -215,11 +225,20 @@ def test_a_run_is_made_once_for_each_creation_id() -> None:
     run_id = new_run("live", "one")
     assert mlflow.active_run() is None
     assert mlflow.get_run(run_id).info.status == "RUNNING"
-    end_run(run_id)
+    RunWriter(run_id).end()
     assert mlflow.get_run(run_id).info.status == "FINISHED"
     assert new_run("live", "one") == run_id
     assert mlflow.get_run(run_id).info.status == "RUNNING"
     assert new_run("live", "another") != run_id
+
+
+def test_of_two_runs_made_at_once_the_one_being_written_stays() -> None:
+    """The second process was slow: its run has an earlier time, and came later."""
+    run_id = new_run("live", "one")
+    RunWriter(run_id).tags({"ragmetrics.status": "writing"})
+    mlflow.MlflowClient().create_run("0", start_time=1, tags={"ragmetrics.live": "one"})
+    assert new_run("live", "one") == run_id
+    assert [run.info.run_id for run in mlflow.search_runs(output_format="list")] == [run_id]
 
 
 def test_a_run_is_made_where_the_service_was_begun(used: Any, tmp_path: Path) -> None:
@@ -244,8 +263,8 @@ def test_a_store_is_the_same_by_its_relative_path(tmp_path: Path, monkeypatch: p
 
 
 def test_errors_are_one_sentence() -> None:
-    with pytest.raises(RagMetricsError, match=r"run 0+ cannot be written"):
-        end_run("0" * 32)
+    with pytest.raises(RagMetricsError, match=r"run 0+ cannot be written"), explained("0" * 32):
+        RunWriter("0" * 32).end()
     with pytest.raises(RagMetricsError):
         add_feedback("tr-0", "a", Score(value=1.0))
 

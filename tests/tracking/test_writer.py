@@ -47,7 +47,7 @@ def test_a_new_run_is_finished_and_holds_everything(report: rm.Report) -> None:
     logged = {name for name in run.data.metrics if not name.startswith("usage/")}
     assert logged < report.metrics.keys()
     assert {name for name in logged if name.startswith("chunk_precision/")} == {
-        f"chunk_precision/{name}" for name in ("mean", "ci_low", "ci_high", "n_scored", "n_no_context")
+        f"chunk_precision/{name}" for name in ("mean", "ci_low", "ci_high", "n_scored", "n_measured", "n_no_context")
     }
     figures = json.loads(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/rag_figures.json"))
     assert figures.items() >= report.metrics.items()

@@ -14,15 +14,18 @@ from functools import partial
 from typing import Any, Union
 from uuid import uuid4
 
+from langchain_core.messages import convert_to_messages
 from langchain_core.runnables import Runnable, RunnableLambda
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Recorder
 from mlflow_ragmetrics.adapters.langchain.sample import Reading
+from mlflow_ragmetrics.adapters.langchain.seen import replied
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.threads import ThreadTimeoutError, result_of, run_in_thread, start_thread
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.rows.aliases import ALIASES
+from mlflow_ragmetrics.rows.aliases import ALIASES_BY_NATURE
+from mlflow_ragmetrics.rows.chat_messages import QUESTION_KEYS, is_turn
 
 Config = Union[Mapping[str, Any], Callable[[Sample], Mapping[str, Any]]]
 """LangChain's config of a call: for all rows, or made from a row's sample."""
@@ -31,8 +34,8 @@ FIGURES = ("latency_seconds", "input_tokens", "output_tokens", "cost")
 """What is measured of each call, as far as the models say it."""
 
 _INTERRUPTED = "it was interrupted before its end, and has no answer"
-_KEYS = ("question", "query", "input", *ALIASES["question"])
 _MESSAGES = "messages"
+_HISTORY = ("history", *ALIASES_BY_NATURE["history"])
 
 
 def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Callable[[Sample], Any]:
@@ -40,22 +43,22 @@ def input_maker(chain: Runnable[Any, Any], input_key: str | None = None) -> Call
 
     With ``input_key``: a dict with the question under it. Else a dict where the chain's input schema has a name for
     questions (further names that the schema has are filled from the sample's metadata), ``{"messages": […]}`` where
-    it has messages, and the bare question otherwise.
+    it has messages, and the bare question otherwise. The turns before the question stand among the messages, or under
+    a name for them.
     """
     names = _input_names(chain)
-    if input_key is None:
-        input_key = next((key for key in _KEYS if key in names), None)
-    if input_key is None and _MESSAGES in names:
-        input_key = _MESSAGES
-    if input_key is None and len(names) == 1:
-        input_key = next(iter(names))
+    wanted = (*QUESTION_KEYS, _MESSAGES, *(names if len(names) == 1 else ()))
+    input_key = input_key or next((key for key in wanted if key in names), None)
     if input_key is None:
         return lambda sample: sample.question or ""
 
     def input_of(sample: Sample) -> dict[str, Any]:
-        question = sample.question or ""
-        asked: Any = [{"role": "user", "content": question}] if input_key == _MESSAGES else question
-        return {**{name: value for name, value in sample.metadata.items() if name in names}, input_key: asked}
+        turns = [{"role": turn.role, "content": turn.content} for turn in sample.history or () if is_turn(turn)]
+        asked: Any = sample.question or ""
+        if input_key == _MESSAGES:
+            asked = [*turns, {"role": "user", "content": asked}]
+        known = {**dict.fromkeys(_HISTORY if turns else (), convert_to_messages(turns)), **sample.metadata}
+        return {**{name: value for name, value in known.items() if name in names}, input_key: asked}
 
     return input_of
 
@@ -198,7 +201,8 @@ async def _awaited(call: Any) -> Any:
 
 
 def _is_for_async(error: Exception) -> bool:
-    return isinstance(error, NotImplementedError) or "coroutine function synchronously" in str(error)
+    said = ("coroutine function synchronously", "No synchronous function provided")  # LangChain's, LangGraph's
+    return isinstance(error, NotImplementedError) or any(each in str(error) for each in said)
 
 
 @contextmanager
@@ -236,8 +240,7 @@ def _figures_of(exchange: Exchange) -> dict[str, float]:
     """How long the call took, and what its models say that it used."""
     figures: dict[str, float] = {"latency_seconds": round(exchange.seconds, 6)} if exchange.seconds else {}
     for step in exchange.steps:
-        for generation in (each for group in getattr(step.reply, "generations", ()) for each in group):
-            message = getattr(generation, "message", None)
+        for message in replied(step.reply):
             said = dict(getattr(message, "usage_metadata", None) or {})
             billed = (getattr(message, "response_metadata", None) or {}).get("token_usage") or {}
             said["cost"] = billed.get("cost") if isinstance(billed, Mapping) else None

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from contextvars import ContextVar
 from dataclasses import replace
-from functools import partial
+from functools import wraps
+from inspect import cleandoc
 from itertools import count, islice
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypedDict, Union
+from typing import Any, ParamSpec, Union
 from warnings import warn
 
 from langchain_core.runnables import Runnable
-from typing_extensions import Unpack
 
 from mlflow_ragmetrics.adapters.langchain.calls import (
     FIGURES,
@@ -27,7 +28,7 @@ from mlflow_ragmetrics.adapters.langchain.calls import (
     input_maker,
     runnable_of,
 )
-from mlflow_ragmetrics.adapters.langchain.sample import Reading
+from mlflow_ragmetrics.adapters.langchain.sample import WHY, Reading
 from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
 from mlflow_ragmetrics.core.score import Sample, Score
 from mlflow_ragmetrics.engine.program import Expenses, Row, charged_to
@@ -43,52 +44,54 @@ from mlflow_ragmetrics.text.messages import render, say
 Target = Union[Runnable[Any, Any], Callable[[Any], Any]]
 
 
-class ChainOptions(TypedDict, total=False):
-    """The options of ``evaluate_chain``."""
-
-    columns: Mapping[str, str] | None
-    input_key: str | None
-    output_key: str | None
-    make_input: Callable[[Sample], Any] | None
-    question: Callable[..., Any] | None
-    answer: Callable[..., Any] | None
-    contexts: Callable[..., Any] | None
-    tools: Collection[str] | None
-    concurrency: int
-    config: Config | None
-    timeout: float | None
-    progress: bool | Progress | None
-    log: bool
-    run_name: str | None
-    feedback: bool
-
-
 _CHAIN_FAILED = "the chain failed"
+_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("ragmetrics_loop", default=None)
+P = ParamSpec("P")
 
 
 def evaluate_chain(
     chain: Target,
     data: Data,
     suite: SuiteLike,
-    **options: Unpack[ChainOptions],
+    *,
+    columns: Mapping[str, str] | None = None,
+    input_key: str | None = None,
+    output_key: str | None = None,
+    make_input: Callable[[Sample], Any] | None = None,
+    question: Callable[..., Any] | None = None,
+    answer: Callable[..., Any] | None = None,
+    contexts: Callable[..., Any] | None = None,
+    tools: Collection[str] | None = None,
+    concurrency: int = 4,
+    config: Config | None = None,
+    timeout: float | None = None,
+    progress: bool | Progress | None = None,
+    log: bool = True,
+    run_name: str | None = None,
+    feedback: bool = True,
 ) -> Report:
     """Run ``chain`` on every question of ``data``, score the answers, and log them.
 
     ``chain`` is anything that LangChain runs (a chain, a LangGraph graph, an agent), or a plain function of the
     question, each of them sync or async. Questions, references and gold ids come from ``data``, answers and contexts
     from the chain, which gets what ``make_input`` makes of a sample, else the question under ``input_key``, else what
-    its input schema asks for.
+    its input schema asks for. A question may be a list of messages: the last one of the user, and the turns before it.
 
     Args:
         chain: what is evaluated.
         data: the rows: a file, a frame, a list of records.
         suite: the metrics: what ``Suite.of`` takes.
-        options: ``columns`` maps fields to the data's columns; ``question``, ``answer``, ``contexts``, ``tools`` and
-            ``output_key`` read odd chains as in ``RagMetricsCallback``. ``concurrency`` (4) calls are in flight;
-            ``config``: LangChain's config, or a function of the sample that makes one for each row (a ``thread_id`` of
-            its own comes by itself); ``timeout`` seconds a call (``chain.with_retry()`` makes a chain that tries
-            again). ``log`` writes into the active MLflow run, else into a new one named ``run_name``; ``feedback`` puts
-            the scores on the chain's MLflow traces; ``progress`` as in ``Suite.evaluate``.
+        columns: maps fields to the data's columns.
+        input_key, make_input: what the chain gets, see above.
+        question, answer, contexts, tools, output_key: read odd chains as in ``RagMetricsCallback``.
+        concurrency: how many calls are in flight.
+        config: LangChain's config, or a function of the sample that makes one for each row. Each row gets its own
+            ``thread_id``.
+        timeout: seconds a call (``chain.with_retry()`` makes a chain that tries again).
+        progress: as in ``Suite.evaluate``.
+        log: write into the active MLflow run, else into a new one named ``run_name``.
+        run_name: the name of a new run.
+        feedback: put the scores on the chain's MLflow traces.
 
     Returns:
         A report, with ``latency_seconds``, ``input_tokens``, ``output_tokens`` and ``cost`` (``/mean``, ``/p95``,
@@ -103,60 +106,25 @@ def evaluate_chain(
         InvalidOptionError: for an option that cannot be used.
         KeyboardInterrupt: at Ctrl-C, with the ``report`` of the rows that were scored, which is logged.
     """
-    return _evaluated(chain, data, suite, None, **options)
-
-
-async def aevaluate_chain(
-    chain: Target,
-    data: Data,
-    suite: SuiteLike,
-    **options: Unpack[ChainOptions],
-) -> Report:
-    """Like ``evaluate_chain``, from within an event loop: the chain is awaited in it.
-
-    Where the task is cancelled, the ``CancelledError`` has the ``report`` of what was done, which is logged; with
-    Python 3.10, who awaits the task finds it in the error's ``__context__``.
-    """
-    loop = asyncio.get_running_loop()
-    return await run_beside(partial(_evaluated, chain, data, suite, loop, **options), patience=TO_HAND_OVER)
-
-
-def _evaluated(
-    target: Target,
-    data: Data,
-    suite: SuiteLike,
-    loop: asyncio.AbstractEventLoop | None,
-    **options: Unpack[ChainOptions],
-) -> Report:
-    if unknown := options.keys() - ChainOptions.__annotations__.keys():
-        raise TypeError(f"evaluate_chain() got an unexpected keyword argument {min(unknown)!r}")
-    concurrency, config, timeout = options.get("concurrency", 4), options.get("config"), options.get("timeout")
     _check(concurrency, timeout, config)
     suite = Suite.of(suite)
-    samples = list(read_samples(data, options.get("columns")))
-    chain = runnable_of(target)
-    reading = Reading(
-        output_key=options.get("output_key"),
-        question=options.get("question"),
-        answer=options.get("answer"),
-        contexts=options.get("contexts"),
-        tools=options.get("tools"),
-    )
-    make = options.get("make_input") or input_maker(chain, options.get("input_key"))
-    asking = ask_all(Caller(chain, make, reading, config, timeout, loop), samples, concurrency)
+    samples = list(read_samples(data, columns))
+    runnable = runnable_of(chain)
+    reading = Reading(question, answer or output_key, contexts or tools)
+    caller = Caller(runnable, make_input or input_maker(runnable, input_key), reading, config, timeout, _LOOP.get())
+    reduced, warnings = _reduced(suite, samples)
     with ExitStack() as stack:
-        reduced, warnings = _reduced(suite, samples)
         run_id: str | None = None
-        if options.get("log", True):
+        if log:
             from mlflow_ragmetrics.tracking.run import target_run
 
-            run_id = stack.enter_context(target_run(None, options.get("run_name")))
-        bar = stack.enter_context(progress_of(options.get("progress"), len(samples)))
+            run_id = stack.enter_context(target_run(None, run_name))
+        bar = stack.enter_context(progress_of(progress, len(samples)))
         began, expenses = time.perf_counter(), stack.enter_context(charged_to(Expenses()))
         rows: list[Row] = []
         interruption: KeyboardInterrupt | CancelledEvaluationError | None = None
         try:
-            with asking as answers:
+            with ask_all(caller, samples, concurrency) as answers:
                 for row in _scored(answers, reduced, 4 * concurrency):
                     rows.append(bar.advance(row))
         except (KeyboardInterrupt, CancelledEvaluationError) as error:
@@ -181,7 +149,7 @@ def _evaluated(
         if interruption is not None:
             report = replace(report, stopped=f"interrupted when {len(rows)} of {len(samples)} rows were scored")
         if run_id is not None:
-            _log(report, run_id, chain, options.get("feedback", True))
+            _log(report, run_id, runnable, feedback)
         if refused is not None:
             refused.report = report
             raise refused
@@ -189,6 +157,31 @@ def _evaluated(
         interruption.report = report  # type: ignore[union-attr]
         raise interruption
     return report
+
+
+def _awaited(evaluate: Callable[P, Report]) -> Callable[P, Coroutine[Any, Any, Report]]:
+    @wraps(evaluate)
+    async def aevaluate_chain(*given: P.args, **options: P.kwargs) -> Report:
+        loop = asyncio.get_running_loop()
+
+        def work() -> Report:
+            _LOOP.set(loop)
+            return evaluate(*given, **options)
+
+        return await run_beside(work, patience=TO_HAND_OVER)
+
+    return aevaluate_chain
+
+
+aevaluate_chain = _awaited(evaluate_chain)
+aevaluate_chain.__name__ = aevaluate_chain.__qualname__ = "aevaluate_chain"
+aevaluate_chain.__doc__ = f"""Like ``evaluate_chain``, from within an event loop: the chain is awaited in it.
+
+If the task is cancelled, the ``CancelledError`` has the ``report`` of what was done, which is logged. On Python 3.10
+the report is on the exception's ``__context__`` instead.
+
+{cleandoc(evaluate_chain.__doc__ or "")}
+"""
 
 
 def _check(concurrency: int, timeout: float | None, config: Config | None) -> None:
@@ -259,7 +252,8 @@ def _missing_retrieval(suite: Suite, rows: Sequence[Row]) -> tuple[tuple[str, ..
     named = [key for key in keys if key not in suite.selection.optional]
     if without < len(answered) or not named:
         return (said,), None
-    message = f"{named[0]} needs 'contexts' and no answer came with any retrieval; name them with contexts="
+    why = answered[0].metadata.get(WHY, "contexts= gave none")
+    message = f"{named[0]} needs 'contexts' and no answer came with any retrieval: {why}; name them with contexts="
     return (said,), MissingFieldError(message, field="contexts", metric=named[0])
 
 

@@ -11,7 +11,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from types import TracebackType
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Capture, Exchange, Recorder
@@ -83,17 +83,8 @@ class RagMetricsCallback(Recorder):
         if not 0 <= sample_rate <= 1:
             raise InvalidOptionError(f"sample_rate={sample_rate!r} must lie in 0 to 1", param="sample_rate")
         suite = Suite.of(suite)
-        self._made_with = (suite, made_with)
-        reading = Reading(
-            input_key=question if isinstance(question, str) else None,
-            output_key=answer if isinstance(answer, str) else None,
-            question=None if isinstance(question, str) else question,
-            answer=None if isinstance(answer, str) else answer,
-            contexts=contexts if callable(contexts) else None,
-            tools=None if callable(contexts) else contexts,
-            references=references,
-            gold_doc_ids=gold_doc_ids,
-        )
+        self._made_again = partial(RagMetricsCallback, suite, **made_with)
+        reading = Reading(question, answer, contexts, references, gold_doc_ids)
         self._sample_rate = sample_rate
         self._counts = Counts(("seen", "scored", "dropped", "failed", "skipped"))
         self._mlflow: MLflowSink | None = None
@@ -111,13 +102,13 @@ class RagMetricsCallback(Recorder):
         _HANDLERS.add(self)
         after_fork(self._begin_in_child)
 
-    def __reduce__(self) -> tuple[Callable[..., RagMetricsCallback], tuple[Suite, dict[str, Any]]]:
+    def __reduce__(self) -> tuple[Callable[..., RagMetricsCallback], tuple[()]]:
         """Another process gets a handler of its own, made with the same options: counts and what waits stay here."""
-        return _made_again, self._made_with
+        return self._made_again, ()
 
     def _new_queue(self) -> BackgroundQueue[Exchange]:
         # its thread holds the handler, so that one made for a single call lives until that call is scored
-        return BackgroundQueue(self._score, busy=self.capture.is_open, size=QUEUE_SIZE)
+        return BackgroundQueue(self._score, busy=lambda: len(self.capture) > 0, size=QUEUE_SIZE)
 
     def _score(self, exchanges: Sequence[Exchange]) -> None:
         self._scorer.work(exchanges)
@@ -159,9 +150,8 @@ class RagMetricsCallback(Recorder):
         self._lose(exchange, "failed")
 
     def _lose(self, exchange: Exchange, name: str) -> None:
-        if not self._counts.snapshot()["dropped"] and name == "dropped":
+        if self._counts.add(name) == 1 and name == "dropped":
             _logger.warning("answers are dropped from now on (they are counted): too many wait to be scored")
-        self._counts.add(name)
         if exchange.live is not None:
             exchange.live.count(name, settled=True)
 
@@ -188,14 +178,8 @@ class RagMetricsCallback(Recorder):
     def __enter__(self) -> RagMetricsCallback:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def _made_again(suite: Suite, options: dict[str, Any]) -> RagMetricsCallback:
-    return RagMetricsCallback(suite, **options)
 
 
 _HANDLERS: weakref.WeakSet[RagMetricsCallback] = weakref.WeakSet()

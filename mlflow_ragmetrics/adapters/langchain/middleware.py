@@ -1,7 +1,8 @@
-"""A guardrail from metrics: each answer of an agent is scored before it is given."""
+"""A guardrail from metrics: each answer of an agent is scored before it goes out."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -9,10 +10,12 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage, HumanMessage
 
 from mlflow_ragmetrics.adapters.langchain.untraced import untraced_suite
+from mlflow_ragmetrics.core.safe_text import for_log, redact
 from mlflow_ragmetrics.core.score import Score
 from mlflow_ragmetrics.engine.threads import run_beside
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
-from mlflow_ragmetrics.rows.messages import has_open_calls, sample_from_messages
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
+from mlflow_ragmetrics.rows.chat_messages import has_open_calls, sample_from_messages
 from mlflow_ragmetrics.suite import Suite, SuiteLike
 from mlflow_ragmetrics.text.messages import render, say
 
@@ -24,25 +27,35 @@ except ImportError as error:
     ) from error
 
 _RETRIES = "ragmetrics_retries"
+_logger = logging.getLogger(__name__)
 
 
 class RagMetricsMiddleware(AgentMiddleware):
     """For ``create_agent(middleware=[…])``: scores each answer, and says, retries or stops where it fails.
 
     Args:
-        suite: the metrics: what ``Suite.of`` takes, such as ``"faithfulness(threshold=0.8)"``. An answer fails where a
-            metric falls below its threshold.
+        suite: the metrics: what ``Suite.of`` takes, such as ``"faithfulness(threshold=0.8)"``. An answer fails if a
+            metric is below its threshold.
         on_failure: ``"annotate"``: the answer goes out with its scores; ``"retry"``: the model is told why it failed
-            and answers anew, at most ``retries`` times; ``"stop"``: ``instead`` goes out in its place.
-        retries: how often the model answers anew.
+            and answers again, at most ``retries`` times; ``"stop"``: ``instead`` goes out in its place.
+        retries: how often the model answers again.
+        on_exhausted: what becomes of an answer that still fails after the last retry: ``"stop"`` replaces it with
+            ``instead``, ``"pass"`` lets it out.
+        on_judge_failure: what becomes of an answer that could not be judged, because the judge is down, for example:
+            ``"pass"`` lets it out, ``"stop"`` replaces it with ``instead``. Either is logged.
         instead: the text in place of an answer that failed; by default a sentence in the suite's language.
 
-    A message that calls tools is no answer and is not scored. What the tools gave is what the answer is held against.
-    Each answer carries its scores: ``message.response_metadata["ragmetrics"]`` is ``{key: {"score", "passed",
-    "reason"}}``. A metric that is skipped or in error fails no answer.
+    A message that calls tools is no answer and is not scored. An answer is compared with what the tools gave for the
+    last question, and with what they gave before as far as it rests on that. Each answer carries its scores:
+    ``message.response_metadata["ragmetrics"]`` is ``{key: {"status", "score", "passed", "reason"}}``. A metric that is
+    skipped fails no answer.
+
+    An answer is judged when it is complete. A caller that streams tokens (``stream_mode="messages"``) shows them before
+    that: ``invoke`` the agent, or stream ``"updates"`` or ``"values"``, if a stopped answer must not be seen.
 
     Raises:
-        InvalidOptionError: for an option that cannot be used, and where no metric has a threshold.
+        InvalidOptionError: for an option that cannot be used; if no metric has a threshold; and for ``"retry"`` or
+            ``"stop"`` with the offline judge, which takes good paraphrases for unsupported claims.
     """
 
     def __init__(
@@ -51,20 +64,24 @@ class RagMetricsMiddleware(AgentMiddleware):
         *,
         on_failure: Literal["annotate", "retry", "stop"] = "annotate",
         retries: int = 1,
+        on_exhausted: Literal["pass", "stop"] = "stop",
+        on_judge_failure: Literal["pass", "stop"] = "pass",
         instead: str | None = None,
     ) -> None:
         super().__init__()
-        if on_failure not in ("annotate", "retry", "stop"):
-            message = f"on_failure={on_failure!r} is not one of annotate, retry, stop"
-            raise InvalidOptionError(message, param="on_failure")
+        given = {"on_failure": on_failure, "on_exhausted": on_exhausted, "on_judge_failure": on_judge_failure}
+        for name, value in given.items():
+            choices = ("annotate", "retry", "stop") if name == "on_failure" else ("pass", "stop")
+            if value not in choices:
+                raise InvalidOptionError(f"{name}={value!r} is not one of {', '.join(choices)}", param=name)
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 1:
             raise InvalidOptionError(f"retries={retries!r} must be a whole number from 1", param="retries")
         self._suite = untraced_suite(Suite.of(suite))
-        if on_failure != "annotate" and all(metric.threshold is None for metric in self._suite.metrics):
-            message = f"on_failure={on_failure!r} needs a metric with a threshold: none of {self._suite.keys} has one"
-            raise InvalidOptionError(message, param="suite")
-        self._on_failure = on_failure
+        if on_failure != "annotate":
+            _check_suite(self._suite, f"on_failure={on_failure!r}")
         self._retries = retries if on_failure == "retry" else 0
+        self._stops = on_failure == "stop" or (on_failure == "retry" and on_exhausted == "stop")
+        self._stops_unjudged = on_judge_failure == "stop"
         self._instead = render(say("guardrail.instead"), self._suite.language) if instead is None else instead
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
@@ -100,12 +117,21 @@ class RagMetricsMiddleware(AgentMiddleware):
         if answer is None or not (scores or tried):
             return response
         said = {
-            key: {"score": score.value, "passed": score.passed, "reason": score.error or score.reason}
+            key: {
+                "status": score.status,
+                "score": score.value,
+                "passed": score.passed,
+                "reason": score.error or score.reason,
+            }
             for key, score in scores.items()
         }
         noted = {"ragmetrics": said} if scores else {_RETRIES: tried}
         changed: dict[str, Any] = {"response_metadata": {**answer.response_metadata, **noted}}
-        if self._on_failure == "stop" and _failed(scores):
+        unjudged = [f"{key}: {score.error}" for key, score in scores.items() if score.status == "error"]
+        if unjudged:
+            goes = "is stopped" if self._stops_unjudged else "goes out unjudged"
+            _logger.warning("an answer %s: %s", goes, for_log(redact("; ".join(unjudged))))
+        if (self._stops and _failed(scores)) or (self._stops_unjudged and unjudged):
             changed["content"] = self._instead
         place = response.result.index(answer)
         response.result[place] = answer.model_copy(update=changed)
@@ -115,6 +141,21 @@ class RagMetricsMiddleware(AgentMiddleware):
         reasons = "; ".join(f"{key}: {score.reason}" for key, score in _failed(scores).items())
         advice = HumanMessage(render(say("guardrail.advice", reasons=reasons), self._suite.language))
         return request.override(messages=[*request.messages, _answer_of(response), advice])
+
+
+def _check_suite(suite: Suite, option: str) -> None:
+    bars = [metric for metric in suite.metrics if metric.threshold is not None]
+    if not bars:
+        message = f"{option} needs a metric with a threshold: none of {suite.keys} has one"
+        raise InvalidOptionError(message, param="suite")
+    judged = [metric.key for metric in bars if "judge" in metric.definition.asks]
+    if judged and any(isinstance(judge, LexicalJudge) for judge in suite.judges):
+        message = (
+            f"{option} cannot rely on the offline judge for {', '.join(judged)}: it compares words, and takes good "
+            'paraphrases for unsupported; give the suite a language model, such as judge="openai:/gpt-4o-mini", or use '
+            'on_failure="annotate"'
+        )
+        raise InvalidOptionError(message, param="on_failure")
 
 
 def _tried(messages: Sequence[Any]) -> int:

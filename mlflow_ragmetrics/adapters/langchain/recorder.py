@@ -17,7 +17,7 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables.config import var_child_runnable_config
 
-from mlflow_ragmetrics.rows.messages import fields_of
+from mlflow_ragmetrics.rows.chat_messages import fields_of
 
 if TYPE_CHECKING:
     _Listener = BaseCallbackHandler
@@ -90,9 +90,11 @@ _REMEMBERED = 1000
 
 @dataclass(frozen=True)
 class _Open:
-    """A run that has not ended: the exchange that it belongs to, if any, and whether a retriever called it."""
+    """A run that has not ended: the exchange that it belongs to (a stray run to none that is handed on), and whether a
+    retriever called it.
+    """
 
-    exchange: Exchange | None
+    exchange: Exchange
     inside_retriever: bool = False
     step: Step | None = None
 
@@ -112,10 +114,6 @@ class Capture:
     def __len__(self) -> int:
         return len(self._open)
 
-    def is_open(self) -> bool:
-        """Whether any chain is running."""
-        return bool(self._open)
-
     def begin_chain(
         self, run_id: UUID, parent: UUID | None, inputs: Any, metadata: Mapping[str, Any] | None
     ) -> Exchange | None:
@@ -127,12 +125,11 @@ class Capture:
                 self._put(run_id, None, _Open(exchange))
                 return exchange
             self._put(run_id, parent, _Open(above.exchange, above.inside_retriever))
-            if above.exchange is not None:
-                if above.exchange.thread is None:
-                    above.exchange.thread = _thread()
-                value = _copied(inputs)
-                if not above.inside_retriever and isinstance(value, dict):
-                    above.exchange.steps.append(Step("input", run_id, value, known=next(above.exchange.order)))
+            if above.exchange.thread is None:
+                above.exchange.thread = _thread()
+            value = _copied(inputs)
+            if not above.inside_retriever and isinstance(value, dict):
+                above.exchange.steps.append(Step("input", run_id, value, known=next(above.exchange.order)))
             return None
 
     def begin_step(
@@ -145,10 +142,10 @@ class Capture:
     ) -> bool:
         """A tool, a retriever or a model begins; returns whether it belongs to a chain."""
         with self._lock:
-            above = self._above(parent) or _Open(None)
+            above = self._above(parent) or _stray(run_id)
             step = Step(kind, run_id, value, name)
             self._put(run_id, parent, _Open(above.exchange, above.inside_retriever or kind == "retriever", step))
-            if above.exchange is not None and not above.inside_retriever:
+            if not above.inside_retriever:
                 above.exchange.steps.append(step)
             return parent is not None
 
@@ -156,7 +153,7 @@ class Capture:
         """A run inside another ends with ``value``."""
         with self._lock:
             run = self._take(run_id)
-            if run is None or run.exchange is None:
+            if run is None:
                 return
             known = next(run.exchange.order)
             if run.step is None:
@@ -174,7 +171,7 @@ class Capture:
         """A run inside another raises: nothing that happened in it counts."""
         with self._lock:
             run = self._take(run_id)
-            if run is None or run.exchange is None:
+            if run is None:
                 return
             kinds = {kind.__name__ for kind in type(error).__mro__}
             if "GraphBubbleUp" not in kinds:  # LangGraph raises it to change its course, as in a handoff
@@ -184,14 +181,13 @@ class Capture:
 
     def note_interrupt(self, run_id: UUID) -> None:
         """A graph stops before its end, to be resumed by another call."""
-        run = self._open.get(run_id)
-        if run is not None and run.exchange is not None:
-            run.exchange.left = True
+        if run_id in self._open:
+            self._open[run_id].exchange.left = True
 
     def exchange_of(self, run_id: UUID) -> Exchange | None:
         """The exchange whose outermost chain this run is, if it is one."""
         run = self._open.get(run_id)
-        return run.exchange if run is not None and run.exchange is not None and run.exchange.run_id == run_id else None
+        return run.exchange if run is not None and run.exchange.run_id == run_id else None
 
     def end_exchange(self, exchange: Exchange) -> None:
         """The outermost chain ends: nothing of it is kept here, whatever of its steps has not ended."""
@@ -206,13 +202,12 @@ class Capture:
 
     def _put(self, run_id: UUID, parent: UUID | None, run: _Open) -> None:
         self._open[run_id] = run
-        if run.exchange is not None:
-            run.exchange.open_runs.add(run_id)
-            run.exchange.parents[run_id] = parent
+        run.exchange.open_runs.add(run_id)
+        run.exchange.parents[run_id] = parent
 
     def _take(self, run_id: UUID) -> _Open | None:
         run = self._open.pop(run_id, None)
-        if run is not None and run.exchange is not None:
+        if run is not None:
             run.exchange.open_runs.discard(run_id)
         return run
 
@@ -221,8 +216,12 @@ class Capture:
         if parent is None:
             return None
         if parent in self._closed:  # a step that outlived its chain, as in a stream that was left
-            return _Open(None)
+            return _stray(parent)
         return self._open.get(parent)
+
+
+def _stray(run_id: UUID) -> _Open:
+    return _Open(Exchange(run_id, None, {}))
 
 
 class Recorder(_Listener):

@@ -9,9 +9,9 @@ from typing import Any, Union
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange
 from mlflow_ragmetrics.adapters.langchain.seen import Found, found_in, replies_of
-from mlflow_ragmetrics.core.score import Chunk, Message, Sample
+from mlflow_ragmetrics.core.score import Message, Sample
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.messages import (
+from mlflow_ragmetrics.rows.chat_messages import (
     answer_in,
     citations_in,
     closing_answer,
@@ -21,7 +21,7 @@ from mlflow_ragmetrics.rows.messages import (
     messages_of,
     question_in,
 )
-from mlflow_ragmetrics.rows.record import to_sample
+from mlflow_ragmetrics.rows.record import FIELD_OF, to_sample
 from mlflow_ragmetrics.rows.values import document_ids_of
 
 Known = Union[Mapping[str, Any], Callable[..., Any]]
@@ -33,7 +33,6 @@ WHY = "contexts_unknown"
 _INTERRUPT = "__interrupt__"
 _STRUCTURED = ("structured_response", "parsed")
 _OUTRIGHT = ("answer", "output", "response", "generation", "result", "output_text", "final_answer")
-_DEEPEST = 4
 _FROM_CALL = ("id", "reference", "gold_doc_ids")
 _FRAMEWORKS = ("ls_", "lc_", "langgraph_", "checkpoint", "__")
 
@@ -42,58 +41,51 @@ _FRAMEWORKS = ("ls_", "lc_", "langgraph_", "checkpoint", "__")
 class Reading:
     """How to read an exchange. What is not given is found.
 
-    ``input_key`` and ``output_key`` name the entries of dict inputs and outputs; ``question`` is a function of the
-    inputs, ``answer`` and ``contexts`` of the outputs; a second parameter gets the other side. ``tools`` names the
-    tools whose results are contexts; by default all.
+    ``question`` and ``answer`` name the entries of dict inputs and outputs, or are functions of these, as ``contexts``
+    is of the outputs, where it does not name the tools whose results they are (by default all). A second parameter of
+    a function gets the other side.
     """
 
-    input_key: str | None = None
-    output_key: str | None = None
-    question: Callable[..., Any] | None = None
-    answer: Callable[..., Any] | None = None
-    contexts: Callable[..., Any] | None = None
+    question: str | Callable[..., Any] | None = None
+    answer: str | Callable[..., Any] | None = None
+    contexts: Callable[..., Any] | Collection[str] | None = None
     references: Known | None = None
     gold_doc_ids: Known | None = None
-    tools: Collection[str] | None = None
 
     def sample(self, exchange: Exchange) -> Sample:
         """The sample: id, reference and gold ids from the call's metadata where it has them, else as known.
 
-        ``contexts`` are what the model saw, ``retrieved_doc_ids`` the ids of what was retrieved; the metadata has both
-        as ``seen`` and ``retrieved``, an id each, or the text of a chunk that has none. Where it is not known what the
-        model saw, and all that was retrieved stands for it, the entry ``contexts_assumed`` says why. ``citations`` are
-        those that the outputs hold beside the answer, or its message in its blocks.
+        ``contexts`` are what the model saw, ``retrieved_doc_ids`` the ids of what was retrieved. Where it is not known
+        what the model saw, and all that was retrieved stands for it, the metadata's ``contexts_assumed`` says why;
+        ``citations`` are those that the outputs hold with the answer, or its message in its blocks;
+        ``condensed_question`` is the question as the chain's own model wrote it for retrieval.
         """
         given = {name: value for name, value in exchange.metadata.items() if name in _CALL_NAMES}
         found = to_sample(given)
         question = self._question(exchange)
-        sample_id = found.id if _has(exchange.metadata, "id") else ""
+        sample_id = found.id if any(given.get(name) is not None for name in ("id", *ALIASES["id"])) else ""
         answer = None if exchange.left else self._answer(exchange)
+        gold = found.gold_doc_ids
         record: dict[str, Any] = {
             "id": sample_id or str(exchange.run_id),
             "question": question,
             "answer": answer,
             "history": _history_of(exchange),
             "reference": list(found.references or ()) or _looked_up(self.references, question, sample_id),
-            "gold_doc_ids": found.gold_doc_ids
-            if found.gold_doc_ids is not None
-            else _looked_up(self.gold_doc_ids, question, sample_id),
+            "gold_doc_ids": _looked_up(self.gold_doc_ids, question, sample_id) if gold is None else gold,
         }
         condensed = _condensed_question(exchange)
         if condensed and condensed != question:
             record["condensed_question"] = condensed
         if citations := citations_in(exchange.outputs):
             record["citations"] = citations
-        if self.contexts is not None:
+        if callable(self.contexts):
             record["contexts"] = call_with(self.contexts, exchange.outputs, exchange.inputs)
             return to_sample({**_metadata_of(exchange), **record})
-        chunks = found_in(exchange, answer, self.tools) if answer is not None else Found()
+        chunks = found_in(exchange, answer, self.contexts) if answer is not None else Found()
         record["contexts"] = chunks.contexts
         if chunks.retrieved is not None:
             record["retrieved_doc_ids"] = document_ids_of(chunks.retrieved) or (None if chunks.retrieved else ())
-            record["retrieved"] = _names(chunks.retrieved)
-        if chunks.seen is not None:
-            record["seen"] = _names(chunks.seen)
         if chunks.contexts is None:
             record[WHY] = chunks.why
         if chunks.assumed is not None:
@@ -101,41 +93,36 @@ class Reading:
         return to_sample({**_metadata_of(exchange), **record})
 
     def _question(self, exchange: Exchange) -> str | None:
-        if self.question is not None:
+        if callable(self.question):
             return _text(call_with(self.question, exchange.inputs, exchange.outputs))
-        if self.input_key is not None:
-            return _text(question_in(_entry(exchange.inputs, self.input_key)))
+        if self.question is not None:
+            return _text(question_in(_entry(exchange.inputs, self.question)))
         asked = _text(question_in(exchange.inputs))
         if asked or exchange.inputs is None or hasattr(exchange.inputs, "resume"):
             return asked or _resumed_question(exchange)
         return _only_text(exchange.inputs) or _text(question_in({"messages": _messages(exchange.outputs)}))
 
     def _answer(self, exchange: Exchange) -> str | None:
-        if self.answer is not None:
+        if callable(self.answer):
             return _text(call_with(self.answer, exchange.outputs, exchange.inputs))
-        outputs = exchange.outputs if self.output_key is None else _entry(fields_of(exchange.outputs), self.output_key)
-        return _answer_in(fields_of(outputs))
+        return _answer_in(exchange.outputs if self.answer is None else _entry(exchange.outputs, self.answer))
 
 
 def _answer_in(outputs: Any) -> str | None:
     """The answer in a chain's outputs; ``None`` for an interrupt, and for a message that goes on to call tools."""
+    outputs = fields_of(outputs)
     if isinstance(outputs, Mapping):
         if outputs.get(_INTERRUPT):
             return None
         structured = next((outputs[name] for name in _STRUCTURED if outputs.get(name) is not None), None)
         if structured is not None:
-            return _answer_in(fields_of(structured))
+            return _answer_in(structured)
     elif getattr(outputs, "tool_calls", None):
         return None
     messages = _messages(outputs)
     if messages and not any(isinstance(outputs, Mapping) and outputs.get(name) for name in _OUTRIGHT):
         return _read_text(closing_answer(messages))
-    for _ in range(_DEEPEST):
-        inner = answer_in(outputs)
-        if inner is outputs:
-            break
-        outputs = fields_of(inner)
-    return _read_text(outputs)
+    return _read_text(answer_in(outputs))
 
 
 def _condensed_question(exchange: Exchange) -> str | None:
@@ -154,15 +141,11 @@ def _resumed_question(exchange: Exchange) -> str | None:
 def _read_text(value: Any) -> str | None:
     """A text, or the one in a mapping, also in one that was written as JSON."""
     text = _text(value)
-    inside = mapping_of(value)
+    inside = mapping_of(fields_of(value))
     if not inside:
         return text
     named = _text(answer_in(inside)) or _text(inside.get("text")) or _only_text(inside)
     return named if named is not None else text
-
-
-def _names(chunks: Sequence[Chunk]) -> list[str]:
-    return [chunk.id or chunk.text for chunk in chunks]
 
 
 def _history_of(exchange: Exchange) -> tuple[Message, ...] | None:
@@ -171,8 +154,7 @@ def _history_of(exchange: Exchange) -> tuple[Message, ...] | None:
     """
     inputs = exchange.inputs if isinstance(exchange.inputs, Mapping) else {}
     named = (messages_of(inputs.get(name)) for name in ("history", *ALIASES_BY_NATURE["history"]))
-    spoken = next(filter(None, named), None)
-    if spoken:
+    if spoken := next(filter(None, named), None):
         return spoken
     given, answered = messages_in(exchange.inputs) or (), messages_of(_messages(exchange.outputs)) or ()
     is_whole = len(answered) > len(given) and any(message.role == "user" for message in answered)
@@ -201,16 +183,12 @@ def _looked_up(known: Known | None, question: str | None, sample_id: str) -> Any
     return call_with(known, question, sample_id or None)
 
 
-def _has(metadata: Mapping[str, Any], name: str) -> bool:
-    return any(metadata.get(each) is not None for each in (name, *ALIASES[name]))
-
-
 def _metadata_of(exchange: Exchange) -> dict[str, Any]:
     """The call's own metadata, and what leads back to the call."""
     own = {
         name: value
         for name, value in exchange.metadata.items()
-        if name not in _CALL_NAMES and name not in _RECORD_NAMES and not name.startswith(_FRAMEWORKS)
+        if name not in FIELD_OF and not name.startswith(_FRAMEWORKS)
     }
     back = {
         "chain_run": str(exchange.run_id),
@@ -220,9 +198,6 @@ def _metadata_of(exchange: Exchange) -> dict[str, Any]:
         "trace_id": exchange.trace_id,
     }
     return {**own, **{name: each for name, each in back.items() if each}, "seconds": round(exchange.seconds, 6)}
-
-
-_RECORD_NAMES = frozenset(name for field_, names in ALIASES.items() for name in (field_, *names))
 
 
 def _entry(value: Any, key: str) -> Any:

@@ -44,10 +44,11 @@ class Counts:
         with self._lock:
             self._counts.update(dict.fromkeys(names, 0))
 
-    def add(self, name: str, change: int = 1) -> None:
-        """Change the count of ``name``."""
+    def add(self, name: str, change: int = 1) -> int:
+        """Change the count of ``name``; returns the new one."""
         with self._lock:
             self._counts[name] += change
+            return self._counts[name]
 
     def reset(self) -> None:
         """All counts from 0, as in a forked process: those so far are the parent's."""
@@ -176,16 +177,13 @@ class Scorer:
             return None
         if sample.answer is None and "answer" not in sample.invalid:
             self._count("skipped", exchange, settled=True)
-            if exchange.left:
-                self._warn_once("a call that was interrupted, or whose stream was left, has no answer to score")
-                return None
-            kind = kind_of(exchange.outputs)
-            self._warn_once(f"no answer was found in the chain's outputs ({kind}); name it with answer=")
+            unnamed = f"no answer was found in the chain's outputs ({kind_of(exchange.outputs)}); name it with answer="
+            left = "a call that was interrupted, or whose stream was left, has no answer to score"
+            self._warn_once(left if exchange.left else unnamed)
             return None
         if sample.question is None:
             kind = kind_of(exchange.inputs)
-            message = f"no question was found in the chain's inputs ({kind}); name it with question="
-            self._warn_once(message)
+            self._warn_once(f"no question was found in the chain's inputs ({kind}); name it with question=")
         return sample
 
     def _score(self, samples: Sequence[Sample]) -> Sequence[Row | None]:
@@ -242,13 +240,11 @@ def _with_way_out(row: Row) -> Row:
     if why is None:
         return row
     way_out = f"; {why}: name them with contexts="
-    scores = {
-        key: replace(score, reason=score.reason + way_out)
-        if score.status == "skipped" and "'contexts'" in score.reason
-        else score
-        for key, score in row.scores.items()
+    without = {
+        key: each for key, each in row.scores.items() if each.status == "skipped" and "'contexts'" in each.reason
     }
-    return replace(row, scores=scores)
+    told = {key: replace(each, reason=each.reason + way_out) for key, each in without.items()}
+    return replace(row, scores={**row.scores, **told})
 
 
 def _taken(take: Taker, row: Row, exchange: Exchange) -> bool:

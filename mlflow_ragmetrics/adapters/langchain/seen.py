@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 from mlflow_ragmetrics.adapters.langchain.recorder import Exchange, Step
 from mlflow_ragmetrics.core.score import Chunk
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.messages import (
+from mlflow_ragmetrics.rows.chat_messages import (
     directs_agents,
     is_turn,
     joined_parts,
@@ -32,14 +32,13 @@ _DEEPEST = 2
 
 @dataclass(frozen=True)
 class Found:
-    """The chunks that a call ``retrieved`` and those that its model has ``seen``, each in rank order and once.
+    """The chunks that a call ``retrieved`` and those that its model saw, its ``contexts``, in rank order and once.
 
     ``None``: not known, or nothing of the kind happened; ``()``: retrieval gave nothing. ``why`` says in a sentence
     why ``contexts`` are not known, ``assumed`` why they are all that was retrieved, as in ``Sample.contexts_assumed``.
     """
 
     retrieved: tuple[Chunk, ...] | None = None
-    seen: tuple[Chunk, ...] | None = None
     contexts: tuple[Chunk, ...] | None = None
     why: str = "no retriever, tool, step, input or output gave documents or texts"
     assumed: str | None = None
@@ -60,14 +59,13 @@ def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | No
     of_tools, in_steps, known = _texts(exchange, tools)
     if calls is None:
         retrieved = _handed_on(lists, ()) if any(lists) else None
-        retrieved = retrieved or of_tools or distinct(_named_texts(exchange.outputs)) or (() if lists else None)
+        retrieved = retrieved or of_tools or distinct(_texts_in(exchange.outputs)) or (() if lists else None)
         assumed = "no_call_matches" if models else "no_model_call"
-        return Found(retrieved, None, retrieved, assumed=assumed if retrieved else None)
+        return Found(retrieved, retrieved, assumed=assumed if retrieved else None)
     prompts = [reading for call in calls for asked in call.value for reading in readings(_text_of(asked))]
     chosen = _seen([*(chunk for found in lists for chunk in found), *given], prompts)
     retrieved = _handed_on(lists, tuple(chosen)) if lists else None
-    rank = {_key(chunk): place for place, chunk in enumerate(retrieved or ())}
-    chosen = {key: chosen[key] for key in sorted(chosen, key=lambda key: rank.get(key, len(rank)))}
+    chosen = {key: chosen[key] for key in (*map(_key, retrieved or ()), *chosen) if key in chosen}
     by_turn = [tool_chunks_by_turn(call.value, tools) for call in calls]
     told, earlier = ([chunk for turns in by_turn for chunk in turns[place]] for place in (0, 1))
     of_tools = distinct((*(chunk for chunk in told if chunk in of_tools), *of_tools))  # tools may run at the same time
@@ -82,11 +80,10 @@ def found_in(exchange: Exchange, answer: str | None, tools: Collection[str] | No
     own += rested_on(answer or "", own, before)
     retrieved = retrieved or of_tools or retrieved
     if own or not lists:
-        contexts = distinct(own) if own or before else None
-        return Found(retrieved, contexts, contexts)
+        return Found(retrieved, distinct(own) if own or before else None)
     if not lists[-1] or not any(lists):
-        return Found(retrieved, (), ())
-    return Found(retrieved, (), None, "nothing of what was retrieved stands in the prompts that led to the answer")
+        return Found(retrieved, ())
+    return Found(retrieved, None, "nothing of what was retrieved stands in the prompts that led to the answer")
 
 
 def document_lists(value: Any, name: object = None, depth: int = 0) -> Iterator[list[Any]]:
@@ -136,17 +133,22 @@ def leading_calls(calls: Sequence[Step], answer: str | None) -> Sequence[Step] |
 
 def replies_of(result: Any) -> Iterator[str]:
     """The texts in what a model gave."""
-    for generation in _generations(result):
-        message = getattr(generation, "message", None)
-        text = _text_of(message) if message is not None else str(getattr(generation, "text", ""))
+    for message in replied(result):
+        text = _text_of(message)
         if text.strip():
             yield text
 
 
+def replied(result: Any) -> Iterator[Any]:
+    """The messages in what a model gave, or the texts of a model without messages."""
+    for generation in (each for group in getattr(result, "generations", ()) for each in group):
+        yield getattr(generation, "message", None) or str(getattr(generation, "text", ""))
+
+
 def _arguments_of(result: Any) -> Iterator[str]:
     """The texts in the arguments of the tools that a model asks."""
-    for generation in _generations(result):
-        for call in getattr(getattr(generation, "message", None), "tool_calls", ()):
+    for message in replied(result):
+        for call in getattr(message, "tool_calls", ()):
             yield from _strings(call.get("args"))
 
 
@@ -154,10 +156,6 @@ def _written_in(result: Any) -> list[str]:
     """Whatever a model wrote: its texts and arguments, and their lines."""
     texts = [*replies_of(result), *_arguments_of(result)]
     return [*texts, *(line for text in texts for line in text.splitlines() if line.strip())]
-
-
-def _generations(result: Any) -> list[Any]:
-    return [each for group in getattr(result, "generations", ()) for each in group]
 
 
 def seen_in(text: str, prompts: Sequence[str]) -> str | None:
@@ -249,7 +247,7 @@ def _texts(exchange: Exchange, tools: Collection[str] | None) -> tuple[tuple[Chu
     came after, and is made of its reply, is no passage.
     """
     of_tools: list[Chunk] = []
-    in_steps = list(_named_texts(exchange.inputs))
+    in_steps = list(_texts_in(exchange.inputs))
     known = {chunk.text for chunk in in_steps}
     done: list[Step] = []
     said: list[str] = []
@@ -260,35 +258,29 @@ def _texts(exchange: Exchange, tools: Collection[str] | None) -> tuple[tuple[Chu
         elif step.kind == "tool":
             if directs_agents(step.name) if tools is None else step.name not in tools:
                 continue
-            inside = {step.run_id}
-            wrote = [
-                text for call in done if exchange.is_within(call.run_id, inside) for text in replies_of(call.reply)
-            ]
-            wrote += [text for call in done for text in _arguments_of(call.reply)]
+            inner = [call for call in done if exchange.is_within(call.run_id, {step.run_id})]
+            wrote = [*chain(*(replies_of(call.reply) for call in inner), *(_arguments_of(call.reply) for call in done))]
             chunks = () if any(document_lists(step.value)) else tool_chunks(step.value)
             of_tools += [chunk for chunk in chunks if not _is_made_of(wrote, chunk.text)]
             known.update(chunk.text for chunk in chunks)
         elif step.kind != "retriever":
-            found = [*_named_texts(step.value), *(_listed_texts(step.value) if step.kind == "output" else ())]
-            fresh = [chunk for chunk in distinct(found) if chunk.text not in known]
+            found = distinct(_texts_in(step.value, listed=step.kind == "output"))
+            fresh = [chunk for chunk in found if chunk.text not in known]
             in_steps += [chunk for chunk in fresh if not _is_made_of(said, chunk.text)]
             known.update(chunk.text for chunk in fresh)
     return distinct(of_tools), in_steps, known
 
 
-def _named_texts(value: Any) -> Iterator[Chunk]:
-    for name, each in value.items() if isinstance(value, Mapping) else ():
-        if name in _CONTEXT_NAMES and each and isinstance(each, (str, list, tuple)) and are_texts(each):
+def _texts_in(value: Any, listed: bool = False) -> Iterator[Chunk]:
+    """The texts under a name for contexts, and with ``listed`` those of any list of texts."""
+    for name, each in value.items() if isinstance(value, Mapping) else [(None, value)]:
+        if isinstance(each, (list, tuple)) and (listed or name in _CONTEXT_NAMES) and not any(map(is_turn, each)):
+            each = [part[0] if _is_scored(part) else part for part in each]
+        elif not (isinstance(each, str) and name in _CONTEXT_NAMES):
+            continue
+        plain = name in _CONTEXT_NAMES or all(isinstance(text, (str, dict)) for text in each)
+        if each and plain and are_texts(each):
             yield from chunks_of(each) or ()
-
-
-def _listed_texts(value: Any) -> Iterator[Chunk]:
-    lists = value.values() if isinstance(value, Mapping) else [value]
-    for each in lists:
-        if isinstance(each, (list, tuple)) and each and not any(map(is_turn, each)):
-            texts = [part[0] if _is_scored(part) else part for part in each]
-            if all(isinstance(text, (str, dict)) for text in texts) and are_texts(texts):
-                yield from chunks_of(texts) or ()
 
 
 def _kept_before(exchange: Exchange) -> set[_Key]:
@@ -302,7 +294,7 @@ def _kept_before(exchange: Exchange) -> set[_Key]:
 
 
 def _held(value: Any) -> Iterator[Chunk]:
-    yield from _named_texts(value)
+    yield from _texts_in(value)
     for documents in document_lists(value):
         yield from chunks_of(documents) or ()
 
@@ -330,7 +322,7 @@ def _seen(chunks: Iterable[Chunk], prompts: Sequence[str], as_whole: bool = Fals
 def _uncovered(chunks: Mapping[_Key, Chunk], chosen: Iterable[Chunk]) -> dict[_Key, Chunk]:
     """Those that are neither made of what is ``chosen`` already, nor a part of it."""
     texts = [" ".join(chunk.text.split()) for chunk in chosen]
-    parts = list(filter(None, map(_sentences, texts)))
+    parts = [found for text in texts if (found := _sentences(text))]
     fresh: dict[_Key, Chunk] = {}
     for key, chunk in chunks.items():
         forms = readings(chunk.text)
@@ -429,9 +421,5 @@ def _text_of(asked: Any) -> str:
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _strings(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _strings(each)
+    for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        yield from _strings(each)

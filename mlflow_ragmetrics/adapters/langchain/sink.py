@@ -16,8 +16,10 @@ from mlflow_ragmetrics.core.safe_text import for_log
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.report.marks import Failures, diagnoses_of, diagnosis_columns
 from mlflow_ragmetrics.rows.tables import has_diagnoses, items_frame, rows_frame
-from mlflow_ragmetrics.tracking.live import LiveRun, Service, adopt_runs, home_of, live_run
-from mlflow_ragmetrics.tracking.outbox import Home, open_outbox
+from mlflow_ragmetrics.tracking.home import Home, home_of
+from mlflow_ragmetrics.tracking.live import LiveRun, adopt_runs, live_run
+from mlflow_ragmetrics.tracking.live_writer import Service, packed
+from mlflow_ragmetrics.tracking.outbox import open_outbox
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +107,8 @@ class MLflowSink:
         self._counts.add("unwritten")
         is_kept = None
         if not live.closed and self._counts.snapshot()["unwritten"] <= _MOST_WAITING:
-            is_kept = self._tried(partial(live.append, row, exchange.trace_id, partial(self._note_done, live)))
+            answer = packed(row, exchange.trace_id)
+            is_kept = self._tried(partial(live.append, answer, partial(self._note_done, live)))
         if is_kept is None:
             self._counts.add("unwritten", -1)
             self._count(live, "lost", settled=True)

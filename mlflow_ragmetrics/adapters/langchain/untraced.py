@@ -7,7 +7,7 @@ from typing import Any
 
 from mlflow_ragmetrics.core.judge import Embedding, Judge
 from mlflow_ragmetrics.judges.chat.capabilities import untraced
-from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.suite import Suite
 
 
@@ -29,6 +29,7 @@ class _UntracedJudge(Judge):
         self._judge = judge
         self.name, self.local, self.fingerprint, self.usage = judge.name, judge.local, judge.fingerprint, judge.usage
         self.calls = judge.calls  # type: ignore[method-assign]
+        self.form = getattr(judge, "form", None)
 
     def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
         with untraced():

@@ -39,10 +39,23 @@ _CANNOT = (TypeError, ValueError, RuntimeError, AttributeError, ImportError, Loo
 def bare_model(model: Any) -> tuple[Any, dict[str, Any]]:
     """The model beneath ``bind`` and ``with_retry``, sending each request once, and what ``bind`` gives each call."""
     arguments: dict[str, Any] = {}
-    while _is_plain_binding(model):
+    while isinstance(model, RunnableBindingBase) and not model.config.get("configurable"):
         arguments = {**model.kwargs, **arguments}
         model = model.bound
-    return _sending_once(model), arguments
+    return _with_each(model, _sending_once), arguments
+
+
+def _with_each(model: Any, change: Callable[[BaseChatModel], Any], dropped: str = "") -> Any:
+    """The model without retries of its own and the argument ``dropped``, each chat model beneath it changed."""
+    if isinstance(model, RunnableRetry):
+        return _with_each(model.bound.bind(**model.kwargs) if model.kwargs else model.bound, change, dropped)
+    if isinstance(model, RunnableBindingBase):
+        kept = {name: value for name, value in model.kwargs.items() if name != dropped}
+        return model.model_copy(update={"bound": _with_each(model.bound, change, dropped), "kwargs": kept})
+    if isinstance(model, RunnableWithFallbacks):
+        first, *others = [_with_each(each, change, dropped) for each in model.runnables]
+        return model.model_copy(update={"runnable": first, "fallbacks": others})
+    return change(model) if isinstance(model, BaseChatModel) else model
 
 
 def rate_limiter_of(model: Any) -> BaseRateLimiter | None:
@@ -52,33 +65,26 @@ def rate_limiter_of(model: Any) -> BaseRateLimiter | None:
 
 def without(model: Any, field: str) -> Any:
     """The model with no value of its own for ``field``; as it is where it has no such field."""
-    if isinstance(model, RunnableBindingBase):
-        kept = {name: value for name, value in model.kwargs.items() if name != field}
-        return model.model_copy(update={"bound": without(model.bound, field), "kwargs": kept})
-    if isinstance(model, RunnableWithFallbacks):
-        fallbacks = [without(each, field) for each in model.fallbacks]
-        return model.model_copy(update={"runnable": without(model.runnable, field), "fallbacks": fallbacks})
-    has = isinstance(model, BaseChatModel) and getattr(model, field, None) is not None
-    return model.model_copy(update={field: None}) if has else model
+
+    def changed(each: BaseChatModel) -> Any:
+        return each if getattr(each, field, None) is None else each.model_copy(update={field: None})
+
+    return _with_each(model, changed, field)
 
 
 def with_structure(model: Any, schema: Mapping[str, Any]) -> Any:
-    """The model bound to reply in the schema's form, without LangChain's parser behind it; ``None`` if it cannot."""
-    if isinstance(model, RunnableBindingBase):
-        bound = with_structure(model.bound, schema)
-        return None if bound is None else model.model_copy(update={"bound": bound})
-    if isinstance(model, RunnableWithFallbacks):
-        runnables = [with_structure(each, schema) or each for each in (model.runnable, *model.fallbacks)]
-        return model.model_copy(update={"runnable": runnables[0], "fallbacks": runnables[1:]})
-    if not isinstance(model, BaseChatModel):
-        return None
-    try:
-        accepted = inspect.signature(model.with_structured_output).parameters
-        strict = {"strict": True} if "strict" in accepted else {}
-        first = getattr(model.with_structured_output(dict(schema), **strict), "first", None)
-    except _CANNOT:
-        return None
-    return first if hasattr(first, "bound") and hasattr(first, "invoke") else None
+    """The model bound to reply in the schema's form, without LangChain's parser behind it; as it is if it cannot."""
+
+    def bound(each: BaseChatModel) -> Any:
+        try:
+            accepted = inspect.signature(each.with_structured_output).parameters
+            strict = {"strict": True} if "strict" in accepted else {}
+            first = getattr(each.with_structured_output(dict(schema), **strict), "first", None)
+        except _CANNOT:
+            return each
+        return first if hasattr(first, "bound") and hasattr(first, "invoke") else each
+
+    return _with_each(model, bound)
 
 
 class FurtherRequests(BaseCallbackHandler):
@@ -97,19 +103,8 @@ class FurtherRequests(BaseCallbackHandler):
             self._begin()
 
 
-def _is_plain_binding(model: Any) -> bool:
-    return isinstance(model, RunnableBindingBase) and not model.config.get("configurable")
-
-
-def _sending_once(model: Any) -> Any:
-    if isinstance(model, RunnableRetry):
-        return _sending_once(model.bound.bind(**model.kwargs) if model.kwargs else model.bound)
-    if isinstance(model, RunnableBindingBase):
-        return model.model_copy(update={"bound": _sending_once(model.bound)})
-    if isinstance(model, RunnableWithFallbacks):
-        fallbacks = [_sending_once(each) for each in model.fallbacks]
-        return model.model_copy(update={"runnable": _sending_once(model.runnable), "fallbacks": fallbacks})
-    if not isinstance(model, BaseChatModel) or "max_retries" not in type(model).model_fields:
+def _sending_once(model: BaseChatModel) -> Any:
+    if "max_retries" not in type(model).model_fields:
         return model
     once = 1 if type(model).__name__ in _COUNTS_ATTEMPTS else 0
     if getattr(model, "max_retries", None) == once:
@@ -139,7 +134,7 @@ def _clients_sending_once(model: Any) -> dict[str, Any]:
 _REJECTED = {400, 404, 415, 422, 501}
 _FILTERED = re.compile(r"content[ _-]?(?:filter|management|policy)|flagged|moderation", re.IGNORECASE)
 _NO = (
-    r"(?:un|not |n't )(?:support|allow|permit|enabl|avail|implement|recogni|known|expect)\w*|invalid|deprecated"
+    r"(?:un|not |n't )(?:support|allow|permit|enabl|avail|implement|recogni|known|expect)\w*|invalid\b|deprecated"
     r"|extra inputs|must alternate|can only be|may only be|no endpoint"
 )
 _BETWEEN = r"(?:value|parameter|argument|field|option|type|for|the|in|of|keyword|supports|with|this|model)"
@@ -148,7 +143,7 @@ _BETWEEN = r"(?:value|parameter|argument|field|option|type|for|the|in|of|keyword
 def _stated(name: str) -> re.Pattern[str]:
     """What an error says that rejects ``name`` itself, and not a text that mentions it."""
     named = rf"['\"`]?\b(?:{name})\b['\"`]?"
-    pattern = rf"{named}(?:\W+\w+){{0,4}}?\W*(?:{_NO})|(?:{_NO})(?:\W+{_BETWEEN})*\W*{named}"
+    pattern = rf"{named}[^'\"{{}}.]{{0,30}}?(?:{_NO})|(?:{_NO})(?:\W+{_BETWEEN})*\W*{named}"
     return re.compile(pattern, re.IGNORECASE)
 
 
@@ -246,7 +241,7 @@ class JudgeModel:
         if key not in self._made:
             model = self._model if manner.temperature else without(self._model, "temperature")
             model = model.model_copy(update=settings) if settings else model
-            self._made[key] = (with_structure(model, schema) or model) if manner.structured else model
+            self._made[key] = with_structure(model, schema) if manner.structured else model
         return self._made[key], sent
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -27,22 +28,16 @@ from mlflow_ragmetrics.judges.chat.capabilities import (
     untraced_context,
     without,
 )
-from mlflow_ragmetrics.judges.chat.options import JudgeOptions, Prices
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions, Prices
 from mlflow_ragmetrics.judges.chat.reply import Reply, read_reply, reply_in_error, tokens_in
 from mlflow_ragmetrics.judges.chat.retry import Breaker, Retry, TokenLimiter, failure_of, may_be_charged, said_in
 
 _PATIENCE = 1.0
 
 
-@dataclass
-class _Counts:
-    calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
-    estimated_calls: int = 0
-    retries: int = 0
-    repairs: int = 0
+_COUNTS = (
+    "calls", "prompt_tokens", "completion_tokens", "cached_tokens", "estimated_calls", "retries", "repairs",
+)  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -62,7 +57,7 @@ class Usage(ChargesCaller):
 
     def __init__(self, prices: Prices | None = None) -> None:
         self.prices = prices
-        self._counts = _Counts()
+        self._counts = Counter(dict.fromkeys(_COUNTS, 0))
         self._open: dict[Request, None] = {}
         self._lost: dict[Request, None] = {}
         self._underestimated = 1.0
@@ -71,14 +66,13 @@ class Usage(ChargesCaller):
     def add(self, **counts: int) -> None:
         """Add to the counts of these names."""
         with self._changed:
-            for name, count in counts.items():
-                setattr(self._counts, name, getattr(self._counts, name) + count)
+            self._counts.update(counts)
         charge(counts)
 
     @property
     def calls(self) -> int:
         """Requests sent so far."""
-        return self._counts.calls
+        return self._counts["calls"]
 
     @property
     def cost(self) -> float | None:
@@ -89,7 +83,7 @@ class Usage(ChargesCaller):
     def snapshot(self) -> dict[str, float]:
         """All counts by name, and ``cost`` where the prices are known."""
         with self._changed:
-            counts: dict[str, float] = asdict(self._counts)
+            counts: dict[str, float] = dict(self._counts)
             cost = self._cost()
         return counts if cost is None else {**counts, "cost": cost}
 
@@ -102,13 +96,13 @@ class Usage(ChargesCaller):
         request = Request(prompt_tokens, most_tokens)
         with self._changed:
             while True:
-                budget.check_calls(self._counts.calls)
+                budget.check_calls(self._counts["calls"])
                 if budget.covers(self._expected_cost([*self._open, *self._lost, request])):
                     break
                 if not self._open or not budget.covers(self._expected_cost([*self._lost, request])):
                     raise budget.cost_exceeded()
                 self._changed.wait(_PATIENCE)
-            self._counts.calls += 1
+            self._counts["calls"] += 1
             self._open[request] = None
         charge({"calls": 1})
         return request
@@ -131,8 +125,7 @@ class Usage(ChargesCaller):
         with self._changed:
             self._open.pop(request, None)
             self._underestimated = max(self._underestimated, prompt / max(1, request.prompt))
-            for name, count in counts.items():
-                setattr(self._counts, name, getattr(self._counts, name) + count)
+            self._counts.update(counts)
             self._changed.notify_all()
         cost = {} if self.prices is None else {"cost": self.prices.cost(prompt, completion, cached)}
         charge({**counts, **cost})
@@ -145,10 +138,9 @@ class Usage(ChargesCaller):
         return spent + self.prices.cost(prompts, sum(request.completion for request in unanswered))
 
     def _cost(self) -> float | None:
-        counts = self._counts
         if self.prices is None:
             return None
-        return self.prices.cost(counts.prompt_tokens, counts.completion_tokens, counts.cached_tokens)
+        return self.prices.cost(*map(self._counts.__getitem__, _COUNTS[1:4]))
 
 
 @dataclass(frozen=True)
@@ -318,8 +310,8 @@ class ModelClient:
     def _sleep(self, seconds: float) -> bool:
         """Wait before another attempt; ends at once where the run did, or where meanwhile the breaker has opened."""
         while seconds > 0:
-            if self._breaker.opened is not None:
-                raise self._breaker.opened
+            if (opened := self._breaker.opened) is not None:  # it may close meanwhile
+                raise opened
             if pause(min(seconds, _SLICE)):
                 return True
             seconds -= _SLICE

@@ -19,10 +19,17 @@ from mlflow_ragmetrics.judges.chat.reply import (
     passage_quotes,
     text_in,
 )
-from mlflow_ragmetrics.judges.chat.tasks import Block, Doubt, Incomplete, Part, distinct_statements, history_block
+from mlflow_ragmetrics.judges.chat.tasks import (
+    Block,
+    Doubt,
+    Incomplete,
+    Part,
+    distinct_statements,
+    history_block,
+    without_repeats,
+)
 from mlflow_ragmetrics.text.non_answers import asserts, is_non_answer
-from mlflow_ragmetrics.text.sentences import STOP_WORDS
-from mlflow_ragmetrics.text.terms import terms
+from mlflow_ragmetrics.text.sentences import STOP_WORDS, terms
 
 _NUMBERS = {"type": "array", "items": {"type": "integer"}}
 _CLAIMS_SCHEMA = {"texts": array_of(id=str, claims=array_of(claim=str, sentences=_NUMBERS), none=_NUMBERS)}
@@ -42,18 +49,11 @@ _MOST_SENTENCES_A_CLAIM = 3
 
 def claims_part(questions: Sequence[Claims]) -> Part:
     """One text per question, ``t1`` and on, its sentences numbered. Repeated and blank claims are dropped."""
-    ids = [f"t{number}" for number in range(1, len(questions) + 1)]
-
-    def read(data: Mapping[str, Any]) -> dict[Claims, _Extracted]:
-        entries = entries_by_id(data, "texts", ids)
-        if isinstance(entries, Problem):
-            return dict.fromkeys(questions, entries)
-        return {
-            question: _extracted(question, each, entries[each]) for each, question in zip(ids, questions, strict=True)
-        }
-
-    blocks = [*_situation(questions), *_texts(questions)]
-    return Part(tuple(questions), ("claims", "claims_form"), tuple(blocks), _CLAIMS_SCHEMA, read)
+    ids = {f"t{number}": question for number, question in enumerate(questions, 1)}
+    blocks = (*_situation(questions), *_texts(questions))
+    return Part(
+        tuple(questions), ("claims", "claims_form"), blocks, _CLAIMS_SCHEMA, lambda data: _read_texts(data, ids)
+    )
 
 
 def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
@@ -76,17 +76,13 @@ def single_part(questions: Sequence[Claims | RelatedChunks]) -> Part:
         ]
     named = {question.text: each for each, question in ids.items()}
     pointed = [
-        Block(f"text: {named[each.text]}") if each.text in named else Block("text", each.text) for each in related
+        Block(f"text: {named[each.text]}") if each.text in named else Block("text", without_repeats(each.text))
+        for each in related
     ]
     blocks = [*_situation(questions), *layout.blocks, *texts, *pointed]
 
     def read(data: Mapping[str, Any]) -> dict[Any, Any]:
-        entries = entries_by_id(data, "texts", list(ids))
-        if isinstance(entries, Problem):
-            found: dict[Any, Any] = dict.fromkeys(claims, entries)
-        else:
-            found = {question: _extracted(question, each, entries[each], layout) for each, question in ids.items()}
-        return {**found, **{each: _related(data, each, layout) for each in related}}
+        return {**_read_texts(data, ids, layout), **{each: _related(data, each, layout) for each in related}}
 
     prompts = ("claims", "verify", "single_form", *["related"] * bool(related))
     schema = {**_SINGLE_SCHEMA, **({"related": _RELATED} if related else {})}
@@ -101,13 +97,15 @@ def _situation(questions: Sequence[Claims | Verify | RelatedChunks]) -> list[Blo
 
 
 def _texts(questions: Sequence[Claims]) -> list[Block]:
-    return [
-        Block(
-            f"t{place}",
-            "\n".join(f"{number}: {each}" for number, each in enumerate(distinct_statements(question.text), 1)),
-        )
-        for place, question in enumerate(questions, 1)
-    ]
+    said = [enumerate(distinct_statements(question.text), 1) for question in questions]
+    return [Block(f"t{n}", "\n".join(f"{number}: {each}" for number, each in own)) for n, own in enumerate(said, 1)]
+
+
+def _read_texts(data: Mapping[str, Any], ids: Mapping[str, Claims], layout: _Layout | None = None) -> dict[Any, Any]:
+    entries = entries_by_id(data, "texts", list(ids))
+    if isinstance(entries, Problem):
+        return dict.fromkeys(ids.values(), entries)
+    return {question: _extracted(question, each, entries[each], layout) for each, question in ids.items()}
 
 
 def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _Layout | None = None) -> _Extracted:
@@ -131,9 +129,6 @@ def _extracted(question: Claims, text: str, entry: Mapping[str, Any], layout: _L
     lines = distinct_statements(question.text)
     doubts += [f"sentence {n} of {text} has no claim and is not under none" for n in unclaimed]
     doubts += [f"sentence {n} of {text} is under none and yet asserts something" for n in none]
-    if not entries and not doubts and any(map(asserts, lines)):
-        unclaimed = [n for n, line in enumerate(lines, 1) if asserts(line)]
-        doubts.append(f"{text} asserts something, so it has claims")
     claims = [claim for claim in entries if claim not in invented]
     findings: tuple[Finding, ...] = ()
     if layout is not None:
@@ -160,15 +155,12 @@ def _uncovered(
     lines = distinct_statements(question.text)
     asked = _words(" ".join((question.question or "", *question.history)))
     said = {number: _words(line) for number, line in enumerate(lines, 1)}
+    near = {number: each | asked if len(each) < _FEW_WORDS else each for number, each in said.items()}
     covered: set[int] = set()
     invented = []
     for claim, entry in claims.items():
         own, named = _words(claim), _integers(entry.get("sentences"))
-        told = [
-            number
-            for number in (named or said)
-            if own & (said.get(number, set()) | (asked if len(said.get(number, "")) < _FEW_WORDS else set()))
-        ]
+        told = [n for n in (named or said) if n in said and (own & near[n] or (named and not said[n]))]
         if own and (not told or len(named) > _MOST_SENTENCES_A_CLAIM):
             invented.append(claim)
         elif named:
@@ -255,7 +247,7 @@ def _text_of(question: RelatedChunks, verify: Sequence[Verify], layout: _Layout)
     """The text that chunks are related to; where its claims are in the message already, only a pointer to them."""
     same = [each for each in verify if each.passages == question.chunks and each.role == question.role and each.claims]
     if len(same) != 1:
-        return "text", question.text
+        return "text", without_repeats(question.text)
     ids = layout.claim_ids(same[0])
     return f"text: claims {ids[0]}-{ids[-1]}", ""
 

@@ -42,6 +42,7 @@ _WAYS_TO_AN_ADDRESS = (
     ("meta", "endpoint_url"),
     ("_api_client", "_http_options", "base_url"),
 )
+_LANGCHAIN = ("langchain", "databricks_langchain")
 _ACCOUNTS = ("organization", "project")
 
 
@@ -101,10 +102,10 @@ def _described_object(value: Any, place: str) -> Any:
         return {"bound": bound, "arguments": arguments, "configurable": _described(configurable, place)}
     if isinstance(value, BaseModel):
         kind = type(value)
+        if hasattr(kind, "invoke") and _keeps_state(value):
+            raise UnidentifiedError(f"{place} is a {kind.__name__}, which keeps state outside its parameters")
         parameters = {name: getattr(value, name) for name, field in kind.model_fields.items() if not field.exclude}
         parameters |= value.__pydantic_extra__ or {}
-        private = value.__pydantic_private__ or {}
-        parameters |= {name: each for name, each in private.items() if isinstance(each, (bool, int, float, str))}
     elif is_dataclass(value):
         parameters = {field.name: getattr(value, field.name) for field in fields(value)}
     elif hasattr(value, "invoke"):
@@ -117,6 +118,18 @@ def _described_object(value: Any, place: str) -> Any:
     parameters = {name: each for name, each in parameters.items() if name not in _NOT_DESCRIBED}
     described = _described_items(parameters, place)
     return {"class": _described(type(value), place), "parameters": described, "reached": reached}
+
+
+def _keeps_state(model: BaseModel) -> bool:
+    """Whether a class that is not LangChain's own has private attributes, excluded fields or metadata with a value."""
+    own: Any = next((kind for kind in type(model).__mro__ if kind.__module__.startswith(_LANGCHAIN)), BaseModel)
+    if own is type(model):
+        return False
+    private = (model.__pydantic_private__ or {}).keys() - own.__private_attributes__.keys()
+    new = {name: field for name, field in type(model).model_fields.items() if name not in own.model_fields}
+    excluded = {name for name, field in new.items() if field.exclude}
+    metadata = (getattr(model, "metadata", None) or {}).keys() - {"lc_versions"}
+    return bool(metadata) or any(getattr(model, name, None) is not None for name in (*private, *excluded))
 
 
 def _reached(model: Any) -> Iterator[str]:

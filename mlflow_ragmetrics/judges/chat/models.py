@@ -15,10 +15,11 @@ from langchain_core.messages import AIMessage, BaseMessage, convert_to_openai_me
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 
+from mlflow_ragmetrics.core.judge import name_of_model
 from mlflow_ragmetrics.core.safe_text import keep_secret, redact
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError, MissingKeyError
 from mlflow_ragmetrics.judges.chat.capabilities import bare_model
-from mlflow_ragmetrics.judges.chat.options import JudgeOptions
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 
 _PROVIDERS = {
     "gemini": "google_genai",
@@ -45,10 +46,7 @@ _URI = re.compile(r"^(?P<provider>[A-Za-z][\w-]+):/{0,2}(?P<model>[^\s/]\S*)$")
 
 def name_of(model: Any) -> str:
     """A URI as it is; of a LangChain object its ``model`` or ``model_name``, else its class."""
-    if isinstance(model, str):
-        return redact(model)
-    named = [getattr(model, attribute, None) for attribute in ("model", "model_name")]
-    return next((name for name in named if isinstance(name, str) and name), type(model).__name__)
+    return redact(model) if isinstance(model, str) else name_of_model(model)
 
 
 def open_model(model: Any, options: JudgeOptions) -> tuple[Any, dict[str, Any]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,18 +13,27 @@ from mlflow_ragmetrics.core.document import Heading, Line, Table, cell
 from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.question import Claims, Extraction, Outcome, Question, Verify, passages_digest
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.options import Calls
-from mlflow_ragmetrics.judges.chat.pieces import all_supported
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.claim_tasks import all_supported
+from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
-from mlflow_ragmetrics.judges.chat.tasks import answers_in_calls, known_task, no_task, request_of, task_of
+from mlflow_ragmetrics.judges.chat.tasks import (
+    answers_in_calls,
+    distinct_statements,
+    known_task,
+    no_task,
+    request_of,
+    task_of,
+)
 from mlflow_ragmetrics.text.non_answers import asserts
-from mlflow_ragmetrics.text.sentences import statements
 
 FEWEST_CLAIMS, MOST_CLAIMS = 1, 3
 """The claims that a sentence makes, in the least and the most that a plan tells."""
 _USUAL_CLAIMS = 2
 _BRIEF, _VERBOSE = 0.2, 1.5
+_FORMS: tuple[Calls, ...] = ("single", "compact", "full")  # of equals the first
+_REPLY_TOKEN = 4  # the price of a token of replies in those of prompts, as most providers have it
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -41,6 +51,11 @@ class Plan:
     schema_tokens: int = 0
     cost: float | None = None
     most: Plan | None = None
+
+    @property
+    def weight(self) -> float:
+        """The cost, in dollars where prices are known, else in tokens of prompts; for comparing plans of one judge."""
+        return self.prompt_tokens + _REPLY_TOKEN * self.completion_tokens if self.cost is None else self.cost
 
     def as_dict(self) -> dict[str, float]:
         """All figures by name, those of the most with ``most_`` before it; ``cost`` only where it is known."""
@@ -81,14 +96,13 @@ class PlanJudge(Judge):
 
     Replies that would not fit are counted as the judge then pays for them, cut and asked for again. Its answers are
     placeholders (each sentence makes so many claims, each is supported by the first passage), so that every later
-    question is asked as well; scores made of them mean nothing. ``calls_made`` lists (kinds, prompt tokens).
+    question is asked as well; scores made of them mean nothing.
     """
 
     def __init__(self, judge: ChatJudge, claims_a_sentence: int = FEWEST_CLAIMS) -> None:
         self.judge = judge
         self.name = judge.name
         self.plan = Plan()
-        self.calls_made: list[tuple[tuple[str, ...], int]] = []
         self._claims = claims_a_sentence
         self._room = judge.new_room()
         self._lock = threading.Lock()
@@ -104,20 +118,18 @@ class PlanJudge(Judge):
         return [answers[each] if each in answers else no_task(self.name, each) for each in questions]
 
     def _counted(self, questions: Sequence[Question[Any]]) -> dict[Question[Any], Outcome]:
-        calls = self.judge.options.calls
+        calls = self.judge.form
         request = request_of(questions, calls)
         prompt = sum(tokens_in(text) for _, text in self.judge.messages(request))
-        kinds, wanted = tuple(each.kind for each in questions), self._replied(questions)
+        wanted = self._replied(questions)
         first, most = self.judge.allowances(self._room.needed(questions))
-        if first is None or wanted <= first:
-            self._count(kinds, prompt, wanted, request.schema)
-        else:  # cut short, and asked again
-            self._count(kinds, prompt, first, request.schema)
-            if first < most:
-                self._count(kinds, prompt, min(wanted, most), request.schema)
-            if wanted > most:
-                cut = JudgeReplyError(f"{self.name}: the reply would be cut short", code="cut_short")
-                return dict.fromkeys(questions, cut)
+        fits = first is None or wanted <= first
+        self._count(prompt, wanted if first is None else min(wanted, first), request.schema)
+        if not fits and first is not None and first < most:  # cut short, and asked again
+            self._count(prompt, min(wanted, most), request.schema)
+        if not fits and wanted > most:
+            cut = JudgeReplyError(f"{self.name}: the reply would be cut short", code="cut_short")
+            return dict.fromkeys(questions, cut)
         return {each: placeholder_of(each, calls, self._claims) for each in questions}
 
     def _replied(self, questions: Sequence[Question[Any]]) -> int:
@@ -128,7 +140,7 @@ class PlanJudge(Judge):
         ]
         return round(sum(usual) * (_BRIEF if self._claims == FEWEST_CLAIMS else _VERBOSE))
 
-    def _count(self, kinds: tuple[str, ...], prompt: int, replied: int, schema: Mapping[str, Any]) -> None:
+    def _count(self, prompt: int, replied: int, schema: Mapping[str, Any]) -> None:
         prices = self.judge.usage.prices
         with self._lock:
             plan = self.plan
@@ -139,7 +151,16 @@ class PlanJudge(Judge):
             if prices is not None:
                 schemas = plan.schema_tokens if self._claims > FEWEST_CLAIMS else 0
                 plan.cost = prices.cost(plan.prompt_tokens + schemas, plan.completion_tokens)
-            self.calls_made.append((kinds, prompt))
+
+
+def cheapest_form(judge: ChatJudge, ask: Callable[[Judge], object]) -> ChatJudge:
+    """The judge in the form of calls that costs least; ``ask`` puts the questions to the judge that it is given."""
+    plans = {form: PlanJudge(judge.in_form(form)) for form in _FORMS}
+    for planned in plans.values():
+        ask(planned)
+    form = min(_FORMS, key=lambda each: plans[each].plan.weight)
+    _log.info("%s: calls=%s costs least for these rows", judge.name, form)
+    return judge.in_form(form)
 
 
 _NAMES = "-" * 16
@@ -150,10 +171,10 @@ def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int
     if not isinstance(question, Claims):
         return known_task(question).placeholder(question)
     if claims_a_sentence == 1:
-        sentences = list(filter(asserts, statements(question.text)))
+        sentences = list(filter(asserts, distinct_statements(question.text)))
         claims = tuple(f"{place} {each[: len(each) // 2]}" for place, each in enumerate(sentences))
     else:
-        told = dict.fromkeys(statements(question.text))
+        told = distinct_statements(question.text)
         claims = tuple(f"{each} {_NAMES} {n}" for each in told for n in range(claims_a_sentence))
     if calls != "single" or not question.passages:
         return claims

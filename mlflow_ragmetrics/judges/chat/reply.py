@@ -11,8 +11,7 @@ from typing import Any
 
 import json_repair
 
-from mlflow_ragmetrics.text.sentences import STOP_WORDS, has_content, normalize
-from mlflow_ragmetrics.text.terms import terms
+from mlflow_ragmetrics.text.sentences import STOP_WORDS, has_content, normalize, terms
 
 
 def tokens_in(text: str) -> int:

@@ -18,7 +18,7 @@ import tenacity
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.engine.threads import pause
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.options import RetryOptions
+from mlflow_ragmetrics.judges.chat.judge_options import RetryOptions
 
 REFUSED_KEYS = {401, 403}
 _LONGEST_MESSAGE = 300
@@ -260,7 +260,8 @@ class Breaker:
     """Opens after the same failure several times in a row; while it is open requests fail at once, fatally.
 
     Now and then one request is let through: a success closes the breaker, for a judge that lives on for days. A model
-    that has answered is given seconds of nothing but failures first, unless its quota is exhausted.
+    that has answered is given seconds of nothing but failures first, unless its quota is exhausted. ``opened`` is the
+    failure of every request while it is open.
     """
 
     def __init__(self, name: str, now: Callable[[], float] = time.monotonic) -> None:
@@ -270,29 +271,24 @@ class Breaker:
         self._failures = 0
         self._began = 0.0
         self._has_answered = False
-        self._opened: JudgeError | None = None
+        self.opened: JudgeError | None = None
         self._probe_at = 0.0
         self._wait = _FIRST_PROBE
         self._lock = threading.Lock()
 
-    @property
-    def opened(self) -> JudgeError | None:
-        """The fatal failure of every request while the breaker is open."""
-        return self._opened
-
     def check(self) -> None:
-        """Raise that failure, but for one request now and then."""
+        """Raise the failure while the breaker is open, but for one request now and then."""
         with self._lock:
-            if self._opened is None:
+            if self.opened is None:
                 return
             if self._now() < self._probe_at:
-                raise self._opened
+                raise self.opened
             self._probe_at = self._now() + self._wait
 
     def succeeded(self) -> None:
         """A reply came."""
         with self._lock:
-            self._kind = self._opened = None
+            self._kind = self.opened = None
             self._failures, self._wait = 0, _FIRST_PROBE
             self._has_answered = True
 
@@ -309,15 +305,15 @@ class Breaker:
             if kind != self._kind:
                 self._kind, self._failures, self._began = kind, 0, self._now()
             self._failures += 1
-            if self._opened is None and not self._is_enough(kind):
+            if self.opened is None and not self._is_enough(kind):
                 return
-            if self._opened is not None:
+            if self.opened is not None:
                 self._wait = min(_LONGEST_PROBE, 2 * self._wait)
             requests = f"{self._failures} requests in a row failed so"
             message = f"{self._name}: {kind.message}; {requests}, so it is asked no more; what was answered is kept"
-            self._opened = JudgeError(message, fatal=True, code=kind.code)
+            self.opened = JudgeError(message, fatal=True, code=kind.code)
             self._probe_at = self._now() + self._wait
-            raise self._opened from None
+            raise self.opened from None
 
     def _is_enough(self, kind: _Kind) -> bool:
         is_steady = self._has_answered and kind is not _QUOTA

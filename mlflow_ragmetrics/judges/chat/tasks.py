@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, Union
 from mlflow_ragmetrics.core.judge import Call
 from mlflow_ragmetrics.core.question import Outcome, Question
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.options import Calls
+from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import Problem
 from mlflow_ragmetrics.text.sentences import statements
 
@@ -43,6 +43,12 @@ def history_block(history: Sequence[str]) -> list[Block]:
 def distinct_statements(text: str) -> list[str]:
     """The sentences of ``text``, each once: one that is repeated makes the same claims again."""
     return list(dict.fromkeys(statements(text)))
+
+
+def without_repeats(text: str) -> str:
+    """The text itself where no sentence of it is repeated, else its sentences, each once."""
+    distinct = distinct_statements(text)
+    return text if len(distinct) == len(statements(text)) else "\n".join(distinct)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from mlflow_ragmetrics.judges.lexical.terms import (
     stem,
 )
 from mlflow_ragmetrics.text.sentences import word_set
+from mlflow_ragmetrics.text.word_lists import phrases_of
 
 _MATCHING: Final = 0.6
 _FEWEST_SHARED: Final = 2
@@ -34,39 +35,12 @@ _IMPLICIT_NEGATIONS = word_set(
     """avoid prevent fail refus lack unabl stop prohibit forbid deni reject избега избежа предотвра запрет
     отказа отсутств"""
 )
-_OPPOSITES = """
-    increase decrease|increased decreased|rise fall|rose fell|rising falling|grow shrink|grew shrank|gain loss
-    gained lost|up down|high low|higher lower|highest lowest|more less|most least|major minor|large small|larger smaller
-    largest smallest|big small|bigger smaller|biggest smallest|long short|longer shorter|longest shortest
-    before after|earlier later|early late|first last|earliest latest|old new|older younger|oldest youngest|old young
-    hot cold|hotter colder|warm cool|wet dry|hard soft|strong weak|fast slow|faster slower|rich poor|heavy light
-    north south|northern southern|east west|eastern western|left right|top bottom|upper lower|inside outside
-    true false|always never|all none|possible impossible|legal illegal|safe unsafe|safe dangerous|able unable
-    allow forbid|allowed forbidden|permit prohibit|permitted prohibited|accept reject|accepted rejected|win lose
-    won lost|victory defeat|begin end|began ended|start finish|started finished|open close|opened closed|open closed
-    male female|man woman|men women|boy girl|son daughter|brother sister|father mother|husband wife|king queen
-    positive negative|active inactive|public private|buy sell|bought sold|import export|imported exported
-    maximum minimum|majority minority|present absent|present past|include exclude|included excluded|success failure
-    succeeded failed|same different|alive dead|born died|birth death|day night|good bad|better worse|best worst
-    visible invisible|regular irregular|complete incomplete|correct incorrect|common rare|expensive cheap
-    improve worsen|improved worsened|with without|full empty|above below|over under|cause prevent|causes prevents
-    acquired sold|raised lowered|raise lower|enable disable|enabled disabled|asymptomatic symptomatic
-    увеличить уменьшить|увеличился уменьшился|увеличение уменьшение|рост падение|вырос упал|выросли упали|расти падать
-    повысить понизить|повысил понизил|повышение понижение|больше меньше|большой маленький|высокий низкий|выше ниже
-    до после|раньше позже|ранний поздний|первый последний|старый новый|молодой старый|старший младший
-    горячий холодный|тёплый холодный|сильный слабый|быстрый медленный|длинный короткий|богатый бедный
-    северный южный|север юг|восток запад|восточный западный|левый правый|верхний нижний|внутри снаружи
-    всегда никогда|возможно невозможно|разрешить запретить|разрешено запрещено|принять отклонить
-    победа поражение|победил проиграл|выиграл проиграл|начало конец|начался закончился|открыть закрыть|открыт закрыт
-    мужчина женщина|мальчик девочка|сын дочь|брат сестра|отец мать|муж жена|родился умер|рождение смерть
-    положительный отрицательный|купить продать|купил продал|максимум минимум|дорогой дешёвый|лучший худший
-    """
 
 
 def _opposite_stems() -> dict[str, set[str]]:
     opposites: dict[str, set[str]] = {}
-    for pair in _OPPOSITES.replace("\n", "|").split("|"):
-        for one, other in permutations(map(stem, pair.split()), 2):
+    for pair in phrases_of("opposites"):
+        for one, other in permutations(map(stem, pair), 2):
             opposites.setdefault(one, set()).add(other)
     return opposites
 

@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from mlflow_ragmetrics.judges.lexical.source import CLAUSE_END, Place, Source, analysed, places_per_word
 from mlflow_ragmetrics.judges.lexical.terms import NAME, NUMBER
+from mlflow_ragmetrics.text.word_lists import pattern_of
 
 _SHORT: Final = 12
 _ASKED: Final = 0.25
@@ -81,26 +82,17 @@ def _recall(gold: Mapping[str, str], available: Mapping[str, int], asked: set[st
 
 
 def answers_question(answer: str, question: str) -> Overlap:
-    """The share of the question's content words in the answer, 0 to 1."""
+    """The share of the question's content words in the answer, 0 to 1; 0 if the answer repeats the question."""
     asked, answered = analysed(question), analysed(answer)
     wanted = {asked.terms.keys[place]: asked.terms.text_at(place) for place in asked.content()}
     overlap = _overlap(0.0, wanted, {answered.terms.keys[place] for place in answered.content()})
-    return overlap._replace(value=len(overlap.found) / len(wanted)) if wanted else overlap
+    if not wanted or asked.terms.keys == answered.terms.keys:
+        return overlap
+    return overlap._replace(value=len(overlap.found) / len(wanted))
 
 
-_SURE = re.compile(
-    r"\b(?:definitely|certainly|obviously|clearly|undoubtedly|of course|guaranteed|without (?:a )?doubt|trust me"
-    r"|точно|несомненно|безусловно|очевидно|конечно|определённо|определенно|гарантирую)\b",
-    re.IGNORECASE,
-)
-_CAUTIOUS = re.compile(
-    r"\b(?:don['’]?t know|do not know|not sure|unsure|uncertain|cannot|can['’]?t|could not|couldn['’]?t|unable|sorry"
-    r"|unclear|unknown|no (?:relevant )?(?:information|answer|data)|not (?:mentioned|specified|provided|available)"
-    r"|may|might"
-    r"|не знаю|не уверен\w*|не могу|неизвестно|неясно|нет (?:информации|данных|ответа|сведений)|затрудня\w+"
-    r"|к сожалению|извините|не указан\w*|не найден\w*|возможно)",
-    re.IGNORECASE,
-)
+_SURE = pattern_of("sure_words", before=r"\b", after=r"\b")
+_CAUTIOUS = pattern_of("cautious_words", before=r"\b")
 
 
 class ToneFound(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from mlflow_ragmetrics.judges.lexical.terms import Terms, terms_of
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy, is_courtesy
 from mlflow_ragmetrics.text.sentences import read_sentences, word_set
+from mlflow_ragmetrics.text.word_lists import pattern_of
 
 _LONGEST_KEPT: Final = 8_000  # characters of a text of which many are kept
 _PREFIX: Final = 5
@@ -167,18 +168,7 @@ _SUBJECTS: Final = word_set(
     """he she it they we you i this that these those there the his her its their он она оно они это этот эта эти
     мы вы его её их"""
 )
-_REMARK = re.compile(
-    r"\b(?=[iwptcdsnотк])(?:"  # so that the others are tried at few words
-    r"(?:i|we)(?: am| are|['’]m|['’]re)? (?:unable|cannot|can['’]t|can not) (?:to )?(?:answer|determine|say|tell)\b"
-    r"|it(?: is|['’]s) (?:unable|impossible|not possible|difficult) to (?:answer|determine|provide|say|tell)\b"
-    r"|(?:passages?|texts?|contexts?|documents?|sources?|information)\b[^.]{0,40}"
-    r"\b(?:do|does|did|is|are)(?:n['’]t| not) (?:\w+ )?"
-    r"(?:mention|provid|say|specif|contain|state|include|sufficient|enough|give|address)"
-    r"|no (?:\w+ )?(?:information|mention)\b[^.]{0,60}\b(?:passages?|texts?|contexts?|provided|given)\b"
-    r"|(?:отрывк|текст|контекст)\w*[^.]{0,40}\bне (?:\w+ )?(?:упомин|указ|содерж|говор|сообщ)"
-    r"|(?:отрывк|текст|контекст)\w*[^.]{0,40}\bнет (?:\w+ )?(?:информации|сведений|данных))",
-    re.IGNORECASE,
-)
+_REMARK = pattern_of("remarks_on_passages", before=r"\b(?=[iwptcdsnотк])")  # so that it is tried at few words
 CLAUSE_END = re.compile(r";\s+|,\s+(?:and|but|while|whereas|а|но|и)\s+")
 _CLAUSE = re.compile(rf"{CLAUSE_END.pattern}(?=(\w+)\s)")
 
@@ -197,6 +187,7 @@ def split_claims(text: str) -> tuple[str, ...]:
 
 
 def _states_nothing(piece: str) -> bool:
+    piece = " ".join(piece.split())
     return piece.endswith(("?", ":", "？", "：")) or is_courtesy(piece) or _REMARK.search(piece) is not None
 
 

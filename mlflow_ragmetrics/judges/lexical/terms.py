@@ -24,8 +24,7 @@ from mlflow_ragmetrics.judges.lexical.numbers import (
     read_date,
     spelled_number,
 )
-from mlflow_ragmetrics.text.sentences import STOP_WORDS, word_set
-from mlflow_ragmetrics.text.terms import ByWord
+from mlflow_ragmetrics.text.sentences import STOP_WORDS, ByWord, word_set
 
 _LONGEST_STEMMED: Final = 40
 # The first two alternatives are most tokens, and are found there in half the time: plain words, and breaks. At a blank,

@@ -16,8 +16,7 @@ from mlflow_ragmetrics.errors import RagMetricsError
 from mlflow_ragmetrics.metrics.rouge.overlap import RougeKind, Tokenizer, overlaps
 from mlflow_ragmetrics.text.messages import say
 
-_LONGEST = {"rougeLsum": 1 << 17}  # characters of answer and reference together
-_LONGEST_OF_OTHERS = 1 << 21
+_LARGEST_TABLE = 1 << 32  # characters of the answer times those of the reference, which rougeLsum compares by line
 
 
 def _whitespace_is_not_stemmed(stemmer: bool, info: ValidationInfo) -> bool:
@@ -42,8 +41,8 @@ def _scores(
     stemmer: bool,
 ) -> list[Score | None]:
     """The scores of many rows; ``None`` where answer and reference are too long."""
-    longest = _LONGEST.get(rouge_type, _LONGEST_OF_OTHERS)
-    fits = [len(answer) + len(reference) <= longest for answer, reference in zip(answers, references, strict=True)]
+    table = zip(map(len, answers), map(len, references), strict=True)
+    fits = [rouge_type != "rougeLsum" or own * other <= _LARGEST_TABLE for own, other in table]
     texts = list(compress(answers, fits)), list(compress(references, fits))
     tokenizer = tokenizer or ("rouge_score" if stemmer else "whitespace")
     matched, own, others = overlaps(*texts, rouge_type, tokenizer, stemmer)
@@ -58,12 +57,12 @@ def _scores(
         "f1": f1,
     }
     named = say(f"rouge.{measure}")
-    scores: list[Score] = []
+    scored, scores = Score(value=0.0), []
     for values in zip(*(column.tolist() for column in columns.values()), strict=True):
         details = dict(zip(columns, values, strict=True))
         value = details[measure]
         reason = say("rouge.counts", type=rouge_type, measure=named, value=value, n=details["matched"], **details)
-        scores.append(Score(value=value, reason=reason, details=details))
+        scores.append(scored.changed(value=value, reason=reason, details=details))
     found = iter(scores)
     return [next(found) if fit else None for fit in fits]
 
@@ -90,8 +89,8 @@ def rouge(
     2PR / (P + R). ``rouge1`` and ``rouge2`` match n-grams (clipped: a unit counts as often as it occurs on both
     sides), ``rougeL`` the longest common subsequence of all tokens, ``rougeLsum`` for each line of the reference the
     union of its common subsequences with every line of the answer, clipped by token counts. 0 to 1; fewer than n
-    tokens on a side or P + R = 0: 0.0. Unscored: answer or reference missing. An error: answer and reference of more
-    than 2 million characters together, for ``rougeLsum`` 131,072.
+    tokens on a side or P + R = 0: 0.0. Unscored: answer or reference missing. An error: for ``rougeLsum``, the
+    characters of the answer times those of the reference exceed 4.29 billion, such as 65,536 on each side.
 
     Options: ``rouge_type`` and ``measure`` in any case (``ROUGE-L``, ``F1SCORE``, ``fmeasure`` too);
     ``tokenizer="whitespace"`` (default: NFC, split at Unicode whitespace, nothing lower-cased) or ``"rouge_score"``
@@ -108,7 +107,7 @@ def rouge(
         [answer], [reference], rouge_type=rouge_type, measure=measure, tokenizer=tokenizer, stemmer=stemmer
     )
     if score is None:
-        longest = _LONGEST.get(rouge_type, _LONGEST_OF_OTHERS)
-        message = f"{rouge_type} takes an answer and a reference of at most {longest:,} characters together"
+        lengths = f"an answer of {len(answer):,} characters and a reference of {len(reference):,}"
+        message = f"{rouge_type} cannot compare {lengths}: shorten one of them, or use rougeL"
         raise RagMetricsError(message, metric="rouge")
     return score

@@ -31,7 +31,7 @@ Counts = Ints
 """Matched units, units of the answers and units of the references (rows), by pair (columns)."""
 Shares = NDArray[np.float64]
 
-_TOGETHER = 1_500_000  # characters that are counted together: numbers of two tokens and a place fit into 63 bits
+_TOGETHER = 1_500_000  # characters that are counted together
 _LINE, _TEXT = 0, 1  # the ids of what ends a line and a text
 _LANES = 1 << 12  # lines that are worked on together: some arrays of them fit into the processor's cache
 _TABLE = 1 << 20  # words that are kept of them
@@ -49,8 +49,8 @@ def overlaps(
 ) -> Counts:
     """The matched units of each answer and its reference, the answer's units and the reference's.
 
-    The tokens of the same texts are found once for all kinds. An answer and its reference may have 2 million characters
-    together, for ``rougeLsum`` 131,072.
+    The tokens of the same texts are found once for all kinds. ``rougeLsum`` takes memory for each token of an answer's
+    line and each of the reference.
 
     >>> overlaps(["the cat sat"], ["the cat lay down"], "rouge2", "whitespace", False).tolist()
     [[1], [2], [3]]
@@ -276,6 +276,8 @@ def _stemmed(token: str) -> str:
 def _slots(keys: Ints) -> Ints:
     """The same number for equal keys, from 0, in the order of the keys."""
     bits = len(keys).bit_length()
+    if int(keys.max(initial=0)).bit_length() + bits > 63:
+        return np.unique(keys, return_inverse=True)[1]
     ordered = np.sort(keys << bits | np.arange(len(keys)))  # several times as fast as to sort only their places
     ranks = np.cumsum(np.diff(ordered >> bits, prepend=ordered[:1] >> bits) != 0)
     slots = np.empty(len(keys), np.int64)

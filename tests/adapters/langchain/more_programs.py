@@ -702,3 +702,143 @@ def an_earlier_result_told_wrongly() -> Any:
 @program([A], needs="langchain", shape="A third turn with a search of its own")
 def a_third_turn_with_its_own_search() -> Any:
     return thread_of(QUESTION, lambda: "", earlier=("Do ferries leave on Sundays?", "Who walks down each morning?"))
+
+
+@program([], answer="Happy to help! Would you like to know more of the ferries?", question="Thanks!", needs="langchain")
+def small_talk_that_asks_back() -> Any:
+    return thread_of("Thanks!", lambda: "Happy to help! Would you like to know more of the ferries?")
+
+
+@program([C], answer="On Sundays they do not.", question="And on Sundays?", needs="langchain")
+def an_earlier_result_told_in_short() -> Any:
+    return thread_of("And on Sundays?", lambda: "On Sundays they do not.")
+
+
+@program([A], question="Once more?", needs="langchain")
+def a_conversation_given_whole() -> Any:
+    from langchain.agents import create_agent
+
+    @tool
+    def look_up(query: str) -> str:
+        """Look things up."""
+        return TEXT_A
+
+    found = ToolMessage(TEXT_A, tool_call_id="look_up ", name="look_up")
+    turns = [HumanMessage(QUESTION), calling("look_up"), found, AIMessage(TEXT_A), HumanMessage("Once more?")]
+    return invoked(create_agent(Scripted(reply=answered), [look_up]), {"messages": turns})
+
+
+@program([A], needs="langchain")
+def resumed_after_a_tool() -> Any:
+    from langchain.agents import create_agent
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    @tool
+    def look_up(query: str) -> str:
+        """Look things up."""
+        return TEXT_A
+
+    model = scripted(calling("look_up"), table.ANSWER)
+    agent = create_agent(model, [look_up], interrupt_after=["tools"], checkpointer=InMemorySaver())
+    agent.invoke({"messages": [HumanMessage(QUESTION)]}, table.THREAD)
+    return lambda config: agent.invoke(None, {**config, **table.THREAD})
+
+
+@program([], answer="You are welcome.", question="Thanks a lot!", needs="langgraph")
+def small_talk_over_texts_of_the_thread() -> Any:
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    def tell(state: Any) -> Any:
+        said = TEXT_C if "?" in state["question"] else "You are welcome."
+        return {"answer": Model(reply=lambda _: said).invoke("\n".join([*state["context"], state["question"]])).content}
+
+    nodes = (("find", lambda state: {"context": [TEXT_C]} if "?" in state["question"] else {}), ("tell", tell))
+    graph = graph_of(Texts, *nodes, checkpointer=InMemorySaver())
+    graph.invoke({"question": "Do ferries leave?"}, table.THREAD)
+    return lambda config: graph.invoke({"question": "Thanks a lot!"}, {**config, **table.THREAD})
+
+
+# ---------------------------------------------------------------- several results, several calls
+
+
+def tool_giving(*results: Any) -> Any:
+    """A tool that gives these, one after the other."""
+    left = list(results)
+
+    @tool
+    def look_up(query: str) -> Any:
+        """Look things up."""
+        return left.pop(0)
+
+    return look_up
+
+
+@program(["42"], answer="It is 42.", needs="langchain")
+def tool_that_gives_a_number() -> Any:
+    return agent_asked(scripted(calling("look_up"), "It is 42."), tool_giving(42))
+
+
+@program(['{"temperature": 21, "unit": "C"}'], answer="It is 21 C.", needs="langchain")
+def tool_that_gives_a_record() -> Any:
+    return agent_asked(scripted(calling("look_up"), "It is 21 C."), tool_giving({"temperature": 21, "unit": "C"}))
+
+
+@program([A, B], needs="langchain")
+def tool_that_gives_a_list_of_texts() -> Any:
+    return agent_asked(scripted(calling("look_up"), table.ANSWER), tool_giving([TEXT_A, TEXT_B]))
+
+
+@program([A, C], needs="langchain")
+def one_tool_asked_twice() -> Any:
+    calls = calling("look_up", TEXT_A), calling("look_up", f"So: {TEXT_A} Now the ferries.", query="ferries")
+    return agent_asked(scripted(*calls, table.ANSWER), tool_giving(TEXT_A, TEXT_C))
+
+
+@program(["21 degrees", "It is 21 degrees and sunny in the north."], needs="langchain")
+def one_result_within_another() -> Any:
+    calls = calling("look_up"), calling("look_up", "It is 21 degrees.", query="north")
+    results = tool_giving("21 degrees", "It is 21 degrees and sunny in the north.")
+    return agent_asked(scripted(*calls, table.ANSWER), results)
+
+
+@program([A, B], needs="langgraph", shape="A graph of messages: texts in the state, a draft among the messages")
+def drafts_among_the_messages() -> Any:
+    from langgraph.graph import MessagesState
+
+    class State(MessagesState):
+        context: list[str]
+
+    def told_by(model: Model) -> Any:
+        return lambda state: {
+            "messages": [model.invoke([SystemMessage("\n".join(state["context"])), *state["messages"]])]
+        }
+
+    draft, better = told_by(Model(reply=lambda _: TEXT_A)), told_by(Model())
+    nodes = (("find", lambda state: {"context": [TEXT_A, TEXT_B]}), ("draft", draft), ("better", better))
+    return invoked(graph_of(State, *nodes), {"messages": [("user", QUESTION)]})
+
+
+@program(ALL, retrieved="abc", needs="langchain_classic")
+def classic_refine_with_drafts_that_quote() -> Any:
+    from langchain_classic.chains import RetrievalQA
+
+    def told(messages: Sequence[BaseMessage]) -> str:
+        text = " ".join(str(message.content) for message in messages)
+        return table.ANSWER if TEXT_C in text else TEXT_B if "efine" in text else TEXT_A
+
+    return invoked(
+        RetrievalQA.from_chain_type(Model(reply=told), retriever=Shelf(), chain_type="refine"), {"query": QUESTION}
+    )
+
+
+@program(ALL, retrieved="abc", needs="langchain_classic")
+def classic_map_reduce_with_extracts_that_quote() -> Any:
+    from langchain_classic.chains import RetrievalQA
+
+    def told(messages: Sequence[BaseMessage]) -> str:
+        text = " ".join(str(message.content) for message in messages)
+        found = [each.page_content for each in ALL if each.page_content in text]
+        return found[0] if len(found) == 1 else table.ANSWER
+
+    chain = RetrievalQA.from_chain_type(Model(reply=told), retriever=Shelf(), chain_type="map_reduce")
+    return invoked(chain, {"query": QUESTION})

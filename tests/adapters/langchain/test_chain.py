@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypedDict
 
 import mlflow
 import pandas as pd
@@ -18,7 +19,7 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError, MissingFieldError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from tests.adapters.langchain.programs import Model
 from tests.judges.fake_models import dutiful
 
@@ -68,7 +69,7 @@ def test_a_question_goes_where_the_chain_looks_for_it(suite: rm.Suite) -> None:
 
 
 def test_usage_is_that_of_this_evaluation_alone(plain: Any) -> None:
-    suite = rm.Suite(["faithfulness"], judge=ChatJudge(dutiful()))
+    suite = rm.Suite(["faithfulness"], judge=ChatJudge(dutiful(), calls="full"))
     first, second = evaluated(plain, suite, DATA[:2]), evaluated(plain, suite, DATA[2:4])
     assert first.usage["calls"] == second.usage["calls"] == 4
 
@@ -192,8 +193,25 @@ def _answer(question: str) -> str:
     return f"answer to {question}"
 
 
+class Asked(TypedDict, total=False):
+    question: str
+    answer: str
+
+
+def async_graph() -> Any:
+    """A graph whose node can only be awaited."""
+    from langgraph.graph import START, StateGraph
+
+    async def tell(state: Asked) -> Asked:
+        return {"answer": await _answered(state["question"])}
+
+    return StateGraph(Asked).add_node("tell", tell).add_edge(START, "tell").compile()
+
+
 @pytest.mark.parametrize(
-    "target", [_answer, _answered, RunnableLambda(_answered)], ids=["sync", "async", "async chain"]
+    "target",
+    [_answer, _answered, RunnableLambda(_answered), async_graph()],
+    ids=["sync", "async", "async chain", "async graph"],
 )
 def test_functions_and_chains_that_can_only_be_awaited(target: Any) -> None:
     report = evaluated(target, rm.Suite(["rouge"]))
@@ -215,6 +233,46 @@ def test_an_awaited_chain_runs_in_the_caller_s_loop() -> None:
 
     callers = asyncio.run(evaluate())
     assert loops == {callers}
+
+
+def test_a_question_may_be_a_list_of_messages() -> None:
+    from langchain_core.messages import HumanMessage
+    from langgraph.graph import START, MessagesState, StateGraph
+
+    turns = [("user", "Is there a tower?"), ("assistant", "Yes."), ("user", "How high?")]
+    told = [{"role": role, "content": text} for role, text in turns]
+
+    def tell(state: Any) -> Any:
+        return {"messages": [AIMessage(" ".join(str(each.content) for each in state["messages"]))]}
+
+    graph = StateGraph(MessagesState).add_node("tell", tell).add_edge(START, "tell").compile()
+    data = [{"question": turns}, {"question": told}, {"messages": told}, {"question": [HumanMessage("How high?")]}]
+    report = evaluated(graph, rm.Suite(["coherence"]), data)
+    assert list(report.table["question"]) == ["How high?"] * 4
+    assert list(report.table["answer"]) == ["Is there a tower? Yes. How high?"] * 3 + ["How high?"]
+    history = RunnableLambda(lambda given: " ".join(each.content for each in given["chat_history"]))
+    chain = RunnablePassthrough.assign(x=itemgetter("question"), y=itemgetter("chat_history")) | history
+    data = [{"question": "How high?", "chat_history": turns[:2]}]
+    assert list(evaluated(chain, rm.Suite(["coherence"]), data).table["answer"]) == ["Is there a tower? Yes."]
+
+
+@pytest.mark.parametrize("evaluate", [rm.evaluate_chain, rm.aevaluate_chain])
+def test_the_signature_is_a_real_one(evaluate: Any) -> None:
+    parameters = inspect.signature(evaluate).parameters
+    assert parameters["concurrency"].default == 4
+    assert not any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    with pytest.raises(TypeError, match=r"evaluate_chain\(\) got an unexpected keyword argument 'concurency'"):
+        asyncio.run(awaited_or_not(evaluate(_answer, DATA, "rouge", concurency=2)))
+
+
+async def awaited_or_not(given: Any) -> Any:
+    return await given
+
+
+def test_without_any_retrieval_it_says_what_it_looked_at() -> None:
+    chain = RunnableLambda(lambda question: {"said": f"answer to {question}", "score": 1})
+    with pytest.raises(MissingFieldError, match="no retriever, tool, step, input or output gave documents or texts"):
+        evaluated(chain, rm.Suite(["faithfulness"]), output_key="said")
 
 
 def test_what_is_no_chain_is_said() -> None:

@@ -15,6 +15,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.tracking.live_writer import LiveWriter
 from mlflow_ragmetrics.tracking.writer import RunWriter
 
 QUESTIONS = [f"question {number}" for number in range(1, 31)]
@@ -165,16 +166,14 @@ def test_an_unreachable_server_neither_stops_nor_slows_the_chain(
 
 
 def test_one_dead_run_does_not_hold_up_another(suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mlflow_ragmetrics.tracking.live import LiveRun
+    gate, write = threading.Event(), LiveWriter.write
 
-    gate, write = threading.Event(), LiveRun._write
-
-    def hang(self: LiveRun) -> None:
-        if self.name == "dead":
+    def hang(self: LiveWriter, **options: bool) -> None:
+        if self._name == "dead":
             gate.wait(20)
-        write(self)
+        write(self, **options)
 
-    monkeypatch.setattr(LiveRun, "_write", hang)
+    monkeypatch.setattr(LiveWriter, "write", hang)
     dead = rm.RagMetricsCallback(suite, run_id="dead")
     with rm.RagMetricsCallback(suite) as alive:
         plain.invoke("why", {"callbacks": [dead, alive]})
@@ -187,14 +186,12 @@ def test_one_dead_run_does_not_hold_up_another(suite: rm.Suite, plain: Any, monk
 def test_a_failure_that_nobody_expects_is_said_and_the_answer_waits(
     suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from mlflow_ragmetrics.tracking.live import LiveRun
-
-    def failing(*_: Any) -> None:
+    def failing(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("a fault of our own")
 
     with mlflow.start_run(), rm.RagMetricsCallback(suite) as handler:
         with monkeypatch.context() as patch:
-            patch.setattr(LiveRun, "_publish", failing)
+            patch.setattr(LiveWriter, "_publish", failing)
             plain.invoke("one", {"callbacks": [handler]})
             assert not handler.flush(2)
         assert "a fault of our own; it will be tried again" in caplog.text
@@ -206,18 +203,16 @@ def test_a_failure_that_nobody_expects_is_said_and_the_answer_waits(
 def test_a_run_that_hangs_does_not_hold_up_another(
     suite: rm.Suite, plain: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mlflow_ragmetrics.tracking.live import LiveRun
-
     with mlflow.start_run() as stuck, mlflow.start_run(nested=True) as healthy:
         pass
-    goes_on, publish = threading.Event(), LiveRun._publish
+    goes_on, publish = threading.Event(), LiveWriter._publish
 
-    def hanging(live: LiveRun, writer: RunWriter) -> None:
-        if live.name == stuck.info.run_id:
+    def hanging(live: LiveWriter, writer: RunWriter, **options: bool) -> None:
+        if live._name == stuck.info.run_id:
             assert goes_on.wait(60)
-        publish(live, writer)
+        publish(live, writer, **options)
 
-    monkeypatch.setattr(LiveRun, "_publish", hanging)
+    monkeypatch.setattr(LiveWriter, "_publish", hanging)
     with rm.RagMetricsCallback(suite) as handler:
         for number in range(4):
             for run in (stuck, healthy):

@@ -21,7 +21,7 @@ from langchain_core.runnables import RunnableLambda
 
 @rm.metric
 def own_number(answer: str) -> float:
-    return int("".join(c for c in answer if c.isdigit()) or 0) / 1000
+    return int("".join(c for c in answer if c.isdigit()) or 0) / 10_000
 
 suite = rm.Suite([own_number], judge=rm.ScriptedJudge())
 chain = RunnableLambda(lambda question: question)

@@ -10,7 +10,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Extraction
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from tests.judges.fake_models import FakeChatModel, dutiful, dutiful_reply, scripted
 
 TEXT = "It is red. Shall I go on? It was built in 1889."
@@ -53,7 +53,8 @@ def test_what_is_left_out_twice_is_a_warning() -> None:
     quotes = [{"passage": "p1", "text": "is red"}]
     verdict = {"id": "c1", "quotes": quotes, "reason": "So.", "support": 90, "verdict": "SUPPORTED"}
     model = scripted(claims(RED), claims(RED), json.dumps({"verdicts": [verdict]}))
-    score = rm.score("faithfulness", {"answer": TEXT, "contexts": ["It is red."]}, judge=model)
+    judge = ChatJudge(model, calls="full")
+    score = rm.score("faithfulness", {"answer": TEXT, "contexts": ["It is red."]}, judge=judge)
     assert (score.value, score.details["unclaimed"]) == (1.0, 1)
     ((code, text),) = score.warnings
     assert code == "claims_missing"
@@ -87,7 +88,7 @@ def test_a_text_that_asserts_nothing_needs_no_claim() -> None:
 def test_the_short_reply_is_read_with_its_question() -> None:
     model = dutiful()
     record = {"question": "Is it red?", "answer": "Yes.", "contexts": ["It is red."], "history": HISTORY}
-    rm.score("faithfulness", record, judge=model)
+    rm.score("faithfulness", record, judge=ChatJudge(model, calls="full"))
     first, second = (messages[1].content for messages in model.sent)
     assert "question]\nIs it red?" in first
     assert "history]\nuser: Look at the barn." in first
@@ -156,3 +157,19 @@ def test_in_single_texts_on_other_passages_can_be_asked_together() -> None:
     answers = ChatJudge(model, calls="single").answer(asked)
     assert [answer.claims for answer in answers] == [("One.",), ("Two.",)]
     assert "t2 on p2-p3]" in model.sent[0][1].content
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "claim"),
+    [
+        ("Is it safe for children?", "Yes.", "It is safe for children."),
+        ("Who built it?", "He did it himself.", "Eiffel was the builder."),
+        ("Когда открыт музей?", "По будням.", "Музей открыт по будням."),
+        (None, "They opened it in 1889.", "The tower opens in 1889."),
+    ],
+)
+def test_a_claim_that_resolves_what_a_sentence_refers_to_is_no_invention(
+    question: str | None, text: str, claim: str
+) -> None:
+    model = scripted(claims({"claim": claim, "sentences": [1]}))
+    assert ChatJudge(model).answer([Claims(text, question=question)]) == [(claim,)]

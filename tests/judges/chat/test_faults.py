@@ -11,7 +11,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from tests.judges.misbehaving_server import Fault, misbehaving_server
 from tests.judges.rows import ROW
 from tests.judges.server_faults import FAULTS

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_ragmetrics.core.question import Claims, Grade, Question, RelatedChunks, Tone, Verify
-from mlflow_ragmetrics.judges.chat.options import Calls
+from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.tasks import group_calls
 
 A, R, CHUNKS = "The answer.", "The reference.", ("one", "two")

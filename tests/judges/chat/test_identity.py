@@ -11,12 +11,13 @@ from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.rate_limiters import InMemoryRateLimiter
 from langchain_core.runnables import RunnableLambda
-from pydantic import Field, SecretStr
+from pydantic import Field, PrivateAttr, SecretStr
 
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.identity import UnidentifiedError, identity_of
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.models import open_model
-from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 from tests.judges.fake_models import dutiful
 
 KEY = "sk-test-0123456789abcdef"
@@ -182,7 +183,6 @@ def test_a_key_holds_no_secret_and_does_not_change_with_one() -> None:
 class OwnModel(BaseChatModel):
     depth: int = 1
     helper: Any = None
-    hidden: str = Field(default="x", exclude=True)
 
     @property
     def _llm_type(self) -> str:
@@ -194,7 +194,22 @@ class OwnModel(BaseChatModel):
 
 def test_every_field_of_ones_own_model_decides() -> None:
     assert key_of(OwnModel()) != key_of(OwnModel(depth=2))
-    assert key_of(OwnModel()) == key_of(OwnModel(hidden="y"))
+
+
+class Private(OwnModel):
+    _strict: bool = PrivateAttr(default=True)
+
+
+class Excluded(OwnModel):
+    strict: bool = Field(default=True, exclude=True)
+
+
+@pytest.mark.parametrize("model", [Private(), Excluded(), OwnModel(metadata={"strict": True})], ids=["a", "b", "c"])
+def test_a_model_of_ones_own_with_state_beside_its_fields_is_not_cached(model: Any, tmp_path: Any) -> None:
+    assert ChatJudge(model).fingerprint is None
+    with pytest.warns(RuntimeWarning, match="not cached"):
+        rm.Suite(["correctness"], judge=model, cache=tmp_path / "c.db").evaluate([{"answer": "a", "reference": "r"}])
+    assert ChatJudge(OwnModel()).fingerprint is not None
 
 
 @pytest.mark.parametrize("helper", [lambda text: text, object(), RunnableLambda(str.upper)])

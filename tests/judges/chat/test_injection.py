@@ -10,7 +10,7 @@ import pytest
 
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Grade, RelatedChunks, Verify
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge, fenced, mark_of
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge, fenced, mark_of
 from mlflow_ragmetrics.judges.chat.tasks import Block, request_of
 from tests.judges.fake_models import blocks_in, dutiful, scripted
 from tests.judges.rows import FULL_SET, ROW

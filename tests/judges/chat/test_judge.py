@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Embed, Finding, Grade, Rating, Related, RelatedChunks, Tone, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeReplyError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge, Prompts
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge, Prompts
 from tests.judges.fake_models import FakeChatModel, dutiful, scripted
 from tests.judges.rows import FULL_SET, ROW
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.judges.chat.judge import VERSION, Prompts, fenced, mark_of
+from mlflow_ragmetrics.judges.chat.chat_judge import VERSION, Prompts, fenced, mark_of
 from mlflow_ragmetrics.judges.chat.tasks import Block
 from tests.judges.fake_models import blocks_in
 
@@ -35,7 +35,7 @@ def test_equal_questions_render_equally_and_others_have_other_fences() -> None:
 
 
 def test_a_fence_that_a_text_happens_to_hold_is_derived_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlflow_ragmetrics.judges.chat.judge._MARK_DIGITS", 1)
+    monkeypatch.setattr("mlflow_ragmetrics.judges.chat.chat_judge._MARK_DIGITS", 1)
     assert {mark_of([f"0123456789ABCDE {n}"]) for n in range(30)} == {"f"}
 
 

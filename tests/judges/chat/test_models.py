@@ -7,9 +7,9 @@ import pytest
 
 from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import InvalidOptionError, MissingExtraError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeOptions
 from mlflow_ragmetrics.judges.chat.models import name_of, open_model
-from mlflow_ragmetrics.judges.chat.options import JudgeOptions
 from tests.judges.fake_models import dutiful
 from tests.judges.misbehaving_server import misbehaving_server
 

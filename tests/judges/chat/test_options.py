@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.judges.chat.options import JudgeKeywords, JudgeOptions, RetryOptions, judge_options
+from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords, JudgeOptions, RetryOptions, judge_options
 
 
 @pytest.mark.parametrize(

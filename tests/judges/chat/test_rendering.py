@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mlflow_ragmetrics.core.question import Claims, Grade, Question, RelatedChunks, Tone, Verify
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.tasks import request_of
 from tests.judges.fake_models import dutiful
 

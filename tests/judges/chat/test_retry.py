@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.options import RetryOptions
+from mlflow_ragmetrics.judges.chat.judge_options import RetryOptions
 from mlflow_ragmetrics.judges.chat.retry import Retry, failure_of, retry_after, status_of
 
 

@@ -13,7 +13,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims, Verify
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from tests.judges.misbehaving_server import Fault, Script, misbehaving_server
 from tests.judges.rows import FULL_SET, ROW
 

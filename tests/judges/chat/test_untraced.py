@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableLambda
 
 from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import JudgeError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from tests.judges.fake_models import dutiful
 from tests.judges.misbehaving_server import misbehaving_server
 

@@ -7,9 +7,9 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Claims
 from mlflow_ragmetrics.errors import BudgetExceededError, InvalidOptionError
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.client import Usage
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
-from mlflow_ragmetrics.judges.chat.options import Prices
+from mlflow_ragmetrics.judges.chat.judge_options import Prices
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
 from tests.judges.fake_models import dutiful
 from tests.judges.rows import FULL_SET, ROW

@@ -10,7 +10,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Related, RelatedChunks, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeReplyError
-from mlflow_ragmetrics.judges.chat.judge import ChatJudge
+from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
 from mlflow_ragmetrics.judges.chat.reply import found_in
 from tests.judges.fake_models import dutiful, scripted
 
@@ -96,7 +96,8 @@ def test_a_quote_that_is_not_found_is_asked_for_once_more_then_it_is_a_warning()
 
     texts = json.dumps({"texts": [{"id": "t1", "claims": [{"claim": "It opens at 9.", "sentences": [1]}], "none": []}]})
     model = scripted(texts, verdict(quotes=FORGED), verdict(quotes=FORGED))
-    score = rm.score("faithfulness", {"answer": "It opens at 9.", "contexts": [PASSAGE]}, judge=model)
+    judge = ChatJudge(model, calls="full")
+    score = rm.score("faithfulness", {"answer": "It opens at 9.", "contexts": [PASSAGE]}, judge=judge)
     assert (score.value, score.details["unquoted"]) == (1.0, 1)
     assert [code for code, _ in score.warnings] == ["quote_not_found"]
 

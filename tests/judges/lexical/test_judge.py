@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mlflow_ragmetrics.core.question import Claims, Embed, Grade, RelatedChunks, Tone, Verify
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError
-from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 
 TOWER = "The Eiffel Tower is 330 metres tall and was built in 1889 by Gustave Eiffel."
 PASSAGES = (TOWER, "Bread is made of flour. Prices increased in 2020. Cats do not like water.")
@@ -294,3 +294,18 @@ def test_long_texts_with_few_words_are_read():
 def test_a_length_that_is_no_number_of_words_is_refused(longest):
     with pytest.raises(InvalidOptionError, match="longest"):
         LexicalJudge(longest=longest)
+
+
+@pytest.mark.parametrize(
+    ("answer", "denied"),
+    [
+        ("The tower is 330 metres high.", "The tower is not 330 metres high."),
+        ("The bridge was opened in May 1931.", "The bridge was opened in May 1952."),
+        ("Башня была построена в Париже.", "Башня не была построена в Париже."),
+        ("La torre mide 330 metros.", "La torre no mide 330 metros."),
+    ],
+)
+def test_an_answer_that_the_reference_contradicts_is_graded_lower(answer: str, denied: str) -> None:
+    right, wrong = LexicalJudge().answer([Grade("correctness", text, None, answer) for text in (answer, denied)])
+    assert right.value == 5.0
+    assert wrong.value < 2

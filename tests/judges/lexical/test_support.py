@@ -9,7 +9,7 @@ import pytest
 import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.core.question import Verify
 from mlflow_ragmetrics.core.score import Evidence, Item
-from mlflow_ragmetrics.judges.lexical.judge import LexicalJudge
+from mlflow_ragmetrics.judges.lexical.lexical_judge import LexicalJudge
 from mlflow_ragmetrics.judges.lexical.support import doubted_words, unbacked_in, unbacked_spans
 from tests.report.pages import carried
 

@@ -33,14 +33,15 @@ def test_texts_of_all_lengths_stand_side_by_side(kind):
     assert overlaps([], [], kind, "whitespace", False).tolist() == [[], [], []]
 
 
-def test_lines_of_any_length_in_many_blocks(monkeypatch):
+@pytest.mark.parametrize("many", [10, pytest.param(80, marks=pytest.mark.slow)])
+def test_lines_of_any_length_in_many_blocks(many, monkeypatch):
     generator = np.random.default_rng(1)
 
     def text() -> str:
         lines = [" ".join(generator.choice(list("abcdefghijkl"), generator.integers(0, 150))) for _ in range(5)]
         return "\n".join(lines[: generator.integers(1, 6)])
 
-    pairs = [(text(), text()) for _ in range(10)]
+    pairs = [(text(), text()) for _ in range(many)]
     monkeypatch.setattr(overlap, "_TOGETHER", 2000)
     monkeypatch.setattr(overlap, "_TABLE", 5000)
     for kind in KINDS:
@@ -62,8 +63,21 @@ def test_texts_that_are_too_long_are_an_error_and_no_number():
     short = {"id": "short", "answer": "a b", "reference": "a b"}
     report = rm.Suite(["rougeLsum_f1", "rougeL_f1"]).evaluate([long, short], progress=False)
     assert report.table["rougeLsum_f1_status"].tolist() == ["error", "ok"]
-    assert "131,072 characters" in report.table["rougeLsum_f1_reason"][0]
+    assert "80,000 characters and a reference of 80,000" in report.table["rougeLsum_f1_reason"][0]
     assert report.table["rougeL_f1_status"].tolist() == ["ok", "ok"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_of_ten_million_characters_is_scored(kind):
+    answer = "".join(f"one w{i} two\n" for i in range(700_000)) + "x " * 20_000
+    assert len(answer) > 10_000_000
+    score = rm.score("rouge", {"answer": answer, "reference": "two one\nx x three"}, rouge_type=kind)
+    assert score.details["matched"] == {"rouge1": 4, "rouge2": 2, "rougeL": 4, "rougeLsum": 3}[kind]
+
+
+def test_numbers_that_do_not_fit_beside_their_places_are_ranked_all_the_same():
+    keys = np.array([1 << 62, 5, 1 << 62, 7])
+    assert overlap._slots(keys).tolist() == [2, 0, 2, 1]
 
 
 def assert_counted(pairs, kind, tokenizer, stemmer):

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlflow_ragmetrics.comparison.difference import Passes
-from mlflow_ragmetrics.comparison.pairing import Pairing, is_true, measured
+from mlflow_ragmetrics.comparison.pairing import Pairing, has_contexts, is_true, measured
 from mlflow_ragmetrics.core.score import passes
 from mlflow_ragmetrics.report.sessions import Session, Turn, limit_of
-from mlflow_ragmetrics.rows.groups import table_session_field, table_slices
 from mlflow_ragmetrics.rows.results import Results
+from mlflow_ragmetrics.rows.row_groups import table_session_field, table_slices
 
 
 @dataclass(frozen=True)
@@ -74,5 +74,4 @@ def _claims_nothing(results: Results, key: str) -> list[bool]:
     if f"{key}_measured" not in table.columns or "contexts" not in table.columns:
         return [False] * len(table)
     ruled = ~is_true(table[f"{key}_measured"]) & table[f"{key}_status"].eq("ok")
-    held = [isinstance(each, (list, tuple, np.ndarray)) and any(map(str.strip, each)) for each in table["contexts"]]
-    return [bool(rule) and has for rule, has in zip(ruled, held, strict=True)]
+    return [bool(rule) and has_contexts(held) for rule, held in zip(ruled, table["contexts"], strict=True)]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+
 _logger = logging.getLogger(__name__)
 _BESIDE_FIELDS = (*MLFLOW_COLUMNS, "metadata", "doc_uri")
 

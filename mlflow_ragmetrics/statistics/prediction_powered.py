@@ -69,9 +69,7 @@ class _Estimate:
         return spread / self.error**2 if spread > 1e-12 and self.error > 0 else self.degrees + 1
 
 
-def true_mean(
-    labels: Numbers, scores: Numbers, *, groups: Union[Labels, None] = None, level: float = 0.95
-) -> TrueScore:
+def true_mean(labels: Numbers, scores: Numbers, *, groups: Union[Labels, None] = None) -> TrueScore:
     """The mean label of all rows, from a label (NaN: none) and the judge's score (NaN: none) of each row.
 
     The labelled rows must have been chosen at random. ``groups`` names the group of each row. Labels and scores may be
@@ -80,10 +78,10 @@ def true_mean(
     y, f = np.asarray(labels, dtype=float), np.asarray(scores, dtype=float)
     found = _estimate(y, f, groups)
     known = y[~np.isnan(y)]
-    limits = _limits(found, level)
+    limits = _limits(found)
     if limits is not None and np.isin(known, (0.0, 1.0)).all():
         share = min(max(found.value, 0.0), 1.0)
-        limits = wilson_limits(share, found.rows_alone(float(known.mean())), _deviate(found, level))
+        limits = wilson_limits(share, found.rows_alone(float(known.mean())), _deviate(found))
     return _described(found, limits, y.size)
 
 
@@ -94,7 +92,6 @@ def true_difference(
     scores_b: Numbers,
     *,
     groups: Union[Labels, None] = None,
-    level: float = 0.95,
 ) -> TrueScore:
     """The mean difference of the labels of two systems over the same rows, B minus A; see ``true_mean``.
 
@@ -108,19 +105,19 @@ def true_difference(
     if np.array_equal(np.isnan(y_a), np.isnan(y_b)):
         found = _estimate(y_b - y_a, f_b - f_a, groups)
         sizes = np.abs(y_b - y_a)[~np.isnan(y_a)]
-        largest, limits = float(sizes.max()), _limits(found, level)
+        largest, limits = float(sizes.max()), _limits(found)
         if limits is not None and np.isin(sizes, (0.0, largest)).all():
             value = min(max(found.value, -largest), largest)
             rows = found.rows_alone(float((y_b - y_a)[~np.isnan(y_a)].mean()))
             square = max(found.mean_square, value**2)
-            limits = agresti_min_interval(value, square, rows, largest, _deviate(found, level))
+            limits = agresti_min_interval(value, square, rows, (-largest, largest), _deviate(found))
         return _described(found, limits, y_a.size)
     names = np.arange(y_a.size) if groups is None else groups
     a, b = _estimate(y_a, f_a, names), _estimate(y_b, f_b, names)
     labelled = int((~(np.isnan(y_a) & np.isnan(y_b))).sum())
     degrees, alone = min(a.degrees, b.degrees), a.alone + b.alone
     found = _Estimate(b.value - a.value, b.changes - a.changes, b.slope, degrees, alone, labelled, 0.0)
-    return _described(found, _limits(found, level), y_a.size)
+    return _described(found, _limits(found), y_a.size)
 
 
 def _estimate(labels: Vector, scores: Vector, groups: Union[Labels, None]) -> _Estimate:
@@ -168,14 +165,14 @@ def _regressed(sums: Matrix, use_slope: bool) -> tuple[Vector, Vector]:
     return values, slopes
 
 
-def _deviate(found: _Estimate, level: float) -> float:
-    return float(stdtrit(found.degrees, (1 + level) / 2))
+def _deviate(found: _Estimate) -> float:
+    return float(stdtrit(found.degrees, 0.975))
 
 
-def _limits(found: _Estimate, level: float) -> Union[tuple[float, float], None]:
+def _limits(found: _Estimate) -> Union[tuple[float, float], None]:
     if found.degrees < 1:
         return None
-    half = _deviate(found, level) * found.error
+    half = _deviate(found) * found.error
     return found.value - half, found.value + half
 
 

@@ -38,10 +38,11 @@ from mlflow_ragmetrics.judges.lexical.support import THRESHOLD, Judgement, judge
 from mlflow_ragmetrics.judges.lexical.terms import is_longer_than
 from mlflow_ragmetrics.text.messages import check_language, said
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _LONGEST: Final = 30_000
 _WORDS_SHOWN: Final = 6
 _QUOTE: Final = 300
+_WAY_OUT: Final = 'that needs a language model, such as judge="openai:/gpt-4o-mini"'
 
 
 class LexicalJudge(Judge):
@@ -91,18 +92,15 @@ class LexicalJudge(Judge):
             return self._relate(question)
         if isinstance(question, Grade):
             if question.rubric is not None:
-                message = f"the lexical judge cannot grade {question.aspect} by a rubric; that needs a language model"
-                return JudgeError(f'{message}, such as judge="openai:/gpt-4o-mini"')
+                return JudgeError(f"the lexical judge cannot grade {question.aspect} by a rubric; {_WAY_OUT}")
             return self._grade(question)
         if isinstance(question, Sufficiency):
             return self._suffices(question)
         if isinstance(question, Nuggets):
             if question.from_reference:
                 return tuple(Nugget(claim) for text in question.sources for claim in split_claims(text))
-            message = (
-                "the lexical judge cannot tell which facts of passages an answer needs; that needs a language model"
-            )
-            return JudgeError(f'{message}, such as judge="openai:/gpt-4o-mini", or a reference')
+            message = "the lexical judge cannot tell which facts of passages an answer needs"
+            return JudgeError(f"{message}; {_WAY_OUT}, or a reference")
         if isinstance(question, Tone):
             tone = tone_of(question.answer)
             return Rating(tone.value, self._say(f"lexical_judge.tone.{tone.kind}", words=tone.words))
@@ -160,11 +158,23 @@ class LexicalJudge(Judge):
 
     def _grade(self, question: Grade) -> Rating:
         if question.aspect == "correctness":
-            overlap = compare(question.answer, question.reference or "", question.question or "")
-        else:
-            overlap = answers_question(question.answer, question.question or "")
-        code = f"lexical_judge.{question.aspect}{_extent(overlap.found, overlap.missing)}"
+            return self._correctness(question.answer, question.reference or "", question.question or "")
+        overlap = answers_question(question.answer, question.question or "")
+        code = f"lexical_judge.answer_relevance{_extent(overlap.found, overlap.missing)}"
         return Rating(round(1 + 4 * overlap.value, 4), self._say(code, **_counted(overlap.found, overlap.missing)))
+
+    def _correctness(self, answer: str, reference: str, question: str) -> Rating:
+        """The overlap with the reference, less the share of the answer's claims that the reference contradicts."""
+        overlap = compare(answer, reference, question)
+        code = f"lexical_judge.correctness{_extent(overlap.found, overlap.missing)}"
+        reasons = [self._say(code, **_counted(overlap.found, overlap.missing))]
+        source, claims = source_of((reference,)), split_claims(answer)
+        most = places_per_word(len(answer))
+        judged = [judge_claim(claim, source, self.threshold, most) for claim in dict.fromkeys(claims)]
+        denied = [each for each in judged if each.verdict == "CONTRADICTED"]
+        reasons += [self._reason(denied[0], "reference")] if denied else []
+        share = 1 - len(denied) / max(len(judged), 1)
+        return Rating(round(1 + 4 * overlap.value * share, 4), " ".join(reasons))
 
     def _too_long(self, names: list[str]) -> JudgeError:
         held = f"{' and '.join(names)} together hold" if len(names) > 1 else f"the {names[0]} holds"

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
@@ -17,13 +18,13 @@ from mlflow_ragmetrics.core.judge import Call, Judge
 from mlflow_ragmetrics.core.question import Extraction, Finding, Outcome, Question
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.errors import InvalidOptionError, JudgeError, JudgeReplyError
-from mlflow_ragmetrics.judges.chat import grades, pieces
+from mlflow_ragmetrics.judges.chat import claim_tasks, grade_tasks
 from mlflow_ragmetrics.judges.chat.capabilities import ChatMessage
 from mlflow_ragmetrics.judges.chat.client import ModelClient, Usage
 from mlflow_ragmetrics.judges.chat.evidence import decided
 from mlflow_ragmetrics.judges.chat.identity import UnidentifiedError, identity_of
+from mlflow_ragmetrics.judges.chat.judge_options import MOST_AGREED, Calls, judge_options
 from mlflow_ragmetrics.judges.chat.models import name_of, open_model
-from mlflow_ragmetrics.judges.chat.options import judge_options
 from mlflow_ragmetrics.judges.chat.reply import Problem, Reply
 from mlflow_ragmetrics.judges.chat.tasks import (
     Block,
@@ -45,7 +46,7 @@ from mlflow_ragmetrics.text.messages import check_language
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from mlflow_ragmetrics.judges.chat.options import JudgeKeywords
+    from mlflow_ragmetrics.judges.chat.judge_options import JudgeKeywords
 
 
 _log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ _REFUSED = ("http_400", "http_413", "http_422")
 _LONGEST_ECHO = 8000
 _SHOWN = 160
 _MOST_DOUBTS = 12
-for _kind, _task in {**grades.TASKS, **pieces.TASKS}.items():
+for _kind, _task in {**grade_tasks.TASKS, **claim_tasks.TASKS}.items():
     register_task(_kind, _task)
 
 
@@ -67,7 +68,8 @@ class ChatJudge(Judge):
     """Answers questions with a chat model: a LangChain ``BaseChatModel``, or a URI such as ``"openai:/gpt-4o-mini"``.
 
     ``language``: of reasons. ``options``: the fields of ``JudgeOptions``. ``name``; ``calls``: ``"full"`` (at most 9
-    calls per row), ``"compact"`` (at most 5) or ``"single"`` (claims and their verdicts in one call);
+    calls per row), ``"compact"`` (at most 5), ``"single"`` (claims and their verdicts in one call) or ``"auto"`` (for
+    all rows of an evaluation the form that costs least; ``"single"`` where rows come one by one);
     ``support_threshold``: the support (0 to 1) from which a claim is SUPPORTED; ``prompts``: a folder whose files
     replace the built-in prompts of the same names; ``temperature``, ``max_tokens``, ``seed``, ``base_url`` and
     ``api_key`` (never shown or stored) of the model; ``timeout``, ``attempts``, ``retry``, ``requests_per_minute``,
@@ -82,6 +84,7 @@ class ChatJudge(Judge):
         self.options = judge_options(options)
         self.language = check_language(language)
         self.prompts = Prompts.load(self.options.prompts)
+        self.form: Calls = MOST_AGREED if self.options.calls == "auto" else self.options.calls
         self.name = self.options.name or name_of(model)
         self.model, call_options = open_model(model, self.options)
         self._client = ModelClient(self.name, self.model, call_options, self.options)
@@ -98,15 +101,23 @@ class ChatJudge(Judge):
             _log.info("%s: its answers are not cached, as %s, which nothing identifies", self.name, error)
             return None
         prompts = f"prompts={self.prompts.version}/{self.prompts.digest[:12]}"
-        own = f"calls={self.options.calls};language={self.language};support={self.options.support_threshold:g}"
+        own = f"calls={self.form};language={self.language};support={self.options.support_threshold:g}"
         return ";".join([identity, prompts, own])
+
+    def in_form(self, form: Calls) -> ChatJudge:
+        """This judge, with the same limits and usage, that asks in another form of calls."""
+        other = copy(self)
+        other.form = form
+        other._room = other.new_room()
+        other.fingerprint = self.fingerprint and self.fingerprint.replace(f"calls={self.form};", f"calls={form};")
+        return other
 
     def calls(self, pending: Sequence[Question[Any]], in_flight: Sequence[Question[Any]]) -> list[Call]:
         """The calls to make now for one sample's pending questions; what is in none of them waits.
 
         ``in_flight`` are the sample's questions that are being asked already.
         """
-        return group_calls(self.options.calls, pending, in_flight)
+        return group_calls(self.form, pending, in_flight)
 
     def answer(self, questions: Sequence[Question[Any]]) -> list[Outcome]:
         """One outcome per question; all are asked in one message, and once more where the reply cannot be used."""
@@ -120,11 +131,11 @@ class ChatJudge(Judge):
         prompt = (
             None if window is None else max(window // 2, window - (self._client.model.longest_reply or _USUAL_TOKENS))
         )
-        return Room(self.options.calls, self._most_tokens, prompt)
+        return Room(self.form, self._most_tokens, prompt)
 
     def prompt_length(self, questions: Sequence[Question[Any]]) -> int:
         """The tokens of the prompt that asks ``questions``; as many as they may be in any alphabet."""
-        messages = self.messages(request_of(questions, self.options.calls))
+        messages = self.messages(request_of(questions, self.form))
         return sum(len(text.encode("utf-8", "replace")) for _, text in messages) // 3
 
     def allowances(self, needed: int) -> tuple[int | None, int]:
@@ -142,7 +153,7 @@ class ChatJudge(Judge):
 
     def _outcomes(self, questions: Sequence[Question[Any]]) -> dict[Question[Any], Outcome]:
         try:
-            return self._ask(request_of(questions, self.options.calls), self._room.needed(questions))
+            return self._ask(request_of(questions, self.form), self._room.needed(questions))
         except JudgeError as error:
             if error.code in _REFUSED and _TOO_LONG.search(str(error)):
                 error = JudgeReplyError(str(error), code="too_long")
@@ -158,7 +169,7 @@ class ChatJudge(Judge):
             reply = self._reply(messages, request.schema, allowed)
             results = _read(request, reply)
         problem = _problem_in(results)
-        doubts = _doubts_in(results)
+        doubts = [doubt for each in results.values() if isinstance(each, Incomplete) for doubt in each.doubts]
         if (problem or doubts) and not reply.refused and not reply.cut:
             self.usage.add(repairs=int(problem is not None))
             turn = self.prompts.turn("repair" if problem else "again", problem or "; ".join(doubts[:_MOST_DOUBTS]))
@@ -223,10 +234,6 @@ def _read(request: ChatRequest, reply: Reply) -> dict[Question[Any], Result]:
 
 def _problem_in(results: Mapping[Question[Any], Result]) -> str | None:
     return next((result.text for result in results.values() if isinstance(result, Problem)), None)
-
-
-def _doubts_in(results: Mapping[Question[Any], Result]) -> list[str]:
-    return [doubt for result in results.values() if isinstance(result, Incomplete) for doubt in result.doubts]
 
 
 def _better(first: Result, second: Result) -> Result:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+
 _SHOWN = ("verdicts", "rows", "accuracy", "balanced_accuracy", "precision", "recall", "f1", "kappa", "auroc")
+_COUNTS = ("found", "false_alarms", "missed", "cleared")
 FIGURES = ("accuracy", "balanced_accuracy", "precision", "recall", "f1")
 
 
@@ -209,7 +211,7 @@ class Calibration:
         The artifacts are ``calibration_<key>.json`` (a table), ``.txt`` and ``.png``, the metrics
         ``calibration/<key>/…``.
         """
-        from mlflow_ragmetrics.tracking.report import Findings, log_findings, safe_name
+        from mlflow_ragmetrics.tracking.log_report import Findings, log_findings, safe_name
 
         name = safe_name(self.key)
         findings = Findings(
@@ -250,9 +252,6 @@ def _record(
         "kappa_low": kappa.low if kappa else None,
         "kappa_high": kappa.high if kappa else None,
         "auroc": auroc.value if auroc else None,
-        "found": agreement.found,
-        "false_alarms": agreement.false_alarms,
-        "missed": agreement.missed,
-        "cleared": agreement.cleared,
+        **{count: getattr(agreement, count) for count in _COUNTS},
         "cost": cost,
     }

@@ -19,12 +19,13 @@ from mlflow_ragmetrics.core.safe_text import plain
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.rows.aliases import ALIASES, ALIASES_BY_NATURE
-from mlflow_ragmetrics.rows.groups import SESSION
-from mlflow_ragmetrics.rows.messages import mapping_of
+from mlflow_ragmetrics.rows.chat_messages import mapping_of
+from mlflow_ragmetrics.rows.row_groups import SESSION
 from mlflow_ragmetrics.rows.values import are_texts, decoded, is_missing
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, Trace, TraceInfo
+
 
 TRACES_TAG = "ragmetrics.run"
 """The tag of a trace that an evaluation wrote for a row: the run."""

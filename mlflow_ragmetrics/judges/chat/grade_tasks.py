@@ -8,7 +8,7 @@ from typing import Any, Union
 
 from mlflow_ragmetrics.core.question import Finding, Grade, Nugget, Nuggets, Question, Rating, Sufficiency, Tone
 from mlflow_ragmetrics.errors import JudgeReplyError
-from mlflow_ragmetrics.judges.chat.options import Calls
+from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import (
     Problem,
     array_of,
@@ -73,7 +73,7 @@ def _rating(question: _Graded, name: str, entry: Mapping[str, Any]) -> Rating | 
     given = Rating(entry.get("grade"), text_in(entry, "reason"))
     is_tone = isinstance(question, Tone)
     try:
-        grade = given.tone(name) if is_tone else given.grade(name)
+        grade = given.checked_tone(name) if is_tone else given.checked_grade(name)
     except JudgeReplyError:
         allowed = "0, 0.5 or 1" if is_tone else "a number from 1 to 5"
         return Problem(f'the grade with the id "{name}" must be {allowed}')

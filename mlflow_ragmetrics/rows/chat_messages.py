@@ -14,24 +14,9 @@ from mlflow_ragmetrics.rows.values import chunks_of, decoded, distinct, document
 from mlflow_ragmetrics.text.non_answers import is_bare_courtesy
 from mlflow_ragmetrics.text.sentences import sentences
 
-_QUESTION_KEYS = (
-    "question",
-    "query",
-    "input",
-    *(name for name in ALIASES["question"] if name not in ("query", "input")),
-)
-_ANSWER_KEYS = (
-    "answer",
-    "output",
-    "response",
-    "content",
-    *(name for name in ALIASES["answer"] if name not in ("output", "response")),
-    "generation",
-    "output_text",
-    "final_answer",
-    "structured_response",
-    "parsed",
-)
+QUESTION_KEYS = ("question", "query", "input", *ALIASES["question"])
+_OF_CHAINS = ("generation", "output_text", "final_answer", "structured_response", "parsed")
+_ANSWER_KEYS = ("answer", "output", "response", "content", *ALIASES["answer"], *_OF_CHAINS)
 _REFERENCE_KEYS = ("reference", *ALIASES["reference"], *_ANSWER_KEYS)
 USER_ROLES = frozenset({"user", "human"})
 MODEL_ROLES = frozenset({"assistant", "ai", "AIMessageChunk"})
@@ -40,7 +25,7 @@ _DEEPEST = 6
 
 def question_in(value: object) -> object:
     """The question inside chain ``inputs``: a mapping's question, or its last user message; ``value`` if none."""
-    return _levels(value, _QUESTION_KEYS, USER_ROLES)[-1]
+    return _levels(value, QUESTION_KEYS, USER_ROLES)[-1]
 
 
 def answer_in(value: object) -> object:
@@ -128,7 +113,7 @@ def messages_of(value: object) -> tuple[Message, ...] | None:
 
 def messages_in(value: object) -> tuple[Message, ...] | None:
     """The messages inside chain ``inputs``, where the question is found among them; ``None`` if there are none."""
-    for level in _levels(value, _QUESTION_KEYS, USER_ROLES):
+    for level in _levels(value, QUESTION_KEYS, USER_ROLES):
         if isinstance(level, (list, tuple)) or (isinstance(level, Mapping) and not is_missing(level.get("messages"))):
             return messages_of(level)
     return None
@@ -168,6 +153,7 @@ def _levels(value: object, keys: Sequence[str], roles: frozenset[str]) -> list[o
 
 def _inside(value: object, keys: Sequence[str], roles: frozenset[str]) -> object:
     """What is one level inside ``value``, or ``None``."""
+    value = fields_of(value)
     if _is_list(value) and not is_turn(value):
         return _last_message(value, roles)
     role, content = role_and_content(value)
@@ -306,7 +292,9 @@ def contexts_in(messages: object, answer: object) -> tuple[Chunk, ...] | None:
     passages that ``answer`` rests on; ``None`` where no tool gave anything.
     """
     listed = messages if _is_list(messages) else ()
-    if not any(role_and_content(each)[0] in _TOOL_ROLES and not _directs(each) for each in listed):
+    if not any(
+        role_and_content(each)[0] in _TOOL_ROLES and not directs_agents(_attribute(each, "name")) for each in listed
+    ):
         return None
     now, earlier = tool_chunks_by_turn(listed)
     return (*now, *rested_on(answer if isinstance(answer, str) else "", now, earlier))
@@ -336,18 +324,14 @@ def rested_on(answer: str, now: Sequence[Chunk], earlier: Sequence[Chunk]) -> tu
         source = source_of(tuple(chunk.text for chunk in chunks))
         return {place.passage for place, _ in related_sentences(text, source)}
 
-    unbacked = [each for each in sentences(answer) if not is_bare_courtesy(each) and not related(each, now)]
-    places = related("\n".join(unbacked), earlier)
+    claims = [each for each in sentences(answer) if not (is_bare_courtesy(each) or each.endswith("?"))]
+    places = related("\n".join(each for each in claims if not related(each, now)), earlier)
     return tuple(chunk for place, chunk in enumerate(earlier, start=1) if place in places)
 
 
 def is_turn(element: object) -> bool:
     """Whether it is a message of a user or a model, or the instructions to one."""
     return role_and_content(element)[0] in (*USER_ROLES, *MODEL_ROLES, "system")
-
-
-def _directs(message: object) -> bool:
-    return directs_agents(_attribute(message, "name"))
 
 
 def tool_chunks(result: Any, tools: Collection[str] | None = None) -> tuple[Chunk, ...]:

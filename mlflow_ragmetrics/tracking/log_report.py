@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+
 _NOTE_TAG = "mlflow.note.content"
 _OWN_NOTE = "| metric | mean |"
 
@@ -84,9 +85,9 @@ def log_report(
     model = model_id or mlflow.get_active_model_id()
     with target_run(run_id, run_name or _run_name(report, model)) as target, alone_in(target) as info:
         writer = RunWriter(target)
-        begun = {"ragmetrics.version": package_version(), STATUS_TAG: WRITING, WRITER_TAG: this_process()}
+        writer.tags({"ragmetrics.version": package_version(), STATUS_TAG: WRITING, WRITER_TAG: this_process()})
         about_rows = description_of(report, data_digest, questions_digest)
-        writer.params({**about_rows, **(params or {})}, begun)
+        writer.params({**about_rows, **(params or {})})
         name = dataset if isinstance(dataset, str) else None
         datasets = [dataset_input(report.rows, questions_digest, info.experiment_id, name)] if dataset else []
         writer.inputs(datasets, [] if model is None else [LoggedModelInput(model)])

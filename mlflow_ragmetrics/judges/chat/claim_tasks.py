@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from mlflow_ragmetrics.core.question import Claims, Extraction, Finding, Question, Related, RelatedChunks, Verify
 from mlflow_ragmetrics.judges.chat.evidence import claims_part, evidence_part, single_part
-from mlflow_ragmetrics.judges.chat.options import Calls
+from mlflow_ragmetrics.judges.chat.judge_options import Calls
 from mlflow_ragmetrics.judges.chat.reply import tokens_in
 from mlflow_ragmetrics.judges.chat.tasks import Task, distinct_statements
 
@@ -150,10 +150,6 @@ def _verify_shared(question: Verify, calls: Calls) -> Hashable | None:
     return question.passages if question.against == "contexts" else "each other"
 
 
-def _related_shared(question: RelatedChunks, calls: Calls) -> Hashable | None:
-    return None if calls == "full" else question.chunks
-
-
 TASKS: dict[type[Question[Any]], Task[Any]] = {
     Claims: Task(
         claims_part,
@@ -185,7 +181,7 @@ TASKS: dict[type[Question[Any]], Task[Any]] = {
     RelatedChunks: Task(
         evidence_part,
         placeholder=_all_related,
-        shares=_related_shared,
+        shares=lambda question, calls: None if calls == "full" else question.chunks,
         conflict=lambda question, other: True,
         size=lambda question: 0,
         most=_MOST_CLAIMS,

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Union
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from mlflow_ragmetrics.statistics.groups import Labels, clusters_of
-from mlflow_ragmetrics.statistics.intervals import bootstrap_interval
+from mlflow_ragmetrics.statistics.intervals import bootstrap_interval, unseen_share
 from mlflow_ragmetrics.statistics.resampling import Matrix
 
-_WIDEST = 1e9  # a difference so small beside the deviation is not to be seen with any rows
+_MOST_ROWS = 10**18  # whatever needs more cannot be seen
 
 
 @dataclass(frozen=True)
 class Power:
     """What the paired differences of one metric can show, with probability ``power`` at level ``alpha``.
 
-    ``smallest`` is that difference, in the metric's units, ``None`` for fewer than six rows (or groups). ``rows`` and
+    ``smallest`` is that difference, in the metric's units, ``None`` for fewer than six rows (or groups). ``span`` is
+    the largest difference that a row can have. ``rows`` and
     ``groups`` are those that are there (each row a group of its own where none are given), ``deviation`` is the
     standard deviation of a row's difference, and ``design_effect`` what groups multiply the mean's variance by.
     """
@@ -32,11 +36,12 @@ class Power:
     smallest: Union[float, None]
     alpha: float
     power: float
+    span: float
 
     def groups_needed(self, difference: float) -> int:
         """Groups like these with which ``difference`` (above 0) would be seen; rows where there are no groups."""
         deviation = self.deviation * math.sqrt(self.design_effect * self.groups / self.rows)
-        return rows_needed(deviation, difference, alpha=self.alpha, power=self.power)
+        return rows_needed(deviation, difference, alpha=self.alpha, power=self.power, span=self.span)
 
     def rows_needed(self, difference: float) -> int:
         """Rows, in groups like these, with which ``difference`` (above 0) would be seen."""
@@ -44,45 +49,64 @@ class Power:
 
 
 def power_of(
-    differences: Matrix, *, groups: Union[Labels, None] = None, alpha: float = 0.05, power: float = 0.8
+    differences: Matrix,
+    *,
+    groups: Union[Labels, None] = None,
+    spans: Union[Sequence[float], None] = None,
+    tests: int = 1,
+    power: float = 0.8,
 ) -> list[Union[Power, None]]:
     """What each column of a rows × metrics matrix of paired differences (NaN: not scored on both sides) can show.
 
-    ``None`` for fewer than two rows, or groups, where ``groups`` names that of each row.
+    ``tests`` are those that Holm's correction is made for: the others are taken to have no difference. ``None`` for
+    fewer than two rows, or groups, where ``groups`` names that of each row. ``spans`` as in ``paired_intervals``.
     """
     found: list[Union[Power, None]] = []
-    for column in np.asarray(differences, dtype=float).T:
+    alpha = 0.05 / tests
+    for column, span in zip(np.asarray(differences, dtype=float).T, spans or repeat(1.0), strict=False):
         sample = clusters_of(column, groups)
         if sample is None or sample.groups < 2:
             found.append(None)
             continue
         effect = sample.grouping.design_effect
         smallest = smallest_difference(
-            math.sqrt(sample.variance * sample.groups), sample.groups, alpha=alpha, power=power
+            math.sqrt(sample.variance * sample.groups), sample.groups, alpha=alpha, power=power, span=span
         )
         deviation = math.sqrt(sample.squares / (sample.rows - 1))
         effect = 1.0 if effect is None else effect
-        found.append(Power(int(sample.rows), sample.groups, deviation, effect, smallest, alpha, power))
+        found.append(Power(int(sample.rows), sample.groups, deviation, effect, smallest, alpha, power, span))
     return found
 
 
-def rows_needed(deviation: float, difference: float, *, alpha: float = 0.05, power: float = 0.8) -> int:
-    """Paired rows with which ``difference`` is seen at level ``alpha`` with probability ``power``.
+def rows_needed(
+    deviation: float, difference: float, *, alpha: float = 0.05, power: float = 0.8, span: float = 1.0
+) -> int:
+    """Paired rows with which ``difference`` is seen at level ``alpha`` with probability ``power``: at least 6.
 
-    ``deviation`` is the standard deviation of the paired differences. The normal formula with Guenther's (1981)
-    correction for Student's t; at least 6, below which no sign-flip test reaches 5 %.
+    ``deviation`` is the standard deviation of the paired differences, ``span`` the largest difference of a row.
     """
-    z = float(ndtri(1 - alpha / 2))
-    spread = min(deviation / difference, _WIDEST)
-    return max(6, math.ceil(((z + float(ndtri(power))) * spread) ** 2 + z * z / 2))
+
+    def is_enough(rows: int) -> bool:
+        smallest = smallest_difference(deviation, rows, alpha=alpha, power=power, span=span)
+        return smallest is not None and smallest <= difference
+
+    return 6 + bisect_left(range(6, _MOST_ROWS), True, key=is_enough)
 
 
-def smallest_difference(deviation: float, rows: int, *, alpha: float = 0.05, power: float = 0.8) -> Union[float, None]:
-    """The inverse of ``rows_needed``; ``None`` for fewer than six rows."""
+def smallest_difference(
+    deviation: float, rows: int, *, alpha: float = 0.05, power: float = 0.8, span: float = 1.0
+) -> Union[float, None]:
+    """The difference that ``rows`` show at level ``alpha`` with probability ``power``; ``None`` for too few rows.
+
+    The normal formula with Guenther's (1981) correction for Student's t. A difference is not shown if rows that the
+    sample misses by chance (``unseen_share``) could make up for it.
+    """
     z = float(ndtri(1 - alpha / 2))
     if rows < 6 or rows <= z * z / 2:
         return None
-    return deviation * (z + float(ndtri(power))) / math.sqrt(rows - z * z / 2)
+    own = float(ndtri(power)) * deviation
+    seen = (z * deviation + own) / math.sqrt(rows - z * z / 2)
+    return max(seen, unseen_share(rows) * span + own / math.sqrt(rows))
 
 
 def about(number: int) -> int:

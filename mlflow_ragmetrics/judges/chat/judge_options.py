@@ -22,7 +22,9 @@ from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.safe_text import keep_secret
 from mlflow_ragmetrics.errors import InvalidOptionError
 
-Calls = Literal["full", "compact", "single"]
+Calls = Literal["auto", "full", "compact", "single"]
+MOST_AGREED: Calls = "single"
+"""The form of calls whose scores agree best with people's labels: what ``"auto"`` is where no plan is made."""
 
 _MILLION = 1_000_000
 _NotNegative = Annotated[float, Field(ge=0)]
@@ -83,7 +85,8 @@ class JudgeOptions(_Options):
     """Every option of a language-model judge, checked.
 
     ``name``: what results call it (default: the model's name). ``calls``: ``"full"`` (at most 9 calls per row),
-    ``"compact"`` (at most 5) or ``"single"`` (claims and their verdicts in one call). ``support_threshold``: the graded
+    ``"compact"`` (at most 5), ``"single"`` (claims and their verdicts in one call) or ``"auto"`` (for all rows of an
+    evaluation the form that costs least; ``"single"`` where rows come one by one). ``support_threshold``: the graded
     support (0 to 1) from which a claim is SUPPORTED. ``prompts``: a folder whose text files replace the built-in
     prompts of the same names.
 
@@ -97,7 +100,7 @@ class JudgeOptions(_Options):
     """
 
     name: str | None = None
-    calls: Calls = "full"
+    calls: Calls = "auto"
     support_threshold: Annotated[float, Field(gt=0, le=1)] = 0.5
     prompts: Path | None = None
     temperature: _NotNegative | None = None

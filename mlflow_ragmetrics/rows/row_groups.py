@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 from mlflow_ragmetrics.core.options import shown
 from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.errors import InvalidFieldError, InvalidOptionError
-from mlflow_ragmetrics.rows.messages import mapping_of
+from mlflow_ragmetrics.rows.chat_messages import mapping_of
 from mlflow_ragmetrics.rows.record import FIELD_OF, content_id
 from mlflow_ragmetrics.rows.values import is_missing
 

@@ -1,0 +1,272 @@
+"""From the outbox into the run: metrics with steps, tables that grow, feedback on the chain's traces.
+
+What is written for an answer follows from the answers before it, and how far the run has come is noted after each step,
+so that a step is repeated as it was after any failure.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from mlflow_ragmetrics.core.safe_text import as_json
+from mlflow_ragmetrics.engine.program import Row
+from mlflow_ragmetrics.errors import RagMetricsError
+from mlflow_ragmetrics.text.non_answers import gives_no_answer
+from mlflow_ragmetrics.tracking.describe import DIAGNOSIS
+from mlflow_ragmetrics.tracking.feedback import TraceAbsentError, add_feedback
+from mlflow_ragmetrics.tracking.home import Home, new_run
+from mlflow_ragmetrics.tracking.live_figures import LiveFigures
+from mlflow_ragmetrics.tracking.outbox import Lines, Outbox, Waiting
+from mlflow_ragmetrics.tracking.run import COMPLETE, status_of
+from mlflow_ragmetrics.tracking.writer import CLAIMS, ROWS, STATUS_TAG, RunWriter, explained, table_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow.entities import Metric
+
+_ROWS_TAG = "ragmetrics.rows"
+_FEWEST_ROWS = 20
+_LONGEST_WAIT = 30.0
+_FEEDBACK_ATTEMPTS = 3
+_TOLERATED = 0.05
+_CALLS = ("seen", "dropped", "failed", "skipped", "withheld")
+_logger = logging.getLogger(__name__)
+
+Tables = Callable[[Sequence[Row]], "tuple[pd.DataFrame, pd.DataFrame]"]
+"""The tables of rows and of items."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """Who writes: the outbox, where runs are made, and what describes the suite and makes its tables."""
+
+    outbox: Outbox
+    home: Home
+    description: Mapping[str, Any]
+    tables: Tables
+
+
+class LiveWriter:
+    """Writes the answers of one run, which is made for ``name`` if it has no id yet."""
+
+    def __init__(self, service: Service, name: str, number: int, *, is_made_here: bool) -> None:
+        self._service = service
+        self._home = service.home
+        self._name = name
+        self._is_made_here = is_made_here
+        self._outbox = service.outbox
+        self._number = number
+
+    def write(self, *, all_rows: bool) -> None:
+        """Write what waits, unless another process is doing so: metrics, then feedback, then rows in batches."""
+        if not self._outbox.take_lease(self._number):
+            return
+        try:
+            run_id = self._made_run()
+            with explained(run_id):
+                writer = RunWriter(run_id, self._home.uri)
+                if self._outbox.run(self._number, "figures") is None:
+                    writer.params(self._service.description)
+                    self._take_rows_of_others(writer)
+                while waiting := self._outbox.answers(self._number, measured=False):
+                    self._measure(writer, waiting)
+                self._tell(writer)
+                self._publish(writer, all_rows=all_rows)
+        finally:
+            self._outbox.end_lease(self._number)
+
+    def _made_run(self) -> str:
+        found = self._outbox.run(self._number, "run_id")
+        if found is not None:
+            return str(found)
+        run_id = new_run("ragmetrics live", self._name, home=self._home)
+        self._outbox.note_run(self._number, run_id)
+        return run_id
+
+    def _measure(self, writer: RunWriter, waiting: Sequence[Waiting]) -> None:
+        found = {each.number: row for each in waiting if (row := self._row_of(each)) is not None}
+        if self._is_damaged:
+            found = self._unlisted(found)
+        times = {each.number: each.content["time_ms"] for each in waiting}
+        frames = self._service.tables(list(found.values()))
+        causes = frames[0][DIAGNOSIS] if DIAGNOSIS in frames[0] else [None] * len(found)
+        figures = LiveFigures(self._outbox.run(self._number, "figures"))
+        points: list[Metric] = []
+        for (number, row), cause in zip(found.items(), causes, strict=True):
+            points += figures.add(row.scores, times[number], cause, gives_no_answer(row.sample.answer))
+        writer.metrics(points)
+        named = zip((ROWS, CLAIMS), frames, strict=True)
+        lines = [Lines(name, list(frame.columns), table_rows(frame)) for name, frame in named]
+        self._outbox.note_measured(self._number, found, figures.state, lines)
+
+    def _row_of(self, waiting: Waiting) -> Row | None:
+        try:
+            return _rows().validate_python(waiting.content["row"])
+        except ValidationError:  # written by another version
+            _logger.warning("a scored answer in the outbox cannot be read; it is left out")
+            self._outbox.note_unreadable(self._number, waiting.number)
+            return None
+
+    @property
+    def _is_damaged(self) -> bool:
+        return "damaged" in (self._outbox.run(self._number, "losses") or {})
+
+    def _unlisted(self, found: Mapping[int, Row]) -> dict[int, Row]:
+        """Those that the run's tables lack: a damaged or older outbox has answers that are in the run already."""
+        frame, _ = self._service.tables(list(found.values()))
+        records = [_record(list(frame.columns), row) for row in table_rows(frame)]
+        listed = self._records(ROWS)
+        known = [number for number, record in zip(found, records, strict=True) if listed[record]]
+        self._outbox.note_known(known)
+        return {number: row for number, row in found.items() if number not in known}
+
+    def _tell(self, writer: RunWriter) -> None:
+        """Put scores on traces; withhold them if there is no trace, or the store refuses, after a few attempts."""
+        last = 0
+        while waiting := self._outbox.answers(self._number, measured=True, after=last):
+            for each in waiting:
+                last, trace_id, is_absent = each.number, each.content["trace_id"], False
+                try:
+                    for key, score in _rows().validate_python(each.content["row"]).scores.items() if trace_id else ():
+                        if score.status != "skipped":
+                            add_feedback(trace_id, key, score, writer.run_id, each.content["time_ms"])
+                except RagMetricsError as error:
+                    if not isinstance(error, TraceAbsentError):
+                        writer.check()  # a store that does not answer at all is another matter: then all of it waits
+                    is_absent = True
+                if is_absent and each.attempts + 1 < _FEEDBACK_ATTEMPTS:
+                    self._outbox.note_refused(each.number)
+                else:
+                    self._outbox.note_told(each.number, withheld=is_absent)
+
+    def _publish(self, writer: RunWriter, *, all_rows: bool) -> None:
+        """Write the tables, whole, if enough answers are not in them: the longer they are, the more have to wait."""
+        count, last, oldest = self._outbox.unlisted(self._number)
+        listed = self._outbox.run(self._number, "figures")["step"] - count
+        is_old = time.time() - oldest > _LONGEST_WAIT and listed < 100 * count
+        if not count or not (all_rows or is_old or count >= max(_FEWEST_ROWS, listed // 10)):
+            return
+        means = self._take_rows_of_others(writer)
+        writer.files({name: partial(self._write_table, name) for name in (ROWS, CLAIMS)}, tables=(ROWS, CLAIMS))
+        if means:
+            writer.figures(means, step=listed + count)
+        mark = f"{self._outbox.run(self._number, 'mark').partition(' ')[0]} {listed + count}"
+        writer.tags({_ROWS_TAG: mark})
+        self._outbox.note_listed(self._number, last, mark)
+
+    def _take_rows_of_others(self, writer: RunWriter) -> Mapping[str, float]:
+        """Take over rows of the run's tables that are not ours; returns the means if there are such rows.
+
+        They are from before, or of processes on other machines, which have an outbox of their own. If this outbox has
+        written them, it is an older state of itself, as after a loss of power.
+        """
+        state, mark = self._outbox.run(self._number, "figures"), self._outbox.run(self._number, "mark")
+        written = writer.present_tags().get(_ROWS_TAG, "")
+        if state is not None and written == mark:
+            return {}
+        figures, taken = LiveFigures(state), []
+        for name in (ROWS, CLAIMS):
+            stored = writer.table(name)
+            if stored is not None:
+                taken.append(self._not_ours(Lines(name, stored["columns"], stored["data"])))
+                if name == ROWS:
+                    figures.add_table(taken[0])
+        losses = {} if state is not None else self._former_losses()
+        has_rows = any(each.rows for each in taken)
+        if has_rows and written.partition(" ")[0] == mark.partition(" ")[0]:
+            losses["damaged"] = 1
+        self._outbox.note_measured(self._number, (), figures.state, taken, losses)
+        return figures.means if has_rows and state is not None else {}
+
+    def _former_losses(self) -> dict[str, int]:
+        """What handlers before have said that the run lacks."""
+        from mlflow import MlflowClient
+
+        metrics = MlflowClient(self._home.uri).get_run(self._outbox.run(self._number, "run_id")).data.metrics
+        return {name: int(metrics.get(f"calls/{name}", 0)) for name in (*_CALLS, "lost")}
+
+    def _not_ours(self, stored: Lines) -> Lines:
+        ours, others = self._records(stored.name), []
+        for row in stored.rows:
+            record = _record(stored.columns, row)
+            if ours[record]:
+                ours[record] -= 1
+            else:
+                others.append(row)
+        return stored._replace(rows=others)
+
+    def _records(self, name: str) -> Counter[str]:
+        lines = self._outbox.lines(self._number, name)
+        return Counter(_record(each.columns, row) for each in lines for row in each.rows)
+
+    def _write_table(self, name: str, path: Path) -> None:
+        columns = self._outbox.columns(self._number, name)
+        with path.open("w", encoding="utf-8") as target:
+            target.write('{"columns": ' + as_json(columns) + ', "data": [')
+            between = "\n"
+            for each in self._outbox.lines(self._number, name):
+                places = [each.columns.index(column) if column in each.columns else None for column in columns]
+                for row in each.rows:
+                    target.write(between + as_json([None if place is None else row[place] for place in places]))
+                    between = ",\n"
+            target.write("]}")
+
+    def finish(self, silence: str | None) -> None:
+        """Say in the run what it lacks, and end it if it was made here; ``silence``: why no judge answered."""
+        waiting = self._outbox.waiting(self._number)
+        losses = Counter[str](self._outbox.run(self._number, "losses"))
+        absent = waiting + losses["killed"] + losses["unscored"] + losses["lost"]
+        lacks = absent or losses["damaged"]
+        run_id = self._outbox.run(self._number, "run_id") or (self._made_run() if lacks else None)
+        if run_id is not None:
+            with explained(run_id):
+                self._say(RunWriter(run_id, self._home.uri), losses, waiting, absent, silence)
+        self._outbox.forget(self._number)
+
+    def _say(self, writer: RunWriter, losses: Counter[str], waiting: int, absent: int, silence: str | None) -> None:
+        """Write the losses as ``calls/dropped``, … and ``ragmetrics.status``."""
+        calls = {f"calls/{name}": losses[name] for name in _CALLS if losses[name]} | {"calls/lost": absent - waiting}
+        if absent or calls.keys() - {"calls/seen", "calls/lost"}:
+            writer.figures(calls)
+            _logger.warning("run %s lacks answers: %s, %d unwritten", writer.run_id, calls, waiting)
+        failure, status = None, COMPLETE if self._is_made_here else None
+        missing = losses["dropped"] + losses["failed"]
+        if losses["damaged"]:
+            failure = "the outbox was damaged: the number of missing answers is not known"
+        elif losses["killed"]:
+            failure = f"{absent} answers were accepted and neither written nor dropped: a process was ended"
+        elif absent:
+            failure = f"{absent} answers are not written"
+        elif losses["silent"] and not losses["judged"]:
+            failure = silence or "no judge answered"
+        elif missing > _TOLERATED * losses["seen"]:
+            status = f"partial: {losses['dropped']} of {losses['seen']} answers were dropped, {losses['failed']} failed"
+        if failure is not None and not self._is_made_here:
+            status = status_of(failure)
+        if status is not None:
+            writer.tags({STATUS_TAG: status})
+        if self._is_made_here:
+            writer.end(failure)
+
+
+def packed(row: Row, trace_id: str | None) -> dict[str, Any]:
+    """A scored answer, as the outbox keeps it: the row, the trace and the present time."""
+    return {"trace_id": trace_id, "time_ms": int(time.time() * 1000), "row": _rows().dump_python(row, warnings=False)}
+
+
+def _record(columns: Sequence[str], row: Sequence[Any]) -> str:
+    return as_json(sorted((column, value) for column, value in zip(columns, row, strict=True) if value is not None))
+
+
+@lru_cache(maxsize=1)
+def _rows() -> TypeAdapter[Row]:
+    return TypeAdapter(Row)

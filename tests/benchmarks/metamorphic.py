@@ -1,0 +1,208 @@
+"""How the offline judge answers to changes whose effect is known: one relation a line, with the share that breaks it.
+
+    python tests/benchmarks/metamorphic.py                     # the documentation's table and figures, on examples/data
+    python tests/benchmarks/metamorphic.py ROWS.jsonl COUNT    # on other rows
+
+Each relation changes a row and says of some metrics that they must fall, must not rise, or must stay equal. The share
+is that of the rows whose change breaks the relation, of those that could be changed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.calibration.edits import do_not, negate, number
+from mlflow_ragmetrics.text.sentences import sentences
+
+Row = Mapping[str, Any]
+Change = Callable[[Row, Row], "Row | None"]
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "data").glob("*.jsonl"))
+FIGURES = Path(__file__).parents[2] / "docs" / "data" / "metamorphic.json"
+METRICS = (
+    "faithfulness",
+    "weakest_claim",
+    "chunk_precision",
+    "fact_recall(target='reference')",
+    "correctness",
+    "answer_relevance",
+    "rag_score",
+    "context_sufficiency",
+    "factual_correctness",
+    "hallucination_rate",
+    "rouge1_f1",
+    "semantic_similarity",
+    "lexical_groundedness",
+    "lexical_factuality",
+    "lexical_relevance",
+    "coherence",
+)
+SLACK = 1e-6
+UNSUPPORTED = "Wolfgang Quenzel repainted seventeen zeppelins near Ulan Bator."
+PASSAGES = ("Basalt columns form when lava cools slowly.", "The ferry timetable changes every October.")
+
+
+def edited(edit: Callable[[str, int], str | None]) -> Change:
+    """Each sentence of the answer edited where that can be done."""
+
+    def change(row: Row, _: Row) -> Row | None:
+        found = [edit(each, 0) for each in sentences(row["answer"])]
+        if not any(found):
+            return None
+        parts = [new or old for new, old in zip(found, sentences(row["answer"]), strict=True)]
+        return {**row, "answer": " ".join(parts)}
+
+    return change
+
+
+def salad(row: Row, _: Row) -> Row:
+    """The words of the answer in another order."""
+    words = row["answer"].split()
+    random.Random(0).shuffle(words)
+    return {**row, "answer": " ".join(words)}
+
+
+def shuffled(row: Row, _: Row) -> Row | None:
+    return {**row, "contexts": row["contexts"][::-1]} if len(row["contexts"]) > 1 else None
+
+
+def without_the_best(row: Row, _: Row) -> Row | None:
+    """Without the passage that shares most words with the answer."""
+    words = set(row["answer"].casefold().split())
+    ranked = sorted(row["contexts"], key=lambda text: len(words & set(text.casefold().split())))
+    return {**row, "contexts": ranked[:-1]} if len(ranked) > 1 else None
+
+
+IN_ANSWER = ("faithfulness", "weakest_claim", "correctness", "factual_correctness", "rag_score")
+RELATIONS: dict[str, tuple[Change, Mapping[str, str]]] = {
+    "append an unsupported sentence": (
+        lambda row, _: {**row, "answer": f"{row['answer']} {UNSUPPORTED}"},
+        {
+            **dict.fromkeys(("faithfulness", "weakest_claim", "factual_correctness", "lexical_groundedness"), "falls"),
+            "hallucination_rate": "rises",
+        },
+    ),
+    "another row's answer": (
+        lambda row, other: {**row, "answer": other["answer"]},
+        dict.fromkeys(
+            (*IN_ANSWER, "answer_relevance", "rouge1_f1", "semantic_similarity", "lexical_relevance"), "falls"
+        ),
+    ),
+    "remove the best passage": (
+        without_the_best,
+        dict.fromkeys(("faithfulness", "weakest_claim", "fact_recall_reference", "context_sufficiency"), "not up"),
+    ),
+    "all passages wrong": (
+        lambda row, other: {**row, "contexts": other["contexts"]},
+        dict.fromkeys(("faithfulness", "weakest_claim", "chunk_precision", "fact_recall_reference"), "falls")
+        | {"context_sufficiency": "falls", "rag_score": "falls"},
+    ),
+    "shuffle passages": (shuffled, dict.fromkeys((*IN_ANSWER, "chunk_precision", "context_sufficiency"), "equal")),
+    "add irrelevant passages": (
+        lambda row, _: {**row, "contexts": [*row["contexts"], *PASSAGES]},
+        {
+            **dict.fromkeys(("faithfulness", "weakest_claim", "fact_recall_reference"), "equal"),
+            "chunk_precision": "falls",
+        },
+    ),
+    "duplicate a passage": (
+        lambda row, _: {**row, "contexts": [*row["contexts"], row["contexts"][0]]},
+        dict.fromkeys(("faithfulness", "weakest_claim", "fact_recall_reference"), "equal"),
+    ),
+    "negate": (edited(lambda text, seed: negate(text, seed) or do_not(text, seed)), dict.fromkeys(IN_ANSWER, "falls")),
+    "change numbers": (edited(number), dict.fromkeys(IN_ANSWER, "falls")),
+    "answer := the question": (
+        lambda row, _: {**row, "answer": row["question"]},
+        dict.fromkeys(("answer_relevance", "correctness", "rouge1_f1"), "not up"),
+    ),
+    "word salad": (salad, dict.fromkeys((*IN_ANSWER, "answer_relevance", "rouge1_f1", "coherence"), "falls")),
+    "answer twice": (
+        lambda row, _: {**row, "answer": f"{row['answer']} {row['answer']}"},
+        dict.fromkeys(("faithfulness", "weakest_claim", "correctness", "answer_relevance", "rouge1_f1"), "not up"),
+    ),
+    "swap answer and reference": (
+        lambda row, _: {**row, "answer": row["reference"], "reference": row["answer"]},
+        dict.fromkeys(("rouge1_f1", "semantic_similarity", "factual_correctness"), "equal"),
+    ),
+    "whitespace": (
+        lambda row, _: {**row, "answer": "  " + row["answer"].replace(" ", "  ") + " \n"},
+        dict.fromkeys(
+            (*IN_ANSWER, "chunk_precision", "answer_relevance", "rouge1_f1", "lexical_groundedness"), "equal"
+        ),
+    ),
+}
+"""The change, given the row and another one, and what the value of each key must do."""
+
+
+def holds(must: str, before: float, after: float) -> bool:
+    """Whether the value did what it must: "falls" and "rises" also hold if it had no room to."""
+    change = after - before
+    return {
+        "equal": abs(change) <= SLACK,
+        "not up": change <= SLACK,
+        "falls": change < -SLACK or before <= SLACK,
+        "rises": change > SLACK or before >= 1 - SLACK,
+    }[must]
+
+
+def measured(rows: Sequence[Row]) -> list[dict[str, float | None]]:
+    """The measured values of each row by key."""
+    report = rm.evaluate([{**row, "id": str(n)} for n, row in enumerate(rows)], list(METRICS))
+    return [{key: score.measurement for key, score in row.scores.items()} for row in report.rows]
+
+
+def shares(rows: Sequence[Row]) -> dict[str, dict[str, list[int]]]:
+    """For each relation and key: how many rows break it, and of how many."""
+    before = measured(rows)
+    found: dict[str, dict[str, list[int]]] = {}
+    for name, (change, effects) in RELATIONS.items():
+        changed = [change(row, rows[place - 7]) for place, row in enumerate(rows)]
+        places = [place for place, row in enumerate(changed) if row is not None]
+        after = measured([row for row in changed if row is not None])
+        found[name] = {}
+        for key, must in effects.items():
+            pairs = [(before[place][key], now[key]) for place, now in zip(places, after, strict=True)]
+            known = [(old, new) for old, new in pairs if old is not None and new is not None]
+            found[name][key] = [sum(not holds(must, *pair) for pair in known), len(known)]
+    return found
+
+
+def table(found: Mapping[str, Mapping[str, Sequence[int]]]) -> str:
+    """A line for each relation, in Markdown: what each metric must do, and in what share of the rows it does not."""
+    lines = ["| change | must fall or rise | must not rise | must stay |", "|---|---|---|---|"]
+    for name, counts in found.items():
+        effects = RELATIONS[name][1]
+        cells = []
+        for wanted in (("falls", "rises"), ("not up",), ("equal",)):
+            keys = [key for key in counts if effects[key] in wanted]
+            cells.append(", ".join(f"{key} {counts[key][0] / max(counts[key][1], 1):.0%}" for key in keys))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def read(files: Sequence[Path], count: int | None = None) -> list[Row]:
+    """The rows of the files that have all fields, the first ``count`` of them."""
+    lines = (json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines())
+    wanted = ("question", "answer", "reference", "contexts")
+    whole = ({name: row[name] for name in wanted} for row in lines if all(row.get(name) for name in wanted))
+    texts = ({**row, "contexts": [text_of(each) for each in row["contexts"]]} for row in whole)
+    return list(islice(texts, count))
+
+
+def text_of(passage: Any) -> str:
+    """The text of a passage, which may be a mapping."""
+    return str(passage["text"] if isinstance(passage, Mapping) else passage)
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    found = shares(read([Path(given[0])], int(given[1])) if given else read(EXAMPLES))
+    print(table(found))
+    if not given:
+        FIGURES.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,454 @@
+"""A rule may lower a mean, never raise it: each cause for which rows are not measured, at every door.
+
+The table says what each metric gives for the cause: a value that counts, or nothing. Figures, verdicts, exit codes and
+feedback of all doors must agree with it, where all rows are affected and where half of them are.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Union
+
+import mlflow
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from langchain_core.runnables import RunnableLambda
+from mlflow.genai.evaluation.entities import EvaluationResult
+
+import mlflow_ragmetrics as rm
+from mlflow_ragmetrics.adapters.mlflow_watch import Watch
+from mlflow_ragmetrics.cli import main
+from mlflow_ragmetrics.errors import GateError, InvalidOptionError, JudgeError, RagMetricsError
+
+Rows = list[dict[str, Any]]
+Values = Mapping[str, Union[float, None]]
+Means = dict[str, float]
+
+KEYS = ("correctness", "faithfulness", "chunk_precision", "fact_recall", "answer_relevance", "rag_score")
+COUNT = 4
+ROWS: Rows = [
+    {
+        "id": f"r{n}",
+        "question": f"How high is tower {n} above the old harbour?",
+        "answer": f"Tower {n} is {n}1 metres high. Its lake freezes in winter.",
+        "reference": f"Tower {n} is {n}1 metres high. Somebody painted its doors.",
+        "contexts": [f"Tower {n} is {n}1 metres high.", "Cheese ripens slowly."],
+    }
+    for n in range(1, COUNT + 1)
+]
+CLAIMLESS = "[1] [2]"
+NOTHING: Values = dict.fromkeys(KEYS)
+DECLINED = {**NOTHING, "correctness": 0.0, "faithfulness": 0.0, "answer_relevance": 0.0, "rag_score": 0.0}
+"""A non-answer against a clear reference: 0 counts; what falls back on the reference does not."""
+RELEVANCE_ONLY = {**NOTHING, "answer_relevance": 0.0}
+
+
+def clean() -> Values:
+    report = rm.evaluate(ROWS, "white_paper")
+    values = {key: [row.scores[key].value for row in report.rows] for key in KEYS}
+    assert all(len({*each}) == 1 for each in values.values())
+    return {key: each[0] for key, each in values.items()}
+
+
+CLEAN = clean()
+assert all(value is not None and 0 < value < 1 for value in CLEAN.values())  # a rule's 0 or 1 would be seen
+
+CAUSES: dict[str, tuple[dict[str, Any], Values]] = {
+    "contexts []": (
+        {"contexts": []},
+        {**CLEAN, **dict.fromkeys(("faithfulness", "chunk_precision", "fact_recall", "rag_score"))},
+    ),
+    "blank contexts": (
+        {"contexts": ["", " "]},
+        {**CLEAN, **dict.fromkeys(("faithfulness", "chunk_precision", "fact_recall", "rag_score"))},
+    ),
+    "no reference": (
+        {"reference": None},
+        {**CLEAN, "correctness": None, "rag_score": fmean(CLEAN[key] or 0.0 for key in KEYS[1:4])},
+    ),
+    "blank answer": ({"answer": ""}, DECLINED),
+    "non-answer": ({"answer": "I don't know."}, DECLINED),
+    "German non-answer": ({"answer": "Das weiß ich leider nicht."}, DECLINED),
+    "Chinese non-answer": ({"answer": "我不知道"}, DECLINED),
+    "error text": ({"answer": "Error code: 429 - Rate limit reached for requests"}, DECLINED),
+    "non-answer without reference": ({"answer": "No idea.", "reference": None}, RELEVANCE_ONLY),
+    "both non-answers": ({"answer": "No idea.", "reference": "Unknown."}, {**RELEVANCE_ONLY, "correctness": 1.0}),
+    "no claims": (
+        {"answer": CLAIMLESS},
+        {"faithfulness": None, "fact_recall": None, "rag_score": None},
+    ),
+}
+"""What is changed in a row, and what each metric gives for it; a key that is absent is not looked at."""
+
+
+def suite_of(**options: Any) -> rm.Suite:
+    return rm.Suite.preset("white_paper", **options)
+
+
+def expected(cause: str, affected: int) -> Means:
+    """The means over the measured rows; none where there is no such row."""
+    values = CAUSES[cause][1]
+    known = {key: [CLEAN[key]] * (COUNT - affected) + [values[key]] * affected for key in KEYS if key in values}
+    found = {key: [value for value in each if value is not None] for key, each in known.items()}
+    return {key: fmean(each) for key, each in found.items() if each}
+
+
+def affected_rows(cause: str, affected: int) -> Rows:
+    return [{**row, **(CAUSES[cause][0] if n < affected else {})} for n, row in enumerate(ROWS)]
+
+
+def means_in(metrics: Mapping[str, float]) -> Means:
+    return {key: metrics[f"{key}/mean"] for key in KEYS if f"{key}/mean" in metrics}
+
+
+def last_metrics() -> Mapping[str, float]:
+    runs = mlflow.search_runs(output_format="list", search_all_experiments=True)
+    return dict(runs[0].data.metrics)
+
+
+def the_report(rows: Rows) -> Means:
+    return means_in(rm.evaluate(rows, "white_paper").metrics)
+
+
+def single_scores(rows: Rows) -> Means:
+    found: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        for key in KEYS:
+            score = rm.score(key, row, on_missing="skip")
+            if score.measured:
+                found[key].append(score.value or 0.0)
+    return {key: fmean(each) for key, each in found.items()}
+
+
+def logged_run(rows: Rows) -> Means:
+    rm.evaluate(rows, "white_paper").log()
+    return means_in(last_metrics())
+
+
+def feedback(rows: Rows) -> Means:
+    run_id = rm.evaluate(rows, "white_paper").log()
+    found: dict[str, list[float]] = defaultdict(list)
+    for trace in mlflow.search_traces(run_id=run_id, return_type="list"):
+        for each in trace.info.assessments:
+            if each.feedback is not None and each.feedback.value is not None:
+                found[each.name.removeprefix("rag_") if each.name == "rag_correctness" else each.name].append(
+                    each.feedback.value
+                )
+            elif each.feedback is not None:
+                assert str(each.rationale).startswith("not measured: ")
+    return {key: fmean(each) for key, each in found.items() if key in KEYS}
+
+
+def frame_of(rows: Rows) -> pd.DataFrame:
+    return pd.DataFrame([{name: row.get(name) for name in ROWS[0]} for row in rows])
+
+
+def models_evaluate(rows: Rows) -> Means:
+    made = rm.extra_metrics(suite_of(), {"question": "question", "contexts": "contexts"})
+    result = mlflow.models.evaluate(data=frame_of(rows), predictions="answer", targets="reference", extra_metrics=made)
+    table = result.tables["eval_results_table"]
+    means = means_in(result.metrics)
+    for key in KEYS:
+        column = pd.to_numeric(table[f"{key}/score"], errors="coerce").dropna()
+        assert (float(column.mean()) if len(column) else None) == pytest.approx(means.get(key))
+    return means
+
+
+def plugin(rows: Rows) -> Means:
+    config = {"suite": suite_of()}
+    frame = frame_of(rows)
+    mlflow.models.evaluate(
+        data=frame,
+        predictions="answer",
+        targets="reference",
+        model_type="rag",
+        evaluators="ragmetrics",
+        evaluator_config=config,
+    )
+    return means_in(last_metrics())
+
+
+def genai_rows(rows: Rows) -> Rows:
+    return [
+        {
+            "inputs": {"question": row["question"], "contexts": row["contexts"], "id": row["id"]},
+            "outputs": {"answer": row["answer"]},
+            "expectations": {"expected_response": row["reference"]} if row["reference"] is not None else {},
+        }
+        for row in rows
+    ]
+
+
+def genai(rows: Rows) -> Means:
+    return means_in(mlflow.genai.evaluate(data=genai_rows(rows), scorers=[rm.scorer(suite_of())]).metrics)
+
+
+def genai_each(rows: Rows) -> Means:
+    made = rm.scorers(suite_of())
+    result = mlflow.genai.evaluate(data=genai_rows(rows), scorers=made)
+    made[0].log(result)
+    return means_in(last_metrics())
+
+
+def callback(rows: Rows) -> Means:
+    known = {row["id"]: row for row in rows}
+    chain = RunnableLambda(lambda given: {k: known[given["id"]][k] for k in ("answer", "contexts")})
+    with rm.RagMetricsCallback(suite_of(), references=lambda _, name: known[name]["reference"]) as handler:
+        for row in rows:
+            given = {"id": row["id"], "question": row["question"]}
+            chain.invoke(given, {"callbacks": [handler], "metadata": {"id": row["id"]}})
+        assert handler.flush(60)
+    metrics = last_metrics()
+    rolling = {key: metrics[f"{key}/rolling_mean"] for key in KEYS if f"{key}/rolling_mean" in metrics}
+    means = means_in(metrics)
+    assert means == pytest.approx(rolling)
+    return means
+
+
+def chain_report(rows: Rows) -> Means:
+    known = {row["question"]: row for row in rows}
+    chain = RunnableLambda(lambda asked: {k: known[asked][k] for k in ("answer", "contexts")})
+    asked = [{k: row[k] for k in ("id", "question", "reference") if row[k] is not None} for row in rows]
+    return means_in(rm.evaluate_chain(chain, asked, suite_of(), make_input=lambda s: s.question, log=False).metrics)
+
+
+def watched(rows: Rows) -> Means:
+    experiment = mlflow.set_experiment("watched")
+    traces = []
+    for row in rows:
+        with mlflow.start_span("rag", span_type="CHAIN") as root:
+            root.set_inputs({"question": row["question"]})
+            with mlflow.start_span("find", span_type="RETRIEVER") as span:
+                span.set_outputs([{"page_content": text} for text in row["contexts"]])
+            root.set_outputs({"answer": row["answer"]})
+        traces.append(root.trace_id)
+    mlflow.flush_trace_async_logging()
+    for row, trace_id in zip(rows, traces, strict=True):
+        if row["reference"] is not None:
+            mlflow.log_expectation(trace_id=trace_id, name="expected_response", value=row["reference"])
+    return means_in(Watch(suite_of(), experiment.name).once().figures)
+
+
+def langsmith(rows: Rows) -> Means:
+    found: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        given = {"reference": row["reference"]} if row["reference"] is not None else None
+        for evaluator in rm.langsmith_evaluators(suite_of()):
+            asked = {"question": row["question"], "id": row["id"]}
+            said = evaluator(
+                inputs=asked, outputs={"answer": row["answer"], "contexts": row["contexts"]}, reference_outputs=given
+            )
+            if said["score"] is not None:
+                found[said["key"]].append(float(said["score"]))
+    return {key: fmean(each) for key, each in found.items()}
+
+
+def file_read_back(rows: Rows) -> Means:
+    report = rm.evaluate(rows, "white_paper")
+    table = report.table
+    means = {}
+    for key in KEYS:
+        if key not in table:
+            continue
+        is_measured = table.get(f"{key}_measured", table[f"{key}_status"] == "ok").astype(bool)
+        column = table[key][is_measured].dropna()
+        if len(column):
+            means[key] = float(column.mean())
+    return means
+
+
+DOORS: Sequence[Callable[[Rows], Means]] = (
+    the_report,
+    single_scores,
+    file_read_back,
+    logged_run,
+    feedback,
+    models_evaluate,
+    plugin,
+    genai,
+    genai_each,
+    callback,
+    chain_report,
+    watched,
+    langsmith,
+)
+OFTEN = {"contexts []", "no reference", "error text"}
+FAST = (the_report, single_scores, file_read_back)
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "2")
+    logging.getLogger("mlflow").setLevel(logging.ERROR)
+    yield
+    logging.getLogger("mlflow").setLevel(logging.NOTSET)
+
+
+def doors_and_causes() -> Iterator[Any]:
+    for door in DOORS:
+        for cause in CAUSES:
+            for affected in (COUNT // 2, COUNT):
+                often = door in FAST or (cause in OFTEN and affected == COUNT // 2)
+                name = f"{door.__name__}-{cause}-{affected} of {COUNT}"
+                yield pytest.param(door, cause, affected, id=name, marks=() if often else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("door", "cause", "affected"), doors_and_causes())
+def test_every_door_has_the_means_of_the_measured_rows(
+    door: Callable[[Rows], Means], cause: str, affected: int
+) -> None:
+    looked_at = CAUSES[cause][1]
+    try:
+        means = door(affected_rows(cause, affected))
+    except RagMetricsError:
+        means = {}
+    found = {key: value for key, value in means.items() if key in looked_at}
+    if not found and door is chain_report:
+        return  # an error in place of figures
+    assert found == pytest.approx(expected(cause, affected))
+
+
+@pytest.mark.parametrize("affected", [COUNT // 2, COUNT])
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_gate_needs_the_measured_rows_however_low_its_limit(cause: str, affected: int) -> None:
+    rows = affected_rows(cause, affected)
+    report = rm.evaluate(rows, "white_paper")
+    for key, value in CAUSES[cause][1].items():
+        if value is None:
+            with pytest.raises(GateError if key in report.keys else InvalidOptionError):
+                report.check(**{key: 0.0})
+            with pytest.raises(GateError, match=f"{key} was not measured and must be"):
+                rm.assert_score(rows[0], f"{key} >= 0")
+        else:
+            report.check(**{key: 0.0})
+            rm.assert_score(rows[0], f"{key} >= 0")
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_command_counts_the_rows_and_ends_with_1(cause: str, tmp_path: Path) -> None:
+    file, junit = tmp_path / "rows.jsonl", tmp_path / "gates.xml"
+    rows = affected_rows(cause, COUNT // 2)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    limits = ",".join(f"{key}=0" for key in CAUSES[cause][1])
+    options = ["--suite", "white_paper", "--no-log", "--cache", "none", "--fail-under", limits, "--junit", str(junit)]
+    result = CliRunner().invoke(main, ["evaluate", str(file), *options])
+    missed = [key for key, value in CAUSES[cause][1].items() if value is None]
+    assert result.exit_code == int(bool(missed)), result.output
+    if missed:
+        assert f"{COUNT - COUNT // 2} of {COUNT} rows were measured" in result.stderr
+    answer = CAUSES[cause][0].get("answer", CLAIMLESS)
+    said = f"{COUNT // 2} of {COUNT} answers are non-answers" in " ".join(result.stdout.split())
+    assert said is (answer != CLAIMLESS)
+    page = rm.evaluate(rows, "white_paper").to_html()
+    assert (f"{COUNT // 2} of {COUNT} answers are non-answers" in page) is said
+
+
+class DeadJudge(rm.Judge):
+    """Fails on the questions whose text ``fails`` picks."""
+
+    name = "dead"
+
+    def __init__(self, fails: Callable[[str], bool] = lambda text: True) -> None:
+        self.fails = fails
+        self.other = rm.LexicalJudge()
+
+    def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
+        answers = self.other.answer(questions)
+        failure = JudgeError("the judge is gone")
+        return [failure if self.fails(str(q)) else a for q, a in zip(questions, answers, strict=True)]
+
+
+def status_of_last_run() -> tuple[str, str]:
+    run = mlflow.search_runs(output_format="list", search_all_experiments=True)[0]
+    return run.info.status, run.data.tags.get("ragmetrics.status", "")
+
+
+def test_a_failed_tenth_is_partial_and_a_dead_judge_is_failed() -> None:
+    rows = [{**ROWS[0], "id": f"r{n}", "answer": f"Tower {n} is blue."} for n in range(20)]
+    for fails, status, tag in (
+        (lambda text: "Tower 3 " in text, "FINISHED", "complete"),
+        (lambda text: "Tower 1" in text, "FINISHED", "partial: 11 of 20 rows failed"),
+    ):
+        rm.Suite(["answer_relevance"], judge=DeadJudge(fails)).evaluate(rows, progress=False).log()
+        assert status_of_last_run() == (status, tag)
+    rm.Suite(["answer_relevance"], judge=DeadJudge()).evaluate(rows, progress=False).log()
+    status, tag = status_of_last_run()
+    assert status == "FAILED"
+    assert tag.startswith("incomplete: no judge answered")
+
+
+@pytest.mark.parametrize("door", ["extra_metrics", "plugin"])
+@pytest.mark.parametrize(
+    ("fails", "tag"), [(lambda text: True, "incomplete: "), (lambda text: "Tower 1" in text, "partial: ")]
+)
+def test_the_doors_of_mlflow_say_what_failed(door: str, fails: Callable[[str], bool], tag: str) -> None:
+    suite = rm.Suite(["answer_relevance"], judge=DeadJudge(fails))
+    frame = frame_of(ROWS)
+    given: dict[str, Any] = {"data": frame, "predictions": "answer", "targets": "reference"}
+    if door == "plugin":
+        given |= {"model_type": "rag", "evaluators": "ragmetrics", "evaluator_config": {"suite": suite}}
+    else:
+        given |= {"extra_metrics": rm.extra_metrics(suite, {"question": "question", "contexts": "contexts"})}
+    mlflow.models.evaluate(**given)
+    assert status_of_last_run()[1].startswith(tag)
+
+
+HAS_PASSED = pytest.mark.skipif(not hasattr(EvaluationResult, "passed"), reason="this MLflow has no result.passed")
+LIMITED = dict.fromkeys(KEYS[:5], 0.0)
+
+
+def passed(rows: Rows, suite: rm.Suite, *, each: bool = False, log: bool = True) -> bool:
+    made = rm.scorers(suite) if each else [rm.scorer(suite)]
+    result = mlflow.genai.evaluate(data=genai_rows(rows), scorers=made)
+    if log:
+        made[0].log(result)
+    return bool(result.passed)
+
+
+@HAS_PASSED
+@pytest.mark.parametrize("each", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "cause", ["contexts []", *(pytest.param(each, marks=pytest.mark.slow) for each in ("no reference", "error text"))]
+)
+def test_genai_passes_only_rows_that_were_measured_against_a_threshold(cause: str, each: bool) -> None:
+    suite = suite_of(thresholds=LIMITED)
+    assert passed(ROWS, suite, each=each)
+    assert not passed(affected_rows(cause, 1), suite, each=each)
+    assert not passed(affected_rows(cause, COUNT), suite, each=each)
+    assert not passed(affected_rows(cause, COUNT), suite_of(), each=each)  # no threshold: nothing to pass
+    assert not passed(ROWS, suite_of(), each=each)
+
+
+@HAS_PASSED
+def test_one_scorer_passes_without_log_only_where_mlflow_takes_no_expectation_for_a_criterion() -> None:
+    made = rm.get_scorer("faithfulness", threshold=0.3)
+    data = genai_rows(ROWS)
+    result = mlflow.genai.evaluate(data=data, scorers=[made])
+    assert not result.passed
+    result.pass_criteria["expected_response"] = lambda value: True  # the line that the documentation gives
+    assert result.passed
+    without = [{name: part for name, part in row.items() if name != "expectations"} for row in data]
+    assert mlflow.genai.evaluate(data=without, scorers=[made]).passed
+    empty = [{**row, "inputs": {**row["inputs"], "contexts": []}} for row in without]
+    assert not mlflow.genai.evaluate(data=empty, scorers=[made]).passed
+    unknown = [{**row, "inputs": {"question": row["inputs"]["question"]}} for row in without]
+    assert not mlflow.genai.evaluate(data=unknown, scorers=[made]).passed
+
+
+@HAS_PASSED
+def test_plain_mlflow_takes_an_expectation_for_a_criterion_that_failed() -> None:
+    """If this fails, MLflow has mended it: ``RagScorer.log`` and the page on MLflow need no criterion for it."""
+
+    @mlflow.genai.scorer
+    def fine(outputs: Any) -> bool:
+        return True
+
+    result = mlflow.genai.evaluate(data=genai_rows(ROWS), scorers=[fine])
+    assert not result.passed
+    assert "expected_response" in result.reason
