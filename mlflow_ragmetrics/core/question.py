@@ -226,11 +226,12 @@ class Verify(Question[tuple[Finding, ...]]):
 
 @dataclass(frozen=True)
 class RelatedChunks(Question[tuple[Related, ...]]):
-    """Which chunks state something that ``text`` says?"""
+    """Which chunks state something that ``text`` says? ``question`` is what the text answers."""
 
     text: str
     chunks: tuple[str, ...]
     role: Role = field(default="answer", compare=False)
+    question: str | None = None
     kind: ClassVar[str] = "related_chunks"
 
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
