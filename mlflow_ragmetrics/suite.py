@@ -470,11 +470,14 @@ class Suite:
         """What an evaluation of ``data`` would cost each language-model judge, by its name; nothing is sent.
 
         Each ``Plan`` is a range, from one claim a sentence to three (``most``). Calls are exact where nothing is asked
-        again or found in a cache; a judge that costs nothing is left out.
+        again or found in a cache; a judge that costs nothing is left out. ``InvalidOptionError`` for a decision model.
         """
         from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
         from mlflow_ragmetrics.judges.chat.plan import FEWEST_CLAIMS, MOST_CLAIMS, PlanJudge, Plans
+        from mlflow_ragmetrics.judges.decision import DecisionJudge
 
+        for name in [judge.name for judge in self.judges if isinstance(judge, DecisionJudge)]:
+            raise InvalidOptionError(f"a plan has no estimate for a decision model; leave {name} out", param="judge")
         samples = list(read_samples(data, columns))
         selection, _ = check_presence(self.selection, samples)
         judges = self.settled(samples).judges
