@@ -574,7 +574,7 @@ class _Kept:
 
 def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:
     """The first of several reports, with how far they differ."""
-    from mlflow_ragmetrics.comparison.repeats import repeatability
+    from mlflow_ragmetrics.report.repeats import repeatability
 
     reports: list[Report] = []
     try:

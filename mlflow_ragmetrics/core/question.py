@@ -340,6 +340,26 @@ class Tone(Question[Rating]):
     kind: ClassVar[str] = "tone"
 
 
+@dataclass(frozen=True)
+class Prefer(Question[Finding]):
+    """Which of two answers to ``question`` is better, ``first`` or ``second``?
+
+    ``references`` are the accepted answers, ``contexts`` the passages that both answers were made from, ``history`` the
+    user's turns before the question, ``rubric`` says what is better (default: a built-in one). Answer: a ``Finding``
+    with the verdict ``"first"``, ``"second"`` or ``"tie"``, whose ``support`` is how many of a hundred careful readers
+    would choose that answer (0.5 to 1).
+    """
+
+    question: str
+    first: str
+    second: str
+    references: tuple[str, ...] = ()
+    contexts: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+    rubric: str | None = None
+    kind: ClassVar[str] = "preference"
+
+
 Vectors = tuple[tuple[float, ...], ...]
 
 
