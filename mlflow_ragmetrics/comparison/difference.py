@@ -241,7 +241,7 @@ def differences_of(
         return []
     matrix = np.column_stack([b - a for a, b in scores.values()])
     reach = [(spans or {}).get(key, 1.0) for key in scores]
-    same = equal_columns(*(np.column_stack(side) for side in zip(*scores.values(), strict=True)))
+    same = equal_columns(*zip(*scores.values(), strict=True))
     intervals = paired_intervals(matrix, groups=groups, spans=reach, resamples=resamples, seed=seed)
     p_values = paired_tests(matrix, groups=groups, resamples=resamples, seed=seed + 1)
     groupings = describe_groups(matrix, groups) if groups is not None else [None] * len(scores)

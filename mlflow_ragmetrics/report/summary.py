@@ -23,7 +23,7 @@ from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
 from mlflow_ragmetrics.statistics.groups import FEW_GROUPS, Grouping, describe_groups
 from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_intervals
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
-from mlflow_ragmetrics.statistics.significance import holm, welch_tests
+from mlflow_ragmetrics.statistics.significance import equal_columns, holm, welch_tests
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
@@ -92,6 +92,13 @@ class Totals:
     def composites(self) -> list[str]:
         """The keys of the weighted composites."""
         return [key for key, each in self._metrics.items() if each.is_composite]
+
+    @property
+    def equal(self) -> dict[str, str]:
+        """Keys that have the values of an earlier key in every row, with that key; at least two rows are measured."""
+        keys = [key for key, each in self._metrics.items() if each.counts["n_measured"] > 1]
+        first = equal_columns([self._metrics[key].column(self.rows) for key in keys])
+        return {key: keys[place] for key, place in zip(keys, first, strict=True) if keys[place] != key}
 
     @property
     def ranking(self) -> Ranking:
@@ -341,9 +348,13 @@ _COLUMNS = ("slice", "metric", "rows", "mean", "ci_low", "ci_high", "p_holm", "m
 
 
 def slices_frame(
-    rows: Sequence[Row], totals: Totals, slices: Sequence[Union[str, None]], groups: Sequence[str] | None
+    rows: Sequence[Row],
+    totals: Totals,
+    slices: Sequence[Union[str, None]],
+    groups: Sequence[str] | None,
+    ranges: Mapping[str, tuple[float, float]],
 ) -> pd.DataFrame:
-    """One row per slice and metric, as ``Report.by`` says; ``totals`` are those of all rows."""
+    """One row per slice and metric, as ``Report.by`` says; ``totals`` and ``ranges`` are those of all rows."""
     import pandas as pd
 
     labels = np.array(["" if name is None else name for name in slices], dtype=object)
@@ -353,7 +364,7 @@ def slices_frame(
         inside = labels == name
         places = [int(place) for place in np.flatnonzero(inside)]
         own = Totals((rows[place] for place in places), totals.keys)
-        figures = own.figures(None if groups is None else [groups[place] for place in places])
+        figures = own.figures(None if groups is None else [groups[place] for place in places], ranges)
         p_values += welch_tests(totals.matrix, inside, None if groups is None else np.asarray(groups))
         for key in totals.keys:
             scored, measured = (int(figures[f"{key}/{count}"]) for count in ("n_scored", "n_measured"))
