@@ -20,8 +20,7 @@ from mlflow_ragmetrics.report.marks import Failures, Ranking
 from mlflow_ragmetrics.rows.row_groups import SESSION, sample_groups
 from mlflow_ragmetrics.rows.tables import judge_slugs
 from mlflow_ragmetrics.statistics.agreement import krippendorff_alpha
-from mlflow_ragmetrics.statistics.groups import FEW_GROUPS, Grouping, describe_groups
-from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, bootstrap_intervals
+from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS, MANY_ROWS, bootstrap_intervals, clusters_of
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
 from mlflow_ragmetrics.statistics.significance import equal_columns, holm, welch_tests
 from mlflow_ragmetrics.text.messages import counted
@@ -36,10 +35,6 @@ TOLERATED = 0.05
 
 _DOUBTS = frozenset(DOUBTS.values())
 _STATUS_COUNTS = {"ok": "n_scored", "skipped": "n_skipped", "error": "n_error"}
-
-
-def _limits(interval: tuple[float, float] | None) -> dict[str, float]:
-    return {} if interval is None else {"ci_low": interval[0], "ci_high": interval[1]}
 
 
 class Totals:
@@ -195,23 +190,18 @@ def _figures_of_columns(
     if not columns or not columns[0].size:
         return [{} for _ in columns]
     intervals = bootstrap_intervals([column.tolist() for column in columns], groups=groups, ranges=ranges)
-    marks: list[dict[str, float]] = [{}] * len(columns)
-    if groups is not None:
-        marks = [group_marks(each) for each in describe_groups(np.array(columns).T, groups)]
     figures = []
-    for column, interval, mark in zip(columns, intervals, marks, strict=True):
+    for column, interval in zip(columns, intervals, strict=True):
         values = column[~np.isnan(column)]
-        mean = {"mean": math.fsum(values) / values.size} if values.size else {}
-        figures.append(mean | _limits(interval) | mark)
+        own = {"mean": math.fsum(values) / values.size} if values.size else {}
+        own |= {} if interval is None else {"ci_low": interval[0], "ci_high": interval[1]}
+        sample = None if groups is None else clusters_of(column, groups)
+        if sample is not None:
+            own |= {"n_groups": sample.groups}
+            own |= {} if sample.design_effect is None else {"design_effect": sample.design_effect}
+            own |= {"few_groups": 1} if sample.few_groups else {}
+        figures.append(own)
     return figures
-
-
-def group_marks(grouping: Grouping) -> dict[str, float]:
-    """How the rows are grouped; nothing where no row is scored."""
-    if not grouping.rows:
-        return {}
-    effect = {} if grouping.design_effect is None else {"design_effect": grouping.design_effect}
-    return {"n_groups": grouping.groups, **effect, **({"few_groups": 1} if grouping.few_groups else {})}
 
 
 _WORTH_A_WARNING = 1.1
@@ -273,8 +263,8 @@ def repeated_questions(questions: Sequence[str | None], keys: Sequence[str], val
     repeated = [count for count in Counter(names).values() if count > 1]
     if not repeated or not values.size:
         return None
-    groupings = zip(describe_groups(values, names), keys, strict=True)
-    effect, key = max((grouping.design_effect or 0.0, key) for grouping, key in groupings)
+    samples = ((clusters_of(column, names), key) for column, key in zip(values.T, keys, strict=True))
+    effect, key = max(((sample and sample.design_effect) or 0.0, key) for sample, key in samples)
     if effect <= _WORTH_A_WARNING:
         return None
     return (

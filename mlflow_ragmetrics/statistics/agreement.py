@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit, ndtri, stdtrit
 
-from mlflow_ragmetrics.statistics.groups import Labels, group_codes
-from mlflow_ragmetrics.statistics.intervals import unseen_share
+from mlflow_ragmetrics.statistics.intervals import Labels, group_codes, unseen_share
 
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 Values = np.ndarray[Any, Any]

@@ -16,8 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from mlflow_ragmetrics.statistics.groups import Labels, group_codes
-from mlflow_ragmetrics.statistics.intervals import agresti_min_interval, unseen_share, wilson_limits
+from mlflow_ragmetrics.statistics.intervals import (
+    Labels,
+    agresti_min_interval,
+    group_codes,
+    unseen_share,
+    wilson_limits,
+)
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector
 
 Numbers = Union[Sequence[float], NDArray[Any]]

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from mlflow_ragmetrics.statistics.groups import Clusters, Labels, clusters_of
-from mlflow_ragmetrics.statistics.intervals import MANY_ROWS
+from mlflow_ragmetrics.statistics.intervals import MANY_ROWS, Clusters, Labels, clusters_of
 from mlflow_ragmetrics.statistics.resampling import Matrix, Vector, sign_flip_p_values
 
 
