@@ -42,7 +42,7 @@ from mlflow_ragmetrics.report.true_score import TrueScore, labelled_scores, true
 from mlflow_ragmetrics.rows.labels import Labels
 from mlflow_ragmetrics.rows.results import Results
 from mlflow_ragmetrics.rows.row_groups import table_slices
-from mlflow_ragmetrics.statistics.groups import FEW_GROUPS
+from mlflow_ragmetrics.statistics.intervals import FEW_GROUPS
 from mlflow_ragmetrics.text.messages import counted
 from mlflow_ragmetrics.text.non_answers import gives_no_answer
 
