@@ -475,11 +475,14 @@ class Suite:
         """What an evaluation of ``data`` would cost each language-model judge, by its name; nothing is sent.
 
         Each ``Plan`` is a range, from one claim a sentence to three (``most``). Calls are exact where nothing is asked
-        again or found in a cache; a judge that costs nothing is left out.
+        again or found in a cache; a judge that costs nothing is left out. ``InvalidOptionError`` for a decision model.
         """
         from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
         from mlflow_ragmetrics.judges.chat.plan import FEWEST_CLAIMS, MOST_CLAIMS, PlanJudge, Plans
+        from mlflow_ragmetrics.judges.decision import DecisionJudge
 
+        for name in [judge.name for judge in self.judges if isinstance(judge, DecisionJudge)]:
+            raise InvalidOptionError(f"a plan has no estimate for a decision model; leave {name} out", param="judge")
         samples = list(read_samples(data, columns))
         selection, _ = check_presence(self.selection, samples)
         judges = self.settled(samples).judges
@@ -500,7 +503,7 @@ class Suite:
             **self.selection.describe(),
             "judge": [judge.name for judge in self.judges],
             "judge_versions": {j.name: re.sub(r"calls=\w+;", "", j.fingerprint or "") for j in self.judges},
-            "calls": {j.name: form for j in self.judges if (form := getattr(j, "form", None))},
+            "calls": {j.name: j.form for j in self.judges if j.form},
             "embeddings": [embedding.name for embedding in self.embeddings],
             "language": self.language,
         }
@@ -576,7 +579,7 @@ class _Kept:
 
 def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:
     """The first of several reports, with how far they differ."""
-    from mlflow_ragmetrics.comparison.repeats import repeatability
+    from mlflow_ragmetrics.report.repeats import repeatability
 
     reports: list[Report] = []
     try:

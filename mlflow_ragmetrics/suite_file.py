@@ -26,6 +26,7 @@ from mlflow_ragmetrics.core.judge import Embedding, Judge
 from mlflow_ragmetrics.core.options import kind_of
 from mlflow_ragmetrics.errors import InvalidDataError, InvalidOptionError
 from mlflow_ragmetrics.judges.chat.judge_options import Calls, JudgeOptions, Prices, RetryOptions
+from mlflow_ragmetrics.judges.resolve import model_judge
 from mlflow_ragmetrics.registry import all_metrics
 from mlflow_ragmetrics.selection import PRESETS
 
@@ -234,12 +235,10 @@ def _judge(settings: JudgeSettings, shared: Mapping[str, Any], folder: Path) -> 
     own = _given(settings, "judge")
     if not own:
         return settings.model
-    from mlflow_ragmetrics.judges.chat.chat_judge import ChatJudge
-
     rate_limit = own.pop("rate_limit", None) or {}
     if settings.prompts is not None:
         own["prompts"] = folder / settings.prompts
-    return ChatJudge(settings.model, **{**shared, **rate_limit, **own})
+    return model_judge(settings.model, **{**shared, **rate_limit, **own})
 
 
 def _embedding(settings: EmbeddingSettings) -> str | Embedding:

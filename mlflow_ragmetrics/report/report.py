@@ -20,6 +20,7 @@ from mlflow_ragmetrics.report.marks import (
     count_lines,
     diagnoses_of,
     diagnosis_columns,
+    equal_lines,
     failure_lines,
     judge_lines,
 )
@@ -135,7 +136,7 @@ class Report:
         ``InvalidOptionError`` where no row has the column.
         """
         samples = [row.sample for row in self.rows]
-        return slices_frame(self.rows, self.totals, sample_slices(samples, column), self._group_names())
+        return slices_frame(self.rows, self.totals, sample_slices(samples, column), self._group_names(), self.ranges)
 
     def sessions(self, key: str, threshold: float | None = None, *, by: str | None = None) -> pd.DataFrame:
         """The conversations by the metric ``key``: which have no failing turn, and where the first one failed.
@@ -209,7 +210,8 @@ class Report:
         """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
         failed = failure_lines(self.totals.failures.causes, len(self), self.incomplete, self._language)
         counts = count_lines(self.keys, self.metrics, len(self), self._language)
-        return [*failed, *counts, *agreement_lines(self.keys, self.metrics)]
+        equal = equal_lines(self.totals.equal, self._language)
+        return [*failed, *counts, *equal, *agreement_lines(self.keys, self.metrics)]
 
     @property
     def notes(self) -> list[str]:
