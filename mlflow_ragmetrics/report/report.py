@@ -220,10 +220,11 @@ class Report:
 
     @property
     def notes(self) -> list[str]:
-        """How many rows have each diagnosis, and in how many conversations no turn fails, where that is known."""
+        """Which column each field was read from, how many rows have each diagnosis, how many conversations no fault."""
         lines = [session_line(key, self.metrics, str(self._session_column)) for key in self._sessions]
         lines = [causes_line(self._causes), *lines] if any(self._causes.values()) else lines
-        return [render(line, self._language) for line in lines if line is not None]
+        read = [self.description["read"]] if "read" in self.description else []
+        return [*read, *(render(line, self._language) for line in lines if line is not None)]
 
     @property
     def judged_by(self) -> list[str]:
