@@ -41,6 +41,7 @@ _HOMES = {
     "engine.program": ("Row",),
     "errors": ("RagMetricsError",),
     "judges.chat.chat_judge": ("ChatJudge",),
+    "judges.decision": ("DecisionJudge",),
     "judges.lexical.lexical_judge": ("LexicalJudge",),
     "judges.nli": ("NLIJudge",),
     "judges.resolve": ("Panel",),
