@@ -250,7 +250,7 @@ def test_what_an_error_states_is_left_out_and_said() -> None:
         report = rm.Suite(["correctness"], judge=judge_at(server), concurrency=1).evaluate(rows)
     assert ["temperature" in each for each in server.requests] == [True, False, False, False, False]
     assert all("response_format" in each for each in server.requests)
-    assert any("the temperature is left out from then on" in each for each in report.warnings)
+    assert any("the temperature is left out of later requests" in each for each in report.warnings)
 
 
 @pytest.mark.parametrize("fault", [Fault(body=b"<html>busy</html>"), Fault(status=404)], ids=["a page", "404"])
