@@ -1,6 +1,6 @@
-"""Put into the README what its first command prints today.
+"""Put the table that the first command of the README prints into the README.
 
-Run it from anywhere after a change of judge, metrics or display; of the worst rows the first one is kept::
+Run it from anywhere after a change of judge, metrics or display::
 
     python examples/readme_output.py
 """
@@ -22,7 +22,7 @@ COMMAND = re.compile(r"^  ragmetrics (.*)$", re.MULTILINE)
 
 
 def printed(arguments: list[str]) -> str:
-    """What the command prints in a folder that has the examples and nothing else, 100 columns wide."""
+    """The output of the command in a folder with nothing but the examples, 100 columns wide."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / "examples" / "data", Path(folder, "examples", "data"))
@@ -33,11 +33,9 @@ def printed(arguments: list[str]) -> str:
 
 
 def shortened(shown: str) -> str:
-    """Without the second and later worst rows, which an ellipsis stands for."""
-    start = shown.index(" lowest by ")
-    head, rest = shown[:start], shown[start:]
-    *findings, last = rest.split("\n\n")
-    return "\n\n".join([head + findings[0], findings[1], "[…]", last])
+    """The title and the table; an ellipsis replaces the rest."""
+    title, table, *_ = shown.split("\n\n")
+    return f"{title}\n\n{table}\n[…]"
 
 
 def main() -> None:

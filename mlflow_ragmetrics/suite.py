@@ -37,8 +37,18 @@ from mlflow_ragmetrics.report.progress import Progress, progress_of
 from mlflow_ragmetrics.report.report import Report
 from mlflow_ragmetrics.report.summary import Totals, grouping_of, panel_warnings, repeated_questions
 from mlflow_ragmetrics.rows import Data, read_samples
+from mlflow_ragmetrics.rows.aliases import reading_line
 from mlflow_ragmetrics.rows.row_groups import sample_groups
-from mlflow_ragmetrics.selection import PRESETS, Checked, Preset, Selection, Thresholds, check_presence, select
+from mlflow_ragmetrics.selection import (
+    LOOKED_AT,
+    PRESETS,
+    Checked,
+    Preset,
+    Selection,
+    Thresholds,
+    check_presence,
+    select,
+)
 from mlflow_ragmetrics.text.messages import Text, check_language, counted, render
 
 if TYPE_CHECKING:
@@ -423,6 +433,8 @@ class Suite:
         usage = {"wall_seconds": seconds} if expenses is None else expenses.usage(seconds)
         asked = () if expenses is None else tuple(expenses.warnings)
         description = self.describe() | ({} if grouped is None else {"groups": grouped})
+        if line := reading_line([row.sample for row in rows[:LOOKED_AT]]):
+            description["read"] = render(line, self.language)
         said = tuple(render(warning, self.language) for warning in (*warnings, *more, *asked, *panel_warnings(rows)))
         return Report(rows, description, said, usage=usage, source=source, ranges=self.ranges, totals=totals)
 
@@ -486,7 +498,7 @@ class Suite:
             **self.selection.describe(),
             "judge": [judge.name for judge in self.judges],
             "judge_versions": {j.name: re.sub(r"calls=\w+;", "", j.fingerprint or "") for j in self.judges},
-            "calls": {j.name: form for j in self.judges if (form := getattr(j, "form", None))},
+            "calls": {j.name: j.form for j in self.judges if j.form},
             "embeddings": [embedding.name for embedding in self.embeddings],
             "language": self.language,
         }
@@ -562,7 +574,7 @@ class _Kept:
 
 def _repeated(evaluations: Sequence[Callable[[], Report]]) -> Report:
     """The first of several reports, with how far they differ."""
-    from mlflow_ragmetrics.comparison.repeats import repeatability
+    from mlflow_ragmetrics.report.repeats import repeatability
 
     reports: list[Report] = []
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Union
@@ -180,10 +181,20 @@ def _arguments(settings: SuiteSettings, given: Mapping[str, Any], folder: Path) 
     return {**arguments, **for_calls, **given}
 
 
+class _Loader(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        repeated = [name for name, count in Counter(str(key.value) for key, _ in node.value).items() if count > 1]
+        if repeated:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {repeated[0]!r} is given twice", node.start_mark
+            )
+        return super().construct_mapping(node, deep)
+
+
 def read_yaml(file: Path) -> Any:
-    """The content of a suite's file; ``InvalidDataError`` if it cannot be read or is not YAML."""
+    """The content of a suite's file; ``InvalidDataError`` if it cannot be read, is not YAML or repeats a key."""
     try:
-        return yaml.safe_load(file.read_bytes().decode("utf-8"))
+        return yaml.load(file.read_bytes().decode("utf-8"), _Loader)
     except OSError as error:
         raise InvalidDataError(f"the suite {str(file)!r} cannot be read: {error}") from None
     # beside its own errors, PyYAML lets out those of what it calls, for 2024-13-45, !!bool x and the like

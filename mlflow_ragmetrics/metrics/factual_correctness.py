@@ -12,9 +12,9 @@ from mlflow_ragmetrics.core.options import spelled
 from mlflow_ragmetrics.core.question import Steps, together
 from mlflow_ragmetrics.core.score import Message, Score
 from mlflow_ragmetrics.errors import InvalidOptionError
-from mlflow_ragmetrics.metrics.claims import Correspondence, correspond, joined, to_do
+from mlflow_ragmetrics.metrics.claims import Correspondence, correspond, to_do
 from mlflow_ragmetrics.metrics.semantic_similarity import Similarity, similarity
-from mlflow_ragmetrics.text.messages import say
+from mlflow_ragmetrics.text.messages import joined, say
 
 Mode = Annotated[Literal["F1", "PRECISION", "RECALL"], spelled("F1", "PRECISION", "RECALL", f1score="F1")]
 

@@ -107,6 +107,11 @@ def judge_lines(asked: bool, names: Sequence[str], language: str = "en") -> list
     return [render(say("marks.lexical") if lexical else say("marks.model", names=known), language)]
 
 
+def equal_lines(equal: Mapping[str, str], language: str = "en") -> list[str]:
+    """Which metrics have the values of an earlier one in every row."""
+    return [render(say("marks.equal", key=key, first=first), language) for key, first in equal.items()]
+
+
 def failure_lines(causes: Sequence[Cause], rows: int, incomplete: str | None, language: str = "en") -> list[str]:
     """Why the evaluation of so many ``rows`` is ``incomplete``, where it is, and what failed."""
     lines = [] if incomplete is None else [say("marks.incomplete", why=incomplete)]

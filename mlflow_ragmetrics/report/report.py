@@ -21,6 +21,7 @@ from mlflow_ragmetrics.report.marks import (
     count_lines,
     diagnoses_of,
     diagnosis_columns,
+    equal_lines,
     failure_lines,
     judge_lines,
 )
@@ -140,7 +141,7 @@ class Report:
         ``InvalidOptionError`` where no row has the column.
         """
         samples = [row.sample for row in self.rows]
-        return slices_frame(self.rows, self.totals, sample_slices(samples, column), self._group_names())
+        return slices_frame(self.rows, self.totals, sample_slices(samples, column), self._group_names(), self.ranges)
 
     def sessions(self, key: str, threshold: float | None = None, *, by: str | None = None) -> pd.DataFrame:
         """The conversations by the metric ``key``: which have no failing turn, and where the first one failed.
@@ -214,14 +215,16 @@ class Report:
         """What must be read with the figures: why they are not complete, what failed, rows that were not measured."""
         failed = failure_lines(self.totals.failures.causes, len(self), self.incomplete, self._language)
         counts = count_lines(self.keys, self.metrics, len(self), self._language)
-        return [*failed, *counts, *agreement_lines(self.keys, self.metrics)]
+        equal = equal_lines(self.totals.equal, self._language)
+        return [*failed, *counts, *equal, *agreement_lines(self.keys, self.metrics)]
 
     @property
     def notes(self) -> list[str]:
-        """How many rows have each diagnosis, and in how many conversations no turn fails, where that is known."""
+        """Which column each field was read from, how many rows have each diagnosis, how many conversations no fault."""
         lines = [session_line(key, self.metrics, str(self._session_column)) for key in self._sessions]
         lines = [causes_line(self._causes), *lines] if any(self._causes.values()) else lines
-        return [render(line, self._language) for line in lines if line is not None]
+        read = [self.description["read"]] if "read" in self.description else []
+        return [*read, *(render(line, self._language) for line in lines if line is not None)]
 
     @property
     def judged_by(self) -> list[str]:

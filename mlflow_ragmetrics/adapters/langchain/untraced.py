@@ -29,7 +29,7 @@ class _UntracedJudge(Judge):
         self._judge = judge
         self.name, self.local, self.usage = judge.name, judge.local, judge.usage
         self.calls = judge.calls  # type: ignore[method-assign]
-        self.form = getattr(judge, "form", None)
+        self.form = judge.form
 
     @property
     def fingerprint(self) -> str | None:  # type: ignore[override]

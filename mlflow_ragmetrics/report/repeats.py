@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mlflow_ragmetrics.comparison.pairing import check_alike, pair
 from mlflow_ragmetrics.errors import InvalidOptionError
+from mlflow_ragmetrics.report.pairing import check_alike, pair
 from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
 from mlflow_ragmetrics.statistics.resampling import Matrix
 from mlflow_ragmetrics.statistics.sample_size import crossed_interval, variance_parts

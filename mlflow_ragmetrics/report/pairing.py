@@ -178,9 +178,13 @@ def failed_rows(results: Results) -> Column:
         failed |= table[f"{key}_status"].eq("error").to_numpy(dtype=bool, na_value=False)
     for place, (answer, reference) in enumerate(zip(*(column_texts(table, n) for n in _TEXTS), strict=True)):
         if is_indistinct(answer):
-            is_refusal = bool(answer) and not is_error_text(answer)
-            failed[place] = not (is_refusal and reference and is_indistinct(reference))
+            failed[place] = not is_refused_rightly(answer, [reference] if reference else [])
     return failed
+
+
+def is_refused_rightly(answer: str | None, references: Sequence[str]) -> bool:
+    """Whether an answer that is none is right, since the reference is none either; an error text never is."""
+    return bool(answer and not is_error_text(answer)) and any(map(is_indistinct, references))
 
 
 def _contextless(table: pd.DataFrame) -> Column:

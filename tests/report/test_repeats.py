@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 import mlflow_ragmetrics as rm
-from mlflow_ragmetrics.comparison.repeats import repeatability
 from mlflow_ragmetrics.core.score import Item
 from mlflow_ragmetrics.errors import GateError, InvalidOptionError
+from mlflow_ragmetrics.report.repeats import repeatability
 from mlflow_ragmetrics.report.report import Report
+from tests.comparison.reports import noisy, report_of
 from tests.judges.fake_models import FakeChatModel
-
-from .reports import noisy, report_of
 
 
 def test_equal_runs_neither_spread_nor_flip() -> None:

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_ragmetrics.comparison.pairing import pair
 from mlflow_ragmetrics.errors import InvalidDataError
+from mlflow_ragmetrics.report.pairing import pair
 from mlflow_ragmetrics.rows.results import Results, results_of
-
-from .reports import report_of
+from tests.comparison.reports import report_of
 
 
 def results(**columns: object) -> Results:
