@@ -82,7 +82,7 @@ def _kind(text: str, phrases: tuple[str, ...]) -> Reply:
     if lines and _asks_back(lines):
         return "clarification"
     declines = states = False
-    for clause in (clause for line in lines for clause in _clauses(line)):
+    for clause in filter(has_content, (clause for line in lines for clause in _CONTRAST.split(line))):
         if _DECLINES.search(clause) or is_non_answer(clause, phrases):
             declines = True
         elif len(clause.split()) >= _FEWEST_WORDS and asserts(clause) and not _ASIDE.match(clause):
@@ -97,7 +97,3 @@ def _asks_back(lines: list[str]) -> bool:
     asked = [line.rstrip(" \"')»”").endswith(("?", "？")) for line in lines]
     ends_by_asking = any(asked[-2:]) or len(lines) <= _SHORT
     return all(asked) or (ends_by_asking and _ASKS_BACK.search(" ".join(lines[-2:])) is not None)
-
-
-def _clauses(line: str) -> list[str]:
-    return [clause for clause in _CONTRAST.split(line) if has_content(clause)]
