@@ -1,4 +1,4 @@
-"""Did the retriever find the relevant documents, and rank them first? Measures on distinct documents."""
+"""Did the retriever find the relevant documents and rank them first? Measures over distinct documents."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def context_recall(
 ) -> Score:
     """Share of the relevant documents that were retrieved.
 
-    Formula: |R ∩ G| / |G| over distinct documents; the chunk id ``doc-<urn:uuid:U>::chunk-N`` stands for the document
-    ``<urn:uuid:U>``, ``id::chunk-N`` for ``id``. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
+    Formula: |R ∩ G| / |G| over distinct documents. The chunk id ``doc-<urn:uuid:U>::chunk-N`` belongs to the document
+    ``<urn:uuid:U>``, ``id::chunk-N`` to ``id``. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
 
-    Options: ``zero_division`` for no relevant documents (0.0, 1.0 or "skip"); ``id_pattern``, a regular expression
-    whose first group is the document.
+    Options: ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip"); ``id_pattern``, a regular
+    expression whose first group is the document.
     Source: Manning, Raghavan and Schütze, "Introduction to Information Retrieval", 2008, chapter 8.
 
     Example:
@@ -60,7 +60,7 @@ def context_precision(
     """Share of the retrieved documents that are relevant.
 
     Formula: |R ∩ G| / |R| over distinct documents, as in ``context_recall``. 0 to 1; nothing retrieved: 0.0.
-    Unscored: either list missing. Options: ``zero_division`` for no relevant documents, ``id_pattern``.
+    Unscored: either list missing. Options: ``zero_division``, the score without relevant documents; ``id_pattern``.
     Source: Manning, Raghavan and Schütze, "Introduction to Information Retrieval", 2008, chapter 8.
 
     Example:
@@ -84,10 +84,10 @@ def context_f1(
     zero_division: ZeroDivision = 0.0,
     id_pattern: IdPattern = None,
 ) -> Score:
-    """Harmonic mean of the precision and the recall of the retrieved documents.
+    """Harmonic mean of precision and recall of the retrieved documents.
 
     Formula: 2PR / (P + R) with ``context_precision`` and ``context_recall``. 0 to 1; nothing relevant retrieved: 0.0.
-    Unscored: either list missing. Options: ``zero_division`` for no relevant documents, ``id_pattern``.
+    Unscored: either list missing. Options: ``zero_division``, the score without relevant documents; ``id_pattern``.
     Source: Manning, Raghavan and Schütze, "Introduction to Information Retrieval", 2008, chapter 8.
 
     Example:
@@ -111,12 +111,13 @@ def ndcg(
     zero_division: ZeroDivision = 0.0,
     id_pattern: IdPattern = None,
 ) -> Score:
-    """How far in front the relevant documents are ranked among the first k.
+    """Normalised discounted cumulative gain: how high the relevant documents rank among the first k.
 
     Formula: DCG / ideal DCG with binary gain and discount 1 / log2(rank + 1), on distinct documents (repeats keep
-    their first rank), the ideal over min(k, |G|): ``ndcg_cut`` of trec_eval. 0 to 1; nothing retrieved: 0.0.
-    Unscored: either list missing. Options: ``k`` (1 or more), ``zero_division`` for no relevant documents,
-    ``id_pattern``. Source: Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002.
+    their first rank). The ideal covers min(k, |G|) documents, as in trec_eval's ``ndcg_cut``. 0 to 1; nothing
+    retrieved: 0.0. Unscored: either list missing. Options: ``k`` (1 or more); ``zero_division``, the score without
+    relevant documents; ``id_pattern``.
+    Source: Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002.
 
     Example:
     >>> import mlflow_ragmetrics as rm
@@ -145,13 +146,13 @@ def precision_k(
     zero_division: ZeroDivision = 0.0,
     id_pattern: IdPattern = None,
 ) -> Score:
-    """Share of the first k ranks that hold a relevant document.
+    """Share of the first k ranks with a relevant document.
 
-    Formula: relevant documents among the first k / k, also where fewer than k were retrieved; documents as in
-    ``context_recall``, and repeats keep their first rank. 0 to 1; nothing retrieved: 0.0. Unscored: either list
-    missing.
+    Formula: relevant documents among the first k / k, even if fewer than k were retrieved. Documents as in
+    ``context_recall``; repeats keep their first rank. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
 
-    Options: ``k`` (1 or more), ``zero_division`` for no relevant documents (0.0, 1.0 or "skip"), ``id_pattern``.
+    Options: ``k`` (1 or more); ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip");
+    ``id_pattern``.
     Source: trec_eval, ``P``.
 
     Example:
@@ -160,7 +161,7 @@ def precision_k(
     >>> record = {"retrieved_doc_ids": ["a", "x", "b"], "gold_doc_ids": gold}
     >>> score = rm.score("precision_5", record)
     >>> score.value, score.reason
-    (0.4, '2 of the first 5 ranks hold a relevant document (3 retrieved).')
+    (0.4, '2 of the first 5 ranks contain a relevant document (3 retrieved).')
     """
     match = match_documents(retrieved_doc_ids, gold_doc_ids, id_pattern)
     found = _found(match, k)
@@ -184,10 +185,11 @@ def recall_k(
 ) -> Score:
     """Share of the relevant documents that are among the first k.
 
-    Formula: relevant documents among the first k / relevant documents; documents as in ``context_recall``, and
-    repeats keep their first rank. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
+    Formula: relevant documents among the first k / relevant documents. Documents as in ``context_recall``; repeats keep
+    their first rank. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
 
-    Options: ``k`` (1 or more), ``zero_division`` for no relevant documents (0.0, 1.0 or "skip"), ``id_pattern``.
+    Options: ``k`` (1 or more); ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip");
+    ``id_pattern``.
     Source: trec_eval, ``recall``.
 
     Example:
@@ -218,10 +220,11 @@ def hit_rate_k(
 ) -> Score:
     """Whether any of the first k documents is relevant; the mean over rows is the hit rate.
 
-    Formula: 1.0 where a relevant document is among the first k, else 0.0; documents as in ``context_recall``, and
-    repeats keep their first rank. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
+    Formula: 1.0 if a relevant document is among the first k, else 0.0. Documents as in ``context_recall``; repeats keep
+    their first rank. 0 to 1; nothing retrieved: 0.0. Unscored: either list missing.
 
-    Options: ``k`` (1 or more), ``zero_division`` for no relevant documents (0.0, 1.0 or "skip"), ``id_pattern``.
+    Options: ``k`` (1 or more); ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip");
+    ``id_pattern``.
     Source: trec_eval, ``success``.
 
     Example:
@@ -246,10 +249,10 @@ def mrr(
 ) -> Score:
     """Reciprocal rank of the first relevant document; the mean over rows is the MRR.
 
-    Formula: 1 / rank of the first relevant document; documents as in ``context_recall``, and repeats keep their first
-    rank. 0 to 1; no relevant document retrieved: 0.0. Unscored: either list missing.
+    Formula: 1 / rank of the first relevant document. Documents as in ``context_recall``; repeats keep their first rank.
+    0 to 1; no relevant document retrieved: 0.0. Unscored: either list missing.
 
-    Options: ``zero_division`` for no relevant documents (0.0, 1.0 or "skip"), ``id_pattern``.
+    Options: ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip"); ``id_pattern``.
     Source: trec_eval, ``recip_rank``; Voorhees, "The TREC-8 question answering track report", 1999.
 
     Example:
@@ -278,11 +281,11 @@ def average_precision(
 ) -> Score:
     """Average precision of the ranking; the mean over rows is the MAP.
 
-    Formula: the precision at the rank of each relevant document that was retrieved, summed / relevant documents;
-    documents as in ``context_recall``, and repeats keep their first rank. 0 to 1; no relevant document retrieved: 0.0.
-    Unscored: either list missing.
+    Formula: sum of the precisions at the ranks of the relevant documents retrieved / relevant documents. Documents as
+    in ``context_recall``; repeats keep their first rank. 0 to 1; no relevant document retrieved: 0.0. Unscored: either
+    list missing.
 
-    Options: ``zero_division`` for no relevant documents (0.0, 1.0 or "skip"), ``id_pattern``.
+    Options: ``zero_division``, the score without relevant documents (0.0, 1.0 or "skip"); ``id_pattern``.
     Source: trec_eval, ``map``; Manning, Raghavan and Schütze, "Introduction to Information Retrieval", 2008, chapter 8.
 
     Example:
