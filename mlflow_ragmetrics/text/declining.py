@@ -1,6 +1,6 @@
-"""How texts that stand in place of an answer read: errors of APIs and programs, and refusals in eight languages.
+"""Texts returned instead of an answer: errors of APIs and programs, and refusals in eight languages.
 
-``non_answers`` has the longer lists of phrases for English and Russian, and the rules that apply them all.
+``non_answers`` has the longer phrase lists for English and Russian, and the rules that apply all lists.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONTRAST = re.compile(
     r"但|不过|然而|しかし|ただし|لكن",
     re.IGNORECASE,
 )
-# Every pattern has one of these words or letters; to look for them first is ten times as fast.
+# Every pattern contains one of these words or letters; searching for them first is ten times as fast.
 NEGATIVE = word_set(
     """nicht keine unbekannt ne sais pas aucune inconnu inconnue non no ni não nao nessuna desconoce desconocido
     desconocida desconheço desconhecido desconhecida sconosciuto sconosciuta"""
