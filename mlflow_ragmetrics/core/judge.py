@@ -25,6 +25,7 @@ class Judge(Protocol):
     ``name``: the judge's name in results. ``local=True``: the judge runs in this process and receives large batches of
     questions about many samples; other judges are called from several threads at once. ``fingerprint``: the judge's
     identity in caches on disk (name, parameters, prompt version); ``None`` disables caching. ``usage``: its cost.
+    ``form``: a chat model's call form (``full``, ``compact``, ``single``); ``None`` for other judges.
 
     >>> class Yes(Judge):
     ...     name = "yes"
@@ -38,6 +39,7 @@ class Judge(Protocol):
     local: bool = False
     fingerprint: str | None = None
     usage: UsageMeter | None = None
+    form: str | None = None
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         """Return one outcome per question, in order: an answer, or the ``JudgeError`` for a question that failed."""
