@@ -227,11 +227,12 @@ class Verify(Question[tuple[Finding, ...]]):
 
 @dataclass(frozen=True)
 class RelatedChunks(Question[tuple[Related, ...]]):
-    """Which chunks state something that ``text`` also states?"""
+    """Which chunks state something that ``text`` also states? ``question`` is the question that it answers."""
 
     text: str
     chunks: tuple[str, ...]
     role: Role = field(default="answer", compare=False)
+    question: str | None = None
     kind: ClassVar[str] = "related_chunks"
 
     def named_texts(self) -> Mapping[str, tuple[str, ...]]:
@@ -338,6 +339,26 @@ class Tone(Question[Rating]):
     reference: str
     question: str | None = None
     kind: ClassVar[str] = "tone"
+
+
+@dataclass(frozen=True)
+class Prefer(Question[Finding]):
+    """Which of two answers to ``question`` is better, ``first`` or ``second``?
+
+    ``references`` are the accepted answers, ``contexts`` the passages behind both answers, ``history`` the user's turns
+    before the question. ``rubric`` defines "better" (default: a built-in one). Answer: a ``Finding`` with the verdict
+    ``"first"``, ``"second"`` or ``"tie"``. Its ``support`` is the share of careful readers who would choose that
+    answer, 0.5 to 1.
+    """
+
+    question: str
+    first: str
+    second: str
+    references: tuple[str, ...] = ()
+    contexts: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+    rubric: str | None = None
+    kind: ClassVar[str] = "preference"
 
 
 Vectors = tuple[tuple[float, ...], ...]

@@ -40,7 +40,8 @@ class Sample:
     the chain's answer to ``question``. ``references`` are the accepted answers, usually one. ``contexts`` are the
     retrieved passages. ``retrieved_doc_ids`` are in rank order, ``gold_doc_ids`` are the relevant documents.
     ``history`` holds the turns before the question, ``metadata`` all other columns. ``invalid`` maps each unreadable
-    field to an error message; only metrics that need the field fail.
+    field to an error message; only metrics that need the field fail. ``read_from`` maps a field to its name in the
+    data, if that differs.
     """
 
     id: str = ""
@@ -53,6 +54,7 @@ class Sample:
     history: tuple[Message, ...] | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     invalid: Mapping[str, str] = field(default_factory=dict)
+    read_from: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def reference(self) -> str | None:

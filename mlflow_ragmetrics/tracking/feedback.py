@@ -33,7 +33,8 @@ _MLFLOWS = ("correctness", "context_sufficiency")  # names of MLflow's judges, w
 def feedback_of(
     key: str, score: Score, run_id: str | None = None, *, name: str | None = None, required: bool = False
 ) -> Feedback:
-    """``score`` as feedback of ``run_id``: the raw value, the reason as Markdown, and claims as JSON in the metadata.
+    """``score`` as feedback of ``run_id``: the ``label`` in its details, or else the raw value; the reason as Markdown,
+    and claims as JSON in the metadata.
 
     Its name is ``name``, else ``key``, which the metadata have as well. A score that was not measured has the value
     ``None`` and the rationale ``"not measured: …"``, with the cause and the value that a rule gave, since MLflow takes
@@ -44,6 +45,7 @@ def feedback_of(
     from mlflow.entities import AssessmentError, AssessmentSource, Feedback
 
     why, error = rationale(score), None
+    value = None if score.measurement is None else round(score.measurement, 12)  # 0.08571, not 0.08571000000000001
     if score.status == "error":
         code, _, message = plain_text(score.error or f"Error: {score.reason}").partition(": ")
         error = AssessmentError(error_code=code, error_message=message or code)
@@ -54,7 +56,7 @@ def feedback_of(
             error = AssessmentError(error_code="NOT_MEASURED", error_message=cause)
     return Feedback(
         name=name or key,
-        value=None if score.measurement is None else round(score.measurement, 12),  # 0.08571, not 0.08571000000000001
+        value=score.details.get("label", value),
         error=error,
         rationale=why or None,
         source=AssessmentSource(
