@@ -71,7 +71,7 @@ def _cost(found: Metric | Composite) -> str:
     if asks == ("embeddings",):
         return "embeddings of the answer and the reference"
     full, _, single = costs.planned((found.name,))
-    said = f"{full[1]} judge calls, {full[2]} prompt tokens"
+    said = f"{full[1]} judge {'call' if full[1] == '1' else 'calls'}, {full[2]} prompt tokens"
     if single[1:] != full[1:]:
         said += f'; with `calls="single"` {single[1]} and {single[2]}'
     also = "; embeddings" if "embeddings" in asks else ""
