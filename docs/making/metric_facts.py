@@ -71,11 +71,14 @@ def _cost(found: Metric | Composite) -> str:
     if asks == ("embeddings",):
         return "embeddings of the answer and the reference"
     full, _, single = costs.planned((found.name,))
-    said = f"{full[1]} judge {'call' if full[1] == '1' else 'calls'}, {full[2]} prompt tokens"
+    said = f"{_calls(full)} for [this row](../benchmarks/index.md#what-a-row-costs)"
     if single[1:] != full[1:]:
-        said += f'; with `calls="single"` {single[1]} and {single[2]}'
-    also = "; embeddings" if "embeddings" in asks else ""
-    return f"{said}{also} ([of this row](../benchmarks/index.md#what-a-row-costs))"
+        said += f'; {_calls(single)} with `calls="single"`'
+    return f"{said}; embeddings" if "embeddings" in asks else said
+
+
+def _calls(planned: tuple[str, str, str, str]) -> str:
+    return f"{planned[1]} {'call' if planned[1] == '1' else 'calls'} and {planned[2]} prompt tokens"
 
 
 def agreement(name: str) -> str:
