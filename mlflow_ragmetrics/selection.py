@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -103,18 +104,31 @@ PRESETS: dict[str, tuple[str, ...]] = {
 }
 
 
+def preset_named(name: object) -> str | None:
+    """The preset of this name, in any case, with ``-`` or spaces for ``_``; ``None`` where there is none."""
+    plain = re.sub(r"[\s-]+", "_", name.strip().lower()) if isinstance(name, str) else ""
+    return plain if plain in PRESETS else None
+
+
 @dataclass(frozen=True)
 class Preset:
-    """A preset's name, and metrics that are scored beside it, or in place of those with the same key."""
+    """A preset's name, and metrics that are scored beside it, or in place of those with the same key.
+
+    ``InvalidOptionError`` for a name that no preset has.
+    """
 
     name: str
     also: tuple[Measure, ...] = ()
 
-    def measures(self) -> list[Measure]:
-        """Its metrics and composites; ``InvalidOptionError`` names the presets there are."""
-        if not isinstance(self.name, str) or self.name not in PRESETS:
+    def __post_init__(self) -> None:
+        name = preset_named(self.name)
+        if name is None:
             message = f"unknown preset {shown(self.name)}; presets are {', '.join(PRESETS)}"
             raise InvalidOptionError(message, param="suite")
+        object.__setattr__(self, "name", name)
+
+    def measures(self) -> list[Measure]:
+        """Its metrics and composites."""
         keys = {each.key for each in self.also}
         return [*(each for each in map(metric_of, PRESETS[self.name]) if each.key not in keys), *self.also]
 

@@ -21,7 +21,7 @@ from mlflow_ragmetrics.core.composite import Composite, Weights
 from mlflow_ragmetrics.core.document import Heading, Line, Table, cell
 from mlflow_ragmetrics.core.judge import Judge
 from mlflow_ragmetrics.core.metric import CALLBACK_ATTRIBUTES, Metric, no_callback
-from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, shown
+from mlflow_ragmetrics.core.options import Aggregate, check_aggregate, meant, shown
 from mlflow_ragmetrics.core.safe_text import redact
 from mlflow_ragmetrics.core.score import Better, Sample
 from mlflow_ragmetrics.embeddings import EmbeddingLike, embeddings_of
@@ -47,6 +47,7 @@ from mlflow_ragmetrics.selection import (
     Selection,
     Thresholds,
     check_presence,
+    preset_named,
     select,
 )
 from mlflow_ragmetrics.text.messages import Text, check_language, counted, render
@@ -127,6 +128,10 @@ class Suite:
         groups: str | None = None,
         **judge_options: Unpack[JudgeKeywords],
     ) -> None:
+        known = (*SuiteKeywords.__annotations__, "columns")
+        for option in judge_options:
+            if option not in known and (near := meant(option, known)):
+                raise InvalidOptionError(f"there is no option {option!r}{near}", param=option)
         if isinstance(metrics, Iterable) and not isinstance(metrics, (Preset, Selection, Mapping, str, bytes)):
             metrics = [metric_of_scorer(each) if _is_scorer(each) else each for each in metrics]
         self.language = check_language(language)
@@ -193,7 +198,7 @@ class Suite:
         if "metrics" in given:
             return cls(**given)
         if isinstance(what, (str, Path)):
-            return cls.preset(str(what), **given) if what in PRESETS else cls([_metric_of(str(what))], **given)
+            return cls.preset(str(what), **given) if preset_named(what) else cls([_metric_of(str(what))], **given)
         return cls([what] if callable(what) else what, **given)
 
     @classmethod
@@ -612,7 +617,7 @@ def mapped_field(name: str | None, columns: Mapping[str, str] | None) -> str | N
 
 def is_suite_file(what: object) -> bool:
     """Whether ``what`` is the path of a YAML file: a ``Path``, a name with that ending, or a file that is there."""
-    if isinstance(what, str) and what not in PRESETS:
+    if isinstance(what, str) and preset_named(what) is None:
         return what.lower().endswith((".yaml", ".yml")) or os.path.isfile(what)
     return isinstance(what, Path)
 
@@ -621,6 +626,6 @@ def _metric_of(spelling: str) -> Measure:
     try:
         return metric_of(spelling)
     except InvalidOptionError as error:
-        presets = ", ".join(PRESETS)
+        presets = meant(spelling, PRESETS).removeprefix("; ") or ", ".join(PRESETS)
         message = f"{shown(spelling)} is not a preset ({presets}) or a suite's YAML file; as a metric: {error}"
         raise InvalidOptionError(message, param="suite") from None

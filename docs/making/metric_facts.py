@@ -70,15 +70,11 @@ def _cost(found: Metric | Composite) -> str:
         return "nothing: computed without a model"
     if asks == ("embeddings",):
         return "embeddings of the answer and the reference"
-    full, _, single = costs.planned((found.name,))
-    said = f"{_calls(full)} for [this row](../benchmarks/index.md#what-a-row-costs)"
-    if single[1:] != full[1:]:
-        said += f'; {_calls(single)} with `calls="single"`'
+    full, _, single = (int(calls) for _, calls, *_ in costs.planned((found.name,)))
+    said = f"{full} judge {'call' if full == 1 else 'calls'} for [this row](../benchmarks/index.md#what-a-row-costs)"
+    if single < full:
+        said += f', {single} with `calls="single"`'
     return f"{said}; embeddings" if "embeddings" in asks else said
-
-
-def _calls(planned: tuple[str, str, str, str]) -> str:
-    return f"{planned[1]} {'call' if planned[1] == '1' else 'calls'} and {planned[2]} prompt tokens"
 
 
 def agreement(name: str) -> str:

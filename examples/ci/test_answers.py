@@ -28,7 +28,7 @@ rows = pytest.mark.ragmetrics(
 @rows
 def test_answer_is_in_the_passages(rag_row: rm.Row) -> None:
     """One test for each question; the first test runs and judges all of them once."""
-    rm.assert_score(rag_row, "faithfulness >= 0.8")
+    rm.assert_score("faithfulness >= 0.8", rag_row)
 
 
 @rows
@@ -41,4 +41,4 @@ def test_means(rag_report: rm.Report) -> None:
 def test_one_answer_by_a_model() -> None:
     """Skipped if OPENAI_API_KEY is not set."""
     sample = {"answer": "The tower is 330 metres high.", "contexts": ["The tower measures 330 m in height."]}
-    rm.assert_score(sample, "faithfulness >= 0.8", judge="openai:/gpt-4o-mini", cache="ragmetrics-cache.db")
+    rm.assert_score("faithfulness >= 0.8", sample, judge="openai:/gpt-4o-mini", cache="ragmetrics-cache.db")

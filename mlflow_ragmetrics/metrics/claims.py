@@ -130,6 +130,21 @@ def to_do(code: str, claims: Sequence[str]) -> Text | None:
     return say(f"claims.{code}", claims=say("claims.more", claims=named, n=more) if more > 0 else named)
 
 
+def held_by(evidence: Iterable[Evidence]) -> list[int]:
+    """The numbers of the passages, each once, in order."""
+    return sorted({each.chunk for each in evidence if each.chunk is not None})
+
+
+def is_right(item: Item) -> bool:
+    """Whether the other text supports the claim."""
+    return item.verdict == "SUPPORTED"
+
+
+def is_held(item: Item) -> bool:
+    """Whether a passage holds the claim."""
+    return bool(item.evidence)
+
+
 def verified_claims(
     text: str,
     passages: Sequence[str],

@@ -28,7 +28,6 @@ def _key(options: BaseModel) -> str:
     key=_key,
     key_pattern="factual_correctness_(?P<mode>f1|precision|recall)",
     source="ragas",
-    aliases=("factual_correctness_metric",),
 )
 def factual_correctness(
     answer: str,
@@ -116,7 +115,7 @@ FactualWeight = Annotated[float | None, AfterValidator(_not_negative)]
 SemanticWeight = Annotated[float | None, AfterValidator(_not_negative), AfterValidator(_not_both_zero)]
 
 
-@metric(asks=("judge", "embeddings"), source="ragas", aliases=("answer_correctness_metric",))
+@metric(asks=("judge", "embeddings"), source="ragas")
 def answer_correctness(
     answer: str,
     reference: str,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,9 @@ from mlflow_ragmetrics.metrics.claims import (
     Verified,
     Warnings,
     has_context,
+    held_by,
+    is_held,
+    is_right,
     to_do,
     verified_claims,
     without_context,
@@ -96,21 +99,6 @@ def _where(evidence: Sequence[Evidence]) -> Text:
     if not numbers:
         return say("checked.held_somewhere")
     return say("checked.held", n=len(numbers), passages=", ".join(map(str, numbers)))
-
-
-def held_by(evidence: Iterable[Evidence]) -> list[int]:
-    """The numbers of the passages, each once, in order."""
-    return sorted({each.chunk for each in evidence if each.chunk is not None})
-
-
-def is_right(item: Item) -> bool:
-    """Whether the other text supports the claim."""
-    return item.verdict == "SUPPORTED"
-
-
-def is_held(item: Item) -> bool:
-    """Whether a passage holds the claim."""
-    return bool(item.evidence)
 
 
 Counted = Callable[[Item, Sequence[int]], bool]

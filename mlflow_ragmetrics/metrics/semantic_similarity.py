@@ -121,7 +121,7 @@ def pieces(text: str) -> Iterator[str]:
         yield rest
 
 
-@metric(asks=("embeddings",), range=(-1.0, 1.0), source="ragas", aliases=("semantic_similarity_metric",))
+@metric(asks=("embeddings",), range=(-1.0, 1.0), source="ragas")
 def semantic_similarity(
     answer: str,
     reference: str,
