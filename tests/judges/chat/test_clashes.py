@@ -265,7 +265,7 @@ def test_a_prompt_that_was_cut_is_said_in_the_report() -> None:
     rows = [{"answer": "Long. " * 1000, "reference": "r"}]
     with misbehaving_server() as server:
         report = rm.Suite(["correctness"], judge=judge_at(server)).evaluate(rows)
-    assert any("may cut prompts short" in each for each in report.warnings)
+    assert any("may truncate prompts silently" in each for each in report.warnings)
 
 
 def test_a_turn_of_the_history_is_one_line() -> None:
