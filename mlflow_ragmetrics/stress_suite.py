@@ -75,8 +75,8 @@ class Stress:
             "failed": [str(record["failed"]) for record in records],
         }
         judge = ", ".join(self.report.description.get("judge", []))
-        heading = f"What the judge {judge} notices in edited answers of {counted(len(self.report), 'row')}"
-        note = "control keeps the meaning: what is noticed there is a false alarm."
+        heading = f"Edits that the judge {judge} notices in the answers of {counted(len(self.report), 'row')}"
+        note = "control keeps the meaning: a noticed edit is a false alarm."
         table = Table(columns, left=["kind"], droppable=["failed"])
         incomplete = self.report.banner[:1] if self.report.incomplete else []
         return to_text([Heading(heading), table, *map(Line, [note, *incomplete])], width)

@@ -41,7 +41,7 @@ class _LabelledRows:
     lower_is_better: bool = False
 
     def turned(self, values: Any) -> Any:
-        """Flip values between scores and numbers of which higher is better."""
+        """Flip scores so that higher is better, or flip them back."""
         return 1.0 - values if self.lower_is_better else values
 
 

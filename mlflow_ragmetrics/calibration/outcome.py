@@ -117,13 +117,13 @@ class Calibration:
         if gain is None:
             if self.at_default is None:
                 return "Labels are grades: no threshold is chosen; set good_from to say which grades are good."
-            return f"{default}; fewer than ten rows, or groups, of a kind are labelled, too few to choose another."
+            return f"{default}; another needs ten good and ten bad rows, or groups, with labels."
         interval = f"gain {gain.gain:+.3f}, 95 % interval {gain.low:+.3f} to {gain.high:+.3f}"
         if gain.beats_default:
             held_out = f"balanced accuracy {gain.held_out:.3f} instead of {gain.default:.3f}"
-            why = f"{held_out} on rows that it was not chosen on ({interval})"
+            why = f"{held_out} on held-out rows ({interval})"
             return f"Threshold: {gain.chosen:g} beats {self.default:g}: {why}."
-        return f"{default}; the best, {gain.chosen:g}, does not beat it beyond noise ({interval})."
+        return f"{default}; the best, {gain.chosen:g}, is not significantly better ({interval})."
 
     def _blocks(self) -> list[Block]:
         """Counts, the table of the agreement, correlations, the confusion, and the decision on the threshold."""
@@ -134,7 +134,7 @@ class Calibration:
         blocks: list[Block] = [Heading(heading)]
         if self.at_default is not None:
             bad = self.at_default.found + self.at_default.missed
-            said = f"{bad} bad. Precision, recall and F1 are those of finding bad rows."
+            said = f"{bad} bad. Precision, recall and F1 are for finding bad rows."
             blocks = [Heading(f"{heading}; {said}"), self._figures_table()]
         estimates = {"AUROC": self.auroc, "Spearman": self.spearman, "Pearson": self.pearson}
         blocks += [Line(f"{name}: {_with_interval(each)}") for name, each in estimates.items() if each is not None]
@@ -199,7 +199,7 @@ class Calibration:
             self.threshold, color="#b3261e", linestyle="--", linewidth=1, label=f"threshold {self.threshold:g}"
         )
         axes.set_xlabel(self.key, fontsize=9)
-        axes.set_ylabel("share that people call good", fontsize=9)
+        axes.set_ylabel("share labelled good", fontsize=9)
         axes.set_ylim(-0.03, 1.03)
         axes.legend(fontsize=8)
         axes.set_title(f"{self.key}: {self.rows} labelled rows", fontsize=10)

@@ -28,9 +28,9 @@ class NLIJudge(Judge):
     ``model``: a folder or hub id of a sequence-classification checkpoint (loaded through transformers), or a loaded
     sentence-transformers ``CrossEncoder``. ``entailment`` and ``contradiction``: label numbers (default: detected from
     the checkpoint's label names); a single label is the probability of support. A claim is SUPPORTED if its support
-    reaches ``threshold`` and the contradiction, and quotes each such passage, the best first. It is CONTRADICTED if the
-    contradiction reaches ``threshold`` and exceeds the support. ``splitter``: the judge for all other questions, such
-    as splitting claims. ``name``: the judge's name. ``batch_size``: pairs per call of the model.
+    reaches ``threshold`` and the contradiction; the finding quotes each supporting passage, the best first. It is
+    CONTRADICTED if the contradiction reaches ``threshold`` and exceeds the support. ``splitter``: the judge for all
+    other questions, such as splitting claims. ``name``: the judge's name. ``batch_size``: pairs per call of the model.
     """
 
     local = True

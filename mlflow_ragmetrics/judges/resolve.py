@@ -101,7 +101,7 @@ def _lexical(language: str) -> Judge:
 
 
 class Panel:
-    """Several judges, each of which scores every judged metric.
+    """Several judges; each one scores every judged metric.
 
     ``judges``: URIs, chat models or judges, with different names. ``aggregate``: mean, median, min, max, majority or
     consensus; for consensus the scores may differ by at most ``tolerance``. A judge that fails has no vote.

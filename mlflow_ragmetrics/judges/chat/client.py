@@ -203,7 +203,7 @@ class ModelClient:
         self._warned = False
 
     def reply(self, messages: Sequence[ChatMessage], schema: Mapping[str, Any], **options: Any) -> Reply:
-        """Return the reply to ``messages``; raise ``JudgeError`` without one, fatal if none can come."""
+        """Return the reply to ``messages``; raise ``JudgeError`` without one, fatal if retrying cannot help."""
         self._check_window(messages)
         try:
             return self._retry.run(lambda: self._attempt(messages, schema, options), before_retry=self._before_retry)

@@ -150,7 +150,7 @@ def _uncovered(
     """Return the claims that match no sentence, and the unclaimed sentences: those under ``none``, then the others.
 
     A claim matches a sentence that it names if they share a word; for a very short sentence, words of the question
-    count too. A claim that names no sentence covers each sentence that shares at least a third of its words with it.
+    count too. A claim that names no sentence covers a sentence if it has a third of the sentence's words.
     """
     lines = distinct_statements(question.text)
     asked = _words(" ".join((question.question or "", *question.history)))

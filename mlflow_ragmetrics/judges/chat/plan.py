@@ -154,7 +154,7 @@ class PlanJudge(Judge):
 
 
 def cheapest_form(judge: ChatJudge, ask: Callable[[Judge], object]) -> ChatJudge:
-    """Return the judge with the cheapest form of calls; ``ask`` puts the questions to a given judge."""
+    """Return the judge with the cheapest form of calls; ``ask`` puts all questions to a judge."""
     plans = {form: PlanJudge(judge.in_form(form)) for form in _FORMS}
     for planned in plans.values():
         ask(planned)
@@ -167,7 +167,7 @@ _NAMES = "-" * 16
 
 
 def placeholder_of(question: Question[Any], calls: Calls, claims_a_sentence: int = 1) -> object:
-    """Return a placeholder answer: ``claims_a_sentence`` claims per sentence, short if one and long if several."""
+    """Return a placeholder answer: ``claims_a_sentence`` claims per sentence, a single one short, several long."""
     if not isinstance(question, Claims):
         return known_task(question).placeholder(question)
     if claims_a_sentence == 1:

@@ -213,7 +213,7 @@ class Room:
         )
 
     def lengths(self) -> dict[type[Question[Any]], float]:
-        """Return, by kind of question, how many times the usual length to expect, if more than once."""
+        """Return expected lengths by kind of question, as multiples of the usual length, if longer."""
         return dict(self._lengths)
 
     def was_cut(self, questions: _Questions, expected: Mapping[type[Question[Any]], float]) -> None:
