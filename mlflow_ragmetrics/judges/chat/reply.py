@@ -1,4 +1,4 @@
-"""Reads a chat model's reply: finds its JSON tolerantly, or tells why there is none (truncated, refused)."""
+"""Reads a chat model's reply: finds its JSON tolerantly, or the reason why there is none (truncated, refused)."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def array_of(**properties: Any) -> dict[str, Any]:
 
 
 def entries_by_id(data: Mapping[str, Any], key: str, asked: Sequence[str]) -> dict[str, Mapping[str, Any]] | Problem:
-    """Return the entries of the array ``key`` by id, if they are those asked, each once: ``t1``, ``T1`` or ``1``."""
+    """Return the entries of the array ``key`` by id, if each id in ``asked`` occurs once: ``t1``, ``T1`` or ``1``."""
     entries = data.get(key)
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         return Problem(f'"{key}" must be a list of objects')

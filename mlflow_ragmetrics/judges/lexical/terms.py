@@ -71,7 +71,7 @@ _STEMMERS = _Stemmers()
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """The Snowball stem of a case-folded word or of its synonym, Russian for Cyrillic and English else."""
+    """The Snowball stem of a case-folded word or of its synonym; Russian for Cyrillic, else English."""
     synonyms = _synonyms()
     if word in synonyms:
         return synonyms[word]
