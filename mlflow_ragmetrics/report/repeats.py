@@ -11,7 +11,7 @@ from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.report.pairing import check_alike, pair
 from mlflow_ragmetrics.rows.results import Results, Source, results_groups, results_of
 from mlflow_ragmetrics.statistics.resampling import Matrix
-from mlflow_ragmetrics.statistics.sample_size import crossed_interval, variance_parts
+from mlflow_ragmetrics.statistics.sample_size import crossed_interval
 
 
 def repeatability(runs: Sequence[Source]) -> dict[str, float]:
@@ -20,8 +20,7 @@ def repeatability(runs: Sequence[Source]) -> dict[str, float]:
     ``<key>/repeat_sd``: the standard deviation of a row's score between runs, root mean square over the rows that all
     runs scored. ``<key>/flip_rate``: the share of such rows that do not pass in all runs or in none, where there is a
     threshold. ``repeat/item_flip_rate``: the share of claims and chunks, found by all runs, whose verdict is not
-    always the same. ``<key>/variance_rows`` and ``<key>/variance_repeats``: what of a score's variance lies between
-    rows, and between times that the same is asked. ``<key>/repeat_mean``, ``/repeat_ci_low``, ``/repeat_ci_high``: the
+    always the same. ``<key>/repeat_mean``, ``/repeat_ci_low``, ``/repeat_ci_high``: the
     mean over all runs and its interval, where each row counts once, by its own mean: repeats are crossed with rows, not
     more rows. ``repeat/n_repeats``: how many runs there are. ``InvalidOptionError`` for fewer than two, or runs that
     were measured differently.
@@ -47,11 +46,8 @@ def repeatability(runs: Sequence[Source]) -> dict[str, float]:
 
 
 def _crossed(key: str, scores: Matrix, groups: Any) -> dict[str, float]:
-    """Parts of the variance, and mean and interval, of a rows × repeats matrix."""
+    """Mean and interval of a rows × repeats matrix."""
     figures = {"repeat_mean": float(np.sort(scores.mean(axis=1)).mean())}
-    parts = variance_parts(scores)
-    if parts is not None:
-        figures |= {"variance_rows": parts.rows, "variance_repeats": parts.repeats}
     interval = crossed_interval(scores, groups=groups)
     if interval is not None:
         figures |= {"repeat_ci_low": interval[0], "repeat_ci_high": interval[1]}

@@ -113,7 +113,7 @@ class Report:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and ``retrieval_summary``."""
+        """All figures of the evaluation: ``<key>/mean``, ``/ci_low``, ``/n_scored``, …, and those of retrieval."""
         scores = [row.scores for row in self.rows]
         figures = (
             self.totals.figures(self._group_names(), self.ranges) | panel_figures(scores) | cause_figures(self._causes)

@@ -89,11 +89,15 @@ class Totals:
         return [key for key, each in self._metrics.items() if each.is_composite]
 
     @property
-    def equal(self) -> dict[str, str]:
-        """Keys that have the values of an earlier key in every row, with that key; at least two rows are measured."""
+    def equal(self) -> list[list[str]]:
+        """The keys that have the same values in every row, together; at least two rows of each are measured."""
         keys = [key for key, each in self._metrics.items() if each.counts["n_measured"] > 1]
-        first = equal_columns([self._metrics[key].column(self.rows) for key in keys])
-        return {key: keys[place] for key, place in zip(keys, first, strict=True) if keys[place] != key}
+        if len(keys) < 2:
+            return []
+        together: dict[int, list[str]] = {}
+        for key, first in zip(keys, equal_columns([self._metrics[key].column(self.rows) for key in keys]), strict=True):
+            together.setdefault(first, []).append(key)
+        return [each for each in together.values() if len(each) > 1]
 
     @property
     def ranking(self) -> Ranking:

@@ -117,26 +117,6 @@ def about(number: int) -> int:
     return -(-number // size) * size
 
 
-@dataclass(frozen=True)
-class VarianceParts:
-    """The variance of one score, in parts that add up: between ``rows``, and of a judge who is asked the same again."""
-
-    rows: float
-    repeats: float
-
-
-def variance_parts(scores: Matrix) -> Union[VarianceParts, None]:
-    """The parts from a rows × repeats matrix of one metric's scores, by the analysis of variance (parts below 0 are 0).
-
-    ``None`` for fewer than two rows, or one score a row.
-    """
-    rows, repeats = scores.shape
-    if rows < 2 or repeats < 2:
-        return None
-    within = float(scores.var(axis=1, ddof=1).mean())
-    return VarianceParts(max(0.0, float(scores.mean(axis=1).var(ddof=1)) - within / repeats), within)
-
-
 def crossed_interval(scores: Matrix, *, groups: Union[Labels, None] = None) -> Union[tuple[float, float], None]:
     """The 95 % interval of the mean of a rows × repeats matrix, in which each row counts once, by its own mean.
 

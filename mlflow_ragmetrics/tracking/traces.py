@@ -26,7 +26,7 @@ from mlflow_ragmetrics.core.score import Sample
 from mlflow_ragmetrics.engine.program import Row
 from mlflow_ragmetrics.errors import InvalidOptionError
 from mlflow_ragmetrics.rows.row_groups import SESSION
-from mlflow_ragmetrics.rows.trace_records import TRACE_TIMES, TRACES_TAG, documents_of
+from mlflow_ragmetrics.rows.trace_records import TRACE_TIMES, TRACES_TAG
 from mlflow_ragmetrics.tracking.describe import DIAGNOSIS, Diagnosed
 from mlflow_ragmetrics.tracking.feedback import (
     SOURCE_RUN,
@@ -277,7 +277,8 @@ def _trace(row: Row, target: _Target) -> Trace:
     whole = (start, start + 1_000_000 * (took or 0))
     spans = [_span("rag_eval", "CHAIN", trace_id, root_id, "", whole, question, sample.answer)]
     if sample.contexts is not None:  # when it was is not known: a mark at the beginning
-        found, own = documents_of(sample), uuid.uuid4().hex[:16]
+        found = [plain({"page_content": c.text, "metadata": dict(c.metadata), "id": c.id}) for c in sample.contexts]
+        own = uuid.uuid4().hex[:16]
         spans.append(_span("contexts", "RETRIEVER", trace_id, own, root_id, (start, start), question, found))
     return Trace(info, TraceData(spans))
 

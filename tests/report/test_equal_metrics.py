@@ -15,7 +15,7 @@ from mlflow_ragmetrics.cli import main
 from mlflow_ragmetrics.core.document import to_markdown, to_text
 from mlflow_ragmetrics.report.text import report_blocks
 
-SAID = "fact_recall equals faithfulness in every row: they are one finding, not two"
+SAID = "Equal in every row, so they count as one finding: faithfulness, fact_recall"
 
 
 def rows(count: int = 6) -> list[dict[str, Any]]:
@@ -57,4 +57,4 @@ def test_it_is_not_said_where_it_is_not_known(change: str) -> None:
     if change == "nothing measured":
         data = [{**each, "contexts": []} for each in data]
     report = rm.evaluate(data, METRICS)
-    assert not any("equals" in line for line in report.banner)
+    assert not any("Equal" in line for line in report.banner)

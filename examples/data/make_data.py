@@ -4,7 +4,7 @@ Takes the path of a JSONL file with one labelled answer a line: ``group`` (the q
 ``answer``, ``contexts`` (three passages), ``label`` (True: people found nothing unsupported in the answer) and
 ``spans`` (what they marked). The same input gives the same files, byte for byte::
 
-    python examples/make_data.py ragtruth_qa.jsonl
+    python examples/data/make_data.py ragtruth_qa.jsonl
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def write_tsv(path: Path, rows: Sequence[Record]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path, help="the labelled RAGTruth answers, one JSON object a line")
-    parser.add_argument("--into", type=Path, default=Path(__file__).parent / "data", help="the folder to write to")
+    parser.add_argument("--into", type=Path, default=Path(__file__).parent, help="the folder to write to")
     arguments = parser.parse_args()
     arguments.into.mkdir(parents=True, exist_ok=True)
     questions = chosen(answers_by_question(arguments.source))

@@ -1,10 +1,10 @@
 """Record the first minute of a new user: a new environment, the installation, and a row that fails.
 
-Runs the README's own commands in a terminal of 100 columns and writes what appears, and when, as a cast for asciinema
-(``docs/_static/first_minute.cast``) and as a picture that plays itself (``docs/_static/first_minute.svg``, drawn by
-rich). Pauses, such as that of the installation, are shown for three seconds at most::
+Runs the README's commands in a terminal of 100 columns. Writes a cast for asciinema
+(``docs/_static/first_minute.cast``) and an animated picture (``docs/_static/first_minute.svg``, drawn by rich). Pauses
+are cut to three seconds::
 
-    python examples/first_minute.py
+    python docs/making/first_minute.py
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "docs" / "_static"
 COLUMNS, LINES = 100, 44
 LONGEST_PAUSE = 3.0

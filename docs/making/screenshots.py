@@ -1,9 +1,9 @@
-"""Make the pictures of the README and the site: the page of a report, and MLflow's pages of two runs.
+"""Take the screenshots in ``examples/pictures``: the page of a report, and MLflow's pages of two runs.
 
 Needs selenium and pillow (``pip install selenium pillow``) and Chromium with its driver (on Debian
 ``apt install chromium chromium-driver``); opens nothing but an MLflow server on this machine, and no model is asked::
 
-    python examples/pictures.py
+    python docs/making/screenshots.py
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ import mlflow_ragmetrics as rm
 from mlflow_ragmetrics.calibration.rows_to_label import rows_to_label
 from mlflow_ragmetrics.tracking.review import queue_for_review
 
-EXAMPLES = Path(__file__).parent
+EXAMPLES = Path(__file__).parents[2] / "examples"
 PICTURES = EXAMPLES / "pictures"
 VERSIONS = {"llama-2-13b": "#c2620a", "gpt-4": "#0b62c4"}
-SHOWN_ROW = "rt15388"  # the worst, on which the page opens
+SHOWN_ROW = "rt15388"  # the worst row; the page opens on it
 SCALE = 1.5
-PATIENCE = 60  # seconds until a page must show what is waited for
+PATIENCE = 60  # seconds to wait for the contents of a page
 QUIET = {"mlflow.assistant.panelOpen_v1": "false", "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true"}
 # The charts' toolbar, which is shown under the pointer only, and the assistant's button cover what is measured.
 UNCOVERED = ".modebar, [data-assistant-ui] { visibility: hidden !important; }"

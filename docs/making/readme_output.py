@@ -2,7 +2,7 @@
 
 Run it from anywhere after a change of judge, metrics or display::
 
-    python examples/readme_output.py
+    python docs/making/readme_output.py
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 BLOCK = re.compile(r"(?<=<!-- output -->\n)```text\n.*?```\n(?=<!-- /output -->)", re.DOTALL)
 COMMAND = re.compile(r"^  ragmetrics (.*)$", re.MULTILINE)
