@@ -206,7 +206,7 @@ class Calibration:
         return figure
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
-        """Write figures, table and reliability plot into ``run_id``, else the active run, else a new one; its id.
+        """Write figures, table and reliability plot into a run of its own, or the run ``run_id``; returns its id.
 
         The artifacts are ``calibration_<key>.json`` (a table), ``.txt`` and ``.png``, the metrics
         ``calibration/<key>/…``.
@@ -221,7 +221,7 @@ class Calibration:
             metrics=self.metrics,
             params={f"calibration_{name}": self.decision},
         )
-        return log_findings(findings, run_id, run_name or f"calibrate {self.key}")
+        return log_findings(findings, run_id, run_name or f"calibrate {self.key}", own=True)
 
 
 def _with_interval(estimate: Estimate | None) -> str:

@@ -456,11 +456,11 @@ class Comparison:
         return intervals_plot(shown, self.title, about, band=(-self.tolerance, self.tolerance))
 
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
-        """Write page, table, plot and metrics into the run of B, or into another one; returns the run's id.
+        """Write page, table and plot into a run of its own, or the run ``run_id``; returns the run's id.
 
-        ``run_id`` names another run. Where B is not a run: the active run, else a new one. The artifacts are
-        ``compare_<A>.html``, ``.json`` (a table) and ``.png``, the metrics ``vs_<A>/<key>/difference``, ….
+        The artifacts are ``compare_<A>.html``, ``.json`` (a table) and ``.png``, the metrics ``<key>/difference``.
         """
+        from mlflow_ragmetrics.tracking.describe import mlflow_name
         from mlflow_ragmetrics.tracking.log_report import Findings, log_findings, safe_name
 
         name = safe_name(self.a.name)
@@ -468,10 +468,10 @@ class Comparison:
             texts={f"compare_{name}.html": self.to_html()},
             tables={f"compare_{name}.json": self.table},
             plots={f"compare_{name}.png": self.plot()},
-            metrics={f"vs_{name}/{figure}": value for figure, value in self.metrics.items()},
-            params={f"compared_with_{name}": self.a.run_id or self.a.name},
+            metrics={mlflow_name(n): value for n, value in self.metrics.items() if n.endswith("/difference")},
+            params={"a": self.a.run_id or self.a.name, "b": self.b.run_id or self.b.name},
         )
-        return log_findings(findings, run_id or self.b.run_id, run_name or f"compare {self.name}")
+        return log_findings(findings, run_id, run_name or f"compare {self.name}", own=True)
 
 
 def _mark(difference: Difference) -> str:

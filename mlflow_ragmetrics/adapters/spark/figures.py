@@ -171,12 +171,12 @@ def log_spark(
     built = Recipe.of(suite, options).build()
     summary = summarize_spark(scored, groups=built.groups, language=built.language)
     grouped = {} if built.groups is None else {"groups": built.groups}
-    params = {**built.describe(), **grouped, "n_rows": summary.rows, "ragmetrics_version": package_version()}
-    about = {"suite": params, "warnings": summary.banner, "usage": {}}
+    described = {**built.describe(), **grouped, "n_rows": summary.rows, "ragmetrics_version": package_version()}
+    about = {"suite": described, "warnings": summary.banner, "usage": {}}
     findings = Findings(
         texts={FIGURES: as_json(figures_of(summary), indent=2), SUITE: redact(as_json(about, indent=2))},
         metrics=run_metrics_of(summary),
-        params=params,
+        params={name: described[name] for name in ("suite", "judge")},
         status=status_of(summary.incomplete, summary.partial),
     )
     return log_findings(findings, run_id, run_name)
