@@ -49,7 +49,7 @@ def main() -> None:
             agent.invoke({"messages": [{"role": "user", "content": row["question"]}]}, config)
     for sample, scores in scored:
         figures = ", ".join(f"{key} {shown(score)}" for key, score in scores.items())
-        print(f"{sample.question}\n  {sample.answer}\n  seen: {', '.join(sample.metadata['seen'])}\n  {figures}")
+        print(f"{sample.question}\n  {sample.answer}\n  seen: {', '.join(sample.context_ids or ())}\n  {figures}")
     print(f"\n{handler.counts['scored']} of {handler.counts['seen']} answers scored into the run {run.info.run_id}")
 
 

@@ -483,7 +483,7 @@ class Suite:
             **self.selection.describe(),
             "judge": [judge.name for judge in self.judges],
             "judge_versions": {j.name: re.sub(r"calls=\w+;", "", j.fingerprint or "") for j in self.judges},
-            "calls": {j.name: form for j in self.judges if (form := getattr(j, "form", None))},
+            "calls": {j.name: j.form for j in self.judges if j.form},
             "embeddings": [embedding.name for embedding in self.embeddings],
             "language": self.language,
         }

@@ -25,6 +25,7 @@ class Judge(Protocol):
     ``name``: what results call this judge. ``local=True``: it computes in this process and is given large batches of
     questions about many samples; other judges are asked from several threads at once. ``fingerprint``: its identity for
     stores on disk (name, parameters, version of its prompts); without one nothing is stored. ``usage``: what it cost.
+    ``form``: how a chat model is asked (``full``, ``compact``, ``single``); ``None`` for other judges.
 
     >>> class Yes(Judge):
     ...     name = "yes"
@@ -38,6 +39,7 @@ class Judge(Protocol):
     local: bool = False
     fingerprint: str | None = None
     usage: UsageMeter | None = None
+    form: str | None = None
 
     def answer(self, questions: Sequence[Question[Any]]) -> Sequence[Outcome]:
         """One outcome per question, in order: an answer, or the ``JudgeError`` with which the question failed."""

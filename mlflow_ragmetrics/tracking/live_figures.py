@@ -33,14 +33,19 @@ class MarkCounts(Counter[str]):
 
     @property
     def figures(self) -> dict[str, float]:
-        """The counts that are not 0, with ``<key>/n_partial``: composites with a lower coverage than others."""
+        """The counts that are not 0. For a composite, also the mean ``coverage`` if it is below 1, and ``n_partial``:
+        the number of rows with a lower coverage than others.
+        """
         coverages: dict[str, dict[float, int]] = {}
         for name, count in self.items():
             key, separator, coverage = name.partition(_COVERAGE)
             if separator:
                 coverages.setdefault(key, {})[float(coverage)] = count
-        found = {name: count for name, count in self.items() if _COVERAGE not in name}
-        found |= {f"{key}/n_partial": sum(each.values()) - each[max(each)] for key, each in coverages.items()}
+        found: dict[str, float] = {name: count for name, count in self.items() if _COVERAGE not in name}
+        for key, counts in coverages.items():
+            mean = sum(share * count for share, count in counts.items()) / sum(counts.values())
+            found[f"{key}/n_partial"] = sum(counts.values()) - counts[max(counts)]
+            found |= {f"{key}/coverage": mean} if mean < 1 else {}
         return {name: float(count) for name, count in found.items() if count}
 
 

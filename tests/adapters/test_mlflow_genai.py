@@ -358,6 +358,7 @@ def conversations(**answers: list[str | None]) -> None:
     for session, said in answers.items():
         for each in said:
             ask("q?", each, session)
+            time.sleep(0.002)  # the time of a trace is in milliseconds
     mlflow.flush_trace_async_logging()
 
 

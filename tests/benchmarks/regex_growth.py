@@ -54,7 +54,8 @@ class Growth(NamedTuple):
 
 
 def patterns() -> list[Used]:
-    """Every pattern of the package, each once."""
+    """Every pattern of the package, each once, with the methods that its module calls, or any for a public name."""
+    everywhere = "".join(path.read_text(encoding="utf-8") for path in Path(mlflow_ragmetrics.__path__[0]).rglob("*.py"))
     found: dict[tuple[str, int, str], Used] = {}
     for info in pkgutil.walk_packages(mlflow_ragmetrics.__path__, "mlflow_ragmetrics."):
         try:
@@ -65,9 +66,8 @@ def patterns() -> list[Used]:
         held = [(name, each) for name, value in vars(module).items() for each in _patterns_in(value)]
         inline = [(f"line {line}", pattern, method) for line, pattern, method in _inline(source)]
         for name, pattern in held:
-            for method in sorted(set(re.findall(rf"\b{re.escape(name)}\.({'|'.join(METHODS)})\b", source))) or [
-                "search"
-            ]:
+            text = source if name.startswith("_") else everywhere
+            for method in sorted(set(re.findall(rf"\b{re.escape(name)}\.({'|'.join(METHODS)})\b", text))) or ["search"]:
                 found.setdefault((pattern.pattern, pattern.flags, method), Used(f"{info.name}.{name}", pattern, method))
         for name, pattern, method in inline:
             found.setdefault((pattern.pattern, pattern.flags, method), Used(f"{info.name} {name}", pattern, method))

@@ -29,7 +29,7 @@ class _UntracedJudge(Judge):
         self._judge = judge
         self.name, self.local, self.fingerprint, self.usage = judge.name, judge.local, judge.fingerprint, judge.usage
         self.calls = judge.calls  # type: ignore[method-assign]
-        self.form = getattr(judge, "form", None)
+        self.form = judge.form
 
     def answer(self, questions: Sequence[Any]) -> Sequence[Any]:
         with untraced():
