@@ -58,10 +58,9 @@ def scorer(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> RagSco
     3.18 can speak of that (``"rag_score >= 0.7"``); of all metrics with ``scorers``.
     """
     suite = Suite.of(suite)
-    composites = [suite.name_prefix + each.key for each in suite.composites]
-    named = [keys[0] for keys in (suite.keys, composites) if len(keys) == 1]
-    name = named[0] if named else "ragmetrics"
-    return _scorer(mlflow_name(name), suite.keys, suite, _SharedRows(suite, columns or {}))
+    keys = _composites_first(suite)
+    name = keys[0] if len(keys) == 1 or len(suite.composites) == 1 else "ragmetrics"
+    return _scorer(mlflow_name(name), keys, suite, _SharedRows(suite, columns or {}))
 
 
 def scorers(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> list[RagScorer]:
@@ -71,7 +70,13 @@ def scorers(suite: SuiteLike, columns: Mapping[str, str] | None = None) -> list[
     """
     suite = Suite.of(suite)
     shared = _SharedRows(suite, columns or {})
-    return [_scorer(mlflow_name(key), [key], suite, shared) for key in suite.keys]
+    return [_scorer(mlflow_name(key), [key], suite, shared) for key in _composites_first(suite)]
+
+
+def _composites_first(suite: Suite) -> list[str]:
+    """The keys in the order of MLflow's columns, which is that of writing."""
+    composites = [suite.name_prefix + each.key for each in suite.composites]
+    return sorted(suite.keys, key=lambda key: key not in composites)
 
 
 def get_scorer(
@@ -181,7 +186,7 @@ class RagScorer(_SuiteScorer):
         chosen = (
             f"rm.scorer({made})"
             if len(self._keys) == len(rebuilt.keys)
-            else f"rm.scorers({made})[{rebuilt.keys.index(self._keys[0])}]"
+            else f"rm.scorers({made})[{_composites_first(rebuilt).index(self._keys[0])}]"
         )
 
         def score(inputs=None, outputs=None, expectations=None, trace=None):  # type: ignore[no-untyped-def]

@@ -166,7 +166,8 @@ class Watch:
         writer = RunWriter(outcome.run_id)
         known = client.get_run(outcome.run_id).data.metrics
         named = {mlflow_name(name): value for name, value in since.figures.items()}
-        writer.figures({k: v for k, v in named.items() if known.get(k) != v}, step=since.traces)
+        shown = {k: v for k, v in named.items() if v or k in known or k.endswith("/mean")}
+        writer.figures({k: v for k, v in shown.items() if known.get(k) != v}, step=since.traces)
         client.set_experiment_tag(experiment_id, cursor_tag, as_json(vars(before)))
         if outcome.incomplete is None:
             writer.tags({STATUS_TAG: COMPLETE})

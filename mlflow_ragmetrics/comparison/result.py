@@ -137,7 +137,7 @@ class Comparison:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """What is logged as run metrics: ``<key>/difference``, ``/ci_low``, ``/p_holm``, …; nothing that is unknown."""
+        """All figures: ``<key>/difference``, ``/ci_low``, ``/p_holm``, …; nothing that is unknown."""
         figures = {
             f"{each.key}/{name}": getattr(each, attribute)
             for each in self.differences
@@ -458,9 +458,8 @@ class Comparison:
     def log(self, run_id: str | None = None, *, run_name: str | None = None) -> str:
         """Write page, table and plot into a run of its own, or the run ``run_id``; returns the run's id.
 
-        The artifacts are ``compare_<A>.html``, ``.json`` (a table) and ``.png``, the metrics ``<key>/difference``.
+        They are the artifacts ``compare_<A>.html``, ``.json`` (a table) and ``.png``; the run has no metrics.
         """
-        from mlflow_ragmetrics.tracking.describe import mlflow_name
         from mlflow_ragmetrics.tracking.log_report import Findings, log_findings, safe_name
 
         name = safe_name(self.a.name)
@@ -468,7 +467,6 @@ class Comparison:
             texts={f"compare_{name}.html": self.to_html()},
             tables={f"compare_{name}.json": self.table},
             plots={f"compare_{name}.png": self.plot()},
-            metrics={mlflow_name(n): value for n, value in self.metrics.items() if n.endswith("/difference")},
             params={"a": self.a.run_id or self.a.name, "b": self.b.run_id or self.b.name},
         )
         return log_findings(findings, run_id, run_name or f"compare {self.name}", own=True)

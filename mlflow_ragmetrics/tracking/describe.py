@@ -122,16 +122,18 @@ def figures_of(report: Measured) -> dict[str, float]:
 
 
 def run_metrics_of(report: Measured) -> dict[str, float]:
-    """The figures that are logged as MLflow metrics, by the names that they have there.
+    """The figures that are logged as MLflow metrics, by the names that they have there, in the order of its columns.
 
-    Of each key ``mean`` and, if there is a threshold, ``pass_rate``; ``<composite>_1to5/mean``; the figures of
-    retrieval under their own names; and the marks that are not 0: ``n_measured`` if not all rows were measured,
+    Those of composites come first. Of each key ``mean`` and, if there is a threshold, ``pass_rate``;
+    ``<composite>_1to5/mean``; the figures of retrieval under their own names; and the marks that are not 0: ``n_measured`` if not all rows were measured,
     ``n_error``, ``n_no_context``, ``n_non_answers``, ``n_unclaimed``, ``n_unquoted``, ``n_fewer_judges``,
     ``few_groups``, ``diagnosis/*``, and a composite's ``n_partial`` and a ``coverage`` below 1. All figures are in the
     artifact ``rag_figures.json``.
     """
     figures = figures_of(report)
-    return {mlflow_name(name): value for name, value in figures.items() if _is_logged(name, value, figures)}
+    logged = [name for name, value in figures.items() if _is_logged(name, value, figures)]
+    logged.sort(key=lambda name: f"{name.partition('/')[0].removesuffix('_1to5')}/coverage" not in figures)
+    return {mlflow_name(name): figures[name] for name in logged}
 
 
 def _is_logged(name: str, value: float, figures: Mapping[str, float]) -> bool:
