@@ -122,13 +122,13 @@ def figures_of(report: Measured) -> dict[str, float]:
 
 
 def run_metrics_of(report: Measured) -> dict[str, float]:
-    """The figures that are logged as MLflow metrics, by the names that they have there, in the order of its columns.
+    """The figures that are logged as MLflow metrics, by their names there, in the order of its columns.
 
     Those of composites come first. Of each key ``mean`` and, if there is a threshold, ``pass_rate``;
-    ``<composite>_1to5/mean``; the figures of retrieval under their own names; and the marks that are not 0: ``n_measured`` if not all rows were measured,
-    ``n_error``, ``n_no_context``, ``n_non_answers``, ``n_unclaimed``, ``n_unquoted``, ``n_fewer_judges``,
-    ``few_groups``, ``diagnosis/*``, and a composite's ``n_partial`` and a ``coverage`` below 1. All figures are in the
-    artifact ``rag_figures.json``.
+    ``<composite>_1to5/mean``; the figures of retrieval under their own names; and the marks that are not 0:
+    ``n_measured`` if not all rows were measured, ``n_error``, ``n_no_context``, ``n_non_answers``, ``n_unclaimed``,
+    ``n_unquoted``, ``n_fewer_judges``, ``few_groups``, ``diagnosis/*``, and a composite's ``n_partial`` and a
+    ``coverage`` below 1. All figures are in the artifact ``rag_figures.json``.
     """
     figures = figures_of(report)
     logged = [name for name, value in figures.items() if _is_logged(name, value, figures)]
