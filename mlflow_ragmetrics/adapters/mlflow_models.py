@@ -85,7 +85,8 @@ class _SharedEvaluation:
             self._served[key] += 1
             if not is_trial and not self._logged and run_id is not None:
                 self._logged = True
-                by_mlflow = {name for name in run_metrics_of(self._report) if "/" in name}
+                keys = self._report.keys
+                by_mlflow = {mlflow_name(f"{key}/{figure}") for key in keys for figure in _figures(self._report, key)}
                 self._report.log(run_id=run_id, traces=self._traces, dataset=False, omit=by_mlflow)
             return self._report
 

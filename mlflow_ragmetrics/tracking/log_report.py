@@ -188,7 +188,7 @@ def log_findings(findings: Findings, run_id: str | None, run_name: str | None, *
         writer.figures(findings.metrics)
         is_new = writer.present_tags().get(STATUS_TAG) == WRITING
         if findings.status is not None or is_new:
-            writer.tags({STATUS_TAG: findings.status or COMPLETE})
+            writer.tags({STATUS_TAG: findings.status or (f"{COMPLETE}: no rows" if own else COMPLETE)})
     return target
 
 
